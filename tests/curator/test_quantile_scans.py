@@ -24,7 +24,9 @@ from sordino.curator.quantile_scans import PlannedQuantile, bin_widths, plan_qua
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, Loss, PureDP
-from sordino.neighbors import Neighbors, PrivacyUnit
+from sordino.mechanisms.joint_quantiles import JointQuantiles
+from sordino.mechanisms.quantile_selection import QuantileSelection
+from sordino.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.noise.rng import Rng
 from sordino.queries.aggregates.quantile import Quantile, iqr, median, quantile, quantiles
 from sordino.queries.aggregation import Aggregation, compile_query
@@ -82,6 +84,7 @@ def test_released_values_have_the_law(bins: int, monkeypatch: pytest.MonkeyPatch
     table = [0, 3, 3, 3, 4, 9, 9, 25, 26]
     scans = Scans(pa.table({"x": table, "g": ["a"] * 9, "id": ["1"] * 9}), WHOLE)
     planned = _plan(median("x"), WHOLE)
+    assert isinstance(planned.selection, QuantileSelection)
     expected = single_law(table, F(1, 2), planned.selection.rate(0), range(27))
     rng, draws, counts = Rng.seeded(3), 100, collections.Counter[int]()
     for _ in range(draws):
@@ -184,6 +187,7 @@ def test_units_count_up_to_their_cap() -> None:
     table = pa.table({"x": [90] * 1000 + [10] * 100, "id": ["u"] * 1000 + [f"v{i}" for i in range(100)]})
     planned = _plan(median("x"), domain, loss=PureDP(1000), neighbors=Neighbors("replace", unit))
     assert _release(planned, Scans(table, domain, unit))[0] == [10]
+    assert isinstance(planned.selection, QuantileSelection)
     assert planned.selection.rate(0) == F(1000, 4)
 
 
@@ -287,6 +291,33 @@ def test_quantiles_of_one_number_in_one_question_share_their_draws() -> None:
     assert all(abs(row["iqr_x"] - 5_000) < 700 and abs(row["median_x"] - 5_000) < 700 for row in groups)
 
 
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("loss", [PureDP(2), ZCDP(F(1, 2))], ids=str)
+def test_several_quantiles_of_a_narrow_number_are_one_selection(relation: Relation, loss: Loss) -> None:
+    levels, neighbors = [F(i, 10) for i in range(1, 10)], Neighbors(relation, None)
+    domain = sd.Domain({"age": sd.Integer(0, 60), "wide": sd.Integer(0, 10**9), "g": sd.Integer(0, 1)})
+    for column, kind in (("age", JointQuantiles), ("wide", QuantileSelection)):
+        one = _plan(quantiles(column, levels), domain, loss=loss, neighbors=neighbors)
+        assert isinstance(one.selection, kind)
+        spent = one.event.pure() if isinstance(loss, PureDP) else one.event.rho()
+        assert spent is not None
+        assert 0.999 < float(spent / (loss.epsilon if isinstance(loss, PureDP) else F(1, 2))) <= 1
+    ages = np.random.default_rng(1).integers(0, 41, 4100)
+    table = pa.table({"age": ages, "wide": ages, "g": ages % 2})
+    people = sd.protect(
+        table, domain=domain, neighbors=relation, privacy_unit="row", budget=loss, ledger=None, rng=Rng.seeded(1)
+    )
+    several = ", ".join(f"QUANTILE_CONT(age, {i / 10}) AS q{i}" for i in range(1, 10))
+    question: Any = sd.sql(f"SELECT {several} FROM data WHERE g = 0")
+    spend: Any = {"epsilon": 2}
+    if isinstance(loss, ZCDP):  # by the root of the number of draws: apart they err no more than together
+        question, spend = people.where(col("g") == 0).agg(quantiles("age", levels)), {"rho": F(1, 2)}
+    plan: Any = people.plan(question, **spend)
+    assert "joint exponential mechanism over ranks" in str(plan)
+    assert {type(s.selection) for s in plan.procedure.allocation.selections} == {JointQuantiles}
+    assert all(abs(v - i * 4) <= 1 for i, v in enumerate(people.ask(plan).value.values(), 1))
+
+
 def test_quantiles_of_two_numbers_or_where_alone_errs_less_are_drawn_alone() -> None:
     people = _people(privacy_unit="row")
     for question in (
@@ -316,4 +347,5 @@ def test_a_unit_with_one_row_a_group_pays_by_the_root_under_rho(groups: int) -> 
     assert bounded_range_rho(each) * over <= F(1, 2) < bounded_range_rho(each * F(1001, 1000)) * over
     assert plan.event.rho() <= F(1, 2)
     assert plan.event.pure() == each * over
+    assert isinstance(one.selection, QuantileSelection)
     assert one.selection.rate(0) == each  # a row moves a median's cost by half

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -20,8 +21,9 @@ from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.ranks import Ranks
 from sordino.estimates.time_values import TimeValues
 from sordino.loss import ZCDP, Event, Loss
+from sordino.mechanisms.joint_quantiles import JointQuantiles
 from sordino.mechanisms.partition import Partition
-from sordino.mechanisms.pivots import dense_errors, with_pivots
+from sordino.mechanisms.pivots import with_pivots
 from sordino.mechanisms.quantile_selection import QuantileSelection, Segment, halving_stages
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
@@ -62,11 +64,11 @@ class Scans(Protocol):
 class PlannedQuantile:
     """Hold an aggregate of quantiles with its selection; nothing is spent, nothing of the data is used.
 
-    `events` are what one stage of the halving amounts to. `lead` is the aggregate that it is found together with.
+    `lead` is the aggregate that it is found together with.
     """
 
     asked: Quantile
-    selection: QuantileSelection
+    selection: QuantileSelection | JointQuantiles
     resolved: CompiledQuery
     measure: BoundNumber
     low: int
@@ -120,9 +122,8 @@ class PlannedQuantile:
 
     def stated_and_dense(self) -> tuple[float, float]:
         """Return two sums over the levels asked: errors stated at 95%, and deviations of ranks for dense values."""
-        epsilon = float(self.selection.epsilon) * self.selection.stages
-        dense = dense_errors(self.selection.levels, self.asked.levels)
-        return math.fsum(self.errors(0.95, assume_rows=None)), math.fsum(dense) / epsilon
+        dense = self.selection.dense_errors(self.asked.levels)
+        return math.fsum(self.errors(0.95, assume_rows=None)), math.fsum(dense)
 
     @property
     def _count(self) -> int:
@@ -161,17 +162,28 @@ def plan_quantile(
         raise QuestionRefused(
             f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer"
         )
+    over = 1
+    if isinstance(loss, ZCDP) and groups > 1 and neighbors.relation == "add_remove" and neighbors.rows_per_group == 1:
+        over = neighbors.contributions if resolved.private_keys else min(neighbors.contributions, groups)
+
+    def select(selection: QuantileSelection | JointQuantiles) -> PlannedQuantile:
+        return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling, over)
+
     levels = with_pivots(tuple(sorted(asked.levels)))
-    stages, over = len(halving_stages(len(levels))), 1
-    if isinstance(loss, ZCDP):
-        if groups > 1 and neighbors.relation == "add_remove" and neighbors.rows_per_group == 1:
-            over = neighbors.contributions if resolved.private_keys else min(neighbors.contributions, groups)
-        wide = neighbors.contributions if over > 1 else 1
-        epsilon = wide * bounded_range_epsilon_for(loss.rho / (stages * over))
-    else:
-        epsilon = loss.epsilon / stages
-    selection = QuantileSelection(levels, epsilon, neighbors, groups)
-    return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling, over)
+    epsilon = _stage_epsilon(loss, len(halving_stages(len(levels))), neighbors, over)
+    halving, levels = select(QuantileSelection(levels, epsilon, neighbors, groups)), tuple(sorted(set(asked.levels)))
+    if resolved.private_keys or not JointQuantiles.suits(levels, values=high - low + 1, groups=groups):
+        return halving
+    joint = select(JointQuantiles(levels, _stage_epsilon(loss, 1, neighbors, over), neighbors, groups))
+    return min(halving, joint, key=lambda one: _joint_error([one]))
+
+
+def _stage_epsilon(loss: Loss, stages: int, neighbors: Neighbors, over: int) -> Fraction:
+    """Return the epsilon of each of so many selections, `over` groups of a unit in each, that amount to `loss`."""
+    if not isinstance(loss, ZCDP):
+        return loss.epsilon / stages
+    wide = neighbors.contributions if over > 1 else 1
+    return wide * bounded_range_epsilon_for(loss.rho / (stages * over))
 
 
 def share_draws(

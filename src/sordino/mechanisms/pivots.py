@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from sordino.mechanisms.quantile_selection import halving_stages
+from sordino.mechanisms.quantile_selection import QuantileSelection, halving_stages
+from sordino.neighbors import Neighbors
 
 __all__ = ["dense_errors", "with_pivots"]
 
@@ -36,25 +37,6 @@ def with_pivots(levels: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
 
 
 def dense_errors(levels: Sequence[Fraction], asked: Sequence[Fraction]) -> list[float]:
-    """Return the deviation of each asked level's rank, times epsilon, where values are dense; rows as units, add_remove.
-
-    There a selection of rate r errs by Laplace noise of variance 2 / r^2 in ranks. A later one aims at a rank between two
-    found before, and takes on their errors by its shares of the way.
-    """
-    stages = halving_stages(len(levels))
-    ends = {-1: Fraction(0), len(levels): Fraction(1), **dict(enumerate(levels))}
-    variance: dict[int, float] = {}
-    weights: dict[int, dict[int, Fraction]] = {-1: {}, len(levels): {}}
-    for node in itertools.chain.from_iterable(stages):
-        low, high = ends[node.lower], ends[node.upper]
-        inner = (ends[node.place] - low) / (high - low) if high > low else Fraction(1, 2)
-        most = max(inner, 1 - inner)
-        rate = 1 / (len(stages) * (2 * most if most < 1 else 1))
-        variance[node.place] = float(2 / rate**2)
-        own = {node.place: Fraction(1)}
-        for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
-            for place, weight in weights[end].items():
-                own[place] = own.get(place, Fraction(0)) + share * weight
-        weights[node.place] = own
-    places = [levels.index(level) for level in asked]
-    return [math.sqrt(math.fsum(float(w) ** 2 * variance[p] for p, w in weights[place].items())) for place in places]
+    """Return the deviation of each asked level's rank, times epsilon, where values are dense; rows as units, add_remove."""
+    each = Fraction(1, len(halving_stages(len(levels))))
+    return QuantileSelection(tuple(levels), each, Neighbors("add_remove", None), groups=1).dense_errors(asked)

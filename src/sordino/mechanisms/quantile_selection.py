@@ -5,6 +5,7 @@ It may not know a table: it asks for finer counts where a draw may fall, and is 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -158,6 +159,24 @@ class QuantileSelection:
                     if 0 <= end < len(self.levels):
                         weights[end] = weights.get(end, Fraction(0)) + weight * share
         return tuple(made)
+
+    def dense_errors(self, asked: Sequence[Fraction]) -> list[float]:
+        """Return the deviation of each asked level's rank where values are dense.
+
+        There a selection of rate r errs by Laplace noise of variance 2 / r^2 in ranks. A later one aims at a rank between
+        two found before, and takes on their errors by its shares of the way.
+        """
+        none: dict[int, Fraction] = {}
+        weights, variance = {-1: none, len(self.levels): none}, {}
+        for node in itertools.chain.from_iterable(self._tree):
+            inner, own = self._inner(node), {node.place: Fraction(1)}
+            variance[node.place] = 2 / float(self.rate(node.place)) ** 2
+            for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
+                for place, weight in weights[end].items():
+                    own[place] = own.get(place, Fraction(0)) + share * weight
+            weights[node.place] = own
+        found = (weights[self.levels.index(level)] for level in asked)
+        return [math.sqrt(math.fsum(float(w) ** 2 * variance[p] for p, w in one.items())) for one in found]
 
     def release(self, holdings: Holdings, *, low: int, high: int, rng: Rng) -> list[list[int]]:
         """Return, for each group, the value found at each level: whole steps in [low, high], never falling."""
