@@ -6,6 +6,7 @@ At epsilon 10,000 noise is all but 0, so each answer stands beside an exact coun
 from __future__ import annotations
 
 import datetime
+import json
 import math
 from collections import Counter
 from decimal import Decimal
@@ -146,6 +147,22 @@ def test_a_text_of_more_than_a_thousand_characters_never_shows(how: str) -> None
     held = protect(rows_of(keys), DOMAIN, neighbors="add_remove", unit=UNIT, seed=3, budget=sd.ApproxDP(10**6, "0.5"))
     found = held.ask(S.group_by("key", keys=how).agg(sd.count(), sd.median("x")), **LOSS).rows
     assert [(r["key"], r["count"], r["median_x"]) for r in found] == [("e\u0301" * 500, 12, 0), ("oslo", 21, 3)]
+
+
+def test_long_keys_are_kept_once_on_the_ledger_and_read_back_whole(tmp_path: Path) -> None:
+    """A release of 280,000 keys of 1,000 characters had each four times, in more than a ledger's gigabyte."""
+    words = [f"{i:05}" + "w" * 995 for i in range(10_100)]
+    for few, many in ((2, False), (len(words), True)):
+        table = pa.table({"key": words[:few] * 3})
+        ledger = tmp_path / f"{few}.ledger"
+        held = protect(table, sd.Domain({"key": sd.Identifier()}), ledger=ledger, budget=sd.ApproxDP(10**6, "0.5"))
+        release = held.ask(S.group_by("key", keys="threshold").agg(sd.count()), **LOSS)
+        assert len(release.rows) == few
+        stored = json.loads(held.ledger.answer(release.charge))
+        assert ("rows" not in stored) == many
+        assert len(json.dumps(stored)) < 1010 * few * (1 if many else 4) + 10_000
+        assert held.release(release.charge).to_dict() == release.to_dict()
+        held.close()
 
 
 @pytest.mark.parametrize("how", WAYS)

@@ -401,6 +401,8 @@ def test_a_moved_ledger_goes_on_and_its_file_spends_no_more(address: str, tmp_pa
     for attempt in (old, lambda: Ledger.existing(path), lambda: Ledger.open(path, cap=PureDP(1))):
         with pytest.raises((LedgerError, BudgetExhausted)):
             (attempt if isinstance(attempt, Ledger) else attempt()).charge(LaplaceEvent(0.1), note="", question="q")
+    with pytest.raises(LedgerError, match="was moved from this file to a server"):
+        Ledger.existing(path)
     with pytest.raises(DeclarationError, match="there is a ledger at"):
         move_ledger(Ledger.open(tmp_path / "other.ledger", cap=PureDP(1)), address)
     with pytest.raises(DeclarationError, match="from its file to a server"):

@@ -24,7 +24,9 @@ from sordino.neighbors import Neighbors
 from sordino.queries.queryable import ReleaseContent
 from sordino.release import Release
 
-__all__ = ["Charging", "declaration_digest"]
+__all__ = ["Charging", "cause_of", "declaration_digest", "write_answer"]
+
+_LONG = 10_000_000  # characters
 
 
 class Charging:
@@ -184,6 +186,18 @@ class Charging:
             f"{cause[:1].upper()}{cause[1:] or hidden}",
             charge=charge.id,
         )
+
+
+def write_answer(release: Release) -> str:
+    """Return the JSON text that the ledger keeps; where keys are long, without the tables that `from_dict` makes anew.
+
+    Then they are in it once instead of four times, as a ledger holds no text of more than a gigabyte.
+    """
+    if sum(len(text) for key in release.keys for text in key.labels if isinstance(text, str)) <= _LONG:
+        return release.to_json()
+    tables = ("rows", "errors", "intervals")
+    kept = {name: part for name, part in release.to_dict().items() if name not in tables}
+    return json.dumps(kept, ensure_ascii=False, allow_nan=False)
 
 
 def cause_of(failure: Exception) -> str:

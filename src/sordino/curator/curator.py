@@ -17,7 +17,7 @@ from sordino.curator.above_threshold import AboveThreshold, open_above_threshold
 from sordino.curator.adaptive_procedure import plan_adaptive
 from sordino.curator.adaptive_session import run_adaptive
 from sordino.curator.batch import Batch, plan_batch
-from sordino.curator.charging import Charging, cause_of
+from sordino.curator.charging import Charging, cause_of, write_answer
 from sordino.curator.data_access import DataAccess, check_words, open_rows
 from sordino.curator.explain import explain
 from sordino.curator.plan import EQUAL, LossSplit, Plan, Share, TableContext, Weights, read_split
@@ -495,6 +495,6 @@ class Curator:
         """Return the release and its text; where anything failed the cause, if it is one that quotes no data."""
         try:
             release = self._charging.make_release(plan, charge, plan.procedure.release(trees, rows, self._rng))
-            return release, release.to_json()
+            return release, write_answer(release)
         except Exception as failure:  # of an engine, or any other: its words may quote a cell
             return cause_of(failure)

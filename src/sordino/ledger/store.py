@@ -408,6 +408,11 @@ def check_mark(db: Database, seen: Checkpoint | None, *, ledger: str, head: int)
     if seen.ledger != ledger:
         raise LedgerError("the mark given is that of another ledger; give each ledger its own, or name none")
     if seen.seq > head:
+        last = db.execute("SELECT payload FROM entries WHERE seq = ?", (head,)).fetchone()
+        if last is not None and '"reason":"moved to postgres' in last[0]:
+            raise LedgerError(
+                "the ledger was moved from this file to a server: where the file is named, name postgresql://HOST/DATABASE#NAME"
+            )
         rule = f"the ledger was rolled back: it has {head} entries, {seen.seq} were seen"
         raise LedgerError(f"{rule}; restore the newest copy; what was spent does not return")
     found = db.execute("SELECT hash FROM entries WHERE seq = ?", (seen.seq,)).fetchone()
