@@ -11,7 +11,7 @@ from sordino.errors import DeclarationError, nearest
 from sordino.loss import Number
 from sordino.queries.sql.parse import SqlText, sql
 
-__all__ = ["Asked", "read_asked"]
+__all__ = ["Asked", "asked_schema", "read_asked"]
 
 _LONGEST = 200_000  # characters of a question, as on the command line
 _BOUNDS = ("max_rows", "max_groups", "max_rows_per_group")
@@ -81,6 +81,15 @@ def read_asked(plain: Mapping[str, Any]) -> Asked:
         raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
     names = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows", "on")
     return Asked(_question(given), confidence=confidence, **{name: given[name] for name in names if name in given})
+
+
+def asked_schema() -> dict[str, Any]:
+    """Return the JSON Schema of what `read_asked` reads."""
+    words = {str: "string", int: "integer", float: "number", dict: "object", list: "array"}
+    properties = {
+        name: {"type": [words[k] for k in kinds], "description": said} for name, (kinds, said) in _KEYS.items()
+    }
+    return {"type": "object", "properties": properties, "required": ["sql"], "additionalProperties": False}
 
 
 def _question(given: Mapping[str, Any]) -> SqlText:

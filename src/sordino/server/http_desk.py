@@ -13,8 +13,11 @@ from sordino.project.parts import share_from
 from sordino.server.access import Visitor
 from sordino.server.accounts import Account
 from sordino.server.http_request import (
+    PROBLEMS,
+    body_of,
     check_origin,
     cookie_name,
+    fields_schema,
     read_json,
     respond,
     service_of,
@@ -26,7 +29,7 @@ from sordino.server.sessions import SESSION_HOURS, Session
 
 __all__ = ["DESK"]
 
-DESK = APIRouter(prefix="/v1", tags=["accounts"])
+DESK = APIRouter(prefix="/v1", tags=["accounts"], responses=PROBLEMS)
 Who = Annotated[Visitor, Depends(visitor_of)]
 
 
@@ -48,7 +51,7 @@ async def _fields(request: Request, needs: str = "", may: str = "") -> dict[str,
 # ---- sessions
 
 
-@DESK.post("/session")
+@DESK.post("/session", openapi_extra=body_of(fields_schema("name password")))
 async def sign_in(request: Request) -> Response:
     """Begin a session with a name and a password; the answer sets its cookie and holds its CSRF token."""
     check_origin(request)
@@ -99,7 +102,7 @@ async def list_accounts(request: Request, visitor: Who) -> Response:
     return respond({"schema": 1, "accounts": [account.to_dict() for account in found]})
 
 
-@DESK.post("/accounts")
+@DESK.post("/accounts", openapi_extra=body_of(fields_schema("name role", "password")))
 async def add_account(request: Request, visitor: Who) -> Response:
     """Add an account with a name and a role, with a password or without."""
     given = await _fields(request, "name role", "password")
@@ -108,7 +111,7 @@ async def add_account(request: Request, visitor: Who) -> Response:
     return respond(made.to_dict(), 201)
 
 
-@DESK.patch("/accounts/{name}")
+@DESK.patch("/accounts/{name}", openapi_extra=body_of(fields_schema("", "role disabled", flags="disabled")))
 async def change_account(request: Request, visitor: Who, name: str) -> Response:
     """Change an account's role, or disable it."""
     given = await _fields(request, "", "role disabled")
@@ -119,7 +122,7 @@ async def change_account(request: Request, visitor: Who, name: str) -> Response:
     return respond(changed.to_dict())
 
 
-@DESK.put("/accounts/{name}/password")
+@DESK.put("/accounts/{name}/password", openapi_extra=body_of(fields_schema("new", "old")))
 async def change_password(request: Request, visitor: Who, name: str) -> Response:
     """Set a password: one's own with the `old` one, another's as an officer. All sessions of the account end."""
     given = await _fields(request, "new", "old")
@@ -128,7 +131,7 @@ async def change_password(request: Request, visitor: Who, name: str) -> Response
     return respond({"schema": 1})
 
 
-@DESK.put("/shares/{budget}/{spender}")
+@DESK.put("/shares/{budget}/{spender}", openapi_extra=body_of(fields_schema("", "epsilon delta rho")))
 async def set_share(request: Request, visitor: Who, budget: str, spender: str) -> Response:
     """Give a spender, an account's name or a program's, a share of a budget, or change it: {"epsilon": "0.5"}."""
     stated = await _fields(request, "", "epsilon delta rho")
@@ -151,7 +154,7 @@ async def list_tokens(request: Request, visitor: Who, name: str) -> Response:
     return respond({"schema": 1, "tokens": [token.to_dict() for token in found]})
 
 
-@DESK.post("/tokens")
+@DESK.post("/tokens", openapi_extra=body_of(fields_schema("name")))
 async def make_token(request: Request, visitor: Who) -> Response:
     """Make a token for one's own account; its secret is in this answer, and nowhere else ever again."""
     given = await _fields(request, "name")
@@ -184,7 +187,7 @@ async def show_approval(request: Request, visitor: Who, number: int) -> Response
     return respond(found.to_dict())
 
 
-@DESK.post("/approvals/{number}")
+@DESK.post("/approvals/{number}", openapi_extra=body_of(fields_schema("decision", "reason")))
 async def decide(request: Request, visitor: Who, number: int) -> Response:
     """Approve or decline: {"decision": "approved", "reason": "..."}; 409 where another officer was first."""
     given = await _fields(request, "decision", "reason")

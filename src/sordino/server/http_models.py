@@ -10,13 +10,14 @@ from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError
 from sordino.server.access import Visitor
-from sordino.server.asked import read_asked
-from sordino.server.http_request import read_json, respond, visitor_of
-from sordino.server.model_desk import ModelDesk
+from sordino.server.asked import asked_schema, read_asked
+from sordino.server.http_request import PROBLEMS, body_of, read_json, respond, visitor_of
+from sordino.server.model_desk import FIT_SCHEMA, ModelDesk
 
 __all__ = ["MODELS_AND_JOBS"]
 
-MODELS_AND_JOBS = APIRouter(prefix="/v1", tags=["models"])
+MODELS_AND_JOBS = APIRouter(prefix="/v1", tags=["models"], responses=PROBLEMS)
+_SAMPLE = {"type": "object", "properties": {"rows": {"type": "integer"}, "where": {"type": "string"}}}
 Who = Annotated[Visitor, Depends(visitor_of)]
 RequestId = Annotated[str | None, Header(alias="Idempotency-Key")]
 
@@ -26,7 +27,7 @@ def _desk(request: Request) -> ModelDesk:
     return desk
 
 
-@MODELS_AND_JOBS.post("/models")
+@MODELS_AND_JOBS.post("/models", openapi_extra=body_of(FIT_SCHEMA))
 async def fit(request: Request, visitor: Who, key: RequestId = None) -> Response:
     """Begin to fit a model, charged once; the answer is its job. With an Idempotency-Key the same call again is the same job."""
     asked = await read_json(request)
@@ -57,7 +58,7 @@ async def send_model(request: Request, visitor: Who, number: int) -> Response:
     return Response(await run_in_threadpool(model.to_bytes), media_type="application/octet-stream", headers=headers)
 
 
-@MODELS_AND_JOBS.post("/models/{number}/sample")
+@MODELS_AND_JOBS.post("/models/{number}/sample", openapi_extra=body_of(_SAMPLE))
 async def sample(request: Request, visitor: Who, number: int) -> Response:
     """Return drawn rows as CSV, free: {"rows": 1000, "where": "age > 40"}."""
     given = await read_json(request)
@@ -70,7 +71,7 @@ async def sample(request: Request, visitor: Who, number: int) -> Response:
     return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers={"cache-control": "no-store"})
 
 
-@MODELS_AND_JOBS.post("/models/{number}/answer")
+@MODELS_AND_JOBS.post("/models/{number}/answer", openapi_extra=body_of(asked_schema()))
 async def answer(request: Request, visitor: Who, number: int) -> Response:
     """Return a model's own answer to a question, free, as `sordino synth answer --format json`."""
     asked = read_asked(await read_json(request))

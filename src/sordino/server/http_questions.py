@@ -12,12 +12,12 @@ from starlette.concurrency import run_in_threadpool
 from sordino.ledger.records import charge_to_dict
 from sordino.loss import loss_to_numbers
 from sordino.server.access import Visitor
-from sordino.server.asked import read_asked
-from sordino.server.http_request import read_json, respond, service_of, visitor_of
+from sordino.server.asked import asked_schema, read_asked
+from sordino.server.http_request import PROBLEMS, body_of, read_json, respond, service_of, visitor_of
 
 __all__ = ["QUESTIONS"]
 
-QUESTIONS = APIRouter(prefix="/v1", tags=["questions"])
+QUESTIONS = APIRouter(prefix="/v1", tags=["questions"], responses=PROBLEMS)
 Who = Annotated[Visitor, Depends(visitor_of)]
 RequestId = Annotated[str | None, Header(alias="Idempotency-Key")]
 
@@ -29,7 +29,7 @@ async def list_tables(request: Request, visitor: Who) -> Response:
     return respond({"schema": 1, "tables": tables})
 
 
-@QUESTIONS.post("/plan")
+@QUESTIONS.post("/plan", openapi_extra=body_of(asked_schema()))
 async def plan(request: Request, visitor: Who) -> Response:
     """Return what a question would cost and how wrong its answer would be; free, as `sordino plan --format json`."""
     asked = read_asked(await read_json(request))
@@ -41,7 +41,7 @@ async def plan(request: Request, visitor: Who) -> Response:
     return respond(await run_in_threadpool(work))
 
 
-@QUESTIONS.post("/ask")
+@QUESTIONS.post("/ask", openapi_extra=body_of(asked_schema()))
 async def ask(request: Request, visitor: Who, key: RequestId = None) -> Response:
     """Return the private answer, charged once, as `sordino ask --format json`; it leaves on the public clock.
 

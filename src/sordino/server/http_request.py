@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -21,9 +22,12 @@ from sordino.server.problems import UNEXPECTED, problem_of, status_of
 from sordino.server.sessions import Session
 
 __all__ = [
+    "PROBLEMS",
     "add_error_handlers",
+    "body_of",
     "check_origin",
     "cookie_name",
+    "fields_schema",
     "read_form",
     "read_json",
     "respond",
@@ -33,6 +37,10 @@ __all__ = [
     "visitor_of",
 ]
 
+PROBLEMS: dict[int | str, dict[str, Any]] = {  # of the OpenAPI document
+    "4XX": {"description": "refused; nothing was charged", "content": {"application/problem+json": {}}},
+    "5XX": {"description": "failed; `exit_code` 5: a charge stands", "content": {"application/problem+json": {}}},
+}
 _LOG = logging.getLogger("sordino.server")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -140,6 +148,19 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key stands twice")
     return found
+
+
+def body_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the OpenAPI document says of a route's body."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": dict(schema)}}}}
+
+
+def fields_schema(needs: str = "", may: str = "", *, flags: str = "") -> dict[str, Any]:
+    """Return the JSON Schema of an object of texts, the keys of `needs` always and those of `may` or not."""
+    kinds = {
+        name: {"type": "boolean" if name in flags.split() else "string"} for name in (*needs.split(), *may.split())
+    }
+    return {"type": "object", "properties": kinds, "required": needs.split(), "additionalProperties": False}
 
 
 def respond(data: Any, status: int = 200, **headers: str) -> Response:

@@ -32,13 +32,21 @@ from sordino.synth.fit_request import FitRequest
 from sordino.synth.model import Model, load
 from sordino.synth.watched_table import Stages, WatchedTable
 
-__all__ = ["ModelDesk"]
+__all__ = ["FIT_SCHEMA", "ModelDesk"]
 
 T = TypeVar("T")
 _MOST_ROWS = 1_000_000
 _KEYS = ("table", "method", "columns", "marginals", "workload", "never", "at_most", "cap", "assume_rows")
 _LOSS = ("epsilon", "delta", "rho")
 _LISTS = ("columns", "marginals", "workload", "never", "at_most")
+FIT_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        name: {"type": "array" if name in _LISTS else "integer" if name in ("cap", "assume_rows") else "string"}
+        for name in (*_KEYS, *_LOSS)
+    },
+    "additionalProperties": False,
+}
 
 
 class ModelDesk:
