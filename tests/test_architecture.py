@@ -45,6 +45,7 @@ LAYERS = (
     ("curator",),
     ("collector",),
     ("server",),
+    ("workbench",),
     ("cli",),
     ("__main__",),
 )
@@ -83,7 +84,7 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "altair": ("reporting",),
     "vl_convert": ("reporting",),
     "jinja2": ("reporting", "server"),
-    "fastapi": ("collector", "server", "cli.serve"),
+    "fastapi": ("collector", "server", "workbench", "cli.serve"),
     "uvicorn": ("collector", "server", "cli.serve"),
     "sqlalchemy": ("server", "cli.serve"),
     "argon2": ("server", "cli.serve"),

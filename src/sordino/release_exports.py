@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ABOUT", "arrow_table", "label_kind", "write_csv", "write_parquet"]
+__all__ = ["ABOUT", "arrow_table", "csv_text", "label_kind", "write_csv", "write_parquet"]
 
 ABOUT = "sordino.release"  # the key of a Parquet file's metadata that holds the release as JSON
 
@@ -57,11 +58,17 @@ def label_kind(labels: Sequence[Any]) -> str:
 
 def write_csv(table: pa.Table, path: str | Path) -> None:
     """Write a table as CSV in UTF-8 with a header line; numbers have all of their digits, and what is missing is empty."""
-    with Path(path).open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(table.column_names)
-        for batch in table.to_batches():
-            lines.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    Path(path).write_bytes(csv_text(table))
+
+
+def csv_text(table: pa.Table) -> bytes:
+    """Return what `write_csv` writes."""
+    text = io.StringIO(newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(table.column_names)
+    for batch in table.to_batches():
+        lines.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return text.getvalue().encode()
 
 
 def write_parquet(table: pa.Table, path: str | Path, *, about: str) -> None:

@@ -41,7 +41,7 @@ from sordino.cli.serve.manage_accounts import (
     set_password,
     set_share,
 )
-from sordino.cli.serve.serve_tables import ServeGroup, start
+from sordino.cli.serve.serve_tables import ServeGroup, open_workbench, start
 from sordino.cli.shared.terminal import paint
 from sordino.cli.synth.fit_model import synth_fit
 from sordino.cli.synth.report_quality import synth_report
@@ -110,6 +110,7 @@ _PANELS: dict[str, Commands] = {
         ("ask", ask, f'sordino ask "{_COUNT}" --epsilon 0.5 -o over64.json'),
         ("bounds", bounds, "sordino bounds capital_gain --epsilon 1 --plot bounds.svg"),
         ("caps", caps, "sordino caps --epsilon 0.1 --plot caps.svg"),
+        ("workbench", open_workbench, "sordino workbench survey/sordino.toml"),
     ),
     "Look back": (
         ("budget", budget, "sordino budget --format json"),

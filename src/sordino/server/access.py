@@ -12,11 +12,11 @@ from typing import Literal, get_args
 
 from sordino.errors import DeclarationError, NotAllowed, UnknownName
 
-__all__ = ["ACCESS", "ROLES", "NotThere", "Reach", "Role", "Visitor", "check_access", "check_role", "sees_all"]
+__all__ = ["ACCESS", "OWNER", "ROLES", "NotThere", "Reach", "Role", "Visitor", "check_access", "check_role", "sees_all"]
 
-Role = Literal["analyst", "officer", "auditor"]
+Role = Literal["analyst", "officer", "auditor", "owner"]
 Reach = Literal["any", "own", "none"]  # of which objects: all, one's own, none
-ROLES: tuple[Role, ...] = get_args(Role)
+ROLES: tuple[Role, ...] = get_args(Role)[:3]  # of accounts; the owner has none
 
 _Row = tuple[Reach, Reach, Reach]  # of an analyst, an officer, an auditor
 _READERS: _Row = ("own", "any", "any")
@@ -46,7 +46,10 @@ _TABLE: dict[str, _Row] = {
     "audit.read": ("none", "any", "any"),
 }
 ACCESS: Mapping[str, Mapping[Role, Reach]] = MappingProxyType(
-    {action: MappingProxyType(dict(zip(ROLES, reaches, strict=True))) for action, reaches in _TABLE.items()}
+    {
+        action: MappingProxyType({**dict(zip(ROLES, reaches, strict=True)), "owner": "any"})
+        for action, reaches in _TABLE.items()
+    }
 )
 
 
@@ -66,6 +69,9 @@ class Visitor:
     role: Role
     spender: str
     via: str
+
+
+OWNER = Visitor(0, "owner", "owner", "", "local")  # who holds the project file, at its own machine; it has no share
 
 
 def check_role(role: str) -> Role:

@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-__all__ = ["ACCOUNTS", "APPROVALS", "AUDIT", "JOBS", "MIGRATIONS", "MODELS", "SESSIONS", "SETTINGS", "TOKENS"]
+__all__ = ["ACCOUNTS", "APPROVALS", "AUDIT", "JOBS", "MIGRATIONS", "MODELS", "SESSIONS", "SETTINGS", "TEXTS", "TOKENS"]
 
 _STORE = MetaData()
 
@@ -128,6 +128,14 @@ AUDIT = Table(
     _words("outcome", most=2000),
     sqlite_autoincrement=True,
 )
+TEXTS = Table(  # what was asked as it was written, so that an analysis can be repeated; no answers
+    "texts",
+    _STORE,
+    Column("budget", String(200), primary_key=True),
+    Column("charge", String(200), primary_key=True),
+    _words("time"),
+    Column("asked", Text, nullable=False),
+)
 
 
 def _make_first(db: Connection) -> None:
@@ -135,6 +143,10 @@ def _make_first(db: Connection) -> None:
     for event in ("UPDATE", "DELETE"):
         for statement in _guards(db.dialect.name, event):
             db.execute(text(statement))
+
+
+def _add_texts(db: Connection) -> None:
+    TEXTS.create(db, checkfirst=True)
 
 
 def _guards(dialect: str, event: str) -> Sequence[str]:
@@ -150,4 +162,7 @@ def _guards(dialect: str, event: str) -> Sequence[str]:
     ]
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_make_first,)  # the version of a store is how many it has seen
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _make_first,
+    _add_texts,
+)  # the version of a store is how many it has seen

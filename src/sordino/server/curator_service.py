@@ -34,6 +34,7 @@ from sordino.release import Release
 from sordino.server.access import NotThere, Visitor, check_access, sees_all
 from sordino.server.account_desk import AccountDesk
 from sordino.server.asked import Asked
+from sordino.server.asked_texts import AskedTexts
 from sordino.server.database import ServerDatabase
 from sordino.server.keyed_locks import KeyedLocks
 from sordino.server.public_clock import PublicClock
@@ -60,6 +61,7 @@ class CuratorService:
         self._base.project = self.project
         self.store = store
         self.desk = AccountDesk(store)
+        self._texts = AskedTexts(store)
         self.public_clock = PublicClock(self.settings.answer_every)
         self._spending: dict[str, Connection] = {}
         self._requests = KeyedLocks()
@@ -111,11 +113,11 @@ class CuratorService:
         if len(new) > 1:
             Batch(tuple(new), asked.confidence).check_covered(curators[0].remaining)
         return [
-            self._ask_one(visitor, curator, plan, name)
+            self._ask_one(visitor, curator, plan, name, asked)
             for curator, plan, name in zip(curators, plans, names, strict=True)
         ]
 
-    def _ask_one(self, visitor: Visitor, curator: Curator, plan: Plan, request: str | None) -> Release:
+    def _ask_one(self, visitor: Visitor, curator: Curator, plan: Plan, request: str | None, asked: Asked) -> Release:
         """Return the answer of one plan; two that ask by one request id at once get one answer, one after the other."""
         about, outcome = f"{plan.table_name}: {plan.words}", "failed"
         try:
@@ -127,6 +129,7 @@ class CuratorService:
                         raise
                     release = curator.ask(plan, request_id=request)
             outcome = release.charge
+            self._texts.append(self.project.tables[plan.table_name].budget, release, asked)
         except SordinoError as error:
             outcome = type(error).__name__
             raise
@@ -150,7 +153,13 @@ class CuratorService:
         return [self._base.table(plan.table_name).ask(plan, on="dummy") for plan in _plans_of(self._plan(asked))]
 
     def curator(self, visitor: Visitor, table: str) -> Curator:
-        """Return the curator of a table that charges the visitor's share; raises NotAllowed where it has none."""
+        """Return the curator of a table that charges the visitor's share; raises NotAllowed where it has none.
+
+        The owner of the project has no share: it charges the budget, as the command line does.
+        """
+        if visitor.role == "owner":
+            with self._lock:
+                return self._base.table(table)
         budget = self.project.tables[table].budget
         if self.share_of(visitor.spender, budget) is None:
             raise NotAllowed(
@@ -164,7 +173,8 @@ class CuratorService:
 
     def _only_own(self, visitor: Visitor, plan: Plan) -> Plan:
         ledger = self.ledger(self.project.tables[plan.table_name].budget)
-        own = tuple(c.id for c in ledger.earlier(plan.identity()) if c.spender == visitor.spender)
+        anyone = visitor.role == "owner"
+        own = tuple(c.id for c in ledger.earlier(plan.identity()) if anyone or c.spender == visitor.spender)
         return plan.seen_before(own)
 
     def _bind(self, visitor: Visitor, request: str | None, count: int) -> list[str | None]:
@@ -188,6 +198,8 @@ class CuratorService:
 
     def require_approval(self, visitor: Visitor, request: str | None, plans: Sequence[Plan]) -> None:
         """Raise ApprovalNeeded where plans together cost more than an analyst spends alone, and no officer approved them."""
+        if visitor.role == "owner":
+            return
         cost = Batch(tuple(plans), 0.95).cost
         most = self.settings.approve_above
         if not any(name in most and amount > most[name] for name, amount in cost.amounts().items()):
@@ -274,6 +286,11 @@ class CuratorService:
                 f"is missing; several have a charge {charge}: {', '.join(n for n, _ in found)}", key="budget"
             )
         return Release.from_dict(json.loads(self.ledger(found[0][0]).answer(charge)))
+
+    def asked_text(self, visitor: Visitor, charge: str, *, budget: str | None = None) -> dict[str, Any] | None:
+        """Return the SQL that a past release was asked with, and its loss; None where they were not noted."""
+        release = self.release(visitor, charge, budget=budget)
+        return self._texts.find(self.project.tables[release.table_name].budget, release)
 
     def explain(self, visitor: Visitor, charge: str, *, budget: str | None = None) -> str:
         """Return what a past release reveals at most."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +17,7 @@ from sordino.errors import DeclarationError
 if TYPE_CHECKING:
     from typer._click.core import Context
 
-__all__ = ["ServeGroup", "need_server", "start"]
+__all__ = ["ServeGroup", "need_server", "open_workbench", "start"]
 
 ProjectFile = Annotated[
     Path | None, typer.Argument(metavar="[sordino.toml]", help="The project file; without it, the one here or above.")
@@ -62,8 +63,8 @@ def start(
     need_server()
     from sordino.collector.service import serve_app
     from sordino.server.census_demo import open_census_demo
-    from sordino.server.http_app import curator_app
     from sordino.server.opening import open_service
+    from sordino.workbench.workbench_app import workbench_app
 
     with ExitStack() as stack:
         if demo:
@@ -75,4 +76,33 @@ def start(
         if not service.desk.accounts.all():
             note("no accounts yet: sordino serve account add NAME --role officer", quiet=quiet)
         listening = f"serving at http://{host}:{port}; stop with Ctrl-C"
-        serve_app(curator_app(service), host=host, port=port, ready=lambda: note(listening, quiet=quiet))
+        serve_app(workbench_app(service), host=host, port=port, ready=lambda: note(listening, quiet=quiet))
+
+
+def open_workbench(
+    project: ProjectFile = None,
+    port: Annotated[int, option("--port", "N", "The port on this machine.")] = 8400,
+    quiet: Quiet = False,
+) -> None:
+    """Open the pages of a project on this machine alone, for one person without accounts, until stopped.
+
+    It prints a link that lets one browser in, once. What is asked is charged as by `sordino ask`.
+    """
+    from sordino.cli.shared.opening import project_path
+
+    need_server()
+    from sordino.collector.service import serve_app
+    from sordino.server.opening import open_service
+    from sordino.workbench.local_door import open_door
+    from sordino.workbench.workbench_app import workbench_app
+
+    service = open_service(project_path(project))
+    link = f"http://127.0.0.1:{port}/sign-in#{open_door(service)}"
+    app = workbench_app(service)
+    serve_app(app, host="127.0.0.1", port=port, ready=lambda: _print_link(link, quiet=quiet))
+
+
+def _print_link(link: str, *, quiet: bool) -> None:
+    say(link)
+    sys.stdout.flush()  # whoever starts this from a program waits for the link
+    note("open this link in a browser; stop with Ctrl-C", quiet=quiet)

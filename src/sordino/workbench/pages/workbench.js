@@ -1,0 +1,148 @@
+// The script of the workbench: prices as a form changes, practice, completion. It talks to its own origin alone.
+
+const policy = window.trustedTypes
+  ? trustedTypes.createPolicy("workbench", { createHTML: (text) => text })  // fragments of this server, escaped there
+  : { createHTML: (text) => text };
+
+async function fetchFragment(path, form) {
+  const answer = await fetch(path, {
+    method: "POST",
+    headers: { "content-type": "application/x-www-form-urlencoded", "x-fragment": "1" },
+    body: new URLSearchParams(new FormData(form)),
+    credentials: "same-origin",
+  });
+  const text = await answer.text();
+  if (!(answer.headers.get("content-type") || "").startsWith("text/html")) throw new Error(answer.status);
+  return text;
+}
+
+function show(place, text) {
+  place.innerHTML = policy.createHTML(text);
+}
+
+function watchForm(form) {
+  const place = document.getElementById(form.dataset.price ? "price" : form.dataset.target);
+  const path = form.dataset.price || form.dataset.fragment;
+  let timer, turn = 0;
+  async function refresh() {
+    const mine = ++turn;
+    try {
+      const text = await fetchFragment(path, form);
+      if (mine === turn) { show(place, text); markEditor(place); }  // a late answer does not replace a newer one
+    } catch {
+      if (mine === turn) place.textContent = "The server did not answer: is it still running?";
+    }
+  }
+  form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(refresh, 120); });
+  refresh();
+}
+
+function watchPractice(button) {
+  const form = button.form;
+  button.addEventListener("click", async () => {
+    const place = document.getElementById("tried");
+    document.getElementById("tried-section").hidden = false;
+    place.textContent = "Asking the made-up table ...";
+    try { show(place, await fetchFragment(button.dataset.practise, form)); }
+    catch { place.textContent = "The server did not answer: is it still running?"; }
+    document.getElementById("tried-section").scrollIntoView({ block: "nearest" });
+  });
+}
+
+function watchSlider(slider) {
+  const field = document.getElementById(slider.dataset.slides);
+  const say = () => slider.setAttribute("aria-valuetext", `${slider.dataset.slides} ${field.value}`);
+  slider.addEventListener("input", () => { field.value = String(Number((10 ** slider.value).toPrecision(2))); say(); });
+  field.addEventListener("input", () => {
+    const value = Number(field.value);
+    if (value > 0) slider.value = Math.log10(value);
+    say();
+  });
+  say();
+}
+
+function watchFilter(select) {  // offers the declared values of the column
+  const number = select.name.split(":")[1], list = document.getElementById(`values${number}`);
+  const fill = () => {
+    const row = [...document.querySelectorAll("tr[data-column]")].find((one) => one.dataset.column === select.value);
+    const values = row ? JSON.parse(row.dataset.values) : [];
+    list.replaceChildren(...values.map((value) => { const o = document.createElement("option"); o.value = value; return o; }));
+  };
+  select.addEventListener("change", fill);
+  fill();
+}
+
+function markEditor(place) {
+  const editor = document.getElementById("sql"), back = document.getElementById("backdrop");
+  if (!editor || !back) return;
+  const found = place.querySelector("[data-start]");
+  editor.setAttribute("aria-invalid", String(place.querySelector(".problem") !== null && found !== null));
+  if (!found) { back.replaceChildren(); return; }
+  const [start, end] = [Number(found.dataset.start), Number(found.dataset.end)];
+  const mark = document.createElement("mark");
+  mark.textContent = editor.value.slice(start, Math.max(end, start + 1)) || " ";
+  back.replaceChildren(editor.value.slice(0, start), mark, editor.value.slice(end));
+  back.scrollTop = editor.scrollTop;
+}
+
+function watchEditor(editor) {
+  const list = document.getElementById("words"), words = JSON.parse(document.getElementById("editor").dataset.words);
+  let chosen = 0, found = [], from = 0;
+  const close = () => { list.hidden = true; editor.removeAttribute("aria-activedescendant"); };
+  const typed = () => editor.value.slice(0, editor.selectionStart).match(/['\w]*$/)[0];
+  const draw = () => {
+    list.replaceChildren(...found.map((one, place) => {
+      const item = document.createElement("li"), kind = document.createElement("span");
+      item.id = `word-${place}`;
+      item.setAttribute("role", "option");
+      item.setAttribute("aria-selected", String(place === chosen));
+      kind.className = "fine";
+      kind.textContent = one.is;
+      item.append(one.word, kind);
+      item.addEventListener("mousedown", (event) => { event.preventDefault(); chosen = place; take(); });
+      return item;
+    }));
+    list.hidden = false;
+    editor.setAttribute("aria-activedescendant", `word-${chosen}`);
+    list.children[chosen].scrollIntoView({ block: "nearest" });
+  };
+  const open = (all) => {
+    const start = typed();
+    found = start || all ? words.filter((one) => one.word.toLowerCase().startsWith(start.toLowerCase()) && one.word !== start).slice(0, 60) : [];
+    from = editor.selectionStart - start.length;
+    chosen = 0;
+    if (found.length) draw(); else close();
+  };
+  const take = () => {
+    editor.setRangeText(found[chosen].word, from, editor.selectionStart, "end");
+    close();
+    editor.dispatchEvent(new Event("input", { bubbles: true }));
+    close();
+  };
+  editor.addEventListener("input", (event) => { document.getElementById("backdrop").replaceChildren(); if (event.isTrusted) open(false); });
+  editor.addEventListener("scroll", () => { document.getElementById("backdrop").scrollTop = editor.scrollTop; });
+  editor.addEventListener("blur", close);
+  editor.addEventListener("keydown", (event) => {
+    if (event.key === " " && event.ctrlKey) { event.preventDefault(); open(true); return; }
+    if (list.hidden) return;
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) { event.preventDefault(); chosen = (chosen + step + found.length) % found.length; draw(); }
+    else if (event.key === "Enter") { event.preventDefault(); take(); }
+    else if (event.key === "Escape") { event.preventDefault(); close(); }
+  });
+}
+
+function enter(form) {  // the link's secret stands in the fragment, which no browser sends
+  const secret = location.hash.slice(1);
+  if (!secret) return;
+  history.replaceState(null, "", location.pathname);
+  form.elements.secret.value = secret;
+  form.submit();
+}
+
+for (const form of document.querySelectorAll("form[data-price], form[data-fragment]")) watchForm(form);
+for (const slider of document.querySelectorAll("input[data-slides]")) watchSlider(slider);
+for (const button of document.querySelectorAll("button[data-practise]")) watchPractice(button);
+for (const select of document.querySelectorAll("select[name^='column:']")) watchFilter(select);
+if (document.getElementById("sql")) watchEditor(document.getElementById("sql"));
+if (document.getElementById("enter")) enter(document.getElementById("enter"));

@@ -1,0 +1,124 @@
+"""The pages of past releases: the history, one answer with its chart, and its exports. Nothing is asked here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from sordino.errors import DeclarationError
+from sordino.loss import loss_to_numbers
+from sordino.release import Release
+from sordino.release_exports import csv_text
+from sordino.reporting.charts import plot
+from sordino.reporting.dark_picture import darken
+from sordino.reporting.picture import encode_picture
+from sordino.server.access import NotThere
+from sordino.server.curator_service import CuratorService
+from sordino.server.http_request import service_of
+from sordino.server.sessions import Session
+from sordino.workbench.page_route import HEADERS, PageRoute, Reading, page, run_in_threadpool
+from sordino.workbench.question_pages import release_words
+from sordino.workbench.repeat import notebook_of, script_of
+
+__all__ = ["RELEASE_PAGES"]
+
+RELEASE_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
+_KINDS = {
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
+    "png": "image/png",
+    "py": "text/x-python; charset=utf-8",
+    "ipynb": "application/x-ipynb+json",
+}
+
+
+@RELEASE_PAGES.get("/history")
+async def show_history(request: Request, session: Reading) -> Response:
+    """Show every charge that the visitor may see, the newest first."""
+    found = await run_in_threadpool(service_of(request).charges, session.visitor)
+    lines = [
+        {
+            "path": f"/history/{quote(budget, safe='')}/{quote(charge.id, safe='')}",
+            "charge": charge.id,
+            "time": charge.time[:16].replace("T", " "),
+            "note": charge.note,
+            "cost": ", ".join(f"{name} {float(amount):g}" for name, amount in charge.amounts.items()),
+            "who": charge.spender or "",
+            "answered": charge.state == "committed",
+            "state": charge.state,
+        }
+        for budget, charge in reversed(found)
+    ]
+    return page(request, "history.html", session, lines=lines)
+
+
+@RELEASE_PAGES.get("/history/{budget}/{charge}")
+async def show_release(request: Request, session: Reading, budget: str, charge: str) -> Response:
+    """Show one answer: table, chart with intervals, and what it reveals at most."""
+    service = service_of(request)
+    release = await run_in_threadpool(_find, service, session, budget, charge)
+    reveals = await run_in_threadpool(service.explain, session.visitor, charge, budget=budget)
+    asked = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
+    here = f"/history/{quote(budget, safe='')}/{quote(charge, safe='')}"
+    chart = await run_in_threadpool(_draw, release, False)
+    words: dict[str, Any] = {**release_words(release), "reveals": reveals, "asked": asked, "at": here}
+    words |= {"has_chart": chart is not None, "charge": charge, "time": release.time[:16].replace("T", " ")}
+    words |= {"cost": release.cost.describe(), "table_name": release.table_name}
+    return page(request, "release.html", session, **words)
+
+
+@RELEASE_PAGES.get("/history/{budget}/{charge}/{shade}.svg")
+async def show_chart(request: Request, session: Reading, budget: str, charge: str, shade: str) -> Response:
+    """Return the chart of an answer as a picture, for light pages or dark ones."""
+    if shade not in ("light", "dark"):
+        raise NotThere
+    release = await run_in_threadpool(_find, service_of(request), session, budget, charge)
+    drawn = await run_in_threadpool(_draw, release, shade == "dark")
+    if drawn is None:
+        raise NotThere
+    policy = "default-src 'none'; sandbox"  # of the picture opened by itself: it runs nothing
+    return Response(drawn, media_type="image/svg+xml", headers=HEADERS | {"content-security-policy": policy})
+
+
+@RELEASE_PAGES.get("/history/{budget}/{charge}/export/{kind}")
+async def export(request: Request, session: Reading, budget: str, charge: str, kind: str) -> Response:
+    """Return an answer as a file, or the program that repeats the analysis."""
+    if kind not in _KINDS:
+        raise NotThere
+    service = service_of(request)
+    release = await run_in_threadpool(_find, service, session, budget, charge)
+    asked = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
+    if kind in ("py", "ipynb") and asked is None:
+        raise DeclarationError("the SQL of this answer was not noted, so there is no program that repeats it")
+    content = await run_in_threadpool(_export, kind, release, asked)
+    disposition = f'attachment; filename="sordino-{charge}.{kind}"'
+    return Response(content, media_type=_KINDS[kind], headers=HEADERS | {"content-disposition": disposition})
+
+
+def _find(service: CuratorService, session: Session, budget: str, charge: str) -> Release:
+    return service.release(session.visitor, charge, budget=budget)
+
+
+def _draw(release: Release, dark: bool) -> bytes | None:
+    """Return the picture of a release, None where there is none: of no rows, or without the extra `plots`."""
+    try:
+        picture = plot(release)
+        return encode_picture(darken(picture) if dark else picture, ".svg")
+    except DeclarationError:
+        return None
+
+
+def _export(kind: str, release: Release, asked: dict[str, Any] | None) -> bytes:
+    if kind == "csv":
+        return csv_text(release.to_arrow(intervals=True))
+    if kind == "png":
+        return encode_picture(plot(release), ".png")
+    if kind == "json":
+        return (json.dumps(release.to_dict(), ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
+    assert asked is not None
+    cost = ", ".join(f"{name} {amount:g}" for name, amount in loss_to_numbers(release.cost).items())
+    return (script_of if kind == "py" else notebook_of)(asked, question=release.question, cost=cost)

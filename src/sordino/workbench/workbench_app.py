@@ -1,0 +1,21 @@
+"""The workbench: the pages beside the routes of the server, in one application."""
+
+from __future__ import annotations
+
+from sordino.server.curator_service import CuratorService
+from sordino.server.http_app import curator_app
+from sordino.server.http_guard import HttpGuard
+from sordino.workbench.desk_pages import DESK_PAGES
+from sordino.workbench.question_pages import QUESTION_PAGES
+from sordino.workbench.release_pages import RELEASE_PAGES
+from sordino.workbench.session_pages import SESSION_PAGES
+
+__all__ = ["workbench_app"]
+
+
+def workbench_app(service: CuratorService) -> HttpGuard:
+    """Return the application that serves a project over HTTP, with pages for people."""
+    guard = curator_app(service)
+    for router in (SESSION_PAGES, QUESTION_PAGES, RELEASE_PAGES, DESK_PAGES):
+        guard.app.include_router(router)
+    return guard

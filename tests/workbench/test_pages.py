@@ -1,0 +1,258 @@
+"""The pages over HTTP: forms with their token, roles, hostile names, exports that repeat an analysis, the owner's link."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+from html import unescape
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fastapi.routing import APIRoute
+
+import sordino as sd
+from serving import Served
+from sordino.server.opening import open_service
+from sordino.workbench.desk_pages import DESK_PAGES
+from sordino.workbench.local_door import open_door
+from sordino.workbench.page_route import POLICY
+from sordino.workbench.question_pages import QUESTION_PAGES
+from sordino.workbench.release_pages import RELEASE_PAGES
+from sordino.workbench.session_pages import SESSION_PAGES
+from sordino.workbench.workbench_app import workbench_app
+from visiting import Person, person_of
+
+ASK = {"sql": "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "epsilon": "0.5"}
+HOSTILE = ("<script>alert(1)</script>", "\"><img src=x onerror='alert(2)'>", "{{ 7 * 7 }}", "</textarea>' OR '1'='1")
+PAGES = ("/", "/tables/people", "/sql", "/history")
+
+
+def ask(person: Person, **fields: str) -> str:
+    """Ask, and return the address of the answer."""
+    answer = person.post("/question/ask", **{**ASK, **fields})
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["location"])
+
+
+def test_a_person_asks_by_the_form(server: Served) -> None:
+    person = person_of(server)
+    fields = {"table": "people", "measure": "mean", "of": "age", "group:sex": "on", "epsilon": "0.5"}
+    fields |= {"column:1": "age", "operator:1": "at least", "value:1": "18", "request_id": "first"}
+    price = person.post("/question/price", **fields)
+    assert "the mean of age, for each sex, where age &gt;= 18" in price.text
+    assert "Leaves 1.5 of 2" in price.text
+    assert server.service.ledger("people").charges() == []  # a price is not a charge
+    place = ask(person, **fields)
+    again = ask(person, **fields)
+    assert place == again == "/history/people/c-0001"  # one click or two: one charge
+    shown = person.get(place).text
+    release = sd.Release.from_dict(json.loads(person.get(f"{place}/export/json").text))
+    for row in release.display_rows(0.95):
+        assert all(f">{cell}<" in shown for cell in row)
+    assert "62.25% sure" in shown
+    assert "c-0001" in person.get("/history").text
+    assert "0.5 of 2 spent" in person.get("/").text
+
+
+def test_every_form_needs_its_token_and_this_origin(server: Served) -> None:
+    person = person_of(server)
+    officer = person_of(server, "ola")
+    forms: tuple[tuple[Person, str, dict[str, str]], ...] = (
+        (person, "/question/price", ASK),
+        (person, "/question/practise", ASK),
+        (person, "/question/ask", ASK),
+        (officer, "/desk/shares", {"budget": "people", "spender": "ana", "epsilon": "9"}),
+        (officer, "/desk/accounts", {"name": "eve", "role": "officer"}),
+        (officer, "/desk/accounts/udo", {"disabled": "yes"}),
+        (officer, "/desk/approvals/1", {"decision": "approved"}),
+        (person, "/sign-out", {}),
+    )
+    routers = (SESSION_PAGES, QUESTION_PAGES, RELEASE_PAGES, DESK_PAGES)
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    posts = {route.path for route in routes if route.methods == {"POST"}}
+    pages = {path.partition("/{")[0] for path in posts}
+    tried = {path.removesuffix("/udo").removesuffix("/1") for _, path, _ in forms}
+    assert pages - {"/sign-in", "/enter"} <= tried  # a new form comes into this test
+    other = officer.token()
+    for who, path, fields in forms:
+        for token in ("", "0" * 64, other if who is person else person.token()):
+            assert who.post(path, token=token, **fields).status_code == 403, path
+        assert who.post(path, origin="https://evil.example", **fields).status_code == 403, path
+        assert who.post(path, origin="null", **fields).status_code == 403, path
+    assert server.service.ledger("people").charges() == []
+    assert not server.service.desk.accounts.find("udo").disabled
+    assert person.get("/").status_code == 200
+
+
+def test_nobody_signs_in_by_a_form_of_another_site(server: Served) -> None:
+    person_of(server)
+    body = {"name": "ana", "password": "correct horse battery"}
+    for headers in ({}, {"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        answer = server.send("POST", "/sign-in", who=None, headers=headers, data=body)
+        assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
+    wrong = server.send("POST", "/sign-in", who=None, headers={"origin": "http://test"}, data=body | {"password": "no"})
+    assert wrong.status_code == 401
+    assert "set-cookie" not in wrong.headers
+
+
+def test_pages_are_for_those_who_signed_in(server: Served) -> None:
+    person = person_of(server)
+    for path in (*PAGES, "/desk", "/desk/audit", "/desk/board"):
+        answer = server.send("GET", path, who=None)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+    for path in ("/desk", "/desk/audit", "/desk/board"):
+        assert person.get(path).status_code == 403
+    assert person.post("/desk/shares", budget="people", spender="ana", epsilon="9").status_code == 403
+    place = ask(person)
+    ben, officer, auditor = (person_of(server, name) for name in ("ben", "ola", "udo"))
+    for path in (place, f"{place}/light.svg", f"{place}/export/json", f"{place}/export/py"):
+        assert ben.get(path).status_code == 404
+        assert officer.get(path).status_code == 200
+        assert auditor.get(path).status_code == 200
+    assert officer.post("/question/ask", **ASK).status_code == 403
+    assert auditor.get("/desk").status_code == 200
+    assert auditor.post("/desk/shares", budget="people", spender="ana", epsilon="9").status_code == 403
+
+
+def test_each_page_states_its_policy(server: Served) -> None:
+    person = person_of(server)
+    place = ask(person)
+    for path in (*PAGES, place, "/page/workbench.js", "/page/workbench.css", "/nothing/../page/x"):
+        headers = person.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "unsafe" not in headers["content-security-policy"]
+    assert person.get("/").headers["content-security-policy"] == POLICY
+    assert person.get("/page/..%2fpage_route.py").status_code == 404
+
+
+def test_exports_repeat_the_analysis(server: Served, tmp_path: Path) -> None:
+    person = person_of(server)
+    place = ask(person, sql="SELECT sex, COUNT(*) AS n FROM people WHERE sex = 'f' OR age > 3 GROUP BY sex")
+    rows = list(csv.reader(io.StringIO(person.get(f"{place}/export/csv").text)))
+    assert rows[0] == ["sex", "n", "n_lower", "n_upper"]
+    assert person.get(f"{place}/export/png").content.startswith(b"\x89PNG")
+    script = person.get(f"{place}/export/py").text.replace("sordino.toml", str(tmp_path / "sordino.toml"))
+    notebook = person.get(f"{place}/export/ipynb").json()
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    ledger = server.service.ledger("people")
+    for program in (script, "\n".join(cells).replace("sordino.toml", str(tmp_path / "sordino.toml"))):
+        names: dict[str, object] = {}
+        exec(compile(ast.parse(program), "repeat", "exec"), names)
+        made = names["release"]
+        assert isinstance(made, sd.Release)
+        first = sd.Release.from_dict(json.loads(ledger.answer("c-0001")))
+        assert (made.question, made.cost) == (first.question, first.cost)
+    assert len(ledger.charges()) == 3
+
+
+def test_an_officer_decides_at_the_desk(tmp_path: Path, server: Served) -> None:
+    person, officer = person_of(server), person_of(server, "ola")
+    assert officer.post("/desk/accounts", name="eva", role="analyst", password="a long enough one").status_code == 303
+    assert officer.post("/desk/shares", budget="people", spender="eva", epsilon="3/4").status_code == 303
+    assert "0 of 0.75 spent" in officer.get("/desk").text
+    assert officer.post("/desk/accounts/eva", disabled="yes").status_code == 303
+    assert server.service.desk.accounts.find("eva").disabled
+    refused = officer.post("/desk/shares", budget="people", spender="eva", epsilon="99")
+    assert refused.status_code == 400
+    assert "account.change" in officer.get("/desk/audit").text
+    assert "What was asked" in officer.get("/desk/board").text
+    del person, tmp_path
+
+
+def test_errors_of_sql_are_marked(server: Served) -> None:
+    person = person_of(server)
+    found = person.post("/question/price", sql="SELECT COUNT(*) AS n\nFROM people WHERE agee > 3", epsilon="0.5").text
+    assert "<mark>agee</mark>" in found
+    assert 'data-start="39" data-end="43"' in found
+    assert "did you mean &#39;age&#39;?" in found
+
+
+def hostile_project(directory: Path) -> Path:
+    """Write a project whose names and labels are markup, templates and quotes."""
+    column = HOSTILE[1]
+    pq.write_table(pa.table({column: list(HOSTILE) * 10}), directory / "people.parquet")
+    text = f"""
+[budgets.people]
+cap = {{epsilon = 10}}
+ledger = "people.ledger"
+reason = {json.dumps(HOSTILE[0])}
+
+[tables.people]
+source = "people.parquet"
+budget = "people"
+neighbors = "add_remove"
+privacy_unit = "row"
+
+[tables.people.columns]
+{json.dumps(column)} = {{type = "category", values = {json.dumps(list(HOSTILE))}}}
+
+[serve]
+answer_every = "1ms"
+"""
+    path = directory / "sordino.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Served:
+    made = Served(open_service(hostile_project(tmp_path)))
+    made.add("ana", "analyst", epsilon="5")
+    made.add("ola", "officer")
+    return made
+
+
+def test_hostile_names_are_words(hostile: Served) -> None:
+    person, officer = person_of(hostile), person_of(hostile, "ola")
+    fields = {"table": "people", "measure": "count", f"group:{HOSTILE[1]}": "on", "epsilon": "1"}
+    fields |= {"column:1": HOSTILE[1], "operator:1": "is not", "value:1": HOSTILE[3]}
+    place = ask_form(person, fields)
+    paths = [*PAGES, place]
+    texts = {path: person.get(path).text for path in paths}
+    texts |= {path: officer.get(path).text for path in ("/desk", "/desk/audit")}
+    texts["price"] = person.post("/question/price", **fields).text
+    texts["practice"] = person.post("/question/practise", **fields).text
+    texts["wrong"] = person.post("/question/price", sql=f"SELECT {HOSTILE[0]}", epsilon="1").text
+    for path, text in texts.items():
+        assert "<script>alert" not in text, path
+        assert "<img src=x" not in text, path
+        assert "&amp;lt;" not in text, path  # escaped once, not twice
+    for label in HOSTILE:
+        assert label in unescape(texts[place])
+        assert label in unescape(texts["/tables/people"])
+    picture = person.get(f"{place}/light.svg").text
+    assert "<script" not in picture
+    assert "<img" not in picture
+
+
+def ask_form(person: Person, fields: dict[str, str]) -> str:
+    answer = person.post("/question/ask", **fields)
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["location"])
+
+
+def test_the_owners_link_works_once(server: Served, tmp_path: Path) -> None:
+    secret = open_door(server.service)
+    server.app = workbench_app(server.service)
+    origin = {"origin": "http://test"}
+    assert server.send("GET", "/", who=None).status_code == 303
+    for wrong in ("", "0" * 64, secret[:-1]):
+        assert server.send("POST", "/enter", who=None, headers=origin, data={"secret": wrong}).status_code == 401
+    entered = server.send("POST", "/enter", who=None, headers=origin, data={"secret": secret})
+    assert entered.status_code == 303
+    assert server.send("POST", "/enter", who=None, headers=origin, data={"secret": secret}).status_code == 401
+    owner = Person(server, entered.headers["set-cookie"].split(";")[0])
+    place = ask(owner)
+    (charge,) = server.service.ledger("people").charges()
+    assert charge.spender is None  # of the whole budget, as on the command line
+    assert "c-0001" in owner.get(place).text
+    assert owner.get("/desk").status_code == 200
+    forged = Person(server, "sordino=" + "0" * 64 + "." + "0" * 64)
+    assert forged.get("/").status_code == 303
+    assert owner.post("/sign-out").status_code == 303
+    assert owner.get("/").status_code == 303
+    del tmp_path
