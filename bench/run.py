@@ -22,6 +22,7 @@ import interval_coverage
 import keys
 import quantile
 import sampler
+import served
 
 import collector
 import ledger
@@ -49,6 +50,7 @@ def main() -> None:
         "sensitivity": sensitivity.run(),
         "local": local.run(),
         "collector": collector.run(),
+        "served": served.run(),
         "synth": synth.run(),
     }
     checks = interval_coverage.run()

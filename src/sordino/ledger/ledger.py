@@ -51,6 +51,7 @@ from sordino.ledger.store import (
     in_memory,
     open_charge,
     quick_check,
+    read_end,
     read_sums,
 )
 from sordino.ledger.writer import LedgerWriter, begin, exists, fresh_identity, refuse_gone, translate_errors
@@ -251,6 +252,10 @@ class Ledger:
     def answer(self, charge: str) -> str:
         """Return the stored answer of a charge, by its id; raise UnknownName, InDoubt or ChargedError where none is."""
         return self._writer.read(lambda db: answer_of(db, charge_of(db, charge)))
+
+    def head(self) -> str:
+        """Return the hash of the last entry: while it is the same, nothing was written."""
+        return self._writer.read(read_end)[2]
 
     def find(self, charge: str) -> Charge:
         """Return a charge by its id; raise UnknownName."""

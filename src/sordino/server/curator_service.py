@@ -64,6 +64,7 @@ class CuratorService:
         self._texts = AskedTexts(store)
         self.public_clock = PublicClock(self.settings.answer_every)
         self._spending: dict[str, Connection] = {}
+        self._statuses: dict[str, tuple[str, BudgetStatus]] = {}
         self._requests = KeyedLocks()
         self._lock = threading.Lock()  # of the connections: a curator is opened once
 
@@ -235,7 +236,12 @@ class CuratorService:
         return [self._shown_status(visitor, one) for one in found]
 
     def _status(self, budget: str) -> BudgetStatus:
-        return budget_status(self.project.budget(budget))
+        """Return how a budget stands; the whole chain is replayed once for each state of the ledger."""
+        head = self.ledger(budget).head()
+        known = self._statuses.get(budget)
+        if known is None or known[0] != head:
+            known = self._statuses[budget] = head, budget_status(self.project.budget(budget))
+        return known[1]
 
     def _shown_status(self, visitor: Visitor, status: BudgetStatus) -> dict[str, Any]:
         plain = status.to_dict()
