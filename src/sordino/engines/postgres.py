@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -99,7 +100,7 @@ class PostgresEngine:
         """Return the engine that also reads these tables of the same people; it shares this one's connections."""
         if not names:
             return self
-        wider = _copy(self)
+        wider = copy.copy(self)
         layouts = {}
         with self._lend() as connection:
             for name in sorted(names):
@@ -119,7 +120,7 @@ class PostgresEngine:
         """Hold one state of the data for all that is run; raises SourceError where a table is gone, or held otherwise."""
         with self._lend() as connection:
             for name, table in self._tables.items():
-                held = self._held if name == _SOURCE else self._held.people[name.removeprefix(people_name(""))]
+                held = self._held.find(name)
                 now = self._layout(connection, name, table)
                 if (now.physical, now.items) != (held.physical, held.items):
                     assert isinstance(table.source, Source)
@@ -223,7 +224,7 @@ class PostgresSnapshot:
         raise EngineFailed(cause=cause)
 
     def _kinds(self, name: str) -> Mapping[str, str]:
-        return (self.layout if name == _SOURCE else self.layout.people[name.removeprefix(people_name(""))]).physical
+        return self.layout.find(name).physical
 
     def sample(self, *, threshold: int, key: bytes) -> PostgresSnapshot:
         """Return a Poisson sample: each unit is in with chance threshold / 2^64, by coins keyed by `key`.
@@ -252,12 +253,6 @@ def _check_names(public: Mapping[str, pa.Table], people: Collection[str]) -> Non
                 raise DeclarationError(
                     f"{one!r} and {two!r} are one name to PostgreSQL, which looks at {_LONGEST_NAME} bytes: rename one"
                 )
-
-
-def _copy(engine: PostgresEngine) -> PostgresEngine:
-    made = object.__new__(PostgresEngine)
-    made.__dict__.update(engine.__dict__)
-    return made
 
 
 def _is_alive(connection: psycopg.Connection[Any]) -> bool:

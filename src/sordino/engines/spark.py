@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import logging
 import os
@@ -103,7 +104,7 @@ class SparkEngine:
         """Return the engine that also reads these tables of the same people, in the same session."""
         if not names:
             return self
-        wider = _copy(self)
+        wider = copy.copy(self)
         layouts = {}
         for name in sorted(names):
             other = self._people[name]
@@ -127,7 +128,7 @@ class SparkEngine:
             raise SourceError(f"{_LOST}: open a session, and the table anew")
         check_settings(self._session)
         for name, table in self._tables.items():
-            held = self._held if name == _SOURCE else self._held.people[name.removeprefix(people_name(""))]
+            held = self._held.find(name)
             now = self._open(name, table)
             if (now.physical, now.items) != (held.physical, held.items):
                 raise SourceError("the table is not as it was when it was opened: open it anew")
@@ -164,7 +165,7 @@ class SparkEngine:
             digest = f"SHA2((SELECT key FROM {quote_name(view)}) || {named}, 256)"
             return f"left({digest}, 16) < {quote_text(f'{threshold:016x}')}"
 
-        sampled = _copy(self)
+        sampled = copy.copy(self)
         sampled._held = replace(self._held, source=SparkPrimitives(self._held).sample_source(coin))
         sampled._tables, sampled._views = {}, [view]
         return sampled
@@ -211,12 +212,6 @@ class SparkEngine:
         self._sent[public_name(name)] = view
         self._views.append(view)
         return {n: h.kind for n, h in held.items() if not n.startswith("sordino_key_")}
-
-
-def _copy(engine: SparkEngine) -> SparkEngine:
-    made = object.__new__(SparkEngine)
-    made.__dict__.update(engine.__dict__)
-    return made
 
 
 def _check_case(held: Mapping[str, HeldColumn]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.datasets.held_column import HeldColumn
 from sordino.domain import Domain
+from sordino.engines.own_sql import people_name
 from sordino.errors import DeclarationError, nearest
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Csv, Source
@@ -48,6 +49,11 @@ class TableLayout:
     people: Mapping[str, TableLayout] = field(default_factory=dict)  # other tables of the same people
     items: Mapping[str, str] = field(default_factory=dict)  # of each column of lists, the physical type of an item
     owner: str = ""  # the column that names the unit, where each row is made of all rows of one
+
+    def find(self, relation: str) -> TableLayout:
+        """Return the layout of another table of the same people by the name it is held under; this one by any other."""
+        before = people_name("")
+        return self.people[relation.removeprefix(before)] if relation.startswith(before) else self
 
 
 def check_columns(
