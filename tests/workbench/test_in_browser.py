@@ -143,7 +143,7 @@ def test_pages_pass_axe(browser: Any, site: tuple[Served, str], look: dict[str, 
     assert problems == []
 
 
-ANALYST_PAGES = ("/", "/tables/people", "/sql", "/history", "/history/people/c-0001")
+ANALYST_PAGES = ("/", "/tables/people", "/sql", "/history", "/history/people/c-0001", "/epsilon", "/declare")
 OFFICER_PAGES = ("/", "/desk", "/desk/audit")
 
 

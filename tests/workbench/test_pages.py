@@ -17,7 +17,9 @@ from fastapi.routing import APIRoute
 import sordino as sd
 from serving import Served
 from sordino.server.opening import open_service
+from sordino.workbench.declare_pages import DECLARE_PAGES
 from sordino.workbench.desk_pages import DESK_PAGES
+from sordino.workbench.epsilon_pages import EPSILON_PAGES
 from sordino.workbench.local_door import open_door
 from sordino.workbench.page_route import POLICY
 from sordino.workbench.question_pages import QUESTION_PAGES
@@ -69,9 +71,12 @@ def test_every_form_needs_its_token_and_this_origin(server: Served) -> None:
         (officer, "/desk/accounts", {"name": "eve", "role": "officer"}),
         (officer, "/desk/accounts/udo", {"disabled": "yes"}),
         (officer, "/desk/approvals/1", {"decision": "approved"}),
+        (person, "/epsilon/interval", {"table": "people"}),
+        (person, "/declare", {"name": "people"}),
+        (person, "/declare/file", {"name": "people"}),
         (person, "/sign-out", {}),
     )
-    routers = (SESSION_PAGES, QUESTION_PAGES, RELEASE_PAGES, DESK_PAGES)
+    routers = (SESSION_PAGES, QUESTION_PAGES, RELEASE_PAGES, DESK_PAGES, EPSILON_PAGES, DECLARE_PAGES)
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     posts = {route.path for route in routes if route.methods == {"POST"}}
     pages = {path.partition("/{")[0] for path in posts}
@@ -161,6 +166,17 @@ def test_an_officer_decides_at_the_desk(tmp_path: Path, server: Served) -> None:
     assert "account.change" in officer.get("/desk/audit").text
     assert "What was asked" in officer.get("/desk/board").text
     del person, tmp_path
+
+
+def test_a_refusal_is_words_in_its_place(server: Served) -> None:
+    person = person_of(server)
+    fields = {"sql": "SELECT * FROM people", "epsilon": "0.5", "csrf_token": person.token()}
+    headers = {"cookie": person.cookie, "origin": "http://test", "x-fragment": "1"}
+    found = server.send("POST", "/question/practise", who=None, headers=headers, data=fields)
+    assert "rows never leave" in found.text
+    assert "<html" not in found.text
+    whole = person.post("/question/ask", sql="SELECT * FROM people", epsilon="0.5")
+    assert (whole.status_code, "rows never leave" in whole.text, "<html" in whole.text) == (422, True, True)
 
 
 def test_errors_of_sql_are_marked(server: Served) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from sordino.server.curator_service import CuratorService
 from sordino.server.http_app import curator_app
 from sordino.server.http_guard import HttpGuard
+from sordino.workbench.declare_pages import DECLARE_PAGES
 from sordino.workbench.desk_pages import DESK_PAGES
+from sordino.workbench.epsilon_pages import EPSILON_PAGES
 from sordino.workbench.question_pages import QUESTION_PAGES
 from sordino.workbench.release_pages import RELEASE_PAGES
 from sordino.workbench.session_pages import SESSION_PAGES
@@ -16,6 +18,6 @@ __all__ = ["workbench_app"]
 def workbench_app(service: CuratorService) -> HttpGuard:
     """Return the application that serves a project over HTTP, with pages for people."""
     guard = curator_app(service)
-    for router in (SESSION_PAGES, QUESTION_PAGES, RELEASE_PAGES, DESK_PAGES):
+    for router in (SESSION_PAGES, QUESTION_PAGES, RELEASE_PAGES, DESK_PAGES, EPSILON_PAGES, DECLARE_PAGES):
         guard.app.include_router(router)
     return guard

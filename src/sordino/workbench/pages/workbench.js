@@ -51,11 +51,15 @@ function watchPractice(button) {
 
 function watchSlider(slider) {
   const field = document.getElementById(slider.dataset.slides);
-  const say = () => slider.setAttribute("aria-valuetext", `${slider.dataset.slides} ${field.value}`);
-  slider.addEventListener("input", () => { field.value = String(Number((10 ** slider.value).toPrecision(2))); say(); });
+  const say = () => slider.setAttribute("aria-valuetext", field.value);
+  const plain = slider.dataset.scale === "plain";
+  slider.addEventListener("input", () => {
+    field.value = plain ? slider.value : String(Number((10 ** slider.value).toPrecision(2)));
+    say();
+  });
   field.addEventListener("input", () => {
     const value = Number(field.value);
-    if (value > 0) slider.value = Math.log10(value);
+    if (value > 0) slider.value = plain ? value : Math.log10(value);
     say();
   });
   say();
@@ -70,6 +74,15 @@ function watchFilter(select) {  // offers the declared values of the column
   };
   select.addEventListener("change", fill);
   fill();
+}
+
+function watchKind(select) {  // shows what a column of this type takes
+  const fields = select.closest("fieldset").querySelectorAll("[data-needs]");
+  const fit = () => {
+    for (const field of fields) field.hidden = field.dataset.needs !== select.selectedOptions[0].dataset.takes;
+  };
+  select.addEventListener("change", fit);
+  fit();
 }
 
 function markEditor(place) {
@@ -144,5 +157,6 @@ for (const form of document.querySelectorAll("form[data-price], form[data-fragme
 for (const slider of document.querySelectorAll("input[data-slides]")) watchSlider(slider);
 for (const button of document.querySelectorAll("button[data-practise]")) watchPractice(button);
 for (const select of document.querySelectorAll("select[name^='column:']")) watchFilter(select);
+for (const select of document.querySelectorAll("select[data-kinds]")) watchKind(select);
 if (document.getElementById("sql")) watchEditor(document.getElementById("sql"));
 if (document.getElementById("enter")) enter(document.getElementById("enter"));
