@@ -101,6 +101,14 @@ def test_fair_coins_have_two_sides() -> None:
         fair_coins(["a", "b", "c"])
 
 
+@pytest.mark.parametrize(
+    ("protocol", "answer"), [(GRR(["a", "b"], epsilon=1), "a"), (Mean(0, 10, epsilon=1), 3)], ids=str
+)
+def test_reports_that_are_not_counted_are_refused(protocol: Any, answer: Any) -> None:
+    with pytest.raises(DeclarationError, match="not of reports"):
+        protocol.estimate(protocol.perturb([answer], Rng.seeded(1)))
+
+
 def test_no_reports_no_estimate() -> None:
     protocol = GRR(["a", "b"], epsilon=1)
     empty = protocol.count(protocol.perturb([], Rng.seeded(1)))

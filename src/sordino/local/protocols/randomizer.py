@@ -116,6 +116,10 @@ class LocalProtocol(ClaimedLoss, ABC):
 
     def _check_counts(self, counts: SupportCounts, *, differ: str) -> None:
         """Raise DeclarationError for another task's counts, or for none; `differ` names what distinguishes tasks."""
+        if isinstance(counts, Reports):
+            raise DeclarationError(
+                "an estimate is made of counts, not of reports: protocol.estimate(protocol.count(reports))"
+            )
         if counts.task != parameters_hash(self.parameters()):
             raise DeclarationError(f"these counts belong to another task: its {differ} differ")
         if counts.n == 0:

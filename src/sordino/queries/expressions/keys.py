@@ -191,7 +191,7 @@ def _column_keys(node: Name, domain: Domain) -> Keys:
         )
     raise QuestionRefused(
         f"cannot group by {node.name!r}: its keys are not public. Declare it as a category with its values, "
-        "or give a number bounds and group by its bins"
+        "or give a number bounds and group by its bins; keys of an identifier are selected privately, with a delta"
     )
 
 
