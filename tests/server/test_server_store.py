@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from postgres_server import Server as PostgresServer
 from serving import Served, served
 from sordino.errors import DeclarationError
 from sordino.server.account_schema import MIGRATIONS
 from sordino.server.accounts import Accounts
-from sordino.server.database import ServerDatabase
+from sordino.server.audit_log import AuditLog
+from sordino.server.database import ServerDatabase, StoreUnusable
+from sordino.server.model_desk import ModelDesk
 from sordino.server.opening import open_service
 
 
@@ -95,3 +99,47 @@ def test_two_processes_share_a_store_on_postgresql(tmp_path: Path, postgres_data
             with pytest.raises(DBAPIError), server.service.store._engine.begin() as db:
                 db.execute(text(statement))
         other.service.close()
+
+
+def test_a_database_server_that_restarts_costs_nothing(
+    tmp_path: Path, postgres_server: PostgresServer, postgres_database: str
+) -> None:
+    with served(tmp_path, serve=f'store = "{postgres_database}"') as server:
+        assert server.ask(key="k").status_code == 200
+        postgres_server.stop()
+        try:
+            gone = [server.ask(key="l"), server.send("GET", "/readyz", who=None)]
+            assert [answer.status_code for answer in gone] == [503, 503]
+            assert all(postgres_database not in answer.text for answer in gone)
+            assert server.send("GET", "/healthz", who=None).status_code == 200
+        finally:
+            postgres_server.start()
+        assert server.ask(key="l").json()["charge"] == "c-0002"
+
+
+def test_a_store_that_is_gone_by_then_withholds_no_answer(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise StoreUnusable
+
+    monkeypatch.setattr(AuditLog, "append", gone)
+    answer = server.ask()
+    assert (answer.status_code, answer.json()["charge"]) == (200, "c-0001")
+    assert (
+        server.send("POST", "/v1/tokens", json={"name": "t"}).status_code == 503
+    )  # what is on no other record is refused
+
+
+def test_a_model_that_cannot_be_kept_says_that_the_charge_stands(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> int:
+        raise StoreUnusable
+
+    monkeypatch.setattr(ModelDesk, "_keep", gone)
+    fit = {"table": "people", "method": "independent", "epsilon": "0.1"}
+    job = server.send("POST", "/v1/models", json=fit).json()["id"]
+    found = server.send("GET", f"/v1/jobs/{job}").json()
+    while found["state"] == "running":
+        time.sleep(0.02)
+        found = server.send("GET", f"/v1/jobs/{job}").json()
+    assert (found["state"], found["problem"]["exit_code"], found["problem"]["charge"]) == ("failed", 5, "c-0001")

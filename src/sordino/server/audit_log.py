@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from sqlalchemy import insert, select
 
 from sordino.server.access import Visitor
 from sordino.server.account_schema import AUDIT
-from sordino.server.database import ServerDatabase
+from sordino.server.database import ServerDatabase, StoreUnusable
 
 __all__ = ["AuditLog"]
 
+_LOG = logging.getLogger("sordino.server")
 _LONGEST = 2000
 
 
@@ -28,6 +30,13 @@ class AuditLog:
         row |= {"time": self._store.now(), "action": action, "object": about[:_LONGEST], "outcome": outcome[:_LONGEST]}
         with self._store.transact() as db:
             db.execute(insert(AUDIT).values(row))
+
+    def append_if_able(self, who: Visitor | str, action: str, about: str, outcome: str) -> None:
+        """Append a line about what the ledger has on record too: where the store is gone by then, the answer still leaves."""
+        try:
+            self.append(who, action, about, outcome)
+        except StoreUnusable:
+            _LOG.warning("the audit log could not be written: %s, %s", action, outcome)
 
     def lines(self, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
         """Return lines, oldest first, from the one after a number on."""

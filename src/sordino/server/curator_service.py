@@ -135,7 +135,7 @@ class CuratorService:
             outcome = type(error).__name__
             raise
         finally:
-            self.desk.audit_log.append(visitor, "question.ask", about, outcome)
+            self.desk.audit_log.append_if_able(visitor, "question.ask", about, outcome)
         return release
 
     def _plan(self, asked: Asked) -> Plan | Batch:

@@ -16,16 +16,16 @@ from sqlalchemy import Connection, create_engine, event, insert, inspect, select
 from sqlalchemy.engine import Engine
 from sqlalchemy.engine.url import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from sordino.errors import DeclarationError
 from sordino.server.account_schema import MIGRATIONS, SETTINGS
 
-__all__ = ["Clock", "ServerDatabase", "text_of_time", "utc_now"]
+__all__ = ["Clock", "ServerDatabase", "StoreUnusable", "text_of_time", "utc_now"]
 
 Clock = Callable[[], datetime.datetime]
 _LOCK = 0x536F7253  # of migrations on a PostgreSQL database
 _VERSION = "version"
-_UNUSABLE = "the server's store cannot be used: see its disk, or that its database server runs"
 _CONNECTIONS = 20
 
 
@@ -37,6 +37,13 @@ def utc_now() -> datetime.datetime:
 def text_of_time(moment: datetime.datetime) -> str:
     """Return a moment as text that sorts as time does."""
     return moment.astimezone(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class StoreUnusable(DeclarationError):
+    """Say that the store cannot be used now."""
+
+    def __init__(self) -> None:
+        super().__init__("the server's store cannot be used now: see its disk, or that its database server runs")
 
 
 class ServerDatabase:
@@ -60,29 +67,29 @@ class ServerDatabase:
 
     @contextmanager
     def transact(self) -> Iterator[Connection]:
-        """Give a connection within a transaction, written at the end; DeclarationError where the store is not usable."""
+        """Give a connection within a transaction, written at the end; StoreUnusable where that cannot be."""
         failed = False
         try:
             with self._engine.begin() as db:
                 yield db
         except IntegrityError:
             raise
-        except DBAPIError:  # its text may name the machine's paths
+        except (DBAPIError, PoolTimeout):  # its text may name the machine's paths
             failed = True
         if failed:
-            raise DeclarationError(_UNUSABLE)
+            raise StoreUnusable
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection that only reads, one state of the store, beside whoever writes; DeclarationError as above."""
+        """Give a connection that only reads, one state of the store, beside whoever writes; StoreUnusable as above."""
         failed = False
         try:
             with self._engine.connect().execution_options(sordino_reads=True) as db:
                 yield db
-        except DBAPIError:
+        except (DBAPIError, PoolTimeout):
             failed = True
         if failed:
-            raise DeclarationError(_UNUSABLE)
+            raise StoreUnusable
 
     def now(self) -> str:
         """Return the moment as text."""

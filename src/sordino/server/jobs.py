@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +20,7 @@ from sqlalchemy.exc import IntegrityError
 from sordino.errors import QuestionRefused, SordinoError
 from sordino.server.access import NotThere
 from sordino.server.account_schema import ACCOUNTS, JOBS
-from sordino.server.database import ServerDatabase, text_of_time
+from sordino.server.database import ServerDatabase, StoreUnusable, text_of_time
 from sordino.server.problems import UNEXPECTED, problem_of
 from sordino.server.public_clock import PublicClock
 
@@ -110,7 +112,8 @@ class Jobs:
         def enter(stage: str) -> None:
             seen = self._store.clock() + datetime.timedelta(seconds=self._clock.wait(started))
             stages.append([text_of_time(seen), stage])
-            self._set(number, stages=json.dumps(stages))
+            with suppress(StoreUnusable):  # a stage that is not shown costs nothing
+                self._set(number, stages=json.dumps(stages))
 
         values: dict[str, Any] = {"state": "done"}
         try:
@@ -123,7 +126,12 @@ class Jobs:
                 "problem": json.dumps(_UNEXPECTED),
             }
         self._clock.sleep(started)
-        self._set(number, **values, ended=self._store.now())
+        for pause in (1, 5, 30, 300):  # a store that is away for a while must not leave a job running for ever
+            try:
+                self._set(number, **values, ended=self._store.now())
+                return
+            except StoreUnusable:
+                time.sleep(pause)
 
     def _set(self, number: int, **values: Any) -> None:
         with self._store.transact() as db:

@@ -17,7 +17,7 @@ from sordino.curator.adaptive_procedure import plan_adaptive
 from sordino.curator.curator import Curator
 from sordino.curator.plan import Plan
 from sordino.datasets.table_file import csv_lines
-from sordino.errors import DeclarationError, SordinoError, nearest
+from sordino.errors import ChargedError, DeclarationError, SordinoError, nearest
 from sordino.loss import Number, read_loss
 from sordino.queries.queryable import Draws, Queryable, ReleaseContent
 from sordino.release import Release
@@ -25,6 +25,7 @@ from sordino.server.access import NotThere, Visitor, check_access, sees_all
 from sordino.server.account_schema import MODELS
 from sordino.server.asked import Asked
 from sordino.server.curator_service import CuratorService
+from sordino.server.database import StoreUnusable
 from sordino.server.jobs import Job, Jobs
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.constraints import at_most, never
@@ -84,8 +85,15 @@ class ModelDesk:
                 outcome = type(error).__name__
                 raise
             finally:
-                self._service.desk.audit_log.append(visitor, "model.fit", table, outcome)
-            return self._keep(visitor, model, table)
+                self._service.desk.audit_log.append_if_able(visitor, "model.fit", table, outcome)
+            try:
+                return self._keep(visitor, model, table)
+            except StoreUnusable:
+                charge = model.facts["charge"]
+            raise ChargedError(
+                f"the model was fitted and charged ({charge}), but could not be kept, so it is lost; the charge stands",
+                charge=charge,
+            )
 
         return self.jobs.begin(visitor.account, "fit", {**given, "table": table}, work, request=bound)
 

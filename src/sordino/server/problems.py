@@ -9,6 +9,7 @@ from sordino import errors
 from sordino.errors import SordinoError
 from sordino.server.access import NotThere
 from sordino.server.approvals import AlreadyDecided
+from sordino.server.database import StoreUnusable
 
 __all__ = ["UNEXPECTED", "problem_of", "status_of", "words_of"]
 
@@ -26,6 +27,7 @@ _STATUS: tuple[tuple[type[SordinoError], int], ...] = (  # the first that fits
     (errors.LedgerError, 503),
     (errors.DeclarationChanged, 503),
     (AlreadyDecided, 409),
+    (StoreUnusable, 503),
     (errors.DeclarationError, 400),
 )
 _TITLES = {
