@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from sordino.curator.noise_answer import exact_vectors
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.engines.frames import arrow_of
 from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity
+from sordino.noise.lattice import scale_of
 from sordino.queries.aggregation import Aggregation, compile_query
 from sordino.queries.build import as_aggregation
 from sordino.queries.row_steps import apply_steps, step_domain, step_neighbors
@@ -77,3 +80,39 @@ def assert_within_sensitivity(
         assert sum(m > 0 for m in moved) <= bound.l0
         shares.append(sum(moved, Fraction(0)) / bound.l1 if bound.l1 else Fraction(0))
     return shares
+
+
+FLOAT_BOUNDS = [  # steps and bounds in steps, among them some whose float has other steps
+    ("1/100", 0, 11100),
+    ("1/100", -7, 10**15),
+    ("1/100", 5, 3975788528954945),
+    ("1/3", -10, 10),
+    ("5", 0, 20),
+    ("1/1000000", -(2**52), 2**52),
+    ("7/10", -3, 3),
+]
+
+
+def float_cells(unit: Fraction, lower: int, upper: int) -> list[float]:
+    """Return floats at and beside bounds in steps, beside the ties of steps next to them, and all over."""
+    ends = [float(n * unit) for n in (lower, upper)]
+    half = [float((n + Fraction(1, 2)) * unit) for n in (lower - 1, lower, upper - 1, upper)]
+    near = [math.nextafter(x, way) for x in ends for way in (-math.inf, math.inf)]
+    far = [-0.0, 5e-324, 1e308, -1e308, math.inf, -math.inf, math.nan]
+    draws = random.Random(str(unit))
+    return [
+        *ends,
+        *near,
+        *half,
+        *(math.nextafter(x, 0) for x in half),
+        *far,
+        *(draws.uniform(*ends) for _ in range(300)),
+    ]
+
+
+def float_steps(x: float, unit: Fraction, lower: int, upper: int) -> int | None:
+    """Return the steps of a float, clipped; None of NaN."""
+    op, factor = scale_of(unit)
+    scaled = x * factor if op == "*" else x / factor
+    clipped = upper if scaled > upper + 1 else lower if scaled < lower - 1 else scaled
+    return None if math.isnan(x) else max(lower, min(upper, math.floor(clipped + 0.5)))

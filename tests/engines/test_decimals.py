@@ -10,14 +10,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
 
 import sordino as sd
-from engines.support import ask, engine_of
+from engines.support import FLOAT_BOUNDS, ask, engine_of, float_cells, float_steps
 from protecting import protect
 from sordino import col
+from sordino.engines.duckdb_primitives import DuckDBPrimitives
+from sordino.engines.table_layout import TableLayout
 from sordino.queries.build import Selection
 from sordino.queries.expressions.cases import when
 from sordino.source import Csv
@@ -193,3 +196,18 @@ def test_a_decimal_without_digits_before_the_point_is_one_text_everywhere(postgr
     for one in held:
         assert [round(row["count"]) for row in one.ask(asked, epsilon=10**6).rows] == [1, 2, 1, 0]
         one.close()
+
+
+@pytest.mark.parametrize(("step", "lower", "upper"), FLOAT_BOUNDS)
+def test_steps_of_floats_are_those_of_python(step: str, lower: int, upper: int) -> None:
+    unit = Fraction(step)
+    numbers = float_cells(unit, lower, upper)
+    made = ", ".join(f"(CAST('{x!r}' AS DOUBLE), {i})" for i, x in enumerate(numbers))
+    layout = TableLayout(
+        {"d": "DOUBLE"}, sd.Domain({"d": sd.Real()}), None, None, source=f"(VALUES {made}) AS made(d, place)"
+    )
+    on = DuckDBPrimitives(layout)
+    cell = on.lattice("d", unit, lower, upper).sql(dialect="duckdb")
+    text = f"SELECT {cell} FROM {on.source().sql(dialect='duckdb')} ORDER BY place"
+    found = duckdb.connect().execute(text).fetchall()
+    assert [n for (n,) in found] == [float_steps(x, unit, lower, upper) for x in numbers]

@@ -20,7 +20,7 @@ import postgres_server as postgres
 import sordino as sd
 from curator.extremes import CELLS, Questions, declare
 from engines.every_kind import DAYS, FIXED, KIN, MOMENTS, ONE_KIN, PUBLIC, WORDS, EveryKind
-from engines.support import assert_within_sensitivity
+from engines.support import FLOAT_BOUNDS, assert_within_sensitivity, float_cells, float_steps
 from engines.test_postgres import exact_parts, postgres_engine
 from protecting import protect
 from sordino import col
@@ -28,7 +28,6 @@ from sordino.engines.postgres_primitives import PostgresPrimitives
 from sordino.engines.table_layout import TableLayout
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.neighbors import Neighbors
-from sordino.noise.lattice import scale_of
 from sordino.queries.build import Selection
 
 S = Selection()
@@ -284,47 +283,21 @@ def test_a_primitive_is_written_as_it_was(build: Any, golden: str) -> None:
     assert golden in text, text
 
 
-@pytest.mark.parametrize(
-    ("step", "lower", "upper"),
-    [
-        ("1/100", 0, 11100),
-        ("1/100", -7, 10**15),
-        ("1/3", -10, 10),
-        ("5", 0, 20),
-        ("1/1000000", -(2**52), 2**52),
-        ("7/10", -3, 3),
-    ],
-)
-def test_steps_of_floats_are_those_of_python(step: str, lower: int, upper: int, postgres_database: str) -> None:
-    draws = random.Random(step)
+@pytest.mark.parametrize(("step", "lower", "upper"), FLOAT_BOUNDS)
+@pytest.mark.parametrize("kind", ["DOUBLE", "DECIMAL"])
+def test_steps_of_numbers_are_those_of_python(
+    kind: str, step: str, lower: int, upper: int, postgres_database: str
+) -> None:
     unit = Fraction(step)
-    ends = [float(n * unit) for n in (lower, upper)]
-    near = [math.nextafter(x, way) for x in ends for way in (-math.inf, math.inf)]
-    half = [float((n + Fraction(1, 2)) * unit) for n in (lower - 1, lower, upper - 1, upper)]
-    numbers = [
-        *ends,
-        *near,
-        *half,
-        *(math.nextafter(x, 0) for x in half),
-        -0.0,
-        5e-324,
-        1e308,
-        -1e308,
-        math.inf,
-        -math.inf,
-    ]
-    numbers += [draws.uniform(*ends) for _ in range(300)] + [math.nan]
-    op, factor = scale_of(unit)
-    wanted: list[int | None] = []
-    for x in numbers:
-        scaled = x * factor if op == "*" else x / factor
-        clipped = upper if scaled > upper + 1 else lower if scaled < lower - 1 else scaled
-        wanted.append(None if math.isnan(x) else max(lower, min(upper, math.floor(clipped + 0.5))))
-    table = ", ".join(f"(CAST('{x!r}' AS DOUBLE PRECISION), {i})" for i, x in enumerate(numbers))
+    numbers = float_cells(unit, lower, upper)
+    wanted = [float_steps(x, unit, lower, upper) for x in numbers]
+    if kind == "DECIMAL":  # of 400 digits after the point too, of which no float holds one
+        wanted += [float_steps(x, unit, lower, upper) for x in (0.0, 0.0, math.inf)]
+    cells = [*map(repr, numbers), "1e-400", "-1e-400", "1e400"][: len(wanted)]
+    written = {"DOUBLE": "DOUBLE PRECISION", "DECIMAL": "NUMERIC"}[kind]
+    table = ", ".join(f"(CAST('{x}' AS {written}), {i})" for i, x in enumerate(cells))
     domain = sd.Domain({"d": sd.Real()})
-    on = PostgresPrimitives(
-        TableLayout({"d": "DOUBLE"}, domain, None, None, source=f"(VALUES {table}) AS made(d, place)")
-    )
+    on = PostgresPrimitives(TableLayout({"d": kind}, domain, None, None, source=f"(VALUES {table}) AS made(d, place)"))
     cell = on.lattice("d", unit, lower, upper).sql(dialect=on.dialect)
     text = f"SELECT {cell} FROM {on.source().sql(dialect=on.dialect)} ORDER BY place"
     with psycopg.connect(postgres_database) as held:
