@@ -54,19 +54,21 @@ class ShownCount:
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
         """Return the interval of each count, given that its key shows."""
-        found = {y: _interval(self.law, self.threshold, self.least, y, confidence) for y in set(self.steps)}
-        return [found[y] for y in self.steps]
+        margin = self.law.error(1 - (1 - confidence) * 0.98)  # where a key shows for sure, but for a hundredth
+        clear = self.threshold + self.law.error(0.98) + margin
+        return [
+            (max(self.least, y - margin), y + margin)
+            if y > clear
+            else _interval(self.law, self.threshold, self.least, y, margin, confidence)
+            for y in self.steps
+        ]
 
     to_dict = estimate_to_dict
 
 
 @lru_cache(maxsize=100_000)
-def _interval(law: CountLaw, threshold: int, least: int, y: int, confidence: float) -> tuple[int, int]:
+def _interval(law: CountLaw, threshold: int, least: int, y: int, margin: int, confidence: float) -> tuple[int, int]:
     half = (1 - confidence) / 2
-    margin = law.error(1 - 2 * half * 0.98)  # where a key shows for sure, but for a hundredth
-    sure = threshold + law.error(0.98)
-    if y > sure + margin:
-        return max(least, y - margin), y + margin
 
     def or_more(n: int) -> bool:
         return law.upper_tail(y - 1 - n) > half * law.upper_tail(threshold - 1 - n)
