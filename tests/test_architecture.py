@@ -75,10 +75,10 @@ MAY_NOT = {
 RANDOM_SOURCE = "sordino.noise.rng"
 DOTTED = re.compile(r"[a-z_]+(\.[a-z_][a-z0-9_]*)+")
 THIRD_PARTY = {  # module: the packages, or single modules, that may import it
-    "duckdb": ("engines", "datasets"),
+    "duckdb": ("engines", "datasets", "server.sql_wire.declared_catalog"),  # the last in memory, of declarations
     "psycopg": ("engines", "datasets", "collector.report_store", "ledger.postgres_ledger"),
     "pyspark": ("engines", "datasets"),
-    "sqlglot": ("engines", "queries", "primitives", "curator"),
+    "sqlglot": ("engines", "queries", "primitives", "curator", "server.sql_wire"),
     "typer": ("cli",),
     "rich": ("cli",),
     "altair": ("reporting",),

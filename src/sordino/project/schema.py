@@ -309,6 +309,9 @@ _SERVE = _keys(
         delta=_say(_NUMBER, "the delta that an analyst may spend on one question alone"),
         rho=_say(_NUMBER, "the rho that an analyst may spend on one question alone"),
     ),
+    postgres_port=_say(_WHOLE, "the port for SQL clients, which speak as to PostgreSQL, such as 5432"),
+    postgres_certificate=_say(_TEXT, "the certificate of that port, with its chain, in PEM, relative to this file"),
+    postgres_key=_say(_TEXT, "the key of that certificate, in PEM"),
     origin=_say(_TEXT, 'where browsers find the server, such as "https://curator.example"'),
     openid=_keys(
         "an OpenID provider",

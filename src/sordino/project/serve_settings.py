@@ -34,6 +34,9 @@ class ServeSettings:
     origin: str | None = None
     issuer: str | None = None
     client: str | None = None
+    postgres_port: int | None = None  # for SQL clients; without one there is no such port
+    postgres_certificate: Path | None = None
+    postgres_key: Path | None = None
 
 
 def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
@@ -51,6 +54,9 @@ def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
     for name, amount in above.items():
         if amount < 0:
             raise DeclarationError("must not be negative", key=f"approve_above.{name}")
+    files = {name: raw.get(name) for name in ("postgres_certificate", "postgres_key")}
+    if list(files.values()).count(None) == 1:
+        raise DeclarationError("goes with postgres_key: state both, or neither", key="postgres_certificate")
     openid = raw.get("openid", {})
     issuer = openid.get("issuer")
     return ServeSettings(
@@ -60,7 +66,15 @@ def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
         None if "origin" not in raw else _origin(raw["origin"], key="origin"),
         None if issuer is None else _issuer(issuer),
         openid.get("client"),
+        _port(raw.get("postgres_port")),
+        **{name: None if stated is None else beside / stated for name, stated in files.items()},
     )
+
+
+def _port(number: int | None) -> int | None:
+    if number is not None and not 0 < number < 65536:
+        raise DeclarationError("must be from 1 to 65535, such as 5432", key="postgres_port")
+    return number
 
 
 def _seconds(text: str) -> Fraction:

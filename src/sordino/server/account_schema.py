@@ -21,7 +21,19 @@ from sqlalchemy import (
     text,
 )
 
-__all__ = ["ACCOUNTS", "APPROVALS", "AUDIT", "JOBS", "MIGRATIONS", "MODELS", "SESSIONS", "SETTINGS", "TEXTS", "TOKENS"]
+__all__ = [
+    "ACCOUNTS",
+    "APPROVALS",
+    "AUDIT",
+    "JOBS",
+    "MIGRATIONS",
+    "MODELS",
+    "SCRAM_KEYS",
+    "SESSIONS",
+    "SETTINGS",
+    "TEXTS",
+    "TOKENS",
+]
 
 _STORE = MetaData()
 
@@ -64,6 +76,13 @@ TOKENS = Table(
     _words("created"),
     _words("expires", empty=True),
     sqlite_autoincrement=True,
+)
+SCRAM_KEYS = Table(
+    "scram_keys",
+    _STORE,
+    Column("token", Integer, ForeignKey("tokens.id", ondelete="CASCADE"), primary_key=True),
+    Column("stored_key", LargeBinary, nullable=False),
+    Column("server_key", LargeBinary, nullable=False),
 )
 SESSIONS = Table(
     "sessions", _STORE, Column("hash", String(64), primary_key=True), _account(), _words("created"), _words("expires")
@@ -162,7 +181,9 @@ def _guards(dialect: str, event: str) -> Sequence[str]:
     ]
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
-    _make_first,
-    _add_texts,
-)  # the version of a store is how many it has seen
+def _add_scram_keys(db: Connection) -> None:
+    SCRAM_KEYS.create(db, checkfirst=True)
+
+
+# the version of a store is how many it has seen
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_make_first, _add_texts, _add_scram_keys)

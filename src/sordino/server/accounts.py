@@ -13,20 +13,22 @@ from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sordino.errors import DeclarationError, SignInNeeded
 from sordino.noise.rng import Rng
 from sordino.server.access import NotThere, Role, Visitor, check_role
-from sordino.server.account_schema import ACCOUNTS, SESSIONS, TOKENS
+from sordino.server.account_schema import ACCOUNTS, SCRAM_KEYS, SESSIONS, TOKENS
 from sordino.server.database import ServerDatabase
+from sordino.server.scram import ScramKeys, keys_of, salt_of
 
 __all__ = ["Account", "Accounts", "Token", "make_secret", "secret_hash", "visitor_of_account"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}")
 _SHORTEST, _LONGEST = 12, 1024  # characters of a password
 _WRONG = "the name or the password is wrong, or the account is disabled"
+_MOST_KEYS = 64  # tokens of an account that a sign-in by SCRAM tries
 _NO_TOKEN = "this token is unknown, has expired, or its account is disabled"
 
 
@@ -189,9 +191,12 @@ class Accounts:
             "created": created,
             "expires": expires,
         }
+        keys = keys_of(secret, self.salt(account.name))
         with self._store.transact() as db:
             number = db.execute(insert(TOKENS).values(row)).inserted_primary_key
-        assert number is not None
+            assert number is not None
+            kept = {"token": number[0], "stored_key": keys.stored_key, "server_key": keys.server_key}
+            db.execute(insert(SCRAM_KEYS).values(kept))
         return Token(number[0], account.id, name, spends, created, expires), secret
 
     def tokens(self, account: Account) -> list[Token]:
@@ -215,9 +220,27 @@ class Accounts:
 
     def visitor_of_token(self, secret: str, *, via: str = "token") -> Visitor:
         """Return who a token lets in; raises SignInNeeded."""
+        return self._visitor(TOKENS.c.hash == secret_hash(secret), via)
+
+    def visitor_of_number(self, token: int, *, via: str) -> Visitor:
+        """Return who a token lets in now, where it was shown before; raises SignInNeeded once it lets nobody in."""
+        return self._visitor(TOKENS.c.id == token, via)
+
+    def salt(self, name: str) -> bytes:
+        """Return the salt of an account's SCRAM keys, and one like it for a name that no account has."""
+        return salt_of(self._store.setting("scram_salt", lambda: make_secret("salt")), name)
+
+    def scram_keys(self, name: str) -> dict[int, ScramKeys]:
+        """Return what shows, of each of an account's tokens, that someone has it: the newest, by the token's number."""
+        joined = select(SCRAM_KEYS).join_from(SCRAM_KEYS, TOKENS).join(ACCOUNTS)
+        chosen = joined.where(ACCOUNTS.c.name == name).order_by(TOKENS.c.id.desc()).limit(_MOST_KEYS)
+        with self._store.read() as db:
+            return {row.token: ScramKeys(row.stored_key, row.server_key) for row in db.execute(chosen)}
+
+    def _visitor(self, where: ColumnElement[bool], via: str) -> Visitor:
         joined = select(ACCOUNTS, TOKENS.c.spender, TOKENS.c.expires).join_from(TOKENS, ACCOUNTS)
         with self._store.read() as db:
-            row = db.execute(joined.where(TOKENS.c.hash == secret_hash(secret))).first()
+            row = db.execute(joined.where(where)).first()
         if row is None or row.disabled or (row.expires is not None and row.expires <= self._store.now()):
             raise SignInNeeded(_NO_TOKEN)
         return Visitor(row.id, row.name, check_role(row.role), row.spender, via)

@@ -73,6 +73,10 @@ class CuratorService:
     def tables(self, visitor: Visitor) -> list[dict[str, Any]]:
         """Return the declared tables: budget, columns, neighbors, privacy unit, and the digest of the declaration."""
         check_access(visitor, "table.read")
+        return self.declared_tables()
+
+    def declared_tables(self) -> list[dict[str, Any]]:
+        """Return the declared tables, which are public, for a way in that makes a catalog of them."""
         found = []
         for name, table in self.project.tables.items():
             declared = declaration_of(table.domain, table.neighbors, table.source)

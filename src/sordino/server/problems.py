@@ -13,6 +13,9 @@ from sordino.server.database import StoreUnusable
 
 __all__ = ["UNEXPECTED", "problem_of", "status_of", "words_of"]
 
+_PATH = re.compile(
+    r"(?<![^\s'\"(])(?:/[^\s/'\"]+)+/(?=[^\s/'\"]+\.toml\b)"
+)  # of the project file, whose name may be said
 _STATUS: tuple[tuple[type[SordinoError], int], ...] = (  # the first that fits
     (errors.SignInNeeded, 401),
     (errors.TooManyRequests, 429),
@@ -57,7 +60,7 @@ def words_of(error: SordinoError) -> str:
         return "the table or its ledger cannot be used now; nothing was charged. The log of the server says why"
     if type(error) is errors.InDoubt and error.charge is None:
         return "the ledger could not confirm a charge, which may stand: ask again with the same request id"
-    return getattr(error, "sql", None) or str(error)
+    return _PATH.sub("", getattr(error, "sql", None) or str(error))
 
 
 def problem_of(error: SordinoError) -> dict[str, Any]:

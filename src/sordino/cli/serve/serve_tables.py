@@ -51,6 +51,9 @@ def start(
     host: Annotated[str, option("--host", "ADDRESS", "Where to listen.")] = "127.0.0.1",
     port: Annotated[int, option("--port", "N", "The port to listen on.")] = 8000,
     demo: Annotated[bool, typer.Option("--demo", help="Serve a generated census, with three accounts.")] = False,
+    postgres_port: Annotated[
+        int | None, option("--postgres-port", "N", "The port for SQL clients (psql, psycopg, ...), if any.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Serve the tables of a project until stopped (SIGINT, SIGTERM): accounts ask, an officer decides, shares are spent.
@@ -64,6 +67,7 @@ def start(
     from sordino.collector.service import serve_app
     from sordino.server.census_demo import open_census_demo
     from sordino.server.opening import open_service
+    from sordino.server.sql_wire.wire_server import serving_sql
     from sordino.workbench.workbench_app import workbench_app
 
     with ExitStack() as stack:
@@ -75,7 +79,9 @@ def start(
             service = open_service(project_path(project))
         if not service.desk.accounts.all():
             note("no accounts yet: sordino serve account add NAME --role officer", quiet=quiet)
-        listening = f"serving at http://{host}:{port}; stop with Ctrl-C"
+        place = stack.enter_context(serving_sql(service, host=host, port=postgres_port))
+        also = "" if place is None else f", SQL clients at {place}"
+        listening = f"serving at http://{host}:{port}{also}; stop with Ctrl-C"
         serve_app(workbench_app(service), host=host, port=port, ready=lambda: note(listening, quiet=quiet))
 
 
