@@ -37,8 +37,9 @@ _COUNT = 0.004  # of the loss, for the number of rows
 _ONE_WAY = 0.2  # of the loss, for one-way counts
 _ONE_WAY_MOST = 0.5  # where their error is large
 _ONE_WAY_ERROR = 0.006  # the mean error of one-way counts above which they get more
+_SHARP, _SCORES_LEAST = 0.012, 0.005  # noise of a score, in shares of the rows, that is small; what scores get at least
 _FIRST = 0.3  # of what is left after the first scores, for the first round of pairs
-_SMALL, _LARGE = 3e4, 3e5  # cells of all cliques, first and last round: pairs beyond them shape the rows alone
+_SMALL, _LARGE = 3e4, 1.5e5  # cells of all cliques, first and last round: pairs beyond them shape the rows alone
 _SWEEPS, _SWEEPS_LAST = 10, 30
 _FAINT_ERROR = 0.02  # the mean error of one-way counts above which a second round of pairs does not pay
 
@@ -64,7 +65,7 @@ def fit_adaptive(
     session.turn_gaussian()
     one_way = _measure_one_way(session, columns)
     compressed = one_way.compress()
-    excess, deviation = score_independence(session, compressed, pairs, share_of(SCORES))
+    excess, deviation = score_independence(session, compressed, pairs, _share_of_scores(session, pairs, one_way.rows))
     scores = shrink_scores(excess, deviation)
     first = dict(zip(pairs, scores.tolist(), strict=True))
     part, taken = _share_of_one_way(session, one_way, compressed, pairs, scores)
@@ -98,15 +99,21 @@ def _fit_in_two_rounds(
     potentials: dict[tuple[int, ...], Floats] = {}
     field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS, potentials=potentials)
     models = model_pairs(session, compressed, field, pairs)
-    again = dict(
-        zip(pairs, shrink_scores(*score_pairs(session, compressed, pairs, models, share_of(SCORES))), strict=True)
-    )
+    share = _share_of_scores(session, pairs, compressed.rows)
+    again = dict(zip(pairs, shrink_scores(*score_pairs(session, compressed, pairs, models, share)), strict=True))
     triples = _fitting(choose_triples(session, compressed, field, again, 2 * len(taken)), compressed, inside, large)
     inside = list(dict.fromkeys([*inside, *edges_of(triples)]))
     wanted = _choose_again(session, compressed, again, first, taken, inside, large)
     cliques = grow_clique(wanted, compressed.sizes, cap=large, start=inside)[1]
     more = measure_pairs(session, compressed, [*wanted, *triples], session.left, measured)
     return _fit_final(one_way, compressed, merge_measurements(measured, more), cliques, potentials)
+
+
+def _share_of_scores(session: FitSession, pairs: Sequence[Pair], rows: float) -> Fraction:
+    """Return the share for one round of scores: no more than makes their noise small beside the rows."""
+    beyond = session.variance(share_of(SCORES), tables=len(pairs)) / (_SHARP * rows) ** 2
+    power = 0.5 if session.split.currency == "epsilon" else 1.0
+    return share_of(min(max(SCORES * beyond**power, _SCORES_LEAST), SCORES))
 
 
 def _fitting(

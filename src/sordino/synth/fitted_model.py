@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.synth.arrays import Floats
+from sordino.synth.denoising import denoise_pair
 from sordino.synth.junction_tree import junction_tree
 from sordino.synth.markov_random_field import Factor, MarkovRandomField, calibrate, independent_field, restart
 from sordino.synth.measurement import NoisyTable
@@ -22,7 +23,8 @@ Measured = dict[tuple[int, ...], NoisyTable]  # noisy tables by their columns, a
 
 _FIRM = 1e-3  # softness of one-way counts, relative to their variance: they are all but exact
 _HARDEST = 2e-8  # of the rows: below it the fit's steps would no longer be exact, and nothing would be gained
-_LEAST, _LOOSEST = 1e-3, 0.01  # bounds of c and of 1 / c, see `_softness`
+_LEAST, _LOOSEST = 1e-3, 0.01  # bounds of c and of 1 / c, see `_soften`
+_DRAWN = 0.7  # the least factor that is made up for, there
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def fit_field(
         for c, (counts, variance) in enumerate(zip(compressed.counts, compressed.variances, strict=True))
     ]
     given += [
-        (columns, table.cells, _softness(compressed, columns, table))
+        (columns, *_soften(compressed, columns, table))
         for columns, table in measured.items()
         if field.tree.home(columns, sizes) is not None
     ]
@@ -102,16 +104,22 @@ def fit_field(
     return field
 
 
-def _softness(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> float:
-    """Return lam = c sigma^2 of one measured table, c by empirical Bayes.
+def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> tuple[Floats, float]:
+    """Return the cells of one measured table and lam = c sigma^2, c by empirical Bayes.
 
     Cells are taken to lie about the independent counts m with variance tau m; tau is what the measured squares show above
-    the noise, (sum r^2 - cells sigma^2) / sum m, and c = 1 / tau.
+    the noise, (sum r^2 - cells sigma^2) / sum m, and c = 1 / tau. The fit draws a cell towards what it expects by the factor
+    m / (m + lam). A pair's cells that were drawn there before, with less noise (`denoise_pair`), are moved out by as much,
+    but for cells that the noise hides.
     """
-    product = np.array(compressed.rows, dtype=np.float64)
-    for c in columns:
-        product = np.multiply.outer(product, compressed.counts[c] / compressed.rows)
-    residual = counts.cells - product
-    shown = float(np.square(residual).sum()) - counts.cells.size * counts.variance
+    product = compressed.independent(columns)
+    residual, variance = counts.cells - product, counts.variance
+    shown = float(np.square(residual).sum()) - residual.size * variance
     tau = max(shown / max(float(product.sum()), 1e-9), _LOOSEST)
-    return max(max(1.0 / tau, _LEAST) * counts.variance, _HARDEST * compressed.rows)
+    softer = denoise_pair(residual, product, variance) if len(columns) == 2 else None
+    if softer is not None:
+        residual, variance = softer
+    softness = max(max(1.0 / tau, _LEAST) * variance, _HARDEST * compressed.rows)
+    if softer is not None:
+        residual = residual / np.maximum(product / (product + softness), _DRAWN)
+    return product + residual, softness

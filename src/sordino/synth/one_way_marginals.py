@@ -13,6 +13,7 @@ import numpy as np
 
 from sordino.queries.adaptive.marginal import ContingencyTable
 from sordino.synth.arrays import Codes, Floats
+from sordino.synth.denoising import smooth
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.junction_tree import Pair
 
@@ -56,7 +57,8 @@ class DomainCompression:
 class OneWayMarginals:
     """The noisy one-way counts of all columns over their keys, with the variance of each column's cells.
 
-    `rows` is the estimated number of rows, with its deviation; `projected` the counts projected to the simplex of as many.
+    `rows` is the estimated number of rows, with its deviation; `projected` the counts, smoothed where a column is ordered,
+    projected to the simplex of as many, and `left` about the variance that smoothing leaves.
     """
 
     columns: tuple[EncodedColumn, ...]
@@ -65,12 +67,13 @@ class OneWayMarginals:
     rows: float
     rows_deviation: float
     projected: tuple[Floats, ...]
+    left: tuple[float, ...]
 
     def errors(self) -> Floats:
         """Return the expected distance of each column's counts from the truth, as a share of rows: E|noise| up to the count."""
         found = [
             float(np.minimum(_MEAN * math.sqrt(v), c).sum()) / (2.0 * self.rows)
-            for c, v in zip(self.projected, self.variances, strict=True)
+            for c, v in zip(self.projected, self.left, strict=True)
         ]
         return np.array(found)
 
@@ -88,7 +91,7 @@ class OneWayMarginals:
                 )
                 for c, p, v in zip(self.columns, self.projected, self.variances, strict=True)
             ]
-        both = list(zip(codes, self.projected, self.variances, strict=True))
+        both = list(zip(codes, self.projected, self.left, strict=True))
         return CompressedMarginals(
             self.columns,
             tuple(codes),
@@ -109,7 +112,7 @@ class OneWayMarginals:
     def shares_within(self, codes: Sequence[DomainCompression]) -> tuple[Floats, ...]:
         """Return each key's share of its code's count."""
         return tuple(
-            shares_within(k.codes, n, v, k.sum_by_code(p), missing=c.missing)
+            shares_within(k.codes, p if c.ordered else n, 0.0 if c.ordered else v, k.sum_by_code(p), missing=c.missing)
             for c, k, n, v, p in zip(self.columns, codes, self.noisy, self.variances, self.projected, strict=True)
         )
 
@@ -158,10 +161,20 @@ def estimate_one_way(
     weights = [1.0 / (v * len(c)) for c, v in zip(noisy, variances, strict=True)]
     sums = [float(c.sum()) for c in noisy]
     rows = max(sum(s * w for s, w in zip(sums, weights, strict=True)) / sum(weights), 1.0)
-    projected = tuple(project(c, rows) for c in noisy)
+    less = [_denoise(*one) for one in zip(columns, noisy, variances, strict=True)]
+    projected, left = tuple(project(c, rows) for c, _ in less), tuple(v for _, v in less)
     return OneWayMarginals(
-        tuple(columns), tuple(noisy), tuple(variances), rows, 1.0 / math.sqrt(sum(weights)), projected
+        tuple(columns), tuple(noisy), tuple(variances), rows, 1.0 / math.sqrt(sum(weights)), projected, left
     )
+
+
+def _denoise(column: EncodedColumn, noisy: Floats, variance: float) -> tuple[Floats, float]:
+    """Return the counts of an ordered column smoothed, its missing value apart, and about the variance left in each."""
+    if not column.ordered:
+        return noisy, variance
+    last = len(noisy) - 1 if column.missing else len(noisy)
+    smoothed, left = smooth(noisy[:last], variance)
+    return np.concatenate([smoothed, noisy[last:]]), left
 
 
 def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMarginals:

@@ -76,38 +76,44 @@ def refine_rows(codes: Sequence[Codes], sizes: Sequence[int], targets: Mapping[P
             if not others or sizes[column] < 2:
                 continue
             tables = [targets[c, column] if c < column else targets[column, c].T for c in others]
-            expected = np.concatenate([t * (rows / max(float(t.sum()), 1e-9)) for t in tables])
-            starts = np.cumsum([0, *(sizes[c] for c in others)])[:-1]
-            places = np.stack([made[c] + start for c, start in zip(others, starts.tolist(), strict=True)], axis=1)
-            _move_column(made[column], places, expected, most, rng)
+            expected = [t * (rows / max(float(t.sum()), 1e-9)) for t in tables]
+            _move_column(made[column], [made[c] for c in others], expected, most, rng)
     return made
 
 
-def _move_column(own: Codes, places: Codes, expected: Floats, most: int, rng: Rng) -> None:
+def _move_column(own: Codes, others: Sequence[Codes], expected: Sequence[Floats], most: int, rng: Rng) -> None:
     """Move the rows that fit worst to other codes of one column, in place; `most` leave or join a code by the same residuals.
 
-    `expected` has the codes of all other columns by the codes of this one; `places` are each row's places among the former.
+    `expected` has for each other column the counts of its codes by the codes of this one.
     """
-    rows, size = len(own), expected.shape[1]
-    counts = np.bincount((places * size + own[:, None]).ravel(), minlength=expected.size).reshape(expected.shape)
-    excess = counts - expected + _BARRED * (expected < _EMPTY)
+    rows, size = len(own), expected[0].shape[1]
+    excesses, worse = [], np.zeros(rows)
+    for codes, table in zip(others, expected, strict=True):
+        cells = codes * size + own
+        counts = np.bincount(cells, minlength=table.size).reshape(table.shape)
+        excesses.append(counts - table + _BARRED * (table < _EMPTY))
+        worse += excesses[-1].reshape(-1)[cells]
     worst = min(rows, max(int(rows * _LOOKED_AT), _TOGETHER))
-    chosen = np.argpartition(-_sum_excess(excess, places, own), worst - 1)[:worst]
+    chosen = np.argpartition(-worse, worst - 1)[:worst]
     chosen = chosen[np.argsort(rng.uniform_doubles(worst), kind="stable")]
+    excess, starts = np.concatenate(excesses), np.cumsum([0, *(len(e) for e in excesses)])
+    places = np.stack([codes[chosen] + start for codes, start in zip(others, starts.tolist(), strict=False)])
     for start in range(0, worst, _TOGETHER):
-        some = chosen[start : start + _TOGETHER]
-        at, here, each = places[some], own[some], np.arange(len(some))
-        there = excess[at].sum(axis=1)
+        some, at = chosen[start : start + _TOGETHER], places[:, start : start + _TOGETHER]
+        here, each = own[some], np.arange(len(some))
+        there = excess[at[0]]
+        for place in at[1:]:
+            there += excess[place]
         now = there[each, here]
         there[each, here] = np.inf
         best = there.argmin(axis=1)
-        gain = now - there[each, best] - places.shape[1]
+        gain = now - there[each, best] - len(places)
         moved = np.argsort(-gain, kind="stable")
         moved = moved[gain[moved] > 0]
         for ends in (best, here):
             moved = moved[_rank(ends[moved]) < most]
-        np.add.at(excess, (at[moved], here[moved, None]), -1.0)
-        np.add.at(excess, (at[moved], best[moved, None]), 1.0)
+        np.add.at(excess.reshape(-1), at[:, moved] * size + here[moved], -1.0)
+        np.add.at(excess.reshape(-1), at[:, moved] * size + best[moved], 1.0)
         own[some[moved]] = best[moved]
 
 
@@ -118,11 +124,3 @@ def _rank(codes: Codes) -> Codes:
     made = np.empty_like(order)
     made[order] = np.arange(len(codes)) - np.searchsorted(ranked, ranked)
     return made
-
-
-def _sum_excess(excess: Floats, places: Codes, own: Codes) -> Floats:
-    """Return the sum of the excesses of each row's cells."""
-    found = np.zeros(len(own))
-    for place in places.T:
-        found += excess[place, own]
-    return found
