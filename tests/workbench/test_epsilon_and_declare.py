@@ -24,11 +24,11 @@ def test_an_epsilon_follows_from_a_risk(server: Served) -> None:
         server.service.project, query=EXACT["query"], error=EXACT["error"], attacker_prior="0.5", max_posterior="0.75"
     ).choice
     assert f"from {choice.lower:.4g} to {choice.upper:.4g}" in both
-    place = re.search(r'src="(/epsilon/light.svg[^"]*)"', both)
+    place = re.search(r'src="(/epsilon/light.png[^"]*)"', both)
     assert place is not None
     picture = person.get(place[1].replace("&amp;", "&"))
-    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
-    assert picture.text != person.get(place[1].replace("&amp;", "&").replace("light", "dark")).text
+    assert (picture.status_code, picture.headers["content-type"]) == (200, "image/png")
+    assert picture.content != person.get(place[1].replace("&amp;", "&").replace("light", "dark")).content
     conflict = person.post("/epsilon/interval", **STATED, **EXACT | {"error": "1"}).text
     assert "problem" in conflict
     assert server.service.ledger("people").charges() == []

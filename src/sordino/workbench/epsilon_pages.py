@@ -68,7 +68,7 @@ async def show_interval(request: Request, session: Changing) -> Response:
     return fragment("interval.html", **words)
 
 
-@EPSILON_PAGES.get("/epsilon/{shade}.svg")
+@EPSILON_PAGES.get("/epsilon/{shade}.png")
 async def show_tradeoff(request: Request, session: Reading, shade: str) -> Response:
     """Return the picture of accuracy against risk for what is stated."""
     stated = {name: value for name, value in request.query_params.items() if name in _FIELDS}
@@ -78,10 +78,10 @@ async def show_tradeoff(request: Request, session: Reading, shade: str) -> Respo
 
     def draw() -> bytes:
         picture = plot(tradeoff_of(_choose(service_of(request), stated)))
-        return encode_picture(darken(picture) if shade == "dark" else picture, ".svg")
+        return encode_picture(darken(picture) if shade == "dark" else picture, ".png")
 
     policy = {"content-security-policy": "default-src 'none'; sandbox"}
-    return Response(await run_in_threadpool(draw), media_type="image/svg+xml", headers=HEADERS | policy)
+    return Response(await run_in_threadpool(draw), media_type="image/png", headers=HEADERS | policy)
 
 
 def _choose(service: CuratorService, stated: Mapping[str, str]) -> TableChoice:

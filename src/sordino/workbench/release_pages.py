@@ -71,7 +71,7 @@ async def show_release(request: Request, session: Reading, budget: str, charge: 
     return page(request, "release.html", session, **words)
 
 
-@RELEASE_PAGES.get("/history/{budget}/{charge}/{shade}.svg")
+@RELEASE_PAGES.get("/history/{budget}/{charge}/{shade}.png")
 async def show_chart(request: Request, session: Reading, budget: str, charge: str, shade: str) -> Response:
     """Return the chart of an answer as a picture, for light pages or dark ones."""
     if shade not in ("light", "dark"):
@@ -81,7 +81,7 @@ async def show_chart(request: Request, session: Reading, budget: str, charge: st
     if drawn is None:
         raise NotThere
     policy = "default-src 'none'; sandbox"  # of the picture opened by itself: it runs nothing
-    return Response(drawn, media_type="image/svg+xml", headers=HEADERS | {"content-security-policy": policy})
+    return Response(drawn, media_type="image/png", headers=HEADERS | {"content-security-policy": policy})
 
 
 @RELEASE_PAGES.get("/history/{budget}/{charge}/export/{kind}")
@@ -107,7 +107,7 @@ def _draw(release: Release, dark: bool) -> bytes | None:
     """Return the picture of a release, None where there is none: of no rows, or without the extra `plots`."""
     try:
         picture = plot(release)
-        return encode_picture(darken(picture) if dark else picture, ".svg")
+        return encode_picture(darken(picture) if dark else picture, ".png")
     except DeclarationError:
         return None
 
