@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from sordino import __version__
 from sordino.cli.ask.ask import ask
@@ -33,14 +32,7 @@ from sordino.cli.local.collect import close, estimate, export_reports, serve, to
 from sordino.cli.local.plan_collection import local_plan
 from sordino.cli.local.simulate_collection import local_simulate
 from sordino.cli.local.tasks import create, keygen, show_task
-from sordino.cli.serve.manage_accounts import (
-    add_account,
-    disable_account,
-    list_accounts,
-    make_token,
-    set_password,
-    set_share,
-)
+from sordino.cli.serve import manage_accounts as accounts
 from sordino.cli.serve.serve_tables import ServeGroup, open_workbench, start
 from sordino.cli.shared.terminal import paint
 from sordino.cli.synth.fit_model import synth_fit
@@ -152,12 +144,12 @@ _TASKS: Commands = (
 )
 _SERVE: Commands = (("start", start, "sordino serve sordino.toml"),)
 _ACCOUNTS: Commands = (
-    ("add", add_account, "sordino serve account add ana --role analyst"),
-    ("list", list_accounts, "sordino serve account list"),
-    ("disable", disable_account, "sordino serve account disable ana"),
-    ("token", make_token, "sordino serve account token ana --name notebook"),
-    ("password", set_password, "sordino serve account password ana"),
-    ("share", set_share, "sordino serve account share ana --epsilon 0.5"),
+    ("add", accounts.add_account, "sordino serve account add ana --role analyst"),
+    ("list", accounts.list_accounts, "sordino serve account list"),
+    ("disable", accounts.disable_account, "sordino serve account disable ana"),
+    ("token", accounts.make_token, "sordino serve account token ana --name notebook"),
+    ("password", accounts.set_password, "sordino serve account password ana"),
+    ("share", accounts.set_share, "sordino serve account share ana --epsilon 0.5"),
 )
 _SYNTH: Commands = (
     ("fit", synth_fit, "sordino synth fit --table adult --epsilon 1 --delta 1e-9 -o adult.model"),
@@ -181,15 +173,9 @@ def _add(group: typer.Typer, commands: Commands, *, panel: str | None = None) ->
 
 
 def _add_group(
-    parent: typer.Typer,
-    name: str,
-    commands: Commands,
-    *,
-    help: str,
-    panel: str | None = None,
-    kind: type[TyperGroup] = TyperGroup,
+    parent: typer.Typer, name: str, commands: Commands, *, help: str, panel: str | None = None
 ) -> typer.Typer:
-    group = typer.Typer(name=name, no_args_is_help=kind is TyperGroup, rich_markup_mode="rich", help=help, cls=kind)
+    group = typer.Typer(name=name, rich_markup_mode="rich", help=help, no_args_is_help=True)
     _add(group, commands)
     parent.add_typer(group, rich_help_panel=panel)
     return group
@@ -201,9 +187,8 @@ _add_group(app, "ledger", _LEDGER, help="Verify, export, amend or begin the chai
 _add_group(app, "epsilon", _EPSILON, help="Choose epsilon from requirements that people understand.", panel="Learn")
 _local = _add_group(app, "local", _LOCAL, help="Collect without a trusted server.", panel="Ask")
 _add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")
-_serve = _add_group(
-    app, "serve", _SERVE, help="Serve tables to accounts over the network.", panel="Ask", kind=ServeGroup
-)
+_serve = _add_group(app, "serve", _SERVE, help="Serve tables to accounts over the network.", panel="Ask")
+_serve.info.cls = ServeGroup
 _add_group(_serve, "account", _ACCOUNTS, help="Accounts of the server: who may ask, and what each may spend.")
 _add_group(app, "synth", _SYNTH, help="Publish a synthetic table, or ask its model.", panel="Ask")
 

@@ -103,10 +103,7 @@ def set_share(
     stated = {key: value for key, value in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if value is not None}
     service = _service(project)
     named = service.project.budget(budget).name
-    try:
-        service.set_share(_BY, name, named, lambda cap: share_from(stated, name, cap=cap))
-    except DeclarationError as error:
-        raise DeclarationError(f"the share {error}" if str(error).startswith("must") else str(error)) from None
+    service.set_share(_BY, name, named, lambda cap: share_from(stated, name, cap=cap))
 
 
 def _service(project: Path | None) -> CuratorService:

@@ -37,13 +37,9 @@ class ServeGroup(TyperGroup):
 def need_server() -> None:
     """Raise DeclarationError where what the server is made of is not installed."""
     try:
-        import argon2
-        import fastapi
-        import sqlalchemy
-        import uvicorn
+        import sordino.server.opening  # noqa: F401
     except ImportError:
         raise DeclarationError("the server needs more packages: pip install 'sordino[serve]'") from None
-    del argon2, fastapi, sqlalchemy, uvicorn
 
 
 def start(
