@@ -22,7 +22,7 @@ from sordino.server.opening import open_service
 
 PROJECT = """
 [budgets.people]
-cap = {{epsilon = 10}}
+cap = {{epsilon = {cap}}}
 ledger = "people.ledger"
 
 [tables.people]
@@ -42,13 +42,13 @@ answer_every = "1ms"
 COUNT = "SELECT COUNT(*) AS n FROM people WHERE age > 64"
 
 
-def write_project(directory: Path, *, serve: str = "", rows: int = 1000) -> Path:
+def write_project(directory: Path, *, serve: str = "", rows: int = 1000, cap: int = 10) -> Path:
     ages = pa.array([i % 100 for i in range(rows)])
     pq.write_table(
         pa.table({"age": ages, "sex": pa.array(["fm"[i % 2] for i in range(rows)])}), directory / "people.parquet"
     )
     path = directory / "sordino.toml"
-    path.write_text(PROJECT.format(serve=serve))
+    path.write_text(PROJECT.format(serve=serve, cap=cap))
     return path
 
 
@@ -91,9 +91,9 @@ class Served:
 
 
 @contextmanager
-def served(directory: Path, *, serve: str = "") -> Iterator[Served]:
+def served(directory: Path, *, serve: str = "", cap: int = 10) -> Iterator[Served]:
     """Give a served project with ana and ben (analysts with a share each), ola (officer) and udo (auditor)."""
-    made = Served(open_service(write_project(directory, serve=serve)))
+    made = Served(open_service(write_project(directory, serve=serve, cap=cap)))
     made.service.desk.accounts = Accounts(
         made.service.store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     )

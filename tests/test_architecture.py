@@ -42,10 +42,12 @@ LAYERS = (
     ("clipping", "synth"),
     ("risk",),
     ("reporting",),
+    ("remote",),
     ("curator",),
     ("collector",),
     ("server",),
     ("workbench",),
+    ("assistant",),
     ("cli",),
     ("__main__",),
 )
@@ -90,6 +92,8 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "argon2": ("server", "cli.serve"),
     "authlib": ("server",),
     "joserfc": ("server",),
+    "httpx": ("remote", "server"),
+    "mcp": ("assistant",),
     "prometheus_client": ("server",),
     "sqlite3": ("ledger", "collector", "local.device", "datasets"),
 }

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sordino.curator.batch import Batch as Batch
     from sordino.curator.connect import Connection as Connection
     from sordino.curator.connect import connect as connect
-    from sordino.curator.connect import protect as protect
     from sordino.curator.connect import report as report
     from sordino.curator.curator import Curator as Curator
+    from sordino.curator.declare_tables import protect as protect
     from sordino.curator.explain import explain as explain
     from sordino.curator.plan import Plan as Plan
     from sordino.curator.project_check import check_project as check_project
@@ -79,6 +79,9 @@ if TYPE_CHECKING:
     from sordino.queries.unit_aggregates import max as max
     from sordino.queries.unit_aggregates import min as min
     from sordino.release import Release as Release
+    from sordino.remote.async_connection import AsyncConnection as AsyncConnection
+    from sordino.remote.async_connection import connect_async as connect_async
+    from sordino.remote.connection import RemoteConnection as RemoteConnection
     from sordino.reporting.charts import plot as plot
     from sordino.source import Csv as Csv
     from sordino.source import public as public
@@ -88,8 +91,9 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "sordino.curator.against_data": "check_against_data",
     "sordino.curator.batch": "Batch",
-    "sordino.curator.connect": "Connection connect protect report",
+    "sordino.curator.connect": "Connection connect report",
     "sordino.curator.curator": "Curator",
+    "sordino.curator.declare_tables": "protect",
     "sordino.curator.explain": "explain",
     "sordino.curator.plan": "Plan",
     "sordino.curator.project_check": "check_project",
@@ -109,6 +113,8 @@ _EXPORTS = {
     "sordino.queries.sql.parse": "sql",
     "sordino.queries.unit_aggregates": "all any first last max min",
     "sordino.release": "Release",
+    "sordino.remote.async_connection": "AsyncConnection connect_async",
+    "sordino.remote.connection": "RemoteConnection",
     "sordino.reporting.charts": "plot",
     "sordino.source": "Csv public",
 }

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NoReturn, TypeVar, cast, overload
+from typing import Any, Literal, TypeVar, cast, overload
 
 from sordino.clipping.contribution_bounds import find_contribution_bounds
 from sordino.clipping.search import Method, find_bounds
@@ -31,12 +31,10 @@ from sordino.ledger.records import Charge
 from sordino.loss import Loss, Number, read_loss
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
-from sordino.queries.aggregation import Aggregation
-from sordino.queries.build import AggregateExpr, Column, Selection
-from sordino.queries.expressions.expr import Expr
-from sordino.queries.joins import JoinKind
+from sordino.queries.build import Column
 from sordino.queries.queryable import Draws, Queryable, ReleaseContent
 from sordino.queries.sql.parse import SqlText
+from sordino.queries.table_face import TableFace
 from sordino.release import Release
 from sordino.source import PrivateTable, PublicTable
 
@@ -45,7 +43,7 @@ __all__ = ["Curator"]
 T = TypeVar("T")
 
 
-class Curator:
+class Curator(TableFace):
     """Answer questions about one table, under one budget.
 
     Made by `connect(...).table(name)` or `protect(...)`. `plan` is free and uses nothing of the data; `ask` charges the
@@ -79,50 +77,6 @@ class Curator:
         self._rng = rng
         public_facts = (self._charging.declaration, dict(public or {}), dict(others or {}), dialect)
         self._table = TableContext(name, domain, neighbors, ledger.cap, *public_facts)
-
-    def where(self, condition: Expr) -> Selection:
-        """Return the selection of the rows that meet `condition`; end it with `.agg(...)`."""
-        return Selection().where(condition)
-
-    def group_by(self, *columns: str | Expr, keys: Any = None, min_units: int = 1, **named: str | Expr) -> Selection:
-        """Return the table grouped by columns or bins; `keys` lists the answer's rows, `min_units` hides small private keys."""
-        return Selection().group_by(*columns, keys=keys, min_units=min_units, **named)
-
-    def sample(self, rate: Number) -> Selection:
-        """Return a sample of the units, each in it with chance `rate` by a secret coin; end it with `.agg(...)`."""
-        return Selection().sample(rate)
-
-    def join(self, table: str, *, on: str | Sequence[str] = (), how: JoinKind = "inner") -> Selection:
-        """Return the rows joined with a public table by its key, or with a private one of the same people by the unit."""
-        return Selection().join(table, on=on, how=how)
-
-    def unnest(self, column: str) -> Selection:
-        """Return one row for each item of a column of lists, at most its declared `max_items` a row."""
-        return Selection().unnest(column)
-
-    def per_unit(self, *values: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Selection:
-        """Return one row for each privacy unit, of all of its rows, with these values; then `.where` and `.agg(...)`."""
-        return Selection().per_unit(*values, **named)
-
-    def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
-        """Return the question for aggregates over all rows, a keyword naming the aggregate's column."""
-        return Selection().agg(*aggregates, **named)
-
-    def __getitem__(self, name: object) -> NoReturn:
-        """Refuse: a column never leaves."""
-        raise QuestionRefused(
-            'rows and columns never leave: ask for an aggregate, such as sd.mean("age"); in an expression write col("age")'
-        )
-
-    def filter(self, *conditions: object) -> NoReturn:
-        """Refuse: rows are chosen with `where`."""
-        del conditions
-        raise QuestionRefused('rows are chosen with .where(col("age") > 30), and end in .agg(sd.count())')
-
-    def head(self, rows: int = 5) -> NoReturn:
-        """Refuse: rows never leave."""
-        del rows
-        raise QuestionRefused("rows never leave: ask for an aggregate, such as sd.count() or sd.histogram('age')")
 
     # ---- plan and ask
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sordino.curator.plan import Share, Weights
-from sordino.errors import DeclarationError, nearest
-from sordino.loss import Number
-from sordino.queries.sql.parse import SqlText, sql
+from sordino.curator.plan import Plan, Share, Weights
+from sordino.errors import DeclarationChanged, DeclarationError, nearest
+from sordino.loss import Number, loss_to_numbers
+from sordino.queries.question_records import question_from_json
+from sordino.queries.sql.parse import sql
 
 __all__ = ["Asked", "asked_schema", "read_asked"]
 
 _LONGEST = 200_000  # characters of a question, as on the command line
+_LOSS = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows")
+_STATED = (*_LOSS, "on", "table", "error", "assume_mean", "declarations", "costs")
 _BOUNDS = ("max_rows", "max_groups", "max_rows_per_group")
 _KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "sql": ((str,), "text"),
+    "question": ((dict, list), "a question as sordino's Python client writes it"),
+    "table": ((str,), "text"),
+    "error": ((str, int, float, list), "a number, or a list of them"),
+    "assume_mean": ((int, float), "a number"),
+    "declarations": ((dict,), "the digest of each table's declaration, by the table's name"),
+    "costs": ((list,), "the cost of each question, as planned"),
     "epsilon": ((str, int, float), 'a number, or text such as "1/3"'),
     "delta": ((str, int, float), 'a number, or text such as "1e-6"'),
     "rho": ((str, int, float), 'a number, or text such as "1/3"'),
@@ -37,7 +46,10 @@ _KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Hold a question, or several as SQL text, with the loss stated for it; `table` names the table of one that is no SQL."""
+    """Hold a question, or several as SQL text, with the loss stated for it; `table` names the table of one that is no SQL.
+
+    `declarations` and `costs` are what whoever asks has seen of tables and plans: nothing else is answered.
+    """
 
     question: Any
     table: str | None = None
@@ -50,11 +62,27 @@ class Asked:
     assume_rows: int | None = None
     confidence: float = 0.95
     on: Literal["data", "dummy"] = "data"
+    error: Number | Sequence[Number] | None = None
+    assume_mean: float | None = None
+    declarations: Mapping[str, str] | None = None
+    costs: Sequence[Any] | None = None
     loss: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        names = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows")
-        object.__setattr__(self, "loss", {name: getattr(self, name) for name in names})
+        loss = {name: getattr(self, name) for name in _LOSS}
+        if self.table is None and (self.error is not None or self.assume_mean is not None):
+            raise DeclarationError("and assume_mean go with a question about one table: state the table", key="error")
+        loss |= {} if self.assume_mean is None else {"assume_mean": self.assume_mean}
+        loss |= {} if self.error is None else {"error": self.error, "confidence": self.confidence}
+        object.__setattr__(self, "loss", loss)
+
+    def check_seen(self, plans: Sequence[Plan]) -> None:
+        """Raise DeclarationChanged where a table is declared otherwise than was seen, DeclarationError for another cost."""
+        for plan in plans:
+            if self.declarations and self.declarations.get(plan.table_name, plan.declaration) != plan.declaration:
+                raise DeclarationChanged(f"{plan.table_name} is declared otherwise than when its declaration was read")
+        if self.costs is not None and list(self.costs) != [loss_to_numbers(plan.cost) for plan in plans]:
+            raise DeclarationError("this plan is not what its question costs here: plan again")
 
 
 def read_asked(plain: Mapping[str, Any]) -> Asked:
@@ -70,17 +98,17 @@ def read_asked(plain: Mapping[str, Any]) -> Asked:
         kinds, words = _KEYS[name]
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise DeclarationError(f"must be {words}", key=name)
-    if "sql" not in given:
+    if ("sql" in given) == ("question" in given):
         raise DeclarationError('is missing; state the question, such as "SELECT COUNT(*) AS n FROM people"', key="sql")
-    if len(given["sql"]) > _LONGEST:
+    if len(given.get("sql", "")) > _LONGEST:
         raise DeclarationError(f"must have at most {_LONGEST:,} characters", key="sql")
     if given.get("on", "data") not in ("data", "dummy"):
         raise DeclarationError('must be "data" or "dummy"', key="on")
     confidence = given.get("confidence", 0.95)
     if not 0 < confidence < 1:
         raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
-    names = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows", "on")
-    return Asked(_question(given), confidence=confidence, **{name: given[name] for name in names if name in given})
+    stated = {name: given[name] for name in _STATED if name in given}
+    return Asked(_question(given), confidence=confidence, **stated)
 
 
 def asked_schema() -> dict[str, Any]:
@@ -89,10 +117,13 @@ def asked_schema() -> dict[str, Any]:
     properties = {
         name: {"type": [words[k] for k in kinds], "description": said} for name, (kinds, said) in _KEYS.items()
     }
-    return {"type": "object", "properties": properties, "required": ["sql"], "additionalProperties": False}
+    either = [{"required": ["sql"]}, {"required": ["question"]}]
+    return {"type": "object", "properties": properties, "oneOf": either, "additionalProperties": False}
 
 
-def _question(given: Mapping[str, Any]) -> SqlText:
+def _question(given: Mapping[str, Any]) -> Any:
+    if "question" in given:
+        return question_from_json(given["question"])
     keys = given.get("keys")
     if keys is not None and not all(isinstance(row, list) for row in keys):
         raise DeclarationError("must be a list of rows, each a list of cells", key="keys")

@@ -146,11 +146,22 @@ class CuratorService:
         with self._lock:  # opens the engine of a table, once
             for name in self.project.tables if asked.table is None else [asked.table]:
                 self._base.table(name)
-        if isinstance(asked.question, SqlText):
-            return self._base.plan(asked.question, **asked.loss)
-        if asked.table is None:
+        if isinstance(asked.question, SqlText) and asked.table is None:
+            made: Plan | Batch = self._base.plan(asked.question, **asked.loss)
+        elif asked.table is None:
             raise DeclarationError("is missing; state the table that the question is about", key="table")
-        made: Plan | Batch = self._base.table(asked.table).plan(asked.question, **asked.loss)
+        else:
+            made = self._plan_in_python(asked)
+        asked.check_seen(_plans_of(made))
+        return made
+
+    def _plan_in_python(self, asked: Asked) -> Plan | Batch:
+        try:
+            made: Plan | Batch = self._base.table(asked.table).plan(asked.question, **asked.loss)
+        except QuestionRefused as error:
+            if isinstance(asked.question, SqlText):
+                raise
+            raise type(error)(str(error)) from None  # in the words of Python, not of SQL
         return made
 
     def _practise(self, visitor: Visitor, asked: Asked) -> list[Release]:
