@@ -50,7 +50,8 @@ class JointQuantiles:
     terms by 1 - p_j there and p_i elsewhere, by 2 (1 - p_j) in all; a row less, whose shares w sum to 1, by the sum of
     |w_i - p_i|, which is convex in w and so no more than 2 (1 - p). In both cases what is left is a way to share out the
     neighbor's rows. Hence with C rows a unit add_remove moves u(o) by at most D = 2 C (1 - p); replace leaves n, gives the
-    row to other intervals, and moves u(o) by at most D = 2 C. So P(o) proportional to exp(-epsilon u(o) / (2 D)) is
+    row to other intervals, and moves u(o) by at most D = 2 C; a row that is
+    dropped or missing on one side is a row more or less. So P(o) proportional to exp(-epsilon u(o) / (2 D)) is
     epsilon-differentially private, with log ratios in a range of length epsilon (McSherry & Talwar 2007; `QuantileSelection`
     has the sources). In groups, a unit moves the costs of group g by 2 (1 - p) times its rows there, W_g and, under
     replace, W'_g: the ranges add to epsilon with D = 2 C (1 - p), and 4 C (1 - p) under replace.
