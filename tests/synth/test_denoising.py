@@ -36,7 +36,7 @@ def test_smoothing_gains_from_order_and_loses_nothing_without_it(name: str) -> N
         errors.append(_error(found, true))
         stated.append(left)
     assert np.mean(errors) <= most * deviation**2
-    assert np.mean(errors) <= 1.3 * np.mean(stated)
+    assert np.mean(stated) / 2.3 <= np.mean(errors) <= 1.3 * np.mean(stated)
     assert np.mean(stated) <= deviation**2
 
 
