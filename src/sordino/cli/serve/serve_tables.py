@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,27 +83,14 @@ def start(
 def open_workbench(
     project: ProjectFile = None,
     port: Annotated[int, option("--port", "N", "The port on this machine.")] = 8400,
-    quiet: Quiet = False,
 ) -> None:
     """Open the pages of a project on this machine alone, for one person without accounts, until stopped.
 
-    It prints a link that lets one browser in, once. What is asked is charged as by `sordino ask`.
+    It prints a link that lets one browser in, once; Ctrl-C stops it. What is asked is charged as by `sordino ask`.
     """
     from sordino.cli.shared.opening import project_path
 
     need_server()
-    from sordino.collector.service import serve_app
-    from sordino.server.opening import open_service
-    from sordino.workbench.local_door import open_door
-    from sordino.workbench.workbench_app import workbench_app
+    from sordino.workbench.local_service import serve_owner
 
-    service = open_service(project_path(project))
-    link = f"http://127.0.0.1:{port}/sign-in#{open_door(service)}"
-    app = workbench_app(service)
-    serve_app(app, host="127.0.0.1", port=port, ready=lambda: _print_link(link, quiet=quiet))
-
-
-def _print_link(link: str, *, quiet: bool) -> None:
-    say(link)
-    sys.stdout.flush()  # whoever starts this from a program waits for the link
-    note("open this link in a browser; stop with Ctrl-C", quiet=quiet)
+    serve_owner(project_path(project), port=port, show=lambda link: print(link, flush=True))
