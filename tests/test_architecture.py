@@ -48,7 +48,7 @@ LAYERS = (
     ("server",),
     ("workbench",),
     ("assistant",),
-    ("cli",),
+    ("cli", "notebook"),
     ("__main__",),
 )
 DECLARED = frozenset(
@@ -58,7 +58,7 @@ BESIDE = dict.fromkeys(DECLARED, DECLARED) | {
     "release": frozenset({"accounting", "estimates"}),  # a release carries its event and its estimates
 }
 USES_PUBLIC_API = frozenset(
-    {"__main__", "cli", "server", "collector", "workbench"}
+    {"__main__", "cli", "notebook", "server", "collector", "workbench"}
 )  # who may use `import sordino as sd` like everyone
 
 ONLY_THESE_MAY = {  # package: who may import it
@@ -82,6 +82,7 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "pyspark": ("engines", "datasets"),
     "sqlglot": ("engines", "queries", "primitives", "curator", "server.sql_wire"),
     "typer": ("cli",),
+    "IPython": ("notebook",),
     "rich": ("cli",),
     "altair": ("reporting",),
     "vl_convert": ("reporting",),

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sordino.neighbors import PrivacyUnit as PrivacyUnit
     from sordino.neighbors import Sensitivity as Sensitivity
     from sordino.noise.rng import Rng as Rng
+    from sordino.notebook import load_ipython_extension as load_ipython_extension
     from sordino.project.proposal import propose_project as propose_project
     from sordino.queries.aggregates.most_common import most_common as most_common
     from sordino.queries.aggregates.quantile import iqr as iqr
@@ -103,6 +104,7 @@ _EXPORTS = {
     "sordino.loss": "ApproxDP PureDP ZCDP",
     "sordino.neighbors": "Neighbors PrivacyUnit Sensitivity",
     "sordino.noise.rng": "Rng",
+    "sordino.notebook": "load_ipython_extension",
     "sordino.project.proposal": "propose_project",
     "sordino.queries.aggregates.most_common": "most_common",
     "sordino.queries.aggregates.quantile": "iqr median quantile quantiles",
