@@ -13,8 +13,9 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 import sordino as sd
+from far import listening
 from places import ROOT
-from serving import COUNT, write_project
+from serving import COUNT, served, write_project
 
 _SHELL: Any = InteractiveShell
 
@@ -89,3 +90,13 @@ def test_a_notebook_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "done" in done.stdout
     assert len(sd.connect(tmp_path / "sordino.toml").ledger("people").charges()) == 1
+
+
+def test_a_server_is_asked_like_a_project(shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "far").mkdir()
+    with served(tmp_path / "far") as server, listening(server) as url:
+        monkeypatch.setenv("SORDINO_TOKEN", server.tokens["ana"])
+        assert ask(shell, f"--project {url} --plan --epsilon 0.1") is None
+        assert server.service.ledger("people").charges() == []
+        assert isinstance(ask(shell, "--epsilon 0.1"), sd.Release)
+        assert [charge.spender for charge in server.service.ledger("people").charges()] == ["ana"]
