@@ -58,7 +58,7 @@ BESIDE = dict.fromkeys(DECLARED, DECLARED) | {
     "release": frozenset({"accounting", "estimates"}),  # a release carries its event and its estimates
 }
 USES_PUBLIC_API = frozenset(
-    {"__main__", "cli", "notebook", "server", "collector", "workbench"}
+    {"__main__", "assistant", "cli", "notebook", "server", "collector", "workbench"}
 )  # who may use `import sordino as sd` like everyone
 
 ONLY_THESE_MAY = {  # package: who may import it

@@ -33,6 +33,7 @@ from sordino.cli.local.plan_collection import local_plan
 from sordino.cli.local.simulate_collection import local_simulate
 from sordino.cli.local.tasks import create, keygen, show_task
 from sordino.cli.serve import manage_accounts as accounts
+from sordino.cli.serve.assist import mcp
 from sordino.cli.serve.serve_tables import ServeGroup, open_workbench, start
 from sordino.cli.shared.terminal import paint
 from sordino.cli.synth.fit_model import synth_fit
@@ -102,6 +103,7 @@ _PANELS: dict[str, Commands] = {
         ("ask", ask, f'sordino ask "{_COUNT}" --epsilon 0.5 -o over64.json'),
         ("bounds", bounds, "sordino bounds capital_gain --epsilon 1 --plot bounds.svg"),
         ("caps", caps, "sordino caps --epsilon 0.1 --plot caps.svg"),
+        ("mcp", mcp, "sordino mcp sordino.toml --account bot"),
         ("workbench", open_workbench, "sordino workbench survey/sordino.toml"),
     ),
     "Look back": (
