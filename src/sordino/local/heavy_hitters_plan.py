@@ -159,8 +159,11 @@ def plan_heavy_hitters(alphabet: Labels | str, *, length: int, epsilon: Number, 
 def simulate_heavy_hitters(answers: Sequence[str | None], protocol: HeavyHitters, rng: Rng) -> HeavyHittersSimulation:
     """Return what a search by `protocol` would find among these known texts, with the truth beside it.
 
-    `missed` are texts more frequent than the least found (or the first ten). NOT PRIVATE: it counts the answers.
+    `missed` are texts more frequent than the least found (or the first ten). NOT PRIVATE: it counts the answers. Raises
+    DeclarationError where `protocol` is no HeavyHitters.
     """
+    if not isinstance(protocol, HeavyHitters):
+        raise DeclarationError("must be a local.HeavyHitters; the answers come before it", key="protocol")
     found = protocol.find(protocol.perturb(answers, rng))
     held = Counter(text for text in answers if protocol.texts.encode(text) is not None)
     values = found.values

@@ -8,6 +8,7 @@ from contextlib import closing
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -205,6 +206,9 @@ def test_simulations_show_what_was_missed() -> None:
     assert simulated["mark"].startswith("NOT PRIVATE")
     shown = {row["label"] for row in simulated["rows"]} | {row["label"] for row in simulated["missed"]}
     assert "ba" in shown or not simulated["missed"]
+    swapped: Any = (protocol, ["ab"])
+    with pytest.raises(DeclarationError, match="the answers come before it"):
+        simulate_heavy_hitters(*swapped, Rng.seeded(1))
 
 
 def test_a_device_answers_once_and_whatever_is_said(tmp_path: Path) -> None:
