@@ -50,7 +50,7 @@ class Connection:
         self._rng = Rng.secure() if rng is None else rng
         self._ledgers: dict[str, Ledger] = {}
         self._engines: dict[str, Engine] = {}
-        self._resumes = False
+        self._serves = False  # accounts of a server, by `spend_as`
         self._curators: dict[str, Curator] = {}
 
     def spend_as(self, spender: str) -> Connection:
@@ -59,7 +59,7 @@ class Connection:
         There a request whose process stopped, charged but not answered, is answered under its charge when it is asked again.
         """
         made = Connection(self.project, spender=spender, dialect=self.dialect, rng=self._rng)
-        made._ledgers, made._engines, made._resumes = self._ledgers, self._engines, True
+        made._ledgers, made._engines, made._serves = self._ledgers, self._engines, True
         return made
 
     def table(self, name: str | None = None) -> Curator:
@@ -89,14 +89,14 @@ class Connection:
                 others=others,
                 share=share,
                 dialect=self.dialect,
-                resumes=self._resumes,
+                resumes=self._serves,
             )
         return self._curators[declared.name]
 
     def _share(self, spender: str, budget: str) -> Loss:
-        """Return a share that the project declares, or that was declared on the ledger alone, as a server's officer does."""
+        """Return a share that the project declares; to a server also one on the ledger alone, as its officers give them."""
         declared = self.project.budget(budget)
-        known = {} if spender in declared.shares else self.ledger(budget).shares()
+        known = self.ledger(budget).shares() if self._serves and spender not in declared.shares else {}
         return known[spender].cap if spender in known else declared.share(spender)
 
     def plan(

@@ -37,7 +37,7 @@ def build_select(table: Mapping[str, Any], form: Mapping[str, str]) -> str:
     >>> people = {"name": "people", "columns": {"age": {"type": "integer"}, "sex": {"type": "category", "values": ["f"]}}}
     >>> fields = {"measure": "mean", "of": "age", "group:sex": "on", "column:1": "sex", "operator:1": "is", "value:1": "f"}
     >>> build_select(people, fields)
-    'SELECT sex, AVG(age) AS mean FROM people WHERE sex = \\'f\\' GROUP BY sex'
+    "SELECT sex, AVG(age) AS mean FROM people WHERE sex = 'f' GROUP BY sex"
     """
     columns: Mapping[str, Mapping[str, Any]] = table["columns"]
     measure = form.get("measure", "count")
