@@ -222,13 +222,12 @@ class Release:
 
     def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
         """Return the release as JSON data, with errors and intervals at `confidence`; the inverse of `from_dict`."""
-        columns = self.columns
         values = [o.estimate.values() for o in self.outputs]
         errors = [o.estimate.errors(confidence) for o in self.outputs]
         pairs = [o.estimate.intervals(confidence) for o in self.outputs]
         keys = [cells_to_json(k.labels) for k in self.keys]
         value_rows, error_rows, interval_rows = (
-            self._rows(columns, list(map(cells_to_json, cells)), keys) for cells in (values, errors, pairs)
+            self._rows(self.columns, list(map(cells_to_json, cells)), keys) for cells in (values, errors, pairs)
         )
         return {
             "schema": SCHEMA_VERSION,
@@ -240,7 +239,7 @@ class Release:
             "time": self.time,
             "table": self.table_name,
             "question": self.question,
-            "columns": list(columns),
+            "columns": list(self.columns),
             "rows": value_rows,
             "confidence": confidence,
             "errors": error_rows,

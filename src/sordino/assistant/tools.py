@@ -45,6 +45,14 @@ def assistant_server(backend: AssistantBackend) -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer(
         "sordino", version=sd.__version__, instructions=_INSTRUCTIONS, log_level="CRITICAL"
     )
+    _add_tables(server, backend)
+    _add_questions(server, backend)
+    _add_answers(server, backend)
+    return server
+
+
+def _add_tables(server: MCPServer[Any], backend: AssistantBackend) -> None:
+    """Add what shows tables: all of it public."""
 
     @server.tool(annotations=_FREE)
     async def tables() -> dict[str, Any]:
@@ -64,6 +72,10 @@ def assistant_server(backend: AssistantBackend) -> MCPServer[Any]:
 
         return {"made_up": True, "table": table, "rows": await _run(work)}
 
+
+def _add_questions(server: MCPServer[Any], backend: AssistantBackend) -> None:
+    """Add what prices and answers a question."""
+
     @server.tool(annotations=_FREE)
     async def plan(
         sql: str,
@@ -77,7 +89,7 @@ def assistant_server(backend: AssistantBackend) -> MCPServer[Any]:
         State the loss as epsilon (0.1 is little, 1 is much), epsilon and delta, or rho. `assume_rows` is your public guess
         at how many rows there are: the error of an average needs it.
         """
-        return await _run(lambda: backend.plan(_asked(sql, epsilon, delta, rho, assume_rows)))
+        return await _run(lambda: backend.plan(_state_question(sql, epsilon, delta, rho, assume_rows)))
 
     @server.tool(annotations=_SPENDS)
     async def ask(
@@ -95,12 +107,16 @@ def assistant_server(backend: AssistantBackend) -> MCPServer[Any]:
         request_id: tell the user, and ask the very same with that request_id once it is approved. After a broken
         connection ask the very same with the same request_id: it is charged once.
         """
-        asked = _asked(sql, epsilon, delta, rho, None) | ({"on": "dummy"} if practice else {})
+        asked = _state_question(sql, epsilon, delta, rho, None) | ({"on": "dummy"} if practice else {})
         answers, sentences, request = await _run(lambda: backend.ask(asked, request_id), request_id)
         return {
             "request_id": request,
-            "answers": [_shown(one, said) for one, said in zip(answers, sentences, strict=True)],
+            "answers": [_show_release(one, said) for one, said in zip(answers, sentences, strict=True)],
         }
+
+
+def _add_answers(server: MCPServer[Any], backend: AssistantBackend) -> None:
+    """Add what looks back: at budgets and at earlier answers."""
 
     @server.tool(annotations=_FREE)
     async def budget() -> dict[str, Any]:
@@ -110,17 +126,15 @@ def assistant_server(backend: AssistantBackend) -> MCPServer[Any]:
     @server.tool(annotations=_FREE)
     async def explain(charge: str) -> dict[str, Any]:
         """Show an earlier answer of yours by its charge, such as c-0001, and tell what it reveals at most. Free."""
-        return _shown(*await _run(lambda: backend.explain(charge)))
-
-    return server
+        return _show_release(*await _run(lambda: backend.explain(charge)))
 
 
-def _asked(sql: str, epsilon: Any, delta: Any, rho: Any, assume_rows: int | None) -> dict[str, Any]:
+def _state_question(sql: str, epsilon: Any, delta: Any, rho: Any, assume_rows: int | None) -> dict[str, Any]:
     stated = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
     return {"sql": sql, **{name: value for name, value in stated.items() if value is not None}}
 
 
-def _shown(answer: dict[str, Any], sentence: str) -> dict[str, Any]:
+def _show_release(answer: dict[str, Any], sentence: str) -> dict[str, Any]:
     """Return what a model needs of a release: its numbers, how far off they are, what they cost and reveal."""
     shown = {name: answer[name] for name in _SHOWN}
     return {

@@ -115,7 +115,7 @@ class Approvals:
 
     def all(self, *, account: int | None = None, state: str | None = None) -> list[Approval]:
         """Return what waits or waited, oldest first: of one account, or in one state."""
-        chosen = _joined().order_by(APPROVALS.c.id)
+        chosen = _join_accounts().order_by(APPROVALS.c.id)
         chosen = chosen if account is None else chosen.where(APPROVALS.c.account == account)
         chosen = chosen if state is None else chosen.where(APPROVALS.c.state == state)
         with self._store.read() as db:
@@ -124,7 +124,7 @@ class Approvals:
     def find(self, number: int) -> Approval:
         """Return an approval by its number; raises NotThere."""
         with self._store.read() as db:
-            row = db.execute(_joined().where(APPROVALS.c.id == number)).first()
+            row = db.execute(_join_accounts().where(APPROVALS.c.id == number)).first()
         if row is None:
             raise NotThere
         return _approval(row)
@@ -142,7 +142,7 @@ class Approvals:
 
     def _with_request(self, request: str) -> Approval | None:
         with self._store.read() as db:
-            row = db.execute(_joined().where(APPROVALS.c.request == request)).first()
+            row = db.execute(_join_accounts().where(APPROVALS.c.request == request)).first()
         return None if row is None else _approval(row)
 
 
@@ -150,7 +150,7 @@ class AlreadyDecided(DeclarationError):
     """Say that another officer has decided."""
 
 
-def _joined() -> Any:
+def _join_accounts() -> Any:
     return select(APPROVALS, ACCOUNTS.c.name.label("name")).join_from(APPROVALS, ACCOUNTS)
 
 

@@ -32,12 +32,7 @@ if TYPE_CHECKING:
     from sordino.ledger.records import Charge
     from sordino.project.load import Budget
 
-__all__ = [
-    "explain",
-    "releases",
-    "report",
-    "show",
-]
+__all__ = ["explain", "releases", "report", "show"]
 
 
 def releases(

@@ -109,28 +109,10 @@ def _read_delimiter(given: str | None) -> str | None:
     return "\t" if given == "\\t" else given
 
 
-class AnswerFormat(StrEnum):
-    """How an answer is written."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    parquet = "parquet"
-
-
-class ListFormat(StrEnum):
-    """How a list is written."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-
-
-class TextFormat(StrEnum):
-    """How a text is written."""
-
-    table = "table"
-    json = "json"
+# How an answer, a list and a text are written.
+AnswerFormat = StrEnum("AnswerFormat", "table json csv parquet")
+ListFormat = StrEnum("ListFormat", "table json csv")
+TextFormat = StrEnum("TextFormat", "table json")
 
 
 class ShareBy(StrEnum):

@@ -22,11 +22,7 @@ from sordino.cli.synth.arguments import ModelFile
 from sordino.errors import DeclarationError
 from sordino.estimates.model_estimate import KIND_WORDS
 
-__all__ = [
-    "synth_answer",
-    "synth_sample",
-    "synth_show",
-]
+__all__ = ["synth_answer", "synth_sample", "synth_show"]
 
 _CHUNK = 1_000_000  # rows that are in memory at a time
 
