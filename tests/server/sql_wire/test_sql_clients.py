@@ -287,6 +287,23 @@ def test_a_token_alone_signs_in_and_only_while_it_is_good(tmp_path: Path) -> Non
                 connection.execute("SELECT 1")
 
 
+def test_who_guesses_tokens_is_logged_and_then_waits(tmp_path: Path) -> None:
+    with serve_sql(tmp_path) as port:
+        said = []
+        for _ in range(32):
+            with pytest.raises(psycopg.OperationalError) as refused:
+                port.connect(password="wrong")
+            said.append(str(refused.value))
+        assert "do not fit" in said[0]
+        assert "too many tries" in said[-1]
+        with port.connect() as connection:  # a good token is let in all the same
+            assert connection.execute("SELECT 1").fetchone()
+        lines = port.served.service.desk.audit_log.lines()
+        assert ("ana", "session.begin", "sql", "refused") in {
+            (line["account"], line["action"], line["object"], line["outcome"]) for line in lines
+        }
+
+
 def test_plain_text_is_refused_where_there_is_a_certificate(port: SqlPort) -> None:
     with pytest.raises(psycopg.OperationalError, match="TLS alone"):
         port.connect(sslmode="disable", channel_binding="disable")

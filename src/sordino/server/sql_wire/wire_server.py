@@ -19,7 +19,7 @@ from typing import SupportsIndex
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from sordino.errors import DeclarationError, SordinoError
+from sordino.errors import DeclarationError, SignInNeeded, SordinoError
 from sordino.noise.rng import Rng
 from sordino.server.curator_service import CuratorService
 from sordino.server.scram import ScramExchange
@@ -262,7 +262,14 @@ class WireServer:
         writer.write(wire.frame("R", struct.pack("!i", 11) + exchange.challenge.encode()))
         final = _ascii(await _password(reader))
         keys = await loop.run_in_executor(self.workers, accounts.scram_keys, name)
-        token, proof = exchange.proof(final, keys)
+        try:
+            token, proof = exchange.proof(final, keys)
+        except SignInNeeded:
+            address = str((writer.get_extra_info("peername") or ("",))[0])
+            await loop.run_in_executor(
+                self.workers, lambda: self.service.desk.record_refusal(name, address=address, by="sql")
+            )
+            raise
         await loop.run_in_executor(self.workers, lambda: accounts.visitor_of_number(token, via="sql"))
         writer.write(wire.frame("R", struct.pack("!i", 12) + proof.encode()) + wire.frame("R", struct.pack("!i", 0)))
         return token, name
