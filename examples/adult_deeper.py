@@ -21,7 +21,7 @@ def main() -> None:
     """Ask of the extract at the path given, or do the like with what is generated."""
     given = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SORDINO_ADULT", "")
     if not given or not Path(given).is_file():
-        print("without the Adult extract (adult.data of the UCI Machine Learning Repository, data set 'Adult'),")
+        print("without the Adult extract (docs/adult.md says how to get it from the UCI Machine Learning Repository),")
         print(
             "to be named as in `python examples/adult_deeper.py path/to/adult.data`, this asks of a generated census instead:"
         )

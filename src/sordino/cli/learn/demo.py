@@ -166,8 +166,7 @@ def _run_all(context: typer.Context, chapters: Iterable[tuple[str, Iterable[tupl
 def _run(context: typer.Context, line: str, more: str = "") -> None:
     """Show a command line and run it, with `more` options; show a refusal as the command would."""
     say()
-    shown = line.replace(f'ask "{_JOBS}"', 'ask  "...the same..."')
-    for part in _fold(f"$ {shown}"):
+    for part in _fold(f"$ {line}"):
         say(paint(part, "green"))
     command = context.find_root().command
     try:

@@ -1,0 +1,68 @@
+"""The pages: every link leads somewhere, every page is reached from the README, every name that they mention exists."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sordino as sd
+from places import ROOT
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FENCED = re.compile(r"^(```|~~~).*?^\1", flags=re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.+?) *#*$", flags=re.MULTILINE)
+
+
+@functools.cache
+def prose(page: Path) -> str:
+    return FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+def links(page: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the file and the anchor of each link of a page into the tree."""
+    for link in LINK.findall(prose(page)):
+        if not re.match(r"[a-z]+:", link):
+            path, _, anchor = link.partition("#")
+            yield ((page.parent / path).resolve() if path else page), anchor
+
+
+@functools.cache
+def anchors(page: Path) -> frozenset[str]:
+    """Return the anchors of a page's headings, as forges and Python-Markdown make them."""
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in HEADING.findall(prose(page)))
+    return frozenset(re.sub(r"[^\w\- ]", "", text).strip().lower().replace(" ", "-") for text in plain)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        assert target.exists(), f"{page.name} links to {target}, which is not there"
+        if anchor:
+            assert target.suffix != ".md" or anchor in anchors(target), f"{page.name}: {target.name} has no #{anchor}"
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    reached, new = set(), {ROOT / "README.md"}
+    while new:
+        reached |= new
+        new = {
+            target for page in new for target, _ in links(page) if target.suffix == ".md" and target.exists()
+        } - reached
+    assert set((ROOT / "docs").rglob("*.md")) <= reached, sorted(set((ROOT / "docs").rglob("*.md")) - reached)
+
+
+def test_names_on_the_pages_exist() -> None:
+    """`sd.local.Unary` on a page is a name of the library: a page about a renamed thing fails here."""
+    for page in PAGES:
+        for dotted in re.findall(r"\bsd((?:\.[A-Za-z_]\w*)+)", page.read_text(encoding="utf-8")):
+            found: object = sd
+            for name in dotted[1:].split("."):
+                assert hasattr(found, name), f"{page.name}: sd{dotted}"
+                found = getattr(found, name)
+                if isinstance(found, type) or callable(found):
+                    break
