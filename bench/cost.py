@@ -141,10 +141,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--plot", type=Path, help="write the plot of a hundredth, a tenth and all of the rows here")
+    parser.add_argument("--plot", type=Path, help="write the plot of a thousandth up to all of the rows here")
     options = parser.parse_args()
-    sizes = [options.rows] if options.plot is None else [options.rows // 100, options.rows // 10, options.rows]
-    by_rows = {rows: run(rows) for rows in sizes}
+    sizes = [options.rows] if options.plot is None else [options.rows // power for power in (1000, 100, 10, 1)]
+    by_rows = {rows: run(rows, 5 if rows <= ROWS else 3) for rows in sizes}
     if options.plot is not None:
         options.plot.write_text(draw(by_rows), encoding="utf-8")
     if options.json:

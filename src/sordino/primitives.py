@@ -228,6 +228,9 @@ class Primitives(Protocol):
         value within WIDEST, steps as of `lattice` and bounds within 2^62.
         """
 
+    def present(self, value: exp.Expression) -> exp.Expression:
+        """Return what is missing where a value is, to be counted in place of it."""
+
     def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
         """Return the aggregate SUM of a whole number, whose size is at most `largest` in any row; call it before `source`.
 

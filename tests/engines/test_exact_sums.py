@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import random
 from fractions import Fraction
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
@@ -45,6 +47,28 @@ def test_m_and_m_plus_1(m: int) -> None:
     assert exact(pa.table({"x": pa.array(table, pa.int64())}), domain, sd.sum("x")) == [[sum(table)]]
     more = [*table, 1]
     assert exact(pa.table({"x": pa.array(more, pa.int64())}), domain, sd.sum("x")) == [[sum(table) + 1]]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64(), pa.float64()], ids=str
+)
+@pytest.mark.parametrize("bounds", [(3, 60), (-5, 9), (0, 0), (-70_000, 70_000)])
+def test_dictionaries_of_parquet_clip_as_frames_do(tmp_path: Path, kind: pa.DataType, bounds: tuple[int, int]) -> None:
+    low, high = bounds
+    least = 0 if str(kind).startswith("u") else -128
+    most = {pa.uint64(): 2**64 - 1, pa.int64(): 2**63 - 1}.get(kind, 127)
+    cells = [None, 7, least, most, None, 5, 61, 2] * 500
+    groups = ["missing" if cell is None else "there" for cell in cells[:-8]] + ["both"] * 8
+    pq.write_table(table := pa.table({"x": pa.array(cells, kind), "g": groups}), tmp_path / "t.parquet")
+    domain = sd.Domain({"x": sd.Integer(low, high), "g": sd.Category(["missing", "there", "both"])})
+    by_group = Selection().where(col("x").is_null() | (col("x") < high)).group_by("g")
+    for question in (
+        [sd.sum("x"), sd.count("x"), sd.mean("x")],
+        by_group.agg(sd.sum("x"), sd.count("x"), sd.variance("x")),
+    ):
+        assert exact(tmp_path / "t.parquet", domain, question) == exact(table, domain, question)
+    clipped = [min(max(cell, low), high) for cell in cells if cell is not None]
+    assert exact(tmp_path / "t.parquet", domain, [sd.sum("x"), sd.count("x")]) == [[sum(clipped)], [len(clipped)]]
 
 
 def test_products_past_64_bits() -> None:

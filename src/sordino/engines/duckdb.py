@@ -155,7 +155,9 @@ class DuckDBEngine:
                 )
         check_unit(table)
         items = list_items(table.domain, self._types(quote_name(view)), csv=csv is not None)
-        return TableLayout(physical, table.domain, table.unit, csv, source=quote_name(view), items=items)
+        coded = isinstance(table.source, Source) and table.source.format == "parquet"
+        source = quote_name(view)
+        return TableLayout(physical, table.domain, table.unit, csv, source, items=items, has_dictionaries=coded)
 
     def snapshot(self) -> AbstractContextManager[DuckDBEngine]:
         """Give the engine itself: what it reads is not to change while it is open."""

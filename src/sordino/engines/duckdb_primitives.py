@@ -15,10 +15,15 @@ from sordino.engines.unit_rows import unit_value
 from sordino.primitives import UnitCell
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from sqlglot import exp
+
+    from sordino.engines.table_layout import TableLayout
 
 __all__ = ["DuckDBPrimitives"]
 
+_FEW = 2**16  # different whole numbers, of which writers of Parquet make a dictionary
 _TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
 _PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
 
@@ -27,6 +32,10 @@ class DuckDBPrimitives(SqlPrimitives):
     """Build the cells of one SELECT over one table that DuckDB holds."""
 
     whole_cast: ClassVar[str] = "TRY_CAST"
+
+    def __init__(self, held: TableLayout) -> None:
+        super().__init__(held)
+        self._clips: dict[str, tuple[str, int, int]] = {}  # the step that clips a cell of few values: cell and bounds
 
     def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
@@ -82,6 +91,29 @@ class DuckDBPrimitives(SqlPrimitives):
             return super().integer(column, lower, upper)
         above = f"{cell} > CAST('{_TOP}' AS UHUGEINT)"  # DuckDB cannot bring it to any other
         return self._clip(f"CASE WHEN {above} THEN {whole_text(_TOP)} ELSE {self._narrow(cell)} END", lower, upper)
+
+    def _clip(self, text: str, lower: int | None, upper: int | None) -> exp.Expression:
+        clipped = super()._clip(text, lower, upper)
+        if self._held.has_dictionaries and lower is not None and upper is not None and 0 <= upper - lower < _FEW:
+            self._clips[self._words(clipped)] = self.let(text), lower, upper
+        return clipped
+
+    def present(self, value: exp.Expression) -> exp.Expression:
+        """Return the cell before it is clipped."""
+        clip = self._clips.get(self._words(value))
+        return value if clip is None else self._tree(clip[0])
+
+    def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
+        """Return the sum; of clipped cells by functions, which DuckDB computes once for each cell that a dictionary holds.
+
+        They take a missing cell for the lower bound, so that much is taken off again for each.
+        """
+        clip = self._clips.get(self._words(value))
+        if clip is None:
+            return super().total(value, largest)
+        cell, lower, upper = clip
+        inside = f"LEAST(GREATEST({cell}, {whole_text(lower)}), {whole_text(upper)})"
+        return self._tree(f"SUM({inside}) - CAST('{lower}' AS HUGEINT) * (COUNT(*) - COUNT({cell}))")
 
     def _cell(self, column: str) -> tuple[str, str]:
         """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""

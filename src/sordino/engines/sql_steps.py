@@ -107,6 +107,10 @@ class SqlSteps:
         inside = f"WHEN {cell} BETWEEN {whole_text(lower)} AND {whole_text(upper)} THEN {cell}"  # first: it is the common case
         return self._column(f"CASE {inside} {case_bounds(cell, lower, upper)} END")
 
+    def present(self, value: exp.Expression) -> exp.Expression:
+        """Return a value that is missing where this one is, as cheap as can be."""
+        return value
+
     def wide(self, value: exp.Expression) -> exp.Expression:
         """Return a whole number as HUGEINT."""
         return self._tree(f"CAST({self._words(value)} AS HUGEINT)")

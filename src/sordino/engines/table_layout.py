@@ -48,6 +48,7 @@ class TableLayout:
     steps: frozenset[str] = frozenset()  # columns that are held in steps of their own grid, days among them
     people: Mapping[str, TableLayout] = field(default_factory=dict)  # other tables of the same people
     items: Mapping[str, str] = field(default_factory=dict)  # of each column of lists, the physical type of an item
+    has_dictionaries: bool = False  # whether few different cells of a column are held once each, as in Parquet
     owner: str = ""  # the column that names the unit, where each row is made of all rows of one
 
     def find(self, relation: str) -> TableLayout:

@@ -88,7 +88,7 @@ class SqlAggregate:
         cell = cell if counts is None else exp.Case(ifs=[exp.If(this=counts, true=cell)])
         if self.kind == "distinct":
             return exp.Count(this=exp.Distinct(expressions=[cell, *(other.build(on) for other in self.others)]))
-        return exp.Count(this=cell) if self.kind == "count" else on.total(cell, self.of.stored.largest)
+        return exp.Count(this=on.present(cell)) if self.kind == "count" else on.total(cell, self.of.stored.largest)
 
 
 def _one() -> exp.Expression:
