@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ from typing import Any
 import duckdb
 import psycopg
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
-from engines.support import FLOAT_BOUNDS, ask, engine_of, float_cells, float_steps
+from engines.support import FLOAT_BOUNDS, ask, engine_of, exact, float_cells, float_steps
 from protecting import protect
 from sordino import col
 from sordino.engines.duckdb_primitives import DuckDBPrimitives
@@ -56,6 +57,25 @@ def sources(cells: list[Decimal], folder: Path) -> dict[str, Any]:
         "text": pa.table({"x": [str(c) for c in cells]}),
         "csv": written,
     }
+
+
+@pytest.mark.parametrize("held", [(4, 2), (9, 0), (12, 2), (18, 4), (18, 12), (18, 18), (19, 2)])
+@pytest.mark.parametrize("limit", [3, 50, 10**7])
+@pytest.mark.parametrize("stored", ["frame", "parquet"])
+def test_sums_of_decimals_are_exact_up_to_their_largest(
+    held: tuple[int, int], limit: int, stored: str, tmp_path: Path
+) -> None:
+    digits, places = held
+    step, rng = Fraction(1, 10**places), random.Random(f"{held}")
+    ends = [10**digits - 1, 1 - 10**digits, 0, 1, -1, limit, limit + 1, -limit, -limit - 1]
+    steps = [n for n in ends + [rng.randrange(-2 * limit, 2 * limit) for _ in range(200)] if abs(n) < 10**digits]
+    cells = [None, *(Decimal(n).scaleb(-places, Context(prec=40)) for n in steps), None]
+    table = pa.table({"x": pa.array(cells, pa.decimal128(*held))})
+    pq.write_table(table, tmp_path / "t.parquet")
+    for low, high in ((-limit, limit), (limit, 2 * limit), (-2 * limit, -limit)):
+        domain = sd.Domain({"x": sd.Real(low * step, high * step, resolution=step)})
+        found = exact(table if stored == "frame" else tmp_path / "t.parquet", domain, [sd.sum("x"), sd.count("x")])
+        assert found == [[sum(max(low, min(high, n)) for n in steps) * step], [len(steps)]]
 
 
 @pytest.mark.parametrize("kind", ["double", "float", "decimal", "wide decimal", "text", "csv"])

@@ -7,6 +7,7 @@ their bounds, and filters are pruned by them.
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import tempfile
 import threading
@@ -44,6 +45,7 @@ __all__ = ["LINES", "DuckDBEngine"]
 LINES = "sordino_lines"  # the lines of a CSV file, for the curator's own eyes
 
 T = TypeVar("T")
+_NUMERIC = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 
 _SETTINGS = (
     "SET disabled_optimizers = 'statistics_propagation,filter_pushdown,join_filter_pushdown'",
@@ -136,7 +138,8 @@ class DuckDBEngine:
     def _layout(self, view: str, table: PeopleTable) -> TableLayout:
         """Return how a table is held; raises DeclarationError where that is not as declared."""
         csv = table.source.csv if isinstance(table.source, Source) else None
-        physical = self._schema(quote_name(view))
+        types = self._types(quote_name(view))
+        physical = {name: _kind(kind) for name, kind in types.items()}
         headed = csv is not None and csv.names is None  # then names are a line of the file: never in an error
         for name in physical:
             if name.lower().startswith("sordino_"):
@@ -154,10 +157,16 @@ class DuckDBEngine:
                     "store it as a number, text, a boolean or a day"
                 )
         check_unit(table)
-        items = list_items(table.domain, self._types(quote_name(view)), csv=csv is not None)
-        coded = isinstance(table.source, Source) and table.source.format == "parquet"
-        source = quote_name(view)
-        return TableLayout(physical, table.domain, table.unit, csv, source, items=items, has_dictionaries=coded)
+        return TableLayout(
+            physical,
+            table.domain,
+            table.unit,
+            csv,
+            quote_name(view),
+            items=list_items(table.domain, types, csv=csv is not None),
+            has_dictionaries=isinstance(table.source, Source) and table.source.format == "parquet",
+            digits=_decimal_digits(types),
+        )
 
     def snapshot(self) -> AbstractContextManager[DuckDBEngine]:
         """Give the engine itself: what it reads is not to change while it is open."""
@@ -223,7 +232,8 @@ class DuckDBEngine:
                 _register(self._connection, incoming, cells)
             was, now = self._types(quote_name(view)), self._types(quote_name(incoming))
             if any(
-                _kind(now[n]) != _kind(was[n]) or (n in table.domain.lists and now[n] != was[n])
+                _kind(now[n]) != _kind(was[n])
+                or (now[n] != was[n] and (n in table.domain.lists or _kind(was[n]) == "DECIMAL"))
                 for n in table.domain.stored
             ):
                 return False
@@ -450,6 +460,12 @@ def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Tabl
     connection.register("sordino_incoming", refine_times(table))
     connection.execute(f'CREATE TABLE "{public_name(name)}" AS SELECT * FROM sordino_incoming')
     connection.unregister("sordino_incoming")
+
+
+def _decimal_digits(types: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Return how many digits each decimal column has, and how many after the point, of those of at most 18."""
+    found = {name: _NUMERIC.fullmatch(kind) for name, kind in types.items()}
+    return {name: (int(d[1]), int(d[2])) for name, d in found.items() if d and int(d[1]) <= 18}
 
 
 def _kind(physical: str) -> str:

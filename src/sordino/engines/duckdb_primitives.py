@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.cell_grammar import DECIMAL, WHOLE
@@ -15,8 +17,6 @@ from sordino.engines.unit_rows import unit_value
 from sordino.primitives import UnitCell
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from sqlglot import exp
 
     from sordino.engines.table_layout import TableLayout
@@ -91,6 +91,31 @@ class DuckDBPrimitives(SqlPrimitives):
             return super().integer(column, lower, upper)
         above = f"{cell} > CAST('{_TOP}' AS UHUGEINT)"  # DuckDB cannot bring it to any other
         return self._clip(f"CASE WHEN {above} THEN {whole_text(_TOP)} ELSE {self._narrow(cell)} END", lower, upper)
+
+    def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return the steps, clipped; of a decimal with as many places as the step has by a product of decimals.
+
+        Theorem: n / 10^p as a float, times 10^p, is n to within n 2^-52, less than 1/8 where n is at most 2^49. One half
+        more, rounded to a 16th, lies above n and below n + 1: `SqlCells.lattice` and other engines find n as well, and
+        clip alike what lies beyond.
+        """
+        held = None if column in self._joined else self._held.digits.get(column)
+        digits, places = held or (0, 0)
+        most, one, size = 10**digits - 1, 10**places, max(abs(lower), abs(upper))
+        if (
+            held is None
+            or step != Fraction(1, one)
+            or lower > most
+            or upper < -most
+            or size > 2**49
+            or size * one >= 10**18
+        ):
+            return super().lattice(column, step, lower, upper)
+        low, high = (_decimal(min(max(n, -most), most), digits, places) for n in (lower, upper))
+        _, cell = self._cell(column)
+        beyond = f"WHEN {cell} < {low} THEN {low} WHEN {cell} > {high} THEN {high}"
+        inside = self.let(f"CASE WHEN {cell} BETWEEN {low} AND {high} THEN {cell} {beyond} END")
+        return self._column(f"CAST({inside} * CAST('{one}' AS DECIMAL({places + 1}, 0)) AS BIGINT)")
 
     def _clip(self, text: str, lower: int | None, upper: int | None) -> exp.Expression:
         clipped = super()._clip(text, lower, upper)
@@ -188,3 +213,9 @@ class DuckDBPrimitives(SqlPrimitives):
     def held_micros(self, kind: str, cell: str) -> str:
         """Return the microseconds of a timestamp."""
         return duckdb_micros(kind, cell, self.let)
+
+
+def _decimal(steps: int, digits: int, places: int) -> str:
+    """Return a literal of so many digits, some of them after the point."""
+    written = Decimal(steps).scaleb(-places, Context(prec=digits + 1))
+    return f"CAST('{written:f}' AS DECIMAL({digits}, {places}))"

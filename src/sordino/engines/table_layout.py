@@ -49,6 +49,9 @@ class TableLayout:
     people: Mapping[str, TableLayout] = field(default_factory=dict)  # other tables of the same people
     items: Mapping[str, str] = field(default_factory=dict)  # of each column of lists, the physical type of an item
     has_dictionaries: bool = False  # whether few different cells of a column are held once each, as in Parquet
+    digits: Mapping[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # of decimals in 64 bits: all, and after the point
     owner: str = ""  # the column that names the unit, where each row is made of all rows of one
 
     def find(self, relation: str) -> TableLayout:
