@@ -60,6 +60,8 @@ class Served:
     tokens: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+        self.service.desk.accounts = Accounts(self.service.store, hasher=quick)
         self.app = curator_app(self.service)
 
     def add(self, name: str, role: str, *, epsilon: str | None = None) -> str:
@@ -94,9 +96,6 @@ class Served:
 def served(directory: Path, *, serve: str = "", cap: int = 10) -> Iterator[Served]:
     """Give a served project with ana and ben (analysts with a share each), ola (officer) and udo (auditor)."""
     made = Served(open_service(write_project(directory, serve=serve, cap=cap)))
-    made.service.desk.accounts = Accounts(
-        made.service.store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    )
     made.add("ana", "analyst", epsilon="2")
     made.add("ben", "analyst", epsilon="2")
     made.add("ola", "officer")

@@ -1,20 +1,29 @@
-"""What was asked, as it was written: kept beside each charge, so that whoever asked can repeat it. It holds no answer."""
+"""What was asked, as it was stated: kept beside each charge, so that whoever asked can repeat it. It holds no answer."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import delete, insert, select
 
-from sordino.loss import to_fraction
+from sordino.curator.batch import Batch
+from sordino.curator.plan import Plan
+from sordino.errors import QuestionRefused
+from sordino.loss import Loss, format_number, to_fraction
+from sordino.queries.question_records import is_whole, question_to_json
 from sordino.queries.sql.parse import SqlText
 from sordino.release import Release
 from sordino.server.account_schema import TEXTS
 from sordino.server.asked import Asked
 from sordino.server.database import ServerDatabase
 
-__all__ = ["AskedTexts"]
+__all__ = ["AskedTexts", "describe_asked"]
+
+Record = dict[str, Any]
+_NUMBERS = ("epsilon", "delta", "rho")
+_PLAIN = ("assume_rows", "assume_mean", "table")
 
 
 class AskedTexts:
@@ -23,26 +32,68 @@ class AskedTexts:
     def __init__(self, store: ServerDatabase) -> None:
         self._store = store
 
-    def append(self, budget: str, release: Release, asked: Asked) -> None:
-        """Note what a charge was asked with; a question that is no SQL text is not noted."""
-        if not isinstance(asked.question, SqlText) or asked.question.keys is not None:
+    def append(self, budget: str, release: Release, said: Record | None) -> None:
+        """Note what a charge was asked with, where it can be said as data."""
+        if said is None:
             return
-        said = {"sql": asked.question.text, **_stated(asked)}
         row = {"budget": budget, "charge": release.charge, "time": release.time, "asked": json.dumps(said)}
         same = (TEXTS.c.budget == budget) & (TEXTS.c.charge == release.charge)
         with self._store.transact() as db:
             db.execute(delete(TEXTS).where(same))
             db.execute(insert(TEXTS).values(row))
 
-    def find(self, budget: str, release: Release) -> dict[str, Any] | None:
-        """Return the SQL and the losses that a release was asked with, None where they were not noted."""
+    def find(self, budget: str, release: Release) -> Record | None:
+        """Return the question and the losses that a release was asked with, None where they were not noted."""
         same = (TEXTS.c.budget == budget) & (TEXTS.c.charge == release.charge) & (TEXTS.c.time == release.time)
         with self._store.transact() as db:
             found = db.execute(select(TEXTS.c.asked).where(same)).scalar()
-        said: dict[str, Any] | None = None if found is None else json.loads(found)
+        if found is None:
+            return None
+        said: Record = json.loads(found)
+        if "question" not in said:  # as stores before this version have it: SQL and losses
+            said["question"] = {"is": "SqlText", "text": said.pop("sql"), "min_units": 1}
         return said
 
 
-def _stated(asked: Asked) -> dict[str, str]:
-    losses = {name: getattr(asked, name) for name in ("epsilon", "delta", "rho")}
-    return {name: str(to_fraction(value, name=name)) for name, value in losses.items() if value is not None}
+def describe_asked(asked: Asked, made: Plan | Batch) -> list[Record | None]:
+    """Return, for each plan of what was asked, the question and the words that ask it again by itself, as JSON data.
+
+    One of a batch is asked again at its own part of the loss.
+    """
+    if not isinstance(made, Batch):
+        return [_record(asked, asked.question, _stated(asked))]
+    listed = asked.question if isinstance(asked.question, (list, tuple)) else [asked.question]
+    whole = listed if any(map(is_whole, listed)) else [asked.question]
+    questions = [one for q in whole for one in (q.statements() if isinstance(q, SqlText) else [q])]
+    return [_record(asked, q, _cost(p.cost)) for q, p in zip(questions, made.plans, strict=True)]
+
+
+def _record(asked: Asked, question: object, loss: Mapping[str, Any]) -> Record | None:
+    try:
+        plain = {"question": question_to_json(question)}
+    except QuestionRefused:  # it holds a table of rows, which is not data to note
+        return None
+    return {**plain, **loss, **{n: getattr(asked, n) for n in _PLAIN if getattr(asked, n) is not None}}
+
+
+def _stated(asked: Asked) -> Record:
+    said: Record = {n: _text(getattr(asked, n), n) for n in _NUMBERS if getattr(asked, n) is not None}
+    if asked.weights is not None:
+        said["weights"] = _texts(asked.weights, "weights")
+    if asked.scale is not None:
+        said["scale"] = _texts(asked.scale, "scale")
+    return said if asked.share == "equal" else {**said, "share": asked.share}
+
+
+def _cost(cost: Loss) -> Record:
+    return {name: str(amount) for name, amount in cost.amounts().items() if amount and name in _NUMBERS}
+
+
+def _texts(given: Any, name: str) -> Any:
+    if isinstance(given, Mapping):
+        return {key: _text(value, name) for key, value in given.items()}
+    return [_text(value, name) for value in given]
+
+
+def _text(value: Any, name: str) -> str:
+    return format_number(to_fraction(value, name=name))

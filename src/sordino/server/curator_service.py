@@ -34,7 +34,7 @@ from sordino.release import Release
 from sordino.server.access import NotThere, Visitor, check_access, sees_all
 from sordino.server.account_desk import AccountDesk
 from sordino.server.asked import Asked
-from sordino.server.asked_texts import AskedTexts
+from sordino.server.asked_texts import AskedTexts, describe_asked
 from sordino.server.database import ServerDatabase
 from sordino.server.keyed_locks import KeyedLocks
 from sordino.server.public_clock import PublicClock
@@ -105,7 +105,8 @@ class CuratorService:
         if asked.on == "dummy":
             return self._practise(visitor, asked)
         check_access(visitor, "question.ask", owner=visitor.account)
-        plans = _plans_of(self._plan(asked))
+        made = self._plan(asked)
+        plans, said = _plans_of(made), describe_asked(asked, made)
         curators = [self.curator(visitor, plan.table_name) for plan in plans]
         names = self._bind(visitor, request, len(plans))
         new = [
@@ -118,11 +119,11 @@ class CuratorService:
         if len(new) > 1:
             Batch(tuple(new), asked.confidence).check_covered(curators[0].remaining)
         return [
-            self._ask_one(visitor, curator, plan, name, asked)
-            for curator, plan, name in zip(curators, plans, names, strict=True)
+            self._ask_one(visitor, curator, plan, name, words)
+            for curator, plan, name, words in zip(curators, plans, names, said, strict=True)
         ]
 
-    def _ask_one(self, visitor: Visitor, curator: Curator, plan: Plan, request: str | None, asked: Asked) -> Release:
+    def _ask_one(self, visitor: Visitor, curator: Curator, plan: Plan, request: str | None, said: Any) -> Release:
         """Return the answer of one plan; two that ask by one request id at once get one answer, one after the other."""
         about, outcome = f"{plan.table_name}: {plan.words}", "failed"
         try:
@@ -134,7 +135,7 @@ class CuratorService:
                         raise
                     release = curator.ask(plan, request_id=request)
             outcome = release.charge
-            self._texts.append(self.project.tables[plan.table_name].budget, release, asked)
+            self._texts.append(self.project.tables[plan.table_name].budget, release, said)
         except SordinoError as error:
             outcome = type(error).__name__
             raise
@@ -309,7 +310,7 @@ class CuratorService:
         return Release.from_dict(json.loads(self.ledger(found[0][0]).answer(charge)))
 
     def asked_text(self, visitor: Visitor, charge: str, *, budget: str | None = None) -> dict[str, Any] | None:
-        """Return the SQL that a past release was asked with, and its loss; None where they were not noted."""
+        """Return what asks a past release again: the question and its loss as JSON data; None where they were not noted."""
         release = self.release(visitor, charge, budget=budget)
         return self._texts.find(self.project.tables[release.table_name].budget, release)
 

@@ -12,7 +12,17 @@ from sordino.project.parts import share_from
 from sordino.reporting.board import board_page
 from sordino.server.access import check_access
 from sordino.server.http_request import service_of
-from sordino.workbench.page_route import HEADERS, Changing, PageRoute, Reading, go, page, pick, run_in_threadpool
+from sordino.workbench.page_route import (
+    HEADERS,
+    Changing,
+    PageRoute,
+    Reading,
+    float_of,
+    go,
+    page,
+    pick,
+    run_in_threadpool,
+)
 
 __all__ = ["DESK_PAGES"]
 
@@ -29,7 +39,7 @@ async def show_desk(request: Request, session: Reading) -> Response:
     approvals = await run_in_threadpool(service.desk.list_approvals, visitor)
     accounts = await run_in_threadpool(service.desk.list_accounts, visitor)
     words: dict[str, Any] = {"budgets": [_amounts(one) for one in budgets], "accounts": accounts}
-    waiting = [one.to_dict() for one in approvals if one.state == "waiting"]
+    waiting = [_waiting(one.to_dict()) for one in approvals if one.state == "waiting"]
     decided = [one.to_dict() for one in reversed(approvals) if one.state != "waiting"][:20]
     return page(request, "desk.html", session, waiting=waiting, decided=decided, **words)
 
@@ -111,14 +121,18 @@ async def change_account(request: Request, session: Changing, name: str) -> Resp
     return go("/desk")
 
 
+def _waiting(approval: dict[str, Any]) -> dict[str, Any]:
+    return {**approval, "cost": {name: float_of(amount) for name, amount in approval["cost"].items()}}
+
+
 def _amounts(budget: dict[str, Any]) -> dict[str, Any]:
     """Return what a page shows of a budget: each amount of its cap, and the shares."""
 
     def each(whose: dict[str, Any]) -> list[dict[str, Any]]:
         return [
-            {"name": name, "cap": float(cap), "spent": float(whose["spent"][name])}
+            {"name": name, "cap": float_of(cap), "spent": float_of(whose["spent"][name])}
             for name, cap in whose["cap"].items()
-            if name not in ("slack",)
+            if name in whose["spent"] and name not in ("slack", "at_delta")
         ]
 
     shares = [{"who": who, "amounts": each(share)} for who, share in budget["shares"].items()]

@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError, SignInNeeded, SordinoError
+from sordino.loss import parse_fraction
 from sordino.reporting.html_page import open_templates
 from sordino.server.access import ACCESS
 from sordino.server.http_request import read_form, session_of, visitor_of
@@ -19,7 +20,19 @@ from sordino.server.problems import status_of, words_of
 from sordino.server.sessions import Session
 from sordino.workbench.local_door import LocalSessions
 
-__all__ = ["PAGES", "POLICY", "Changing", "PageRoute", "Reading", "fragment", "go", "page", "pick", "run_in_threadpool"]
+__all__ = [
+    "PAGES",
+    "POLICY",
+    "Changing",
+    "PageRoute",
+    "Reading",
+    "float_of",
+    "fragment",
+    "go",
+    "page",
+    "pick",
+    "run_in_threadpool",
+]
 
 PAGES = Path(__file__).with_name("pages")
 POLICY = (
@@ -76,6 +89,11 @@ def fragment(template: str, *, status: int = 200, **words: Any) -> Response:
 def go(path: str) -> Response:
     """Send the browser on to another page after a form."""
     return RedirectResponse(path, 303, headers=HEADERS)
+
+
+def float_of(amount: float | str) -> float:
+    """Return an amount of JSON data as a number to show: what no short decimal says stands there as text, "1/3"."""
+    return float(parse_fraction(str(amount)))
 
 
 async def pick(request: Request, *names: str) -> dict[str, str]:

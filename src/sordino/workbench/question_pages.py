@@ -21,7 +21,7 @@ from sordino.server.curator_service import CuratorService
 from sordino.server.http_request import read_form, service_of
 from sordino.server.problems import words_of
 from sordino.workbench.marked_error import mark_error
-from sordino.workbench.page_route import Changing, PageRoute, Reading, fragment, go, page, run_in_threadpool
+from sordino.workbench.page_route import Changing, PageRoute, Reading, float_of, fragment, go, page, run_in_threadpool
 from sordino.workbench.question_form import FILTERS, MEASURES, build_select, filter_operators
 from sordino.workbench.sql_words import words_of_tables
 
@@ -155,8 +155,8 @@ def _left(budget: Mapping[str, Any], visitor: Visitor) -> dict[str, Any]:
         "budget": budget["budget"],
         "currency": name,
         "share": share is not None,
-        "cap": float(whose["cap"][name]),
-        "left": max(0.0, float(whose["remaining"][name])),
+        "cap": float_of(whose["cap"][name]),
+        "left": max(0.0, float_of(whose["remaining"][name])),
         "reason": budget["reason"],
         "can_ask": visitor.role == "owner" or share is not None,
     }

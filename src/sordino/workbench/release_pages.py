@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from sordino.errors import DeclarationError
-from sordino.loss import loss_to_numbers
 from sordino.release import Release
 from sordino.release_exports import csv_text
 from sordino.reporting.charts import plot
@@ -20,9 +19,10 @@ from sordino.server.access import NotThere
 from sordino.server.curator_service import CuratorService
 from sordino.server.http_request import service_of
 from sordino.server.sessions import Session
+from sordino.workbench.local_door import LocalSessions
 from sordino.workbench.page_route import HEADERS, PageRoute, Reading, page, run_in_threadpool
 from sordino.workbench.question_pages import release_words
-from sordino.workbench.repeat import notebook_of, script_of
+from sordino.workbench.repeat import Repeat, notebook_of, script_of, sql_of
 
 __all__ = ["RELEASE_PAGES"]
 
@@ -65,7 +65,8 @@ async def show_release(request: Request, session: Reading, budget: str, charge: 
     asked = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
     here = f"/history/{quote(budget, safe='')}/{quote(charge, safe='')}"
     chart = await run_in_threadpool(_draw, release, False)
-    words: dict[str, Any] = {**release_words(release), "reveals": reveals, "asked": asked, "at": here}
+    words: dict[str, Any] = {**release_words(release), "reveals": reveals, "at": here}
+    words |= {"repeats": asked is not None, "sql": None if asked is None else sql_of(asked)}
     words |= {"has_chart": chart is not None, "charge": charge, "time": release.time[:16].replace("T", " ")}
     words |= {"cost": release.cost.describe(), "table_name": release.table_name}
     return page(request, "release.html", session, **words)
@@ -93,8 +94,10 @@ async def export(request: Request, session: Reading, budget: str, charge: str, k
     release = await run_in_threadpool(_find, service, session, budget, charge)
     asked = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
     if kind in ("py", "ipynb") and asked is None:
-        raise DeclarationError("the SQL of this answer was not noted, so there is no program that repeats it")
-    content = await run_in_threadpool(_export, kind, release, asked)
+        raise DeclarationError("what this answer was asked with was not noted, so there is no program that repeats it")
+    local = isinstance(service.desk.sessions, LocalSessions)
+    address = None if local else service.settings.origin or str(request.base_url).rstrip("/")
+    content = await run_in_threadpool(_export, kind, release, asked, budget, address)
     disposition = f'attachment; filename="sordino-{charge}.{kind}"'
     return Response(content, media_type=_KINDS[kind], headers=HEADERS | {"content-disposition": disposition})
 
@@ -112,7 +115,7 @@ def _draw(release: Release, dark: bool) -> bytes | None:
         return None
 
 
-def _export(kind: str, release: Release, asked: dict[str, Any] | None) -> bytes:
+def _export(kind: str, release: Release, asked: dict[str, Any] | None, budget: str, address: str | None) -> bytes:
     if kind == "csv":
         return csv_text(release.to_arrow(intervals=True))
     if kind == "png":
@@ -120,5 +123,5 @@ def _export(kind: str, release: Release, asked: dict[str, Any] | None) -> bytes:
     if kind == "json":
         return (json.dumps(release.to_dict(), ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
     assert asked is not None
-    cost = ", ".join(f"{name} {amount:g}" for name, amount in loss_to_numbers(release.cost).items())
-    return (script_of if kind == "py" else notebook_of)(asked, question=release.question, cost=cost)
+    made = Repeat(asked, release.question, release.cost.describe(), release.charge, budget, address)
+    return (script_of if kind == "py" else notebook_of)(made)
