@@ -17,6 +17,7 @@ import uvicorn
 from sordino.collector.app import collector_app
 from sordino.collector.limits import Limits
 from sordino.collector.report_store import Store
+from sordino.collector.task_state import TaskState, counts_text
 from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
@@ -122,3 +123,16 @@ def with_tokens(store: str) -> str:
     made.add_tokens("admin", ["a"])
     made.close()
     return store
+
+
+def store_reports(store: str, task: Task, answers: list[str]) -> None:
+    """Put a task and a report for each answer into a store, as a collector does."""
+    opened = Store.open(store)
+    try:
+        stored = opened.add_task(task.manifest.task, task.envelope, counts_text(TaskState.empty_counts(task)))
+        state = TaskState(task, stored)
+        found = state.sort([state.post(reports_of(task, answers, Rng.seeded(7)))])
+        assert found is not None
+        opened.append([found[0]])
+    finally:
+        opened.close()

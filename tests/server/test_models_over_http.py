@@ -67,6 +67,49 @@ def test_a_fit_above_the_threshold_waits(tmp_path: Path) -> None:
         assert wait_for(server, fit(server).json()["id"])["state"] == "done"
 
 
+def test_an_evaluation_is_one_charge_and_its_page_stays(server: Served) -> None:
+    model = wait_for(server, fit(server).json()["id"])["model"]
+    at, body = f"/v1/models/{model}/evaluations", {"epsilon": "0.5", "rows": 500, "predict": "age > 50"}
+    begun = server.send("POST", at, headers={"idempotency-key": "e"}, json=body).json()
+    again = server.send("POST", at, headers={"idempotency-key": "e"}, json=body).json()
+    job = wait_for(server, begun["id"])
+    assert (again["id"], job["kind"], job["state"], job["model"]) == (begun["id"], "evaluation", "done", model)
+    assert server.service.ledger("people").spent() == sd.PureDP("0.9")
+    (found,) = server.send("GET", at).json()["evaluations"]
+    assert (found["charge"], set(found["figures"])) == ("c-0002", {"1", "2"})
+    page = server.send("GET", f"{at}/{found['id']}")
+    assert page.headers["content-security-policy"] == "sandbox"
+    for words in ("NOT PRIVATE",):
+        assert words not in page.text
+    for words in ("How far it is from the original", "Train on synthetic", "charge c-0002", "data:image/svg+xml"):
+        assert words in page.text
+    assert server.send("GET", f"{at}/99").status_code == 404
+    audit = server.send("GET", "/v1/audit", who="udo").json()["lines"]
+    assert ("model.evaluate", "c-0002") in [(line["action"], line["outcome"]) for line in audit]
+    for wrong, status in (
+        ({"rows": 0}, 400),
+        ({"predict": "nope > 1"}, 422),
+        ({"epslon": "1"}, 400),
+        ({"rows": "9"}, 400),
+    ):
+        assert server.send("POST", at, json={"epsilon": "0.1", **wrong}).status_code == status, wrong
+    assert len(server.service.ledger("people").charges()) == 2
+
+
+def test_an_evaluation_above_the_threshold_waits(tmp_path: Path) -> None:
+    with served(tmp_path, serve="approve_above = {epsilon = 0.4}") as server:
+        at = f"/v1/models/{wait_for(server, fit(server).json()['id'])['model']}/evaluations"
+
+        def begin() -> Any:
+            return server.send("POST", at, headers={"idempotency-key": "e"}, json={"epsilon": "0.5"})
+
+        assert begin().status_code == 202
+        (found,) = server.send("GET", "/v1/approvals?state=waiting", who="ola").json()["approvals"]
+        assert "an evaluation of a synthetic table of 2 columns" in found["question"]
+        server.send("POST", f"/v1/approvals/{found['id']}", who="ola", json={"decision": "approved"})
+        assert wait_for(server, begin().json()["id"])["state"] == "done"
+
+
 def test_a_fit_that_is_refused_costs_nothing(server: Served) -> None:
     for more, status in (
         ({"columns": ["nope"]}, 422),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import update
 
+from collecting import store_reports, task_of
 from serving import COUNT, Served, served
 from sordino.server.access import ACCESS, ROLES, Role
 from sordino.server.account_schema import ACCOUNTS
@@ -35,6 +36,7 @@ ASKERS = ("{charge}", "{approval}", "{model}", "{job}")  # objects that only tho
 _TAKEN = itertools.count()
 ASKED = {"sql": COUNT, "epsilon": "0.1"}
 FIT = {"table": "people", "method": "independent", "epsilon": "0.001"}
+SERVE = 'approve_above = {epsilon = 0.5}\ncollections = ["reports.db"]'
 CALLS = (
     Call("table.read", "GET", "/v1/tables"),
     Call("question.plan", "POST", "/v1/plan", ASKED),
@@ -62,6 +64,12 @@ CALLS = (
     Call("model.read", "POST", "/v1/models/{model}/sample", {"rows": 3}),
     Call("model.read", "POST", "/v1/models/{model}/answer", {"sql": COUNT}),
     Call("model.fit", "POST", "/v1/models", FIT, 201),
+    Call("model.evaluate", "POST", "/v1/models/{model}/evaluations", {"epsilon": "0.001"}, 201),
+    Call("model.read", "GET", "/v1/models/{model}/evaluations"),
+    Call("model.read", "GET", "/v1/models/{model}/evaluations/{evaluation}"),
+    Call("collection.read", "GET", "/v1/collections"),
+    Call("collection.read", "GET", "/v1/collections/drinks"),
+    Call("collection.close", "POST", "/v1/collections/drinks/close"),
     Call("job.read", "GET", "/v1/jobs", lists="jobs"),
     Call("job.read", "GET", "/v1/jobs/{job}"),
 )
@@ -72,7 +80,8 @@ OPEN = {"/healthz", "/readyz", "/metrics", "/v1/openapi.json"} | {  # no role, o
 
 @pytest.fixture(scope="module")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("matrix"), serve="approve_above = {epsilon = 0.5}") as made:
+    with served(tmp_path_factory.mktemp("matrix"), serve=SERVE) as made:
+        store_reports(str(made.service.settings.collections[0]), task_of(), ["tea", "milk"] * 20)
         yield made
 
 
@@ -86,8 +95,11 @@ def prepare(server: Served, owner: str) -> dict[str, Any]:
     else:  # who may not ask has none of its own
         charge, waits = "c-9999", 9999
     model, job = fit_once(server, owner)
+    evaluation = evaluate_once(server, owner, model)
     token = server.send("POST", "/v1/tokens", who=owner, json={"name": "t"}).json()["id"]
-    return {"account": owner, "charge": charge, "approval": waits, "token": token, "model": model, "job": job}
+    return {"account": owner, "charge": charge, "approval": waits, "token": token, "model": model, "job": job} | {
+        "evaluation": evaluation
+    }
 
 
 def fit_once(server: Served, owner: str) -> tuple[int, int]:
@@ -95,13 +107,28 @@ def fit_once(server: Served, owner: str) -> tuple[int, int]:
     if owner not in ("ana", "ben"):
         return 9999, 9999
     job = server.send("POST", "/v1/models", who=owner, json=FIT, headers={"idempotency-key": "fit"}).json()["id"]
-    for _ in range(400):
-        found = server.send("GET", f"/v1/jobs/{job}", who=owner).json()
+    return wait_for(server, owner, job)["model"], job
+
+
+def wait_for(server: Served, owner: str, job: int) -> dict[str, Any]:
+    for _ in range(1000):
+        found: dict[str, Any] = server.send("GET", f"/v1/jobs/{job}", who=owner).json()
         if found["state"] != "running":
             break
         time.sleep(0.02)
     assert found["state"] == "done", found
-    return found["model"], job
+    return found
+
+
+def evaluate_once(server: Served, owner: str, model: int) -> int:
+    if model == 9999:
+        return 9999
+    at, body = f"/v1/models/{model}/evaluations", {"epsilon": "0.001"}
+    found = server.send("GET", at, who=owner).json()["evaluations"]
+    if not found:
+        wait_for(server, owner, server.send("POST", at, who=owner, json=body).json()["id"])
+        found = server.send("GET", at, who=owner).json()["evaluations"]
+    return int(found[0]["id"])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +172,7 @@ def rename_new(server: Served) -> None:
 @pytest.mark.parametrize("token", [None, "sordino_token_of_nobody"])
 def test_without_an_account_there_is_nothing(matrix: Served, call: Call, token: str | None) -> None:
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
-    path = call.path.format(account="ana", charge="c-0001", approval=1, token=1, model=1, job=1)
+    path = call.path.format(account="ana", charge="c-0001", approval=1, token=1, model=1, job=1, evaluation=1)
     answer = matrix.send(call.method, path, who=None, headers=headers, json=call.body)
     assert answer.status_code in (401, 429)
     assert set(answer.json()) <= {"type", "title", "status", "detail", "exit_code", "wait"}
@@ -164,7 +191,9 @@ def test_every_route_is_in_the_matrix(matrix: Served) -> None:
 
 
 def shape_of(path: str) -> str:
-    return re.sub(r"\{[a-z]+\}", "{}", path.replace("{budget}", "people"))
+    return re.sub(
+        r"\{[a-z]+\}", "{}", path.replace("{budget}", "people").replace("collections/{name}", "collections/drinks")
+    )
 
 
 def test_every_action_is_tried() -> None:

@@ -312,6 +312,9 @@ _SERVE = _keys(
     postgres_port=_say(_WHOLE, "the port for SQL clients, which speak as to PostgreSQL, such as 5432"),
     postgres_certificate=_say(_TEXT, "the certificate of that port, with its chain, in PEM, relative to this file"),
     postgres_key=_say(_TEXT, "the key of that certificate, in PEM"),
+    collections=_say(
+        _LIST, "the stores of collectors whose estimates accounts may read: SQLite files or addresses", items=_TEXT
+    ),
     origin=_say(_TEXT, 'where browsers find the server, such as "https://curator.example"'),
     openid=_keys(
         "an OpenID provider",

@@ -34,6 +34,7 @@ class ServeSettings:
     origin: str | None = None
     issuer: str | None = None
     client: str | None = None
+    collections: tuple[str, ...] = ()  # stores of collectors, whose estimates accounts may read
     postgres_port: int | None = None  # for SQL clients; without one there is no such port
     postgres_certificate: Path | None = None
     postgres_key: Path | None = None
@@ -45,9 +46,7 @@ def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
     >>> serve_settings({"answer_every": "500ms"}, beside=Path("/srv")).answer_every
     Fraction(1, 2)
     """
-    stated = str(raw.get("store", _STORE))
-    is_server = stated.startswith(("postgresql://", "postgres://"))
-    store = stated if is_server else str(beside / stated.removeprefix("sqlite:///"))
+    store = _place(str(raw.get("store", _STORE)), beside)
     above = {
         name: to_fraction(value, name=f"approve_above.{name}") for name, value in raw.get("approve_above", {}).items()
     }
@@ -66,9 +65,16 @@ def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
         None if "origin" not in raw else _origin(raw["origin"], key="origin"),
         None if issuer is None else _issuer(issuer),
         openid.get("client"),
+        tuple(_place(str(stated), beside) for stated in raw.get("collections", ())),
         _port(raw.get("postgres_port")),
         **{name: None if stated is None else beside / stated for name, stated in files.items()},
     )
+
+
+def _place(stated: str, beside: Path) -> str:
+    """Return where a store lies: a server's address as it is, a file beside the project."""
+    is_server = stated.startswith(("postgresql://", "postgres://"))
+    return stated if is_server else str(beside / stated.removeprefix("sqlite:///"))
 
 
 def _port(number: int | None) -> int | None:

@@ -51,6 +51,15 @@ def svg_drawer() -> Callable[[Any], str] | None:
     return lambda thing: encode_picture(plot(thing), ".svg").decode()
 
 
+def spec_drawer() -> Callable[[Any], str] | None:
+    """Return a function that draws a thing as its specification, which `read_picture` reads; None without the extra `plots`."""
+    try:
+        need_plots()
+    except DeclarationError:
+        return None
+    return lambda thing: encode_picture(plot(thing), ".json").decode()
+
+
 Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 

@@ -18,7 +18,7 @@ from sordino.reporting.html_page import render
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["PICTURE_ENDINGS", "Picture", "encode_picture", "need_plots", "save", "writer_of"]
+__all__ = ["PICTURE_ENDINGS", "Picture", "encode_picture", "need_plots", "read_picture", "save", "writer_of"]
 
 PICTURE_ENDINGS = (".svg", ".png", ".html", ".json")
 SHARPNESS = 1.5  # pixels of a PNG per unit of the chart
@@ -49,6 +49,13 @@ class Picture:
 
     def __repr__(self) -> str:
         return f"<Picture {self.title}>"
+
+
+def read_picture(spec: str, title: str) -> Picture:
+    """Return the picture that a specification in JSON states."""
+    import altair as alt
+
+    return Picture(alt.Chart.from_dict(json.loads(spec)), title)
 
 
 def save(picture: Picture, path: str | Path) -> None:

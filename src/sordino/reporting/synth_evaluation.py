@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sordino.synth.evaluation.workload import Workload
     from sordino.synth.model import Model
 
-__all__ = ["evaluation_page"]
+__all__ = ["evaluation_page", "evaluation_sheet"]
 
 _ALARM = (
     "NOT PRIVATE: computed on the rows of the original themselves, without noise. Do not publish this page; it is for "
@@ -34,7 +34,12 @@ Draw = Callable[[Any], str] | None
 
 def evaluation_page(model: Model, evaluation: Evaluation, *, subject: str) -> str:
     """Return the page about a model as HTML; `subject` names where its rows were drawn from."""
-    draw, release = svg_drawer(), evaluation.release
+    return sheet_page(evaluation_sheet(model, evaluation, subject=subject, draw=svg_drawer()))
+
+
+def evaluation_sheet(model: Model, evaluation: Evaluation, *, subject: str, draw: Draw) -> Sheet:
+    """Return what the page says, its pictures as `draw` makes them; without it there are none."""
+    release = evaluation.release
     alarm = _ALARM if release is None else None if evaluation.private else _SEEDED
     facts = [
         f"The model: {model.describe()}",
@@ -58,7 +63,7 @@ def evaluation_page(model: Model, evaluation: Evaluation, *, subject: str) -> st
     sections.append(_histograms(model, evaluation, draw))
     remarks = () if draw is not None else ("Without pictures: Altair and vl-convert are not installed.",)
     title = f"A synthetic table of {model.facts.get('table', 'a table')}"
-    return sheet_page(Sheet(title, tuple(facts), tuple(sections), alarm, remarks))
+    return Sheet(title, tuple(facts), tuple(sections), alarm, remarks)
 
 
 def _drawings(draw: Draw, *things: tuple[str, Any]) -> tuple[tuple[str, str], ...]:

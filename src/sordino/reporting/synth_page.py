@@ -5,11 +5,13 @@ It sees text, numbers and finished pictures; not where they came from. All words
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sordino.reporting.html_page import render
 
-__all__ = ["Section", "Sheet", "sheet_page"]
+__all__ = ["Section", "Sheet", "redraw", "sheet_from", "sheet_page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,28 @@ class Sheet:
     sections: tuple[Section, ...]
     alarm: str | None
     remarks: tuple[str, ...] = ()
+
+
+def sheet_from(plain: Mapping[str, Any]) -> Sheet:
+    """Return the page that was written as JSON data."""
+    sections = [
+        Section(
+            one["title"],
+            one["cost"],
+            tuple(one["words"]),
+            tuple(one["head"]),
+            tuple(tuple(row) for row in one["rows"]),
+            tuple((caption, drawing) for caption, drawing in one["drawings"]),
+        )
+        for one in plain["sections"]
+    ]
+    return Sheet(plain["title"], tuple(plain["facts"]), tuple(sections), plain["alarm"], tuple(plain["remarks"]))
+
+
+def redraw(sheet: Sheet, draw: Callable[[str], str]) -> Sheet:
+    """Return the page with each drawing made of what stood in its place, such as SVG of a specification."""
+    made = [replace(one, drawings=tuple((said, draw(kept)) for said, kept in one.drawings)) for one in sheet.sections]
+    return replace(sheet, sections=tuple(made))
 
 
 def sheet_page(sheet: Sheet) -> str:

@@ -33,6 +33,7 @@ _TABLE: dict[str, _Row] = {
     "budget.read": _READERS,
     "share.change": _OFFICER,
     "model.fit": _ANALYST,
+    "model.evaluate": _ANALYST,
     "model.read": _READERS,
     "job.read": _READERS,
     "approval.read": _READERS,
@@ -43,6 +44,8 @@ _TABLE: dict[str, _Row] = {
     "token.read": ("own", "any", "own"),
     "token.make": _OWN,
     "token.revoke": ("own", "any", "own"),
+    "collection.read": _EVERYONE,
+    "collection.close": _OFFICER,
     "audit.read": ("none", "any", "any"),
 }
 ACCESS: Mapping[str, Mapping[Role, Reach]] = MappingProxyType(

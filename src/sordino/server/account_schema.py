@@ -25,6 +25,7 @@ __all__ = [
     "ACCOUNTS",
     "APPROVALS",
     "AUDIT",
+    "EVALUATIONS",
     "JOBS",
     "MIGRATIONS",
     "MODELS",
@@ -134,6 +135,17 @@ MODELS = Table(
     _words("created"),
     sqlite_autoincrement=True,
 )
+EVALUATIONS = Table(  # pages about models: released figures, and specifications of pictures of them
+    "evaluations",
+    _STORE,
+    _number(),
+    Column("model", Integer, ForeignKey("models.id"), nullable=False, index=True),
+    _words("charge"),
+    Column("figures", Text, nullable=False),
+    Column("sheet", Text, nullable=False),
+    _words("created"),
+    sqlite_autoincrement=True,
+)
 AUDIT = Table(
     "audit",
     _STORE,
@@ -185,5 +197,9 @@ def _add_scram_keys(db: Connection) -> None:
     SCRAM_KEYS.create(db, checkfirst=True)
 
 
+def _add_evaluations(db: Connection) -> None:
+    EVALUATIONS.create(db, checkfirst=True)
+
+
 # the version of a store is how many it has seen
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_make_first, _add_texts, _add_scram_keys)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_make_first, _add_texts, _add_scram_keys, _add_evaluations)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sordino.errors import DeclarationError, SignInNeeded
 from sordino.noise.rng import Rng
-from sordino.server.access import NotThere, Role, Visitor, check_role
+from sordino.server.access import OWNER, NotThere, Role, Visitor, check_role
 from sordino.server.account_schema import ACCOUNTS, SCRAM_KEYS, SESSIONS, TOKENS
 from sordino.server.database import ServerDatabase
 from sordino.server.scram import ScramKeys, keys_of, salt_of
@@ -26,6 +27,7 @@ from sordino.server.scram import ScramKeys, keys_of, salt_of
 __all__ = ["Account", "Accounts", "Token", "make_secret", "secret_hash", "visitor_of_account"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}")
+_PEOPLE = ACCOUNTS.c.id != OWNER.account
 _SHORTEST, _LONGEST = 12, 1024  # characters of a password
 _WRONG = "the name or the password is wrong, or the account is disabled"
 _MOST_KEYS = 64  # tokens of an account that a sign-in by SCRAM tries
@@ -115,15 +117,21 @@ class Accounts:
             raise DeclarationError(f"there is an account {name!r} already, or one of this subject") from None
         return self.find(name)
 
+    def add_owner(self) -> None:
+        """Let jobs and models belong to the owner, who has no account: a row that is never listed, found or let in."""
+        row = {"id": OWNER.account, "name": "", "role": OWNER.role, "disabled": True, "created": self._store.now()}
+        with suppress(IntegrityError), self._store.transact() as db:
+            db.execute(insert(ACCOUNTS).values(row))
+
     def all(self) -> list[Account]:
         """Return every account, in the order in which they were made."""
         with self._store.read() as db:
-            return [_account(row) for row in db.execute(select(ACCOUNTS).order_by(ACCOUNTS.c.id))]
+            return [_account(row) for row in db.execute(select(ACCOUNTS).where(_PEOPLE).order_by(ACCOUNTS.c.id))]
 
     def find(self, name: str) -> Account:
         """Return the account of this name; raises NotThere."""
         with self._store.read() as db:
-            row = db.execute(select(ACCOUNTS).where(ACCOUNTS.c.name == name)).first()
+            row = db.execute(select(ACCOUNTS).where(_PEOPLE, ACCOUNTS.c.name == name)).first()
         if row is None:
             raise NotThere
         return _account(row)

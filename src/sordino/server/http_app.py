@@ -11,7 +11,10 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError
+from sordino.server.collection_desk import CollectionDesk
 from sordino.server.curator_service import CuratorService
+from sordino.server.evaluation_desk import EvaluationDesk
+from sordino.server.http_collections import COLLECTIONS
 from sordino.server.http_desk import DESK
 from sordino.server.http_guard import HttpGuard
 from sordino.server.http_models import MODELS_AND_JOBS
@@ -50,10 +53,12 @@ def curator_app(service: CuratorService) -> HttpGuard:
     )
     app.state.service = service
     app.state.models = ModelDesk(service)
+    app.state.evaluations = EvaluationDesk(app.state.models)
+    app.state.collections = CollectionDesk(service)
     app.state.openid = _openid(service)
     metrics = Metrics()
     add_error_handlers(app)
-    for router in (QUESTIONS, DESK, MODELS_AND_JOBS, OPENID):
+    for router in (QUESTIONS, DESK, MODELS_AND_JOBS, COLLECTIONS, OPENID):
         app.include_router(router)
     _add_health(app, service, metrics)
     origin = service.settings.origin or ""

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from sordino.errors import DeclarationError
 from sordino.server.access import Visitor
 from sordino.server.asked import asked_schema, read_asked
+from sordino.server.evaluation_desk import EVALUATION_SCHEMA, EvaluationDesk
 from sordino.server.http_request import PROBLEMS, body_of, read_json, respond, visitor_of
 from sordino.server.model_desk import FIT_SCHEMA, ModelDesk
 
@@ -24,6 +25,11 @@ RequestId = Annotated[str | None, Header(alias="Idempotency-Key")]
 
 def _desk(request: Request) -> ModelDesk:
     desk: ModelDesk = request.app.state.models
+    return desk
+
+
+def _evaluations(request: Request) -> EvaluationDesk:
+    desk: EvaluationDesk = request.app.state.evaluations
     return desk
 
 
@@ -77,6 +83,29 @@ async def answer(request: Request, visitor: Who, number: int) -> Response:
     asked = read_asked(await read_json(request))
     release = await run_in_threadpool(_desk(request).answer, visitor, number, asked)
     return respond(release.to_dict(confidence=asked.confidence))
+
+
+@MODELS_AND_JOBS.post("/models/{number}/evaluations", openapi_extra=body_of(EVALUATION_SCHEMA))
+async def evaluate(request: Request, visitor: Who, number: int, key: RequestId = None) -> Response:
+    """Begin to compare a model's rows with its table, charged once; the answer is its job, as of a fit."""
+    asked = await read_json(request)
+    job = await run_in_threadpool(lambda: _evaluations(request).begin(visitor, number, asked, request=key))
+    return respond(job.to_dict(), 201)
+
+
+@MODELS_AND_JOBS.get("/models/{number}/evaluations")
+async def list_evaluations(request: Request, visitor: Who, number: int) -> Response:
+    """Return the evaluations of a model: number, charge, mean distances over one, two and three columns."""
+    found = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
+    return respond({"schema": 1, "evaluations": found})
+
+
+@MODELS_AND_JOBS.get("/models/{number}/evaluations/{evaluation}")
+async def send_evaluation(request: Request, visitor: Who, number: int, evaluation: int) -> Response:
+    """Return an evaluation as the page that `sordino synth report` writes."""
+    text = await run_in_threadpool(lambda: _evaluations(request).page(visitor, number, evaluation))
+    headers = {"cache-control": "no-store", "content-disposition": 'attachment; filename="evaluation.html"'}
+    return Response(text, media_type="text/html", headers=headers | {"content-security-policy": "sandbox"})
 
 
 @MODELS_AND_JOBS.get("/jobs")

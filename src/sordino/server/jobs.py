@@ -18,7 +18,7 @@ from sqlalchemy import Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sordino.errors import QuestionRefused, SordinoError
-from sordino.server.access import NotThere
+from sordino.server.access import OWNER, NotThere
 from sordino.server.account_schema import ACCOUNTS, JOBS
 from sordino.server.database import ServerDatabase, StoreUnusable, text_of_time
 from sordino.server.problems import UNEXPECTED, problem_of
@@ -145,7 +145,7 @@ class Jobs:
         problem = None if row.problem is None else json.loads(row.problem)
         stage = seen[-1] if seen else "waiting for its turn"
         seconds = round((until - began).total_seconds(), 1)
-        return Job(row.id, row.account, row.name, row.kind, row.state, stage, seconds, problem, row.model)
+        return Job(row.id, row.account, row.name or OWNER.name, row.kind, row.state, stage, seconds, problem, row.model)
 
 
 def _joined() -> Any:

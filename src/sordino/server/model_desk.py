@@ -33,7 +33,7 @@ from sordino.synth.fit_request import FitRequest
 from sordino.synth.model import Model, load
 from sordino.synth.watched_table import Stages, WatchedTable
 
-__all__ = ["FIT_SCHEMA", "ModelDesk"]
+__all__ = ["FIT_SCHEMA", "ModelDesk", "price_run"]
 
 T = TypeVar("T")
 _MOST_ROWS = 1_000_000
@@ -54,12 +54,17 @@ class ModelDesk:
     """Fit models for accounts of a service, and let them sample and ask those."""
 
     def __init__(self, service: CuratorService) -> None:
-        self._service = service
+        self.service = service
         self._store = service.store
         self.jobs = Jobs(service.store, service.public_clock)
         if not service.settings.store.startswith(("postgresql://", "postgres://")):
             self.jobs.end_stopped()
         self._load = lru_cache(maxsize=8)(self._read)
+
+    def plan(self, visitor: Visitor, asked: Mapping[str, Any]) -> Plan:
+        """Return the plan of a fit, without a charge and without data: what its run would be charged as."""
+        check_access(visitor, "model.fit", owner=visitor.account)
+        return self._prepare(visitor, asked)[-1]
 
     def fit(self, visitor: Visitor, asked: Mapping[str, Any], *, request: str | None = None) -> Job:
         """Begin to fit a model of a table: what `sordino synth fit` takes, as JSON data; the job says when it is done.
@@ -67,13 +72,9 @@ class ModelDesk:
         It is refused, or waits for an officer, as a question is: before anything is charged.
         """
         check_access(visitor, "model.fit", owner=visitor.account)
-        given = {name: value for name, value in asked.items() if value is not None}
-        _check_fit(given)
-        table = self._service.project.table(given.get("table")).name
-        curator = self._service.curator(visitor, table)
-        wanted = _fit_request(given, tuple(curator.domain))
-        loss = {name: given.get(name) for name in _LOSS}
-        self._service.require_approval(visitor, request, [price_fit(wanted, curator, loss)])
+        given, wanted, curator, priced = self._prepare(visitor, asked)
+        table, loss = given["table"], {name: given.get(name) for name in _LOSS}
+        self.service.require_approval(visitor, request, [priced])
         bound = None if request is None else f"{visitor.account}:{request}"
 
         def work(enter: Callable[[str], None]) -> int:
@@ -85,7 +86,7 @@ class ModelDesk:
                 outcome = type(error).__name__
                 raise
             finally:
-                self._service.desk.audit_log.append_if_able(visitor, "model.fit", table, outcome)
+                self.service.desk.audit_log.append_if_able(visitor, "model.fit", table, outcome)
             try:
                 return self._keep(visitor, model, table)
             except StoreUnusable:
@@ -95,7 +96,17 @@ class ModelDesk:
                 charge=charge,
             )
 
-        return self.jobs.begin(visitor.account, "fit", {**given, "table": table}, work, request=bound)
+        return self.jobs.begin(visitor.account, "fit", given, work, request=bound)
+
+    def _prepare(self, visitor: Visitor, asked: Mapping[str, Any]) -> tuple[dict[str, Any], FitRequest, Curator, Plan]:
+        """Return what is asked with its table's name, the request, the curator that will be charged, and the plan."""
+        given = {name: value for name, value in asked.items() if value is not None}
+        _check_fit(given)
+        given["table"] = self.service.project.table(given.get("table")).name
+        curator = self.service.curator(visitor, given["table"])
+        wanted = _fit_request(given, tuple(curator.domain))
+        loss = {name: given.get(name) for name in _LOSS}
+        return given, wanted, curator, price_run(lambda source: wanted.fit(source, **loss), curator)
 
     def list_jobs(self, visitor: Visitor) -> list[Job]:
         """Return the jobs that a visitor may see."""
@@ -124,13 +135,22 @@ class ModelDesk:
 
     def model(self, visitor: Visitor, number: int) -> Model:
         """Return a model; raises NotThere."""
+        self.check_model(visitor, number)
+        return self._load(number)
+
+    def check_model(self, visitor: Visitor, number: int) -> None:
+        """Raise NotThere unless there is such a model, and the visitor may use it."""
         check_access(visitor, "model.read")
         with self._store.read() as db:
             owner = db.execute(select(MODELS.c.account).where(MODELS.c.id == number)).scalar()
         if owner is None:
             raise NotThere
         check_access(visitor, "model.read", owner=owner)
-        return self._load(number)
+
+    def table_of(self, number: int) -> str:
+        """Return the name of the table that a model is of."""
+        with self._store.read() as db:
+            return str(db.execute(select(MODELS.c.source).where(MODELS.c.id == number)).scalar_one())
 
     def sample(
         self, visitor: Visitor, number: int, *, rows: int | None = None, where: str | None = None
@@ -167,13 +187,13 @@ class ModelDesk:
             return load(path)
 
 
-def price_fit(wanted: FitRequest, curator: Curator, loss: Mapping[str, Any]) -> Plan:
-    """Return the plan of a fit, without a charge and without data: what its run would be charged as."""
+def price_run(run: Callable[[Any], object], curator: Curator) -> Plan:
+    """Return the plan of what charges once, run up to its charge: no data is read."""
     try:
-        wanted.fit(_PricedTable(curator), **loss)
+        run(_PricedTable(curator))
     except _Priced as priced:
         return priced.plan
-    raise DeclarationError("a fit charges once")
+    raise DeclarationError("this charges once")
 
 
 class _Priced(Exception):
