@@ -12,6 +12,7 @@ from sordino.errors import DeclarationError
 from sordino.reporting.charts import plot
 from sordino.reporting.odds_icons import Tradeoff, icon_array
 from sordino.reporting.risks import Densities, Risks
+from sordino.risk import Worlds, assess_risk
 
 CURVE = [(0.2, 0.27, 0.3), (0.5, 0.34, 0.4), (1.0, 0.5, 0.6)]
 BELIEFS = [("1, 2, 3", 0.25, 0.62), ("1, 2, 10", 0.25, 0.16), ('it\'s "3"', 0.25, 0.12), ("2, 3, 10", 0.25, 0.1)]
@@ -146,3 +147,50 @@ def test_icons_never_understate() -> None:
     assert "at most 75" in json.dumps(icon_array(0.7500000000000001, 0.25).to_dict())
     with pytest.raises(DeclarationError, match="from 0 to 1"):
         icon_array(1.2, 0.1)
+
+
+def points(spec: Any) -> list[dict[str, Any]]:
+    """Return the first data of a chart or of what it is put together from."""
+    if "data" in spec:
+        found: list[dict[str, Any]] = spec["data"]["values"]
+        return found
+    return points((spec.get("hconcat") or spec["layer"])[0])
+
+
+def test_worlds_are_drawn_alone_and_several_at_once() -> None:
+    year, days = (Worlds(values, size=3, query="mean") for values in ([1, 2, 3, 4], [1, 2, 3, 10]))
+    alone = plot(days).spec()
+    rows = points(alone)
+    first = [row for row in rows if row["epsilon"] == 0]
+    assert [row["risk"] for row in first] == pytest.approx([0.25, 0.25])  # the prior
+    assert max(row["risk"] for row in rows) == pytest.approx(0.925)
+    assert "requested risk" not in json.dumps(alone)
+    both = plot([year, days]).spec()
+    assert [panel["title"]["text"] for panel in both["hconcat"]] == ["mean of 1, 2, 3, 4", "mean of 1, 2, 3, 10"]
+    ends = {max(row["epsilon"] for row in points(panel)) for panel in both["hconcat"]}
+    assert len(ends) == 1  # side by side on one range
+    same = plot([days, days]).spec()
+    assert [panel["title"]["text"] for panel in same["hconcat"]] == [
+        "mean of 1, 2, 3, 10 (1)",
+        "mean of 1, 2, 3, 10 (2)",
+    ]
+
+
+def test_assessed_risks_are_drawn_up_to_the_epsilon_asked_for_with_what_is_looked_at() -> None:
+    found = assess_risk(
+        {"year": [1, 2, 3, 4], "days": [1, 2, 3, 10]}, size=3, query="mean", risk="1/3", epsilon="0.5", up_to=5
+    )
+    spec = plot(found).spec()
+    text = json.dumps(spec)
+    assert "days: closed-form upper bound: reached at epsilon 0.382939; exact risk: reached at epsilon 0.43172" in text
+    assert "dashed line at epsilon 0.5: exact risk 0.347697, bound 0.361421" in text
+    for panel in spec["hconcat"]:
+        assert max(row["epsilon"] for row in points(panel)) == 5
+        seen = [row for row in panel["layer"][-1]["data"]["values"] if row["epsilon"] == 0.5]
+        assert {row["figure"] for row in seen} == {"exact risk", "closed-form upper bound"}
+    assert "days" not in json.dumps(plot(found[0]).spec())
+
+
+def test_at_epsilon_0_there_is_no_density_to_draw() -> None:
+    found = assess_risk([1, 2, 3, 10], size=3, query="mean", risk="1/3", epsilon=0, output=2)
+    assert "at epsilon 0 the noise has no scale" in json.dumps(plot(found).spec())

@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from sordino import risk, sensitivity
 from sordino.errors import DeclarationError
 from sordino.mechanisms.additive_noise import Laplace
 from sordino.noise.rng import Rng
-from sordino.risk import InfeasibleRisk, Worlds
+from sordino.risk import InfeasibleRisk, Worlds, assess_risk
 from sordino.risk.counting import subset_sums, tally
 from sordino.risk.odds import least_sum, least_sum_at
 from sordino.risk.statistic_answers import Answers, lattice_from, listing
@@ -330,8 +331,8 @@ BAD: dict[str, tuple[Callable[[Worlds], object], str]] = {
     "risk of 1": (lambda w: w.epsilon_for(risk=1), "risk .*below 1.*0.99"),
     "risk that is text": (lambda w: w.epsilon_bound_for(risk=mistype("1/3")), "risk must be a number"),
     "risk of nan": (lambda w: w.epsilon_bound_for(risk=math.nan), "risk must be a finite"),
-    "epsilon of 0": (lambda w: w.risk(epsilon=0), "epsilon must be above 0"),
-    "epsilon below 0": (lambda w: w.risk_bound(epsilon=-1), "epsilon must be above 0"),
+    "plays at epsilon 0": (lambda w: w.simulate(epsilon=0, runs=9, rng=Rng.seeded(1)), "at epsilon 0 the noise"),
+    "epsilon below 0": (lambda w: w.risk_bound(epsilon=-1), "epsilon must be at least 0"),
     "epsilon without end": (lambda w: w.risk(epsilon=math.inf), "epsilon must be a finite"),
     "output of nan": (lambda w: w.posterior(output=math.nan, epsilon=1), "output must be a finite"),
     "nobody's value": (lambda w: w.record_risk(4, output=1.0, epsilon=1), "nearest one there is 3"),
@@ -359,6 +360,28 @@ def test_bad_input(case: str) -> None:
     call, message = BAD[case]
     with pytest.raises(DeclarationError, match=message):
         call(Worlds([1, 2, 3, 10], size=3, query="mean"))
+
+
+@pytest.mark.parametrize("prior", [None, [0.7, 0.1, 0.1, 0.1]])
+@pytest.mark.parametrize("query", ["mean", "median", "count"])
+def test_at_epsilon_0_the_prior_stands(query: str, prior: list[float] | None) -> None:
+    w = Worlds([1, 2, 3, 10], size=3, query=query, prior=prior)
+    largest = 0.25 if prior is None else 0.7
+    assert w.risk(epsilon=0) == pytest.approx(largest, abs=1e-12)
+    assert w.risk_bound(epsilon=0) == pytest.approx(largest, abs=1e-12)
+    assert w.posterior(output=1e6, epsilon=0).tolist() == pytest.approx(w.prior.tolist())
+    assert w.posterior_gain(output=2.0, epsilon=0) == pytest.approx(0, abs=1e-12)
+    assert w.record_risk(10, output=5.0, epsilon=0) == pytest.approx(0.75 if prior is None else 0.3)
+    assert w.risk(epsilon=1e-9) == pytest.approx(w.risk(epsilon=0), abs=1e-8)
+
+
+def test_a_table_is_refused_by_the_name_of_a_column_and_assessed_whole() -> None:
+    school = pa.table({"year": [1, 2, 3, 4], "days": [1, 2, 3, 10]})
+    with pytest.raises(DeclarationError, match=r"choose a column, as table\['year'\].*assess_risk"):
+        Worlds(mistype(school), size=3, query="mean")
+    found = assess_risk(school, size=3, query="mean", risk="1/3")
+    assert [one.column for one in found] == ["year", "days"]
+    assert [one.epsilon for one in found] == pytest.approx([0.525149687, 0.431720120])
 
 
 def test_one_world_hides_nothing() -> None:

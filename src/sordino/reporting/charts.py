@@ -29,6 +29,8 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
       column): sensitivity against distance, one line a query, panels for scope, relation and column;
     - a Representation, or several of one column: the released histogram with its error band; a Model: each column of it;
       Histograms: an original beside a synthetic one; a table of accuracies (the columns method, epsilon, distance);
+    - risk.Worlds, or several: exact risk and bound against epsilon; what `risk.assess_risk` found: also the risk asked for,
+      the epsilons that keep it, and what is looked at;
     - Neighborhoods: the local sensitivity of every table of a small universe, and the global one as their maximum;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation.
 
@@ -91,6 +93,8 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     from sordino.local import BloomEstimate, DistributionEstimate, FrequencyEstimate, ProtocolChoice
     from sordino.local.simulation import CollectionSimulation
     from sordino.reporting import local_charts, neighborhood_charts, odds_icons, risks, synth
+    from sordino.risk.assessment import RiskAssessment
+    from sordino.risk.worlds import Worlds
     from sordino.sensitivity.neighborhoods import Neighborhoods
     from sordino.synth.histogram import Representation
     from sordino.synth.model import Model
@@ -98,6 +102,8 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     of_one: dict[type, Drawer] = {
         Neighborhoods: neighborhood_charts.draw,
         risks.Risks: risks.draw,
+        Worlds: risks.draw_worlds,
+        RiskAssessment: risks.draw_assessments,
         odds_icons.Tradeoff: odds_icons.draw,
         CollectionSimulation: local_charts.draw_simulation,
         ProtocolChoice: local_charts.draw_weighed,
@@ -110,4 +116,10 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         Representation: synth.draw_representation,
         Model: synth.draw_model,
     }
-    return of_one, {risks.Risks: risks.draw_columns, Representation: synth.draw_representations}
+    of_several: dict[type, Drawer] = {
+        risks.Risks: risks.draw_columns,
+        Worlds: risks.draw_worlds,
+        RiskAssessment: risks.draw_assessments,
+        Representation: synth.draw_representations,
+    }
+    return of_one, of_several

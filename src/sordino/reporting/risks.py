@@ -16,11 +16,13 @@ from sordino.reporting.titles import COLORS, add_title, data_of
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
     from sordino.risk.assessment import RiskAssessment
+    from sordino.risk.worlds import Worlds
 
-__all__ = ["MOST_LINES", "Densities", "Risks", "draw", "draw_columns", "risks_of"]
+__all__ = ["MOST_LINES", "Densities", "Risks", "draw", "draw_assessments", "draw_columns", "draw_worlds", "risks_of"]
 
 MOST_LINES = 12  # more densities than anyone can distinguish
 _FEW = 100_000  # worlds up to which a curve has many points
+_FEW_VALUES = 8  # of a universe, that a panel names one by one
 _BARS = 40  # more worlds than anyone reads
 _REACH = 4  # scales of the noise that are drawn past the outermost answers
 _BOUND, _EXACT = "closed-form upper bound", "exact risk"
@@ -39,15 +41,15 @@ class Densities:
 class Risks:
     """Hold what a picture of risks shows.
 
-    `curve` holds (epsilon, exact risk, upper bound), `requirement` the risk asked for, `exact` and `bound` the epsilon
-    that each of them gives (None: it is never reached), `beliefs` (world, prior, posterior) at what `seen` says,
-    `densities` what the noisy answer is like in each world; `remarks` go below the title. `column` names the panel
-    where the risks of several universes are drawn side by side.
+    `curve` holds (epsilon, exact risk, upper bound), `requirement` the risk asked for (None: none was), `exact` and `bound`
+    the epsilon that each of them gives (None: it is never reached), `marks` points of the curve that are looked at, `beliefs`
+    (world, prior, posterior) at what `seen` says, `densities` what the noisy answer is like in each world; `remarks` go
+    below the title. `column` names the panel where the risks of several universes are drawn side by side.
     """
 
     subject: str
     curve: Sequence[tuple[float, float, float]]
-    requirement: float
+    requirement: float | None
     exact: float | None
     bound: float | None
     counted: bool = True
@@ -56,6 +58,7 @@ class Risks:
     densities: Densities | None = None
     remarks: Sequence[str] = ()
     column: str = ""
+    marks: Sequence[tuple[float, float, float]] = ()
 
 
 def risks_of(assessments: Sequence[RiskAssessment]) -> Risks | list[Risks]:
@@ -65,19 +68,63 @@ def risks_of(assessments: Sequence[RiskAssessment]) -> Risks | list[Risks]:
     """
     marked = [(one.epsilon, one.epsilon_bound, one.at) for one in assessments]
     end = 2 * max((e for three in marked for e in three if e), default=2.0)
-    made = [_risks(one, end=end) for one in assessments]
+    made = [_risks(one, end=one.up_to or end) for one in assessments]
     return made if len(made) > 1 else made[0]
+
+
+def draw_worlds(thing: Worlds | Sequence[Worlds], confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of the risks of worlds that nothing is required of, up to where the bound has nine tenths of its way."""
+    several = list(thing) if isinstance(thing, Sequence) else [thing]
+    ends = [w.epsilon_bound_for(risk=1 - (1 - float(w.risk(epsilon=0))) / 10) for w in several if w.count > 1]
+    end = max((e for e in ends if math.isfinite(e)), default=2.0)
+    names = [f"{w.query} of {_values(w.universe)}" for w in several]
+    names = [f"{name} ({i})" if names.count(name) > 1 else name for i, name in enumerate(names, 1)]
+    made = [
+        Risks(_subject(w), _curve(w, end), None, None, None, counted=w.exact, column=name)
+        for w, name in zip(several, names, strict=True)
+    ]
+    return draw(made[0], confidence, title) if len(made) == 1 else draw_columns(made, confidence, title)
+
+
+def draw_assessments(
+    thing: RiskAssessment | Sequence[RiskAssessment], confidence: float, title: str | None
+) -> tuple[AnyChart, str]:
+    """Return the chart of assessed risks, a panel a column."""
+    made = risks_of(thing if isinstance(thing, Sequence) else [thing])
+    return draw_columns(made, confidence, title) if isinstance(made, list) else draw(made, confidence, title)
+
+
+def _values(universe: Sequence[float]) -> str:
+    """Return the values of a universe as a panel names them.
+
+    >>> _values((1.0, 2.0, 10.0))
+    '1, 2, 10'
+    """
+    if len(universe) <= _FEW_VALUES:
+        return ", ".join(f"{v:.6g}" for v in universe)
+    return f"{len(universe):,} values from {min(universe):.6g} to {max(universe):.6g}"
+
+
+def _subject(worlds: Worlds) -> str:
+    return f"the {worlds.query} of {worlds.size:,} of {len(worlds.universe):,} people"
+
+
+def _curve(worlds: Worlds, end: float) -> list[tuple[float, float, float]]:
+    steps = 240 if not worlds.exact else 60 if worlds.count <= _FEW else 16
+    return [_point(worlds, end * step / steps) for step in range(steps + 1)]
+
+
+def _point(worlds: Worlds, epsilon: float) -> tuple[float, float, float]:
+    return epsilon, worlds.risk(epsilon=epsilon), worlds.risk_bound(epsilon=epsilon)
 
 
 def _risks(one: RiskAssessment, *, end: float) -> Risks:
     worlds, at = one.worlds, one.to_dict().get("at", {})
-    steps = 240 if not worlds.exact else 60 if worlds.count <= _FEW else 16
-    points = [end * step / steps for step in range(1, steps + 1)]
     rows = at.get("posteriors", ())
     densities, why = _densities_at(at, worlds.sensitivity) if rows else (None, "")
     return Risks(
-        subject=f"the {worlds.query} of {worlds.size:,} of {one.people:,} people",
-        curve=[(e, worlds.risk(epsilon=e), worlds.risk_bound(epsilon=e)) for e in points],
+        subject=_subject(worlds),
+        curve=_curve(worlds, end),
         requirement=one.risk,
         exact=one.epsilon,
         bound=one.epsilon_bound,
@@ -87,6 +134,7 @@ def _risks(one: RiskAssessment, *, end: float) -> Risks:
         densities=densities,
         remarks=[why] if why else [],
         column=one.column or "",
+        marks=[] if one.at is None else [_point(worlds, one.at)],
     )
 
 
@@ -97,6 +145,8 @@ def _densities_at(at: dict[str, Any], sensitivity: float) -> tuple[Densities | N
         alike.setdefault(row["answer"], []).append(row)
     if len(alike) > MOST_LINES:
         return None, f"{len(alike):,} different answers: densities are drawn of {MOST_LINES} at most"
+    if at["epsilon"] == 0:
+        return None, "at epsilon 0 the noise has no scale: it has no density, and the prior stands"
     if sensitivity == 0:
         return None, "the answer never changes, so it has no noise and no density"
     lines = []
@@ -117,7 +167,8 @@ def draw(risks: Risks, confidence: float, title: str | None) -> tuple[AnyChart, 
     del confidence
     if not risks.curve:
         raise DeclarationError("these risks have no curve to draw: give a few values of epsilon")
-    notes = [f"dotted line: the requested risk, {risks.requirement:.6g}", *_notes(risks), *risks.remarks]
+    asked = [] if risks.requirement is None else [f"dotted line: the requested risk, {risks.requirement:.6g}"]
+    notes = [*asked, *_notes(risks), *risks.remarks]
     panels = [_curves(risks)]
     if risks.beliefs:
         panels.append(alt.vconcat(*_belief_panels(risks)).resolve_scale(color="independent"))
@@ -141,8 +192,9 @@ def draw_columns(several: Sequence[Risks], confidence: float, title: str | None)
         raise DeclarationError("these risks have no curve to draw: give a few values of epsilon")
     if "" in names or len(set(names)) < len(names):
         raise DeclarationError("risks side by side need a column each, by a name of its own: Risks(..., column=...)")
-    notes = ["dotted line: the requested risk"]
-    notes += [f"{risks.column}: {'; '.join([*_notes(risks), *risks.remarks])}" for risks in several]
+    notes = ["dotted line: the requested risk"] if any(r.requirement is not None for r in several) else []
+    said = [(risks.column, "; ".join([*_notes(risks), *risks.remarks])) for risks in several]
+    notes += [f"{column}: {words}" for column, words in said if words]
     panels = [_column(risks) for risks in several]
     chart = alt.hconcat(*panels).resolve_scale(color="independent")
     title = title or f"What an attacker can learn from {', '.join(dict.fromkeys(r.subject for r in several))}"
@@ -173,12 +225,16 @@ def _notes(risks: Risks) -> list[str]:
             "there are too many worlds to count: only the closed-form bound is drawn, and the exact risk is below it"
         )
     notes += [f"{name}: reached at epsilon {at:.6g}" for name, at in _marks(risks)]
-    if risks.exact is None:
+    if risks.exact is None and risks.requirement is not None:
         notes.append("no epsilon reaches the risk: some worlds hide each other")
+    for epsilon, exact, bound in risks.marks:
+        found = f"exact risk {exact:.6g}, bound {bound:.6g}" if risks.counted else f"risk at most {bound:.6g}"
+        notes.append(f"dashed line at epsilon {epsilon:.6g}: {found}")
     return notes
 
 
 def _marks(risks: Risks) -> list[tuple[str, float]]:
+    """Return the epsilon at which each figure comes to the requested risk."""
     found = [(_BOUND, risks.bound)]
     if risks.counted:
         found.append((_EXACT, risks.exact))
@@ -192,7 +248,10 @@ def _curves(risks: Risks, width: int = 380) -> Any:
     rows = [{"epsilon": e, "risk": b, "figure": _BOUND} for e, _, b in risks.curve]
     if risks.counted:
         rows += [{"epsilon": e, "risk": x, "figure": _EXACT} for e, x, _ in risks.curve]
-    marks = [{"epsilon": at, "risk": risks.requirement, "figure": name} for name, at in _marks(risks)]
+    marks: list[dict[str, Any]] = []
+    if risks.requirement is not None:
+        marks = [{"epsilon": at, "risk": risks.requirement, "figure": name} for name, at in _marks(risks)]
+    seen = [{"epsilon": e, "risk": r, "figure": n} for e, x, b in risks.marks for n, r in ((_BOUND, b), (_EXACT, x))]
     names = [_BOUND, _EXACT] if risks.counted else [_BOUND]
     color = alt.Color(
         field="figure",
@@ -205,11 +264,19 @@ def _curves(risks: Risks, width: int = 380) -> Any:
     y = alt.Y(field="risk", type="quantitative", title="largest posterior of a world", scale=alt.Scale(domain=[0, 1]))
     tips = [alt.Tooltip(field=name) for name in ("figure", "epsilon", "risk")]
     lines = alt.Chart(data_of(rows)).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, tooltip=tips)
-    asked = alt.Chart(data_of([{"risk": risks.requirement}])).mark_rule(strokeDash=[2, 3], color="#555555").encode(y=y)
-    at = alt.Chart(data_of(marks))
-    drops = at.mark_rule(strokeDash=[5, 3]).encode(x=x, y=y, y2=alt.Y2Datum(0), color=color)
-    dots = at.mark_point(filled=True, size=70, opacity=1).encode(x=x, y=y, color=color, tooltip=tips)
-    return alt.layer(lines, asked, drops, dots).properties(width=width, height=260)
+    layers: list[Any] = [lines]
+    if risks.requirement is not None:
+        asked = alt.Chart(data_of([{"risk": risks.requirement}]))
+        layers.append(asked.mark_rule(strokeDash=[2, 3], color="#555555").encode(y=y))
+    if marks:
+        drops = alt.Chart(data_of(marks)).mark_rule(strokeDash=[5, 3])
+        layers.append(drops.encode(x=x, y=y, y2=alt.Y2Datum(0), color=color))
+    if seen:
+        layers.append(alt.Chart(data_of(seen[:1])).mark_rule(strokeDash=[5, 3], color="#555555").encode(x=x))
+    if shown := marks + [row for row in seen if row["figure"] in names]:
+        dots = alt.Chart(data_of(shown)).mark_point(filled=True, size=70, opacity=1)
+        layers.append(dots.encode(x=x, y=y, color=color, tooltip=tips))
+    return alt.layer(*layers).properties(width=width, height=260)
 
 
 def _bars(risks: Risks) -> Any:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from sordino.risk.assessment import RiskAssessment as RiskAssessment
     from sordino.risk.assessment import assess_risk as assess_risk
     from sordino.risk.attacker import Simulation as Simulation
+    from sordino.risk.likelihood_ratio import AnswerOdds as AnswerOdds
+    from sordino.risk.likelihood_ratio import answer_odds as answer_odds
     from sordino.risk.requirement_choice import Choice as Choice
     from sordino.risk.requirement_choice import Requirement as Requirement
     from sordino.risk.requirements import accuracy as accuracy
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "sordino.risk.assessment": "RiskAssessment assess_risk",
     "sordino.risk.attacker": "Simulation",
+    "sordino.risk.likelihood_ratio": "AnswerOdds answer_odds",
     "sordino.risk.requirement_choice": "Choice Requirement",
     "sordino.risk.requirements": (
         "accuracy advantage choose_epsilon disclosure economic gain identifiability posterior relative test_power"

@@ -81,10 +81,10 @@ def finite_number(value: Any, argument: str) -> float:
 
 
 def world_epsilon(epsilon: Any) -> float:
-    """Return epsilon as a float above 0."""
+    """Return epsilon as a float from 0 on: at 0 nothing is revealed, and the prior stands."""
     number = finite_number(epsilon, "epsilon")
-    if number <= 0:
-        raise DeclarationError(f"epsilon must be above 0, not {number:g}: at 0 nothing is revealed; try 0.01")
+    if number < 0:
+        raise DeclarationError(f"epsilon must be at least 0, not {number:g}; at 0 nothing is revealed: try 0.01")
     return number
 
 

@@ -17,8 +17,9 @@ from sordino.errors import DeclarationError
 from sordino.loss import Number, to_fraction
 from sordino.project.cap_change import CapChange
 from sordino.project.edit import round_cap_down
-from sordino.risk.arguments import format_count
+from sordino.risk.arguments import amount, format_count
 from sordino.risk.hypotheses import epsilon_for_tables
+from sordino.risk.statistic_answers import column_names
 from sordino.risk.worlds import Worlds
 
 __all__ = ["RiskAssessment", "assess_risk", "assessments_to_dict", "cap_change_for"]
@@ -29,7 +30,7 @@ class RiskAssessment:
     """Hold what a risk comes to in the worlds of one column: the epsilon of one answer and of all, and what is seen.
 
     `prior` holds a probability a world, None where all are alike. `at` is an epsilon that is looked at besides, `output` an
-    answer seen there.
+    answer seen there. `up_to` is the largest epsilon that a picture shows, None where it is chosen.
     """
 
     worlds: Worlds
@@ -38,6 +39,7 @@ class RiskAssessment:
     prior: Sequence[float] | None = None
     at: float | None = None
     output: float | None = None
+    up_to: float | None = None
 
     @property
     def people(self) -> int:
@@ -128,7 +130,7 @@ class RiskAssessment:
         return found
 
     def _risk_at(self, epsilon: float | None) -> float | None:
-        return self.worlds.risk(epsilon=epsilon) if epsilon else None
+        return None if epsilon is None else self.worlds.risk(epsilon=epsilon)
 
     def _count(self) -> int | str:
         return self.worlds.count if self.worlds.count < 2**53 else format_count(self.worlds.count)
@@ -140,7 +142,7 @@ class RiskAssessment:
 
 
 def assess_risk(
-    universes: Sequence[float] | Mapping[str, Sequence[float]],
+    universes: Any,
     *,
     size: int,
     query: str,
@@ -148,11 +150,14 @@ def assess_risk(
     prior: Sequence[float] | None = None,
     epsilon: Number | None = None,
     output: Number | None = None,
+    up_to: Number | None = None,
 ) -> list[RiskAssessment]:
     """Return what a risk comes to in the worlds of one column, its public values, or of several, values by column name.
 
-    `size` of the people are in the release, and `query` is answered with noise, as in `Worlds`. With an `epsilon` the
-    risk there is stated too, and with an `output` seen there the posterior of each world.
+    `universes` is a sequence of numbers, a mapping of them, or a table of pandas, polars or Arrow, all of whose columns are
+    read. `size` of the people are in the release, and `query` is answered with noise, as in `Worlds`. With an `epsilon` the
+    risk there is stated too, and with an `output` seen there the posterior of each world. `sd.plot` draws what is found, up
+    to the epsilon `up_to`.
 
     >>> [found] = assess_risk([1, 2, 3, 10], size=3, query="mean", risk="1/3")
     >>> round(found.epsilon, 10)
@@ -161,11 +166,17 @@ def assess_risk(
     limit = float(to_fraction(risk, name="risk"))
     at = None if epsilon is None else float(to_fraction(epsilon, name="epsilon"))
     seen = None if output is None else float(to_fraction(output, name="output"))
-    columns = universes.items() if isinstance(universes, Mapping) else [(None, universes)]
+    end = None if up_to is None else amount(up_to, name="up_to")
     return [
-        RiskAssessment(Worlds(values, size=size, query=query, prior=prior), limit, column, prior, at, seen)
-        for column, values in columns
+        RiskAssessment(Worlds(values, size=size, query=query, prior=prior), limit, column, prior, at, seen, end)
+        for column, values in _columns(universes)
     ]
+
+
+def _columns(universes: Any) -> list[tuple[str | None, Any]]:
+    if isinstance(universes, Mapping):
+        return list(universes.items())
+    return [(name, universes[name]) for name in column_names(universes)] or [(None, universes)]
 
 
 def assessments_to_dict(each: Sequence[RiskAssessment]) -> dict[str, Any]:

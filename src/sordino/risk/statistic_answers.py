@@ -21,7 +21,7 @@ from sordino.errors import DeclarationError
 from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, universe_from
 
-__all__ = ["ENTRIES", "Answers", "Numbers", "integers", "lattice_from", "listing", "tables_of"]
+__all__ = ["ENTRIES", "Answers", "Numbers", "column_names", "integers", "lattice_from", "listing", "tables_of"]
 
 Numbers = NDArray[Any]  # integers: int64 where they fit, Python's otherwise
 
@@ -116,6 +116,11 @@ def lattice_from(universe: Iterable[Any]) -> tuple[Floats, tuple[int, ...], int]
     ((2, 8, 1), 4)
     """
     listed = universe
+    if names := column_names(universe):
+        raise DeclarationError(
+            f"universe must be one flat sequence of numbers, not a table: choose a column, as table[{names[0]!r}]; "
+            "sordino.risk.assess_risk takes all columns of a table at once"
+        )
     if not isinstance(universe, str | bytes | np.ndarray) and not hasattr(universe, "to_numpy"):
         try:
             listed = list(universe)
@@ -131,6 +136,12 @@ def lattice_from(universe: Iterable[Any]) -> tuple[Floats, tuple[int, ...], int]
     ]
     denominator = math.lcm(*(x.denominator for x in exact))
     return floats, tuple(x.numerator * (denominator // x.denominator) for x in exact), denominator
+
+
+def column_names(table: Any) -> list[str]:
+    """Return the names of the columns of a table of pandas, polars or Arrow; none for what is no such table."""
+    found = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    return [str(name) for name in found] if found is not None and hasattr(table, "__getitem__") else []
 
 
 def integers(numbers: Iterable[int], largest: int) -> Numbers:

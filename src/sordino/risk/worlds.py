@@ -163,7 +163,7 @@ class Worlds:
         return float((self.posterior(output=output, epsilon=epsilon) - self.prior).max())
 
     def risk(self, *, epsilon: float) -> float:
-        """Return the largest posterior that any output can give any world.
+        """Return the largest posterior that any output can give any world; at epsilon 0 the largest prior.
 
         max_i 1 / sum_j (p_j / p_i) exp(-epsilon |f_i - f_j| / Df), attained at output = f_i. Exact if `exact` is True,
         else `risk_bound`. Source: Lee & Clifton 2011, section 5 (its tight bound, over all worlds).
@@ -284,6 +284,8 @@ class Worlds:
         True
         """
         epsilon = world_epsilon(epsilon)
+        if epsilon == 0:
+            raise DeclarationError("at epsilon 0 the noise has no scale: simulate at an epsilon above 0, such as 0.01")
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
             raise DeclarationError(f"runs must be a whole number from 1, not {runs!r}")
         groups = self._require_groups()

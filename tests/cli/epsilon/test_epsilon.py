@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,14 @@ def test_an_epsilon_for_add_remove_says_nothing_of_replace(run: Run, census: Pat
 
 
 COLUMNS = ("--universe", f"school={SCHOOL}", "--universe", f"days={ABSENCE}", "--size", "3", "--query", "mean")
+
+
+def test_the_axis_of_the_picture_ends_where_it_is_told_to(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "far.json"
+    assert run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", "--up-to", "5", "--plot", str(path)).code == 0
+    ends = re.findall(r'"epsilon":\s*([0-9.]+)', path.read_text())
+    assert max(map(float, ends)) == 5
+    assert run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", "--up-to", "0").code == 2
 
 
 def test_several_columns_and_the_one_that_binds(run: Run, census: Path) -> None:

@@ -30,6 +30,7 @@ Risk = Annotated[str, option("--risk", "R", "The largest posterior that any worl
 Prior = Annotated[str | None, option("--prior", "P,P,..", "One probability per world, in combination order.")]
 AtEpsilon = Annotated[str | None, option("--epsilon", "E", "Also report the risk at this epsilon.")]
 Output = Annotated[str | None, option("--output", "X", "With --epsilon: the posteriors at this answer.")]
+UpTo = Annotated[str | None, option("--up-to", "E", "With --plot: the largest epsilon on its axis.")]
 OneQuestion = Annotated[
     bool, typer.Option("--one-question", help="With --write: the epsilon for this one answer, not for all questions.")
 ]
@@ -43,6 +44,7 @@ def worlds(
     prior: Prior = None,
     epsilon: AtEpsilon = None,
     output: Output = None,
+    up_to: UpTo = None,
     plot: PictureFile = None,
     form: TextForm = TextFormat.table,
     write: WriteCap = False,
@@ -65,7 +67,8 @@ def worlds(
         raise DeclarationError("--one-question chooses what --write writes: state both")
     given = None if prior is None else [float(_number(word.strip(), "--prior")) for word in prior.split(",")]
     asked: dict[str, Any] = {"size": size, "query": query, "prior": given, "risk": _number(risk, "--risk")}
-    asked |= {"epsilon": epsilon and _number(epsilon, "--epsilon"), "output": output and _number(output, "--output")}
+    more = {"epsilon": epsilon, "output": output, "up_to": up_to}
+    asked |= {key: text and _number(text, "--" + key.replace("_", "-")) for key, text in more.items()}
     found = assess_risk(universes_from(universe), **asked)
     told = assessments_to_dict(found)
     change = cap_change_for(found, project_path(project), budget=budget, one_question=one_question) if write else None
@@ -132,10 +135,8 @@ def _seen_lines(at: dict[str, Any] | None) -> list[str]:
     if rows is None:
         return lines
     lines += wrap(f"at output {at['output']:.6g}", f"posterior gain {at['posterior_gain']:.10g}", indent=INDENT)
-    cells = [
-        [", ".join(f"{v:.6g}" for v in r["world"]), *(f"{r[name]:.8g}" for name in ("answer", "prior", "posterior"))]
-        for r in rows[:_SCREEN_WORLDS]
-    ]
-    lines += columns_of(["world", "answer", "prior", "posterior"], cells, right=[False, True, True, True])
+    head, *figures = names = ["world", "answer", "prior", "posterior"]
+    cells = [[", ".join(f"{v:.6g}" for v in r[head]), *(f"{r[f]:.8g}" for f in figures)] for r in rows[:_SCREEN_WORLDS]]
+    lines += columns_of(names, cells, right=[False, True, True, True])
     more = len(rows) - len(cells)
     return [*lines, f"and {more:,} more: --format json has all"] if more else lines
