@@ -28,6 +28,8 @@ from sordino.errors import (
     UnknownName,
 )
 from sordino.ledger.ledger import Charge, Ledger
+from sordino.ledger.records import Sums, canonical
+from sordino.ledger.store import LedgerFile, Transaction
 from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP
 
 FORK = multiprocessing.get_context("fork")
@@ -164,6 +166,45 @@ def test_a_ledger_without_shares_is_written_as_before(path: Path) -> None:
     assert Ledger.existing(path).verify().spent == PureDP("0.5")
 
 
+def test_entries_that_spell_out_every_share_are_read_as_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries once held all shares in place of their hash, and no `share` of their own."""
+    plain = Sums.to_dict
+    with monkeypatch.context() as patched:
+        patched.setattr(Sums, "to_dict", lambda sums, **_: plain(sums, spells=True))
+        ledger = Ledger.open(path, cap=PureDP(1))
+        for spender in ("research", "press"):
+            ledger.declare_share(spender, PureDP("0.5"))
+        append = Transaction.append
+
+        def append_without(step: Transaction, kind: str, payload: dict[str, Any], **sums: Any) -> tuple[int, str]:
+            return append(step, kind, {name: part for name, part in payload.items() if name != "share"}, **sums)
+
+        patched.setattr(Transaction, "append", append_without)
+        charge(ledger, "0.3", "research")
+        was = ledger.charges()
+        assert set(ledger.entries()[-1].payload["after"]["shares"]) == {"research", "press"}
+    ledger = Ledger.existing(path)
+    assert ledger.charges() == was
+    assert ledger.verify().shares["research"].spent == PureDP("0.3")
+    charge(ledger, "0.1", "press")
+    assert len(ledger.entries()[-1].payload["after"]["shares"]) == 64
+    assert ledger.charges()[0] == was[0]
+    assert {who: share.spent for who, share in ledger.verify().shares.items()} == {
+        "research": PureDP("0.3"),
+        "press": PureDP("0.1"),
+    }
+
+
+def test_an_entry_is_no_longer_with_more_shares(path: Path) -> None:
+    ledger = Ledger.open(path, cap=PureDP(1))
+    lengths = []
+    for i in range(30):
+        ledger.declare_share(f"team{i:02}", PureDP("0.5"))
+        charge(ledger, "0.01", f"team{i:02}")
+        lengths.append(len(canonical(ledger.entries()[-2].payload)) + len(canonical(ledger.entries()[-1].payload)))
+    assert max(lengths) - min(lengths) < 20
+
+
 # ---- tampering and rollback
 
 
@@ -194,6 +235,45 @@ def test_an_edited_share_is_refused_at_the_next_charge(path: Path, ledger: Ledge
         Ledger.existing(path)
     with pytest.raises(LedgerError, match=r"restore a sound copy|damaged"):
         Ledger.open(path, cap=PureDP(1))
+
+
+@pytest.mark.parametrize("by", ["another connection", "its own connection"])
+def test_an_open_ledger_sees_an_edit_at_the_next_charge(path: Path, ledger: Ledger, by: str) -> None:
+    """The end of a ledger is read anew as soon as anyone has written to its file."""
+    charge(ledger, "0.4", "research")
+    forged = "UPDATE shares SET spent = '0', spent_units = 0"
+    if by == "another connection":
+        edit(path, forged)
+    else:
+        ledger._writer.read(lambda db: db.execute("COMMIT") and db.execute(forged) and db.execute("BEGIN"))
+    for tried in (lambda: charge(ledger, "0.4", "research"), ledger.remaining, ledger.head):
+        with pytest.raises(LedgerError, match="restore a sound copy"):
+            tried()
+
+
+def test_what_was_rolled_back_is_not_remembered(path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(db: LedgerFile, sql: str, *values: Any) -> Any:
+        if sql == "COMMIT":
+            raise sqlite3.OperationalError("no room")
+        return sqlite3.Connection.execute(db, sql, *values)
+
+    charge(ledger, "0.1", "research")
+    before = ledger.head()
+    with monkeypatch.context() as patched:
+        patched.setattr(LedgerFile, "execute", fail)
+        with pytest.raises(LedgerError):
+            charge(ledger, "0.4", "research")
+    assert (ledger.head(), ledger.spent()) == (before, PureDP("0.1"))
+    charge(ledger, "0.4", "research")
+    assert Ledger.existing(path).verify().spent == PureDP("0.5")
+
+
+def test_two_open_ledgers_see_what_the_other_charged(path: Path, ledger: Ledger) -> None:
+    other = Ledger.existing(path)
+    for spent in ("0.1", "0.2", "0.3", "0.4"):
+        charge(*((ledger,) if float(spent) * 10 % 2 else (other,)), "0.1", "research")
+        assert ledger.spent() == other.spent() == PureDP(spent)
+        assert ledger.shares()["research"].spent == other.shares()["research"].spent == PureDP(spent)
 
 
 def test_an_altered_table_of_shares_is_found(path: Path, ledger: Ledger) -> None:
@@ -347,14 +427,18 @@ def test_a_forged_entry_that_charges_no_share_is_found(path: Path, ledger: Ledge
     db = sqlite3.connect(path)
     rows: list[Any] = list(db.execute("SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq"))
     db.close()
-    for forged in ("spender", "spent", "cap"):
+    for forged in ("spender", "spent", "cap", "share", "hash"):
         made, before = [], "0" * 64
         for seq, kind, at, payload, _, _ in rows:
             plain = json.loads(payload)
             if forged == "spender":
                 plain.pop("spender", None) if kind == "reserve" else None
-            elif "shares" in plain["after"] and kind == "reserve":
-                plain["after"]["shares"]["research"][forged] = {"epsilon": "1/10" if forged == "spent" else "1"}
+            elif kind == "reserve" and forged == "share":
+                del plain["share"]
+            elif kind == "reserve" and forged == "hash":
+                plain["after"]["shares"] = "0" * 64
+            elif kind == "reserve":
+                plain["share"][forged] = {"epsilon": "1/10" if forged == "spent" else "1"}
             text = canonical(plain)
             digest = entry_hash(seq, kind, at, text, before)
             made.append((seq, kind, at, text, before, digest))

@@ -14,10 +14,10 @@ from serving import Served, served
 from sordino.errors import DeclarationError
 from sordino.server.account_schema import MIGRATIONS
 from sordino.server.accounts import Accounts
-from sordino.server.audit_log import AuditLog
 from sordino.server.database import ServerDatabase, StoreUnusable
 from sordino.server.model_desk import ModelDesk
 from sordino.server.opening import open_service
+from sordino.server.shared_writes import SharedWrites
 
 
 def test_the_audit_log_says_who_did_what_and_holds_no_secret(server: Served) -> None:
@@ -121,7 +121,7 @@ def test_a_store_that_is_gone_by_then_withholds_no_answer(server: Served, monkey
     def gone(*_: object, **__: object) -> None:
         raise StoreUnusable
 
-    monkeypatch.setattr(AuditLog, "append", gone)
+    monkeypatch.setattr(SharedWrites, "write", gone)
     answer = server.ask()
     assert (answer.status_code, answer.json()["charge"]) == (200, "c-0001")
     assert (

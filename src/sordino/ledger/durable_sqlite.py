@@ -55,10 +55,12 @@ def make_private(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
-def open_sqlite(path: Path, *, patience: float, check_same_thread: bool) -> sqlite3.Connection:
+def open_sqlite(
+    path: Path, *, patience: float, check_same_thread: bool, kind: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
     """Open a file that is there; `patience` is how many seconds to wait for another program that holds it."""
-    name = path.absolute().as_uri() + "?mode=rw"
-    return sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=check_same_thread, timeout=patience)
+    name, same = path.absolute().as_uri() + "?mode=rw", check_same_thread
+    return kind(name, uri=True, isolation_level=None, check_same_thread=same, timeout=patience)
 
 
 def read_format(db: sqlite3.Connection) -> tuple[int, int, bool]:

@@ -35,7 +35,7 @@ from sordino.ledger.records import (
     hash_of,
     loss_of,
     loss_to_dict,
-    tables_digest,
+    texts_digest,
 )
 from sordino.ledger.replay import replay
 from sordino.ledger.store import (
@@ -46,12 +46,12 @@ from sordino.ledger.store import (
     charges_where,
     check_mark,
     declarations_of,
+    end_of,
     entries_of,
     find_answer,
     in_memory,
     open_charge,
     quick_check,
-    read_end,
     read_sums,
 )
 from sordino.ledger.writer import LedgerWriter, begin, exists, fresh_identity, refuse_gone, translate_errors
@@ -210,7 +210,8 @@ class Ledger:
                 "event": plain,
                 "note": note,
             }
-            payload |= {} if spender is None else {"spender": spender}
+            if spender is not None:
+                payload |= {"spender": spender, "share": after.shares[spender].to_dict()}
             seq, time = step.append("reserve", payload | {"question": digest, "request": request}, sums=after)
             row = (after.charges, request, digest, seq)
             step.db.execute("INSERT INTO charges VALUES (?, ?, ?, 'reserved', ?, NULL)", row)
@@ -255,7 +256,7 @@ class Ledger:
 
     def head(self) -> str:
         """Return the hash of the last entry: while it is the same, nothing was written."""
-        return self._writer.read(read_end)[2]
+        return self._writer.read(end_of)[2]
 
     def find(self, charge: str) -> Charge:
         """Return a charge by its id; raise UnknownName."""
@@ -483,7 +484,7 @@ def _check_text(text: object, *, name: str, empty: bool) -> None:
 
 
 def _digest(tables: Mapping[str, Any]) -> str:
-    return tables_digest({name: canonical(words) for name, words in tables.items()})
+    return texts_digest({name: canonical(words) for name, words in tables.items()})
 
 
 def _is_json(text: str) -> bool:

@@ -41,7 +41,9 @@ __all__ = [
     "loss_from_dict",
     "loss_of",
     "loss_to_dict",
-    "tables_digest",
+    "remaining_of",
+    "share_after",
+    "texts_digest",
     "units",
 ]
 
@@ -123,6 +125,15 @@ class ShareSums:
 
     cap: Loss
     spent: Loss
+    text: str = field(init=False, repr=False, compare=False)  # canonical: sums of many shares are hashed at each charge
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", canonical(self.to_dict()))
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> ShareSums:
+        """Return the share that `to_dict` wrote."""
+        return cls(loss_from(amounts_from_dict(plain["cap"])), loss_from(amounts_from_dict(plain["spent"])))
 
     @property
     def remaining(self) -> Loss:
@@ -156,7 +167,8 @@ class Sums:
     """State what a ledger adds up to after an entry, which holds it: so the sums are chained as the entries are.
 
     `carried` is the part of `spent` that ledgers before this one spent at the same path; `tables` is the hash of the
-    declarations; `shares` are those of spenders, by name. Text of sums without shares is what it was before there were any.
+    declarations; `shares` are those of spenders, by name, of which an entry holds the hash. Text of sums without shares is
+    what it was before there were any.
     """
 
     ledger: str
@@ -167,9 +179,13 @@ class Sums:
     tables: str
     shares: Mapping[str, ShareSums] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the sums as plain data."""
-        shares = {"shares": {name: share.to_dict() for name, share in self.shares.items()}} if self.shares else {}
+    def to_dict(self, *, spells: bool = False) -> dict[str, Any]:
+        """Return the sums as plain data; one that `spells` has each share in it, as entries once had."""
+        shares: dict[str, Any] = {}
+        if spells and self.shares:
+            shares = {"shares": {name: share.to_dict() for name, share in self.shares.items()}}
+        elif self.shares:
+            shares = {"shares": texts_digest({name: share.text for name, share in self.shares.items()})}
         return {
             **shares,
             "ledger": self.ledger,
@@ -179,17 +195,6 @@ class Sums:
             "charges": self.charges,
             "tables": self.tables,
         }
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Sums:
-        """Return the sums that `to_dict` wrote."""
-        spent, carried = amounts_from_dict(plain["spent"]), amounts_from_dict(plain["carried"])
-        cap = loss_from_dict(plain["cap"])
-        shares = {
-            name: ShareSums(*(loss_from(amounts_from_dict(share[key])) for key in ("cap", "spent")))
-            for name, share in plain.get("shares", {}).items()
-        }
-        return cls(plain["ledger"], cap, carried, spent, plain["charges"], plain["tables"], shares)
 
     def charge(self, amounts: Mapping[str, Fraction], spender: str | None = None) -> Sums:
         """Return the sums after one more charge, to a spender's share too; raise BudgetExhausted where one would pass a cap."""
@@ -242,8 +247,7 @@ class Sums:
 
     def remaining(self) -> Loss:
         """Return what the cap leaves."""
-        left = {name: max(most - self.spent[name], Fraction(0)) for name, most in self.cap.amounts().items()}
-        return loss_of(left, self.cap)
+        return remaining_of(self.spent, self.cap)
 
     def describe(self) -> str:
         """Return what was spent of the cap, in words."""
@@ -381,14 +385,22 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def tables_digest(declarations: Mapping[str, str]) -> str:
-    """Return the hash of all tables' declarations, each as its canonical text, by name."""
-    return hash_of(canonical(sorted([name, text] for name, text in declarations.items())))
+def texts_digest(texts: Mapping[str, str]) -> str:
+    """Return the hash of canonical texts by name, as of all tables' declarations, or of all shares."""
+    return hash_of(canonical(sorted([name, text] for name, text in texts.items())))
 
 
 def entry_hash(seq: int, kind: str, time: str, payload: str, prev: str) -> str:
     """Return the hash of an entry: SHA-256 of the canonical JSON list of its parts, `payload` as its own text."""
     return hash_of(canonical([seq, kind, time, payload, prev]))
+
+
+def share_after(payload: Mapping[str, Any]) -> ShareSums | None:
+    """Return how the share of an entry's spender stood after its charge, None where it was charged to none."""
+    if payload.get("spender") is None:
+        return None
+    shares = {payload["spender"]: payload["share"]} if "share" in payload else payload["after"]["shares"]
+    return ShareSums.from_dict(shares[payload["spender"]])
 
 
 def charge_id(number: int) -> str:
@@ -418,6 +430,11 @@ def check_share(spender: str, share: Loss, *, of: Loss) -> Loss:
 def loss_of(amounts: Mapping[str, Fraction], cap: Loss) -> Loss:
     """Return amounts as a loss of the cap's kind."""
     return loss_from(dict(amounts), delta=cap.delta if isinstance(cap, ZCDP) else None)
+
+
+def remaining_of(spent: Mapping[str, Fraction], cap: Loss) -> Loss:
+    """Return what a cap leaves when these amounts are spent."""
+    return loss_of({name: max(most - spent[name], Fraction(0)) for name, most in cap.amounts().items()}, cap)
 
 
 def add_up(spent: Fraction, amount: Fraction) -> Fraction:

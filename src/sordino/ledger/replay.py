@@ -22,7 +22,8 @@ from sordino.ledger.records import (
     charge_number,
     entry_hash,
     loss_from_dict,
-    tables_digest,
+    share_after,
+    texts_digest,
 )
 from sordino.loss import Loss, loss_from
 
@@ -77,11 +78,13 @@ def follow(rows: Iterable[Row], head: int, last: str) -> None:
 def _unlike(books: LedgerState, text: str) -> str | None:
     """Return what is wrong with the sums that an entry holds, if anything."""
     try:
-        told = Sums.from_dict(json.loads(text)["after"])
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, SordinoError):
+        after = json.loads(text)["after"]
+        spells = isinstance(after.get("shares"), dict)  # as entries did before they held a hash
+    except (KeyError, ValueError, AttributeError):
         return "its sums are not those of the ledger"
-    tables = tables_digest({name: canonical(words) for name, words in books.declarations.items()})
-    return None if told == replace(_sums(books), tables=tables) else "its sums do not follow from the entries before it"
+    tables = texts_digest({name: canonical(words) for name, words in books.declarations.items()})
+    own = replace(_sums(books), tables=tables).to_dict(spells=spells)
+    return None if after == own else "its sums do not follow from the entries before it"
 
 
 def _sums(books: LedgerState) -> Sums:
@@ -148,6 +151,8 @@ def _reserve(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | Non
     spender = payload.get("spender")
     if spender is not None:
         books.shares = {**books.shares, spender: books.shares[spender].charge(amounts, spender)}
+        if share_after(payload) != books.shares[spender]:
+            return "its share does not follow from the entries before it"
     number = len(books.charges) + 1
     books.charges.append((number, payload["request"], payload["question"], "reserved", seq, None))
     return None

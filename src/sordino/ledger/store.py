@@ -43,14 +43,18 @@ from sordino.ledger.records import (
     charge_number,
     entry_hash,
     loss_from_dict,
+    loss_of,
     loss_to_dict,
-    tables_digest,
+    remaining_of,
+    share_after,
+    texts_digest,
     units,
 )
 from sordino.loss import Loss, loss_from
 
 __all__ = [
     "ENTRIES",
+    "LedgerFile",
     "Transaction",
     "answer_of",
     "charge_of",
@@ -59,6 +63,7 @@ __all__ = [
     "connect_file",
     "create_file",
     "declarations_of",
+    "end_of",
     "entries_of",
     "fill_tables",
     "find_answer",
@@ -85,7 +90,7 @@ def entries_of(db: Database) -> list[Entry]:
 def charges_where(db: Database, where: str, *values: str | int) -> list[Charge]:
     """Return the charges that a condition of our own words chooses, oldest first."""
     rows = db.execute(f"{_CHARGES} WHERE {where} ORDER BY charges.number", values)
-    return [_charge(row) for row in rows]
+    return [_charge(tuple(row)) for row in rows]
 
 
 def charge_of(db: Database, name: str) -> Charge:
@@ -147,10 +152,11 @@ def _no_charge(db: Database, name: str) -> UnknownName:
     return UnknownName(f"there is no charge {name}; {hint}")
 
 
+@lru_cache(maxsize=4096)  # a plan names the last answers of its question, mostly the same ones
 def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Charge:
     number, request, question, state, time, made, ended = row
     payload = json.loads(made)
-    after, spender = Sums.from_dict(payload["after"]), payload.get("spender")
+    cap, spent = loss_from_dict(payload["after"]["cap"]), amounts_from_dict(payload["after"]["spent"])
     return Charge(
         id=charge_id(number),
         amounts=amounts_from_dict(payload["amounts"]),
@@ -160,15 +166,16 @@ def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Char
         request=request,
         time=time,
         state=state,
-        spent=after.total(),
-        remaining=after.remaining(),
+        spent=loss_of(spent, cap),
+        remaining=remaining_of(spent, cap),
         reason=None if ended is None else json.loads(ended)["reason"],
-        spender=spender,
-        share=None if spender is None else after.shares[spender],
+        spender=payload.get("spender"),
+        share=share_after(payload),
     )
 
 
 T = TypeVar("T")
+LedgerEnd = tuple[Sums, int, str]  # the sums, the last entry's number and its hash
 
 _PATIENCE = 60.0  # seconds to wait for a program that holds the file without the ledger's lock
 
@@ -210,17 +217,42 @@ _SET_SHARE = (
 )
 
 
+class LedgerFile(sqlite3.Connection):
+    """A connection to a ledger's file, which remembers the end that it read until anything is written there.
+
+    Another connection's commit changes SQLite's data_version, and a row written by this one its own count of rows.
+    """
+
+    _known: tuple[tuple[int, int], LedgerEnd] | None = None
+
+    def state(self) -> int:
+        """Return the data_version of the transaction under way."""
+        return int(self.execute("PRAGMA data_version").fetchone()[0])
+
+    def end(self) -> LedgerEnd:
+        """Return what `read_end` returns, which is read once for each state of the file."""
+        state = self.state(), self.total_changes
+        if self._known is None or self._known[0] != state:
+            self._known = state, read_end(self)
+        return self._known[1]
+
+    def remember(self, state: int, end: LedgerEnd) -> None:
+        """Take the end that this connection has committed, in a transaction of this `state`."""
+        self._known = (state, self.total_changes), end
+
+
 class Transaction:
     """Write to a ledger within one SQLite transaction, which its owner begins and ends.
 
-    It begins with `read_sums`, so nothing is granted on figures that no entry holds. Jobs check first and append last,
+    It begins with `end_of`, so nothing is granted on figures that no entry holds. Jobs check first and append last,
     so a job that raises has written nothing. `finish` writes the sums and the head.
     """
 
     def __init__(self, db: Database, clock: Callable[[], str]) -> None:
         self.db = db
         self._clock = clock
-        self.sums, self.head, self.hash = read_end(db)
+        self.sums, self.head, self.hash = end_of(db)
+        self._state = db.state() if isinstance(db, LedgerFile) else 0
         self._before = self.sums
         self.changed = False
 
@@ -242,6 +274,11 @@ class Transaction:
         self.db.executemany("UPDATE budget SET spent = ?, spent_units = ?, cap_units = ? WHERE name = ?", rows)
         if self.sums.shares != self._before.shares:
             self._finish_shares()
+
+    def remember(self) -> None:
+        """Spare the next transaction the reading of what this one, committed just now, has written."""
+        if isinstance(self.db, LedgerFile):
+            self.db.remember(self._state, (self.sums, self.head, self.hash))
 
     def _finish_shares(self) -> None:
         """Write the shares that changed; their own CHECK refuses sums above a share once more."""
@@ -292,7 +329,7 @@ def in_memory(payload: Mapping[str, Any], *, cap: Loss, time: str) -> sqlite3.Co
 def connect_file(path: Path) -> sqlite3.Connection:
     """Open an existing ledger file, ready for durable writes; raise LedgerError where it is not one."""
     _check_readable(path)
-    db = open_sqlite(path, patience=_PATIENCE, check_same_thread=False)
+    db = open_sqlite(path, patience=_PATIENCE, check_same_thread=False, kind=LedgerFile)
     try:
         wrong = _find_fault(db)
         if wrong is not None:
@@ -352,10 +389,15 @@ def quick_check(db: Database, seen: Checkpoint | None, *, whole_schema: bool = F
 
 def read_sums(db: Database) -> Sums:
     """Return the sums that the tables hold; raise LedgerError where the last entry does not: see `read_end`."""
-    return read_end(db)[0]
+    return end_of(db)[0]
 
 
-def read_end(db: Database) -> tuple[Sums, int, str]:
+def end_of(db: Database) -> LedgerEnd:
+    """Return what `read_end` returns; of a file it is read once for each state of it."""
+    return db.end() if isinstance(db, LedgerFile) else read_end(db)
+
+
+def read_end(db: Database) -> LedgerEnd:
     """Return the sums that the tables hold, and the last entry's number and hash.
 
     Raises LedgerError where that entry's hash does not fit, or it holds other sums. One entry is read, whatever their
@@ -371,8 +413,9 @@ def read_end(db: Database) -> tuple[Sums, int, str]:
     (most, before), shares = _parse(cap, carried), _read_shares(db)
     if (last[0], last[5]) != (head, digest) or entry_hash(*last[:5]) != digest:
         raise LedgerError(f"entry {max(last[0], head)} is not what was written; {SOUND}")
-    sums = Sums(ledger, most, before, spent, charges, tables_digest(declared), shares)
-    if not last[3].startswith(f'{{"after":{canonical(sums.to_dict())},'):
+    sums = Sums(ledger, most, before, spent, charges, texts_digest(declared), shares)
+    forms = (sums.to_dict(spells=spells) for spells in ((False, True) if shares else (False,)))
+    if not any(last[3].startswith(f'{{"after":{canonical(form)},') for form in forms):
         rule = "the sums of what was spent, the cap or the declarations of tables are not what"
         raise LedgerError(f"{rule} entry {head} says; {SOUND}")
     return sums, head, digest
@@ -426,7 +469,7 @@ def fill_tables(db: Database, payload: Mapping[str, Any], *, cap: Loss, time: st
     carried = (
         amounts_from_dict(payload["carried"]) if "carried" in payload else dict.fromkeys(cap.amounts(), Fraction(0))
     )
-    sums = Sums(payload["ledger"], cap, carried, carried, 0, tables_digest({}))
+    sums = Sums(payload["ledger"], cap, carried, carried, 0, texts_digest({}))
     taken_over = canonical(amounts_to_dict(carried))
     text, plain = canonical({**payload, "after": sums.to_dict()}), canonical(loss_to_dict(cap))
     digest = entry_hash(1, "open", time, text, GENESIS)

@@ -210,6 +210,7 @@ class LedgerWriter:
                     step.finish()
                     progress.append("commit")
                     db.execute("COMMIT")
+                    step.remember()
                 else:
                     db.execute("ROLLBACK")
             except BaseException:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 
 from sordino.curator.batch import Batch
 from sordino.curator.plan import Plan
@@ -18,12 +18,16 @@ from sordino.release import Release
 from sordino.server.account_schema import TEXTS
 from sordino.server.asked import Asked
 from sordino.server.database import ServerDatabase
+from sordino.server.shared_writes import Job
 
 __all__ = ["AskedTexts", "describe_asked"]
 
 Record = dict[str, Any]
 _NUMBERS = ("epsilon", "delta", "rho")
 _PLAIN = ("assume_rows", "assume_mean", "table")
+
+_FORGET = delete(TEXTS).where((TEXTS.c.budget == bindparam("of")) & (TEXTS.c.charge == bindparam("named")))
+_NOTE = insert(TEXTS)
 
 
 class AskedTexts:
@@ -32,20 +36,18 @@ class AskedTexts:
     def __init__(self, store: ServerDatabase) -> None:
         self._store = store
 
-    def append(self, budget: str, release: Release, said: Record | None) -> None:
-        """Note what a charge was asked with, where it can be said as data."""
+    def note(self, budget: str, release: Release, said: Record | None) -> list[Job]:
+        """Return what notes what a charge was asked with, where it can be said as data."""
         if said is None:
-            return
+            return []
         row = {"budget": budget, "charge": release.charge, "time": release.time, "asked": json.dumps(said)}
-        same = (TEXTS.c.budget == budget) & (TEXTS.c.charge == release.charge)
-        with self._store.transact() as db:
-            db.execute(delete(TEXTS).where(same))
-            db.execute(insert(TEXTS).values(row))
+        same = {"of": budget, "named": release.charge}
+        return [lambda db: db.execute(_FORGET, same), lambda db: db.execute(_NOTE, row)]
 
     def find(self, budget: str, release: Release) -> Record | None:
         """Return the question and the losses that a release was asked with, None where they were not noted."""
         same = (TEXTS.c.budget == budget) & (TEXTS.c.charge == release.charge) & (TEXTS.c.time == release.time)
-        with self._store.transact() as db:
+        with self._store.read() as db:
             found = db.execute(select(TEXTS.c.asked).where(same)).scalar()
         if found is None:
             return None

@@ -10,11 +10,13 @@ from sqlalchemy import insert, select
 from sordino.server.access import Visitor
 from sordino.server.account_schema import AUDIT
 from sordino.server.database import ServerDatabase, StoreUnusable
+from sordino.server.shared_writes import Job
 
 __all__ = ["AuditLog"]
 
 _LOG = logging.getLogger("sordino.server")
 _LONGEST = 2000
+_APPEND = insert(AUDIT)
 
 
 class AuditLog:
@@ -25,16 +27,21 @@ class AuditLog:
 
     def append(self, who: Visitor | str, action: str, about: str, outcome: str = "done") -> None:
         """Append a line; `who` is a visitor, or the name of what acts without an account, such as the command line."""
+        self._store.shared.write(self._line(who, action, about, outcome))
+
+    def _line(self, who: Visitor | str, action: str, about: str, outcome: str) -> Job:
         by = (who, "", "command") if isinstance(who, str) else (who.name, who.role, who.via)
         row = dict(zip(("account", "role", "via"), by, strict=True))
         row |= {"time": self._store.now(), "action": action, "object": about[:_LONGEST], "outcome": outcome[:_LONGEST]}
-        with self._store.transact() as db:
-            db.execute(insert(AUDIT).values(row))
+        return lambda db: db.execute(_APPEND, row)
 
-    def append_if_able(self, who: Visitor | str, action: str, about: str, outcome: str) -> None:
-        """Append a line about what the ledger has on record too: where the store is gone by then, the answer still leaves."""
+    def append_if_able(self, who: Visitor | str, action: str, about: str, outcome: str, *beside: Job) -> None:
+        """Append a line about what the ledger has on record too: where the store is gone by then, the answer still leaves.
+
+        `beside` is what else is written then, in the same transaction.
+        """
         try:
-            self.append(who, action, about, outcome)
+            self._store.shared.write(self._line(who, action, about, outcome), *beside)
         except StoreUnusable:
             _LOG.warning("the audit log could not be written: %s, %s", action, outcome)
 

@@ -38,6 +38,7 @@ from sordino.server.asked_texts import AskedTexts, describe_asked
 from sordino.server.database import ServerDatabase
 from sordino.server.keyed_locks import KeyedLocks
 from sordino.server.public_clock import PublicClock
+from sordino.server.shared_writes import Job
 
 __all__ = ["CuratorService"]
 
@@ -125,7 +126,7 @@ class CuratorService:
 
     def _ask_one(self, visitor: Visitor, curator: Curator, plan: Plan, request: str | None, said: Any) -> Release:
         """Return the answer of one plan; two that ask by one request id at once get one answer, one after the other."""
-        about, outcome = f"{plan.table_name}: {plan.words}", "failed"
+        about, outcome, noted = f"{plan.table_name}: {plan.words}", "failed", list[Job]()
         try:
             with self._requests.hold(request):
                 try:
@@ -135,12 +136,12 @@ class CuratorService:
                         raise
                     release = curator.ask(plan, request_id=request)
             outcome = release.charge
-            self._texts.append(self.project.tables[plan.table_name].budget, release, said)
+            noted = self._texts.note(self.project.tables[plan.table_name].budget, release, said)
         except SordinoError as error:
             outcome = type(error).__name__
             raise
         finally:
-            self.desk.audit_log.append_if_able(visitor, "question.ask", about, outcome)
+            self.desk.audit_log.append_if_able(visitor, "question.ask", about, outcome, *noted)
         return release
 
     def _plan(self, asked: Asked) -> Plan | Batch:

@@ -20,6 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from sordino.errors import DeclarationError
 from sordino.server.account_schema import MIGRATIONS, SETTINGS
+from sordino.server.shared_writes import SharedWrites
 
 __all__ = ["Clock", "ServerDatabase", "StoreUnusable", "text_of_time", "utc_now"]
 
@@ -52,6 +53,7 @@ class ServerDatabase:
     def __init__(self, engine: Engine, *, clock: Clock = utc_now) -> None:
         self._engine = engine
         self.clock = clock
+        self.shared = SharedWrites(self.transact)
 
     @classmethod
     def open(cls, url: str, *, clock: Clock = utc_now) -> ServerDatabase:
