@@ -13,7 +13,7 @@ DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-deep lint bench clean
+.PHONY: help demo test test-deep lint bench docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test-deep  set up, then run the deep statistical and crash tests"
 	@echo "make lint       set up, then ruff and mypy only"
 	@echo "make bench      set up, then measure, with ratios to plain DuckDB"
+	@echo "make docs       set up, then build the site into build/site, with its links checked"
 	@echo "make clean      remove .venv and what tools leave behind"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -46,6 +47,10 @@ test-deep: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python bench/run.py
+
+docs: $(STAMP)
+	$(BIN)/python -m pip install -qq -c constraints.txt -e ".[docs,plots,serve,remote,mcp]"
+	$(BIN)/python scripts/build_site.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,214 @@
+"""Build the site into build/site: the pages of docs/, every public name, every command, the theorems, and search.
+
+`make docs` runs it. Pages are gathered in build/site-pages. A broken link, or anything loaded from elsewhere, fails.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import os
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "build" / "site-pages"
+SITE = ROOT / "build" / "site"
+ROOMS = (
+    "sordino",
+    "sordino.synth",
+    "sordino.local",
+    "sordino.risk",
+    "sordino.sensitivity",
+    "sordino.datasets",
+    "sordino.errors",
+)
+FROM_ROOT = {  # file beside docs/: its page in the site
+    "README.md": "start.md",
+    "SECURITY.md": "security.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+}
+ELSEWHERE = re.compile(
+    r"""<(?:script|img|iframe|source)[^>]+src=["']?(?:https?:)?//|<link(?![^>]+rel=["']?(?:canonical|next|prev))"""
+    r"""[^>]+href=["']?(?:https?:)?//|@import\s+["'(]*(?:https?:)?//|url\(["']?(?:https?:)?//"""
+)
+
+
+def gather_pages() -> None:
+    """Copy docs/ and the pages beside it, with links that fit their new places."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", PAGES)
+    for name, page in FROM_ROOT.items():
+        if (ROOT / name).exists():
+            (PAGES / page).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
+            move_links(PAGES / page, at_root=True)
+    for page in (ROOT / "docs").rglob("*.md"):
+        move_links(PAGES / page.relative_to(ROOT / "docs"), at_root=False)
+
+
+def move_links(page: Path, *, at_root: bool) -> None:
+    """Point a page's links into docs/ and to the pages beside it; a link to a file of the source becomes its name alone."""
+    here = ROOT if at_root else ROOT / "docs" / page.parent.relative_to(PAGES)
+
+    def move(link: re.Match[str]) -> str:
+        words, target = link[1], link[2]
+        path, mark, anchor = target.partition("#")
+        if not path or re.match(r"[a-z]+:", target):
+            return link[0]
+        file = (here / path).resolve()
+        if file.is_relative_to(ROOT / "docs"):
+            there = PAGES / file.relative_to(ROOT / "docs")
+        elif file.name in FROM_ROOT and file.parent == ROOT:
+            there = PAGES / FROM_ROOT[file.name]
+        else:
+            return f"{words[1:] if words.startswith('!') else words}"[1:-1] + f" (`{file.relative_to(ROOT)}`)"
+        return f"{words}({os.path.relpath(there, page.parent)}{mark}{anchor})"
+
+    text = page.read_text(encoding="utf-8")
+    page.write_text(re.sub(r"(!?\[[^\]]*\])\(([^)\s]+)\)", move, text), encoding="utf-8")
+
+
+def write_names() -> list[tuple[str, str]]:
+    """Write a page for each room: every public name with its signature, its docstring and its source."""
+    (PAGES / "api").mkdir()
+    pages = []
+    for room in ROOMS:
+        module = importlib.import_module(room)
+        short = room.replace("sordino.", "sd.") if "." in room else "sd"
+        lines = [f"# {room}", "", inspect.getdoc(module) or "", ""]
+        for name in public_names(room):
+            lines += [*describe_name(getattr(module, name), f"{short}.{name}"), ""]
+        page = f"api/{room.rpartition('.')[2]}.md"
+        (PAGES / page).write_text("\n".join(lines), encoding="utf-8")
+        pages.append((short, page))
+    return pages
+
+
+def public_names(room: str) -> list[str]:
+    """Return the public names of a room that are not rooms themselves."""
+    module = importlib.import_module(room)
+    return [name for name in sorted(module.__all__, key=str.lower) if not inspect.ismodule(getattr(module, name))]
+
+
+def describe_name(value: object, shown: str) -> list[str]:
+    """Return the lines of one name: for mkdocstrings where it is a class or a function, else its value."""
+    if inspect.isclass(value) or inspect.isroutine(value):
+        options = {"heading": shown, "toc_label": shown, "heading_level": 2}
+        return [
+            f"::: {value.__module__}.{value.__qualname__}",
+            "    options:",
+            *(f"      {k}: {v}" for k, v in options.items()),
+        ]
+    return [f"## {shown}", "", f"`{value!r}`"]
+
+
+def write_theorems() -> str:
+    """Write the page of mechanisms: the theorem of each in its docstring, beside its code."""
+    import sordino.mechanisms
+
+    lines = [
+        "# Theorems by mechanism",
+        "",
+        "Each mechanism states what it promises, with the paper and the section, and its code stands below it.",
+        "",
+    ]
+    for found in pkgutil.iter_modules(sordino.mechanisms.__path__):
+        lines += [
+            f"## {found.name.replace('_', ' ')}",
+            "",
+            f"::: sordino.mechanisms.{found.name}",
+            "    options:",
+            "      show_root_heading: false",
+            "",
+        ]
+    (PAGES / "theorems.md").write_text("\n".join(lines), encoding="utf-8")
+    return "theorems.md"
+
+
+def write_commands() -> str:
+    """Write the page of commands, each from its own --help."""
+    lines = ["# Commands, from their own help", ""]
+    for words in [(), *list_commands()]:
+        shown = " ".join(("sordino", *words))
+        lines += [f"## {shown}" if words else "## sordino --help", "", "```text", read_help(words), "```", ""]
+    (PAGES / "commands.md").write_text("\n".join(lines), encoding="utf-8")
+    return "commands.md"
+
+
+def list_commands() -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command, in the order of the program's own list."""
+    import typer.main
+
+    from sordino.cli.main import app
+
+    def walk(command: object, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for name, inner in getattr(command, "commands", {}).items():
+            if hasattr(inner, "commands"):
+                yield from walk(inner, (*words, name))
+            else:
+                yield (*words, name)
+
+    yield from walk(typer.main.get_command(app), ())
+
+
+def read_help(words: tuple[str, ...]) -> str:
+    """Return what `sordino WORDS --help` prints on a terminal of 100 columns without colors."""
+    plain = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-m", "sordino", *words, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=plain)
+    return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+
+
+def make_navigation(names: list[tuple[str, str]], theorems: str, commands: str) -> list[object]:
+    """Return the navigation: the headings and links of docs/index.md, then what was written here."""
+    nav: list[object] = [{"Sordino": "index.md"}, {"In ten minutes": "start.md"}]
+    text = (PAGES / "index.md").read_text(encoding="utf-8")
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        title, _, body = section.partition("\n")
+        links = dict.fromkeys(re.findall(r"\]\(([^)#]+\.md)\)", body))
+        nav.append({title.strip(): [page for page in links if page != "start.md"]})
+    nav.append(
+        {"Reference": [{"Theorems": theorems}, {"Commands' help": commands}, *({short: page} for short, page in names)]}
+    )
+    nav.append({"Project": [page for page in FROM_ROOT.values() if page != "start.md" and (PAGES / page).exists()]})
+    return nav
+
+
+def list_requests_elsewhere(site: Path) -> list[str]:
+    """Return the pages and files of a site that would make a browser load something from another host."""
+    files = [file for ending in ("*.html", "*.css") for file in sorted(site.rglob(ending))]
+    return [
+        str(file.relative_to(site))
+        for file in files
+        if ELSEWHERE.search(file.read_text(encoding="utf-8", errors="replace"))
+    ]
+
+
+def main() -> int:
+    """Gather, write and build; return 1 where a page would load anything from elsewhere."""
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    gather_pages()
+    nav = make_navigation(write_names(), write_theorems(), write_commands())
+    build(load_config(str(ROOT / "mkdocs.yml"), nav=nav))
+    loud = list_requests_elsewhere(SITE)
+    for page in loud:
+        print(f"{page} loads something from elsewhere", file=sys.stderr)
+    print(
+        f"{len(list(SITE.rglob('*.html')))} pages in {SITE.relative_to(ROOT)}; open {SITE.relative_to(ROOT)}/index.html"
+    )
+    return 1 if loud else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
