@@ -17,6 +17,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from build_changelog import write_changelog
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "site-pages"
 SITE = ROOT / "build" / "site"
@@ -33,7 +37,6 @@ FROM_ROOT = {  # file beside docs/: its page in the site
     "README.md": "start.md",
     "SECURITY.md": "security.md",
     "CONTRIBUTING.md": "contributing.md",
-    "CHANGELOG.md": "changelog.md",
     "CODE_OF_CONDUCT.md": "code-of-conduct.md",
 }
 ELSEWHERE = re.compile(
@@ -50,6 +53,8 @@ def gather_pages() -> None:
         if (ROOT / name).exists():
             (PAGES / page).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
             move_links(PAGES / page, at_root=True)
+    (PAGES / "changelog.md").write_text(write_changelog(), encoding="utf-8")
+    move_links(PAGES / "changelog.md", at_root=True)
     for page in (ROOT / "docs").rglob("*.md"):
         move_links(PAGES / page.relative_to(ROOT / "docs"), at_root=False)
 
@@ -178,7 +183,8 @@ def make_navigation(names: list[tuple[str, str]], theorems: str, commands: str) 
     nav.append(
         {"Reference": [{"Theorems": theorems}, {"Commands' help": commands}, *({short: page} for short, page in names)]}
     )
-    nav.append({"Project": [page for page in FROM_ROOT.values() if page != "start.md" and (PAGES / page).exists()]})
+    beside = [page for page in FROM_ROOT.values() if page != "start.md" and (PAGES / page).exists()]
+    nav.append({"Project": ["changelog.md", *beside]})
     return nav
 
 
