@@ -97,6 +97,39 @@ def test_representations_of_one_column_beside_each_other(table: sd.Curator) -> N
         draw([one, sd.synth.Histogram("pay").fit(table, epsilon=1)])
 
 
+def test_drawn_rows_beside_a_release_are_shares(table: sd.Curator) -> None:
+    one = sd.synth.Histogram("age").fit(table, epsilon=1)
+    rows = one.sample(500, rng=Rng.seeded(1))
+    spec, _ = draw([one, rows])
+    found = [v for v in values(spec) if "count" in v]
+    for name in ("1: released probabilities", "2: 500 rows"):
+        shares = [v["count"] for v in found if v["series"] == name]
+        assert 0.8 < sum(shares) <= 1.000001  # missing has no place on the axis
+    assert "share of rows" in str(spec)
+    with pytest.raises(DeclarationError, match="two columns alone"):
+        draw([sd.synth.Histogram(("age", "town")).fit(table, epsilon=1), rows])
+    raw = rows.replace_schema_metadata({"sordino": "NOT PRIVATE: raw rows"})
+    exact = sd.synth.Histogram("town").exact(pa.table({"town": ["a", "b", "b"]}), domain=DOMAIN)
+    shown = pa.table({"town": ["a"]}, metadata={"sordino": "NOT PRIVATE: raw rows"})
+    assert draw([exact, shown])[1].startswith("NOT PRIVATE (exact counts): ")
+    assert draw([one, raw])[1].startswith("NOT PRIVATE")
+
+
+def test_two_columns_are_a_table_of_colors(table: sd.Curator) -> None:
+    made = sd.synth.Histogram(("town", "age")).fit(table, epsilon=1)
+    spec, title = draw(made)
+    assert "age and town, as released" in title  # the longer one lies across
+    cells = {(v["age"], v["town"]): v["rows"] for v in values(spec)}
+    assert len(cells) == made.counts().size
+    assert cells["18", "(missing)"] == made.cell(None, 18).value
+    exact = sd.synth.Histogram(("town", "member")).exact(
+        pa.table({"town": ["a", None], "member": [True, False]}), domain=DOMAIN
+    )
+    assert draw(exact)[1].startswith("NOT PRIVATE (exact counts): ")
+    with pytest.raises(DeclarationError, match="of two with"):
+        draw(sd.synth.Histogram(("town", "age", "member")).fit(table, epsilon=1))
+
+
 def test_a_model_column_by_column(table: sd.Curator) -> None:
     model = sd.synth.Marginals([("age", "member"), ("town",), ("pay",), ("born",)]).fit(
         table, epsilon=100, rng=Rng.seeded(1)

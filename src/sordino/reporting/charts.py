@@ -27,7 +27,8 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
       cap loses against the noise it costs;
     - a sensitivity profile (a table with the columns query, distance, scope, relation, value, exact, and perhaps
       column): sensitivity against distance, one line a query, panels for scope, relation and column;
-    - a Representation, or several of one column: the released histogram with its error band; a Model: each column of it;
+    - a Representation, or several of one column: the released histogram with its error band; `[representation, rows]` puts
+      drawn rows, an Arrow table, beside it as shares; one of two columns is a table of colors; a Model: each column of it;
       Histograms: an original beside a synthetic one; a table of accuracies (the columns method, epsilon, distance);
     - risk.Worlds, or several: exact risk and bound against epsilon; what `risk.assess_risk` found: also the risk asked for,
       the epsilons that keep it, and what is looked at;
@@ -66,7 +67,7 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.reporting import profiles, release_charts, search_charts, synth
+    from sordino.reporting import profiles, release_charts, representations, search_charts, synth
 
     if isinstance(thing, Release):
         if any(name.startswith("max_") for name, _ in thing.chosen):
@@ -78,6 +79,8 @@ def _drawer(thing: Any) -> Drawer:
     known = (of_several if several else of_one).get(kinds.pop()) if len(kinds) == 1 else None
     if known is not None:
         return known
+    if several and representations.is_compared(thing):
+        return representations.draw_several
     if profiles.is_profile(thing):
         return profiles.draw
     if synth.is_accuracy(thing):
@@ -92,7 +95,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
     from sordino.local import BloomEstimate, DistributionEstimate, FrequencyEstimate, ProtocolChoice
     from sordino.local.simulation import CollectionSimulation
-    from sordino.reporting import local_charts, neighborhood_charts, odds_icons, risks, synth
+    from sordino.reporting import local_charts, neighborhood_charts, odds_icons, representations, risks, synth
     from sordino.risk.assessment import RiskAssessment
     from sordino.risk.worlds import Worlds
     from sordino.sensitivity.neighborhoods import Neighborhoods
@@ -113,13 +116,13 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         synth.Histograms: synth.draw_histograms,
         synth.Ways: synth.draw_ways,
         synth.Matrices: synth.draw_matrices,
-        Representation: synth.draw_representation,
+        Representation: representations.draw,
         Model: synth.draw_model,
     }
     of_several: dict[type, Drawer] = {
         risks.Risks: risks.draw_columns,
         Worlds: risks.draw_worlds,
         RiskAssessment: risks.draw_assessments,
-        Representation: synth.draw_representations,
+        Representation: representations.draw_several,
     }
     return of_one, of_several

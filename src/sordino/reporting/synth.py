@@ -6,23 +6,21 @@ It sees released numbers; what is NOT PRIVATE comes with a mark. It may not know
 from __future__ import annotations
 
 import datetime
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
-from sordino.estimates.curve import normal_quantile
 from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["ACCURACY_COLUMNS", "MISSING", "Histograms", "Matrices", "Ways", "bins_of", "is_accuracy"]
+__all__ = ["ACCURACY_COLUMNS", "MISSING", "SEEDED", "Histograms", "Matrices", "Ways", "bins_of", "is_accuracy"]
 
 ACCURACY_COLUMNS = ("method", "epsilon", "distance")
-_SEEDED = "its noise was seeded"
+SEEDED = "its noise was seeded"
 MISSING = "(missing)"  # the bin of a missing value
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _EPOCH = datetime.date(1970, 1, 1)
@@ -37,7 +35,8 @@ class Histograms:
     """Hold counts over the same bins to be drawn together: an original and a synthetic one, or several ways to one.
 
     `bins` are labels, or numbers where `ordered`: the lower end of each. `series` maps a name to its counts, `errors` a
-    name to the reach of each count's interval. `mark` says why it is NOT PRIVATE, None where it is private.
+    name to the reach of each count's interval. `mark` says why it is NOT PRIVATE, None where it is private. `axis` says what
+    is counted.
     """
 
     column: str
@@ -47,6 +46,7 @@ class Histograms:
     ordered: bool = True
     mark: str | None = None
     remarks: Sequence[str] = ()
+    axis: str = "rows"
 
     def __post_init__(self) -> None:
         lengths = {len(self.bins), *(len(v) for _, v in (*self.series, *self.errors))}
@@ -90,34 +90,13 @@ def draw_histograms(made: Histograms, confidence: float, title: str | None) -> t
     return alt.layer(chart).properties(title=heading), said
 
 
-def draw_representation(thing: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
-    """Return the chart of a released histogram: each count with its error band, negative ones as they are."""
-    made = _of_representation(thing, confidence, "released")
-    said = title or f"{made.column}, as released"
-    remarks = [f"band: {100 * confidence:g}% interval of each count", thing.facts]
-    return draw_histograms(
-        Histograms(made.column, made.bins, made.series, made.errors, made.ordered, made.mark, remarks), confidence, said
-    )
-
-
-def draw_representations(things: Sequence[Any], confidence: float, title: str | None) -> tuple[AnyChart, str]:
-    """Return the chart of several released histograms of one column over the same bins."""
-    made = [_of_representation(t, confidence, f"{i + 1}: {t.facts.split(';')[0]}") for i, t in enumerate(things)]
-    if len({(m.column, tuple(m.bins)) for m in made}) != 1:
-        raise DeclarationError("histograms drawn together are of one column over the same bins")
-    first = made[0]
-    mark = next((m.mark for m in made if m.mark is not None), None)
-    series = [s for m in made for s in m.series]
-    return draw_histograms(Histograms(first.column, first.bins, series, (), first.ordered, mark), confidence, title)
-
-
 def draw_model(model: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of what a model holds of each column by itself, at most twelve columns."""
     import altair as alt
 
     del confidence
     parts = model.parts
-    mark = None if model.private else _SEEDED
+    mark = None if model.private else SEEDED
     said = mark_title(title or f"A model of {model.facts.get('table', 'a table')}, each column by itself", mark)
     shown = list(enumerate(parts.columns))[:_MOST_PANELS]
     panels = []
@@ -235,7 +214,7 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
     else:
         axis = alt.Axis(labelLimit=90, labelOverlap=len(order) > _MOST_NAMED or titled, labelAngle=-60)
         x = alt.X("bin:N", sort=[str(made.bins[i]) for i in order], title=title or None, axis=axis)
-    y = alt.Y("count:Q", title=None if titled else "rows")
+    y = alt.Y("count:Q", title=None if titled else made.axis)
     base = alt.Chart(data_of(_points(made, kind, order)))
     base = base.encode(x=x, color=color, tooltip=["series:N", f"bin:{kind}", "count:Q"])
     first, *others = (base.transform_filter(alt.FieldEqualPredicate(field="series", equal=name)) for name in names)
@@ -303,29 +282,6 @@ def _accuracy(rows: list[dict[str, Any]], ways: int, color: Any) -> Any:
         floor = alt.Chart(data_of([{"floor": sum(floors) / len(floors), "told": "floor of sampling"}]))
         layers.append(floor.mark_rule(strokeDash=[5, 3], color="#555555").encode(y="floor:Q", tooltip="told:N"))
     return alt.layer(*layers).properties(width=300, height=240)
-
-
-def _of_representation(thing: Any, confidence: float, name: str) -> Histograms:
-    """Return a released histogram as counts over its bins, with the reach of each count's interval."""
-    bins, ordered = bins_of(thing.column, None, unit=float(thing.unit))
-    counts = [float(v) for v in thing.counts()]
-    reach = _reach(thing, bins, confidence)
-    mark = _SEEDED if thing.facts.startswith("NOT PRIVATE") else None
-    return Histograms(thing.column.name, bins, [(name, counts)], [(name, reach)], ordered, mark)
-
-
-def _reach(thing: Any, bins: Sequence[Any], confidence: float) -> list[float]:
-    """Return the error of each count: that of its own range, which all share where there is no order."""
-    if not 0 < confidence < 1:
-        raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
-    keyed = thing.column
-    if not keyed.ordered:
-        return [normal_quantile(confidence) * float(thing.levels[0].variance) ** 0.5] * len(bins)
-    upper = keyed.column.upper
-    beyond = upper + (datetime.timedelta(days=1) if isinstance(upper, datetime.date) else 1)
-    inner = bins[:-1] if keyed.missing else bins
-    found = [float(thing.range(a, b).error(confidence)) for a, b in itertools.pairwise([*inner, beyond])]
-    return [*found, found[-1]] if keyed.missing else found
 
 
 def bins_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list[Any], bool]:

@@ -1,20 +1,22 @@
-"""Histogram: a synthetic representation of one column - one release, then any number of range queries and rows.
+"""Histogram: a synthetic representation of one column or a few - one release, then any number of range queries and rows.
 
 Everything after the release is post-processing of its noisy counts.
 """
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sordino.domain import Date, DateTime
-from sordino.errors import DeclarationError, QuestionRefused
+from sordino.domain import Date, DateTime, Domain
+from sordino.errors import DeclarationError, QuestionRefused, nearest
 from sordino.estimates.noisy import Law
 from sordino.loss import Number, PureDP, format_number, to_fraction
 from sordino.noise.rng import Rng
@@ -23,7 +25,14 @@ from sordino.queries.expressions.bound_number import number_cell
 from sordino.queries.expressions.times import moment_constant
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.synth.arrays import Codes, Floats
-from sordino.synth.encoded_column import EncodedColumn, histogram_column, steps_of, values_of
+from sordino.synth.encoded_column import (
+    EncodedColumn,
+    encode_table,
+    histogram_column,
+    label_of,
+    steps_of,
+    values_of,
+)
 from sordino.synth.hierarchy import (
     Layout,
     best_layout,
@@ -45,6 +54,7 @@ __all__ = ["Histogram", "Range", "RangePlan", "Representation", "plan_ranges"]
 
 _MOST_BINS = 4096  # of a hierarchy
 _FEW = 60.0  # deviations up to which whole steps matter, and the exact law is computed
+_EXACT = "NOT PRIVATE (exact counts)"
 _COUNTED = 0.1  # of the loss, for the number of rows where it is asked for
 
 
@@ -83,16 +93,17 @@ class Range:
 class Histogram:
     """Ask for a noisy histogram of one column: a bin a declared value, or of `width`; `ranges` chooses the cheaper kind.
 
-    `ranges`, pairs (a, b) for a <= x < b, are what it will be asked: where many are long, runs of bins are counted as well
-    and the answers combined, if that makes the expected squared error less. `rows` asks for the number of rows too, with a
-    tenth of the loss.
+    Of several columns, `Histogram(("age", "job"))`, it is their contingency table, a bin a combination of values; `width`
+    is then a mapping of those of its columns that have one. `ranges`, pairs (a, b) for a <= x < b, are what it will be asked:
+    where many are long, runs of bins are counted as well and the answers combined, if that makes the expected squared error
+    less. `rows` asks for the number of rows too, with a tenth of the loss.
 
     >>> Histogram("age").ranges is None
     True
     """
 
-    column: str
-    width: Number | None = None
+    column: str | Sequence[str]
+    width: Number | Mapping[str, Number] | None = None
     ranges: Sequence[tuple[Any, Any]] | None = None
     rows: bool = False
 
@@ -109,16 +120,13 @@ class Histogram:
         Theorem: a row is in one bin of a level, so a level is one release by parallel composition, and k levels cost k of
         them. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent.
         """
-        column = _bins(self.column, source, self.width)
+        columns = self._columns(source.domain)
         pure = rho is None and (delta is None or to_fraction(delta, name="delta") == 0)
-        size = column.value_count
-        if self.ranges is not None and size > _MOST_BINS:
-            raise QuestionRefused(f"a hierarchy of {size} bins is too large: give a larger width")
-        wanted = None if self.ranges is None else [_bins_between(column, a, b) for a, b in self.ranges]
-        layout = layout_of(size, None) if not wanted else best_layout(size, wanted, pure=pure)
-        words = f"a histogram of {self.column}" + ("" if layout.flat else f" in {len(layout.widths)} levels")
+        layout = self._layout(columns, pure=pure)
+        words = self._words() + ("" if layout.flat else f" in {len(layout.widths)} levels")
+        size = math.prod(c.value_count for c in columns)
         (levels, total), release = source.adapt(
-            lambda data: _release_levels(data, column, layout, self.rows),
+            lambda data: _release_levels(data, columns, layout, self.rows),
             describe=words,
             record=lambda _: ReleaseContent(notes=(f"{words}: {size} bins",)),
             epsilon=epsilon,
@@ -128,12 +136,57 @@ class Histogram:
         )
         seal = "" if release.private else "NOT PRIVATE (seeded noise). "
         facts = f"{seal}{words}; cost: {release.cost.describe()}; charge {release.charge}"
-        return Representation(column, layout, tuple(levels), total, column.unit, facts)
+        return Representation(columns[0], layout, tuple(levels), total, columns[0].unit, facts, tuple(columns[1:]))
+
+    def exact(self, table: pa.Table, *, domain: Domain) -> Representation:
+        """Return the exact counts of rows that one may see, as a representation: NOT PRIVATE, for teaching, and marked so.
+
+        `table` is an Arrow table, such as `sd.datasets.load_adult(path)`. Its ranges have no error.
+        """
+        columns = self._columns(domain)
+        keys = np.array(encode_table(table, columns))
+        kept = keys[:, (keys >= 0).all(axis=0)]
+        shape = tuple(c.size for c in columns)
+        counts = np.bincount(np.ravel_multi_index(tuple(kept), shape), minlength=math.prod(shape)).reshape(shape)
+        exact = NoisyTable(counts.astype(np.float64), 0.0)
+        rows = NoisyTable(np.array([float(kept.shape[1])]), 0.0)
+        facts = f"{_EXACT}: {self._words()}, without noise"
+        layout = layout_of(columns[0].value_count, None)
+        return Representation(columns[0], layout, (exact,), rows, columns[0].unit, facts, tuple(columns[1:]))
+
+    def _columns(self, domain: Domain) -> list[EncodedColumn]:
+        names = [self.column] if isinstance(self.column, str) else list(self.column)
+        if not names or len(set(names)) != len(names):
+            raise DeclarationError("a histogram is of one column or more, each once: Histogram(('age', 'occupation'))")
+        if len(names) > 1 and self.width is not None and not isinstance(self.width, Mapping):
+            raise DeclarationError(f"of several columns, width names which it is of: width={{{names[0]!r}: 10}}")
+        widths = self.width if isinstance(self.width, Mapping) else {names[0]: self.width}
+        if strange := [name for name in widths if name not in names]:
+            raise DeclarationError(
+                f"width is of {strange[0]!r}, which this histogram is not of; {nearest(strange[0], names)}"
+            )
+        return [_bins(name, domain, widths.get(name)) for name in names]
+
+    def _layout(self, columns: Sequence[EncodedColumn], *, pure: bool) -> Layout:
+        column, size = columns[0], columns[0].value_count
+        if not self.ranges:
+            return layout_of(size, None)
+        if len(columns) > 1:
+            raise QuestionRefused("ranges choose between histograms of one column: leave them out, or name one column")
+        if size > _MOST_BINS:
+            raise QuestionRefused(f"a hierarchy of {size} bins is too large: give a larger width")
+        return best_layout(size, [_bins_between(column, a, b) for a, b in self.ranges], pure=pure)
+
+    def _words(self) -> str:
+        return f"a histogram of {self.column if isinstance(self.column, str) else ' and '.join(self.column)}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Representation:
-    """A released histogram: `.range(a, b)`, `.counts()`, `.sample(rows)`; all free."""
+    """A released histogram: `.range(a, b)`, `.cell(value)`, `.counts()`, `.probabilities()`, `.sample(rows)`; all free.
+
+    `others` are its columns but the first, where it is of several.
+    """
 
     column: EncodedColumn
     layout: Layout
@@ -141,31 +194,78 @@ class Representation:
     total: NoisyTable | None
     unit: Fraction
     facts: str
+    others: tuple[EncodedColumn, ...] = ()
 
-    def range(self, lower: Any, upper: Any) -> Range:
+    @property
+    def columns(self) -> tuple[EncodedColumn, ...]:
+        """The columns, in the order of the axes of `counts`."""
+        return (self.column, *self.others)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it holds exact counts, which are NOT PRIVATE."""
+        return self.facts.startswith(_EXACT)
+
+    def range(self, lower: Any, upper: Any, *, column: str | None = None) -> Range:
         """Return the estimated number of rows with lower <= x < upper, in whole bins; unlimited, free.
 
-        A sum of r bins of a flat histogram has r times the variance of one, so its error grows like sqrt(r).
+        A sum of r bins of a flat histogram has r times the variance of one, so its error grows like sqrt(r). Of several
+        columns, `column` says which one is meant; rows of every value of the others are counted.
         """
-        low, high = _bins_between(self.column, lower, upper)
-        weights = weights_of(self.layout, low, high)
-        value = float(sum(w @ level.cells[: len(w)] for w, level in zip(weights, self.levels, strict=True)))
-        variance = self.levels[0].variance
-        squares = float(sum(np.square(w).sum() for w in weights))
-        fourths = float(sum((w**4).sum() for w in weights))
-        excess = 3.0 * fourths / squares**2 if squares > 0 else 0.0
-        law = self.levels[0].law if self.layout.flat else None
-        return Range(value, math.sqrt(variance * squares), excess, law, high - low)
+        if self.others:
+            axis = self._axis(column)
+            first, last = _bins_between(self.columns[axis], lower, upper)
+            return self._sum(self.counts().take(np.arange(first, last), axis=axis))
+        if column is not None:
+            self._axis(column)
+        return self._between(*_bins_between(self.column, lower, upper))
+
+    def cell(self, *values: Any) -> Range:
+        """Return the estimated number of rows in the bin of a value, one value a column; None is a missing one.
+
+        Raises QuestionRefused for a value that is not declared, and for other than one value a column.
+        """
+        if len(values) != len(self.columns):
+            names = ", ".join(c.name for c in self.columns)
+            raise QuestionRefused(f"a cell has a value for each of its columns, in their order: {names}")
+        keys = tuple(_key_of(c, v) for c, v in zip(self.columns, values, strict=True))
+        if self.layout.flat or keys[0] == self.column.value_count:
+            return self._sum(self.counts()[keys].reshape(1))
+        return self._between(keys[0], keys[0] + 1)
 
     def counts(self) -> Floats:
-        """Return the unbiased noisy count of each bin, missing last where the column keeps it; some may be negative."""
+        """Return the unbiased noisy count of each bin, missing last where the column keeps it; some may be negative.
+
+        It has an axis a column.
+        """
+        if self.others:
+            return self.levels[0].cells
         size = self.layout.size
         runs = [-(-size // w) for w in self.layout.widths]
         inner = combine_levels(self.layout, [level.cells[:n] for n, level in zip(runs, self.levels, strict=True)])
         return np.append(inner, self.levels[0].cells[-1]) if self.column.missing else inner
 
+    def probabilities(self) -> Floats:
+        """Return the share of rows in each bin: the nearest counts that are not negative and keep their sum, over that sum.
+
+        Cutting each negative count to 0 instead would leave positive noise alone and add rows to every empty bin.
+        """
+        counts = self.counts()
+        total = max(float(counts.sum()), 1.0)
+        shares: Floats = project(counts, total) / total
+        return shares
+
+    def to_arrow(self) -> pa.Table:
+        """Return a row a bin: the label of each column, its count and its probability."""
+        import pyarrow as pa
+
+        labels = [[label_of(c, key) for key in range(c.size)] for c in self.columns]
+        bins = zip(*itertools.product(*labels), strict=True)
+        found: dict[str, Any] = {c.name: list(column) for c, column in zip(self.columns, bins, strict=True)}
+        return pa.table(found | {"count": self.counts().ravel(), "probability": self.probabilities().ravel()})
+
     def sample(self, rows: int | None = None, *, rng: Rng | None = None) -> pa.Table:
-        """Return rows drawn from the projected counts, each value drawn evenly from its bin.
+        """Return rows drawn from the probabilities, each value drawn evenly from its bin.
 
         Without `rows`, as many as were asked for privately; refused where the fit did not ask (`rows=True`).
         """
@@ -178,10 +278,35 @@ class Representation:
                     "the number of rows was not asked for: give rows, or fit Histogram(..., rows=True), which pays for it"
                 )
             rows = max(round(float(self.total.cells.sum())), 0)
-        weights = project(self.counts(), max(float(self.counts().sum()), 1.0))
         group = np.zeros(rows, dtype=np.int64)
-        keys = draw_within(weights[None, :], group, [], alpha=math.sqrt(2.0) % 1.0, rng=source)
-        return pa.table({self.column.name: values_of(self.column, keys, steps_of(self.column, keys, source))})
+        weights = self.probabilities()
+        drawn = draw_within(weights.reshape(1, -1), group, [], alpha=math.sqrt(2.0) % 1.0, rng=source)
+        each = zip(self.columns, np.unravel_index(drawn, weights.shape), strict=True)
+        return pa.table({c.name: values_of(c, keys, steps_of(c, keys, source)) for c, keys in each})
+
+    def _between(self, low: int, high: int) -> Range:
+        """Return the number of rows in the bins [low, high) of the one column, by all levels."""
+        weights = weights_of(self.layout, low, high)
+        value = float(sum(w @ level.cells[: len(w)] for w, level in zip(weights, self.levels, strict=True)))
+        variance = self.levels[0].variance
+        squares = float(sum(np.square(w).sum() for w in weights))
+        fourths = float(sum((w**4).sum() for w in weights))
+        excess = 3.0 * fourths / squares**2 if squares > 0 else 0.0
+        law = self.levels[0].law if self.layout.flat else None
+        return Range(value, math.sqrt(variance * squares), excess, law, high - low)
+
+    def _axis(self, name: str | None) -> int:
+        names = [c.name for c in self.columns]
+        if name is None:
+            raise QuestionRefused(f"this histogram is of {' and '.join(names)}: say which, as column={names[0]!r}")
+        if name not in names:
+            raise QuestionRefused(f"this histogram is not of {name!r}; {nearest(name, names)}")
+        return names.index(name)
+
+    def _sum(self, cells: Floats) -> Range:
+        """Return the sum of cells of a flat histogram, each with noise of its own."""
+        level, count = self.levels[0], cells.size
+        return Range(float(cells.sum()), math.sqrt(level.variance * count), 3.0 / max(count, 1), level.law, count)
 
     def __repr__(self) -> str:
         return f"<Representation: {self.facts}>"
@@ -224,7 +349,7 @@ def plan_ranges(
     """
     if not ranges:
         raise DeclarationError("plan_ranges takes one range or more, such as [(20, 30), (30, 65)]")
-    bins = _bins(column, source, width)
+    bins = _bins(column, source.domain, width)
     cell = split_loss(PureDP(to_fraction(epsilon, name="epsilon")), source.neighbors).variance(1.0, tables=1)
     size = bins.value_count
     places = [_bins_between(bins, a, b) for a, b in ranges]
@@ -244,11 +369,13 @@ def plan_ranges(
 
 
 def _release_levels(
-    data: Queryable, column: EncodedColumn, layout: Layout, rows: bool
+    data: Queryable, columns: Sequence[EncodedColumn], layout: Layout, rows: bool
 ) -> tuple[list[NoisyTable], NoisyTable | None]:
     split = split_loss(data.loss, data.neighbors)
     share = share_of(_COUNTED) if rows else Fraction(0)
-    tables = [ContingencyTable((column.axis(_codes(column, layout, width)),)) for width in layout.widths]
+    column, *others = columns
+    rest = tuple(other.axis() for other in others)
+    tables = [ContingencyTable((column.axis(_codes(column, layout, width)), *rest)) for width in layout.widths]
     levels = release_counts(data, tables, split.loss(1 - share))
     if not rows:
         return levels, None
@@ -262,9 +389,9 @@ def _codes(column: EncodedColumn, layout: Layout, width: int) -> Codes:
     return np.append(inner, inner[-1] + 1) if column.missing else inner
 
 
-def _bins(name: str, source: Adaptive, width: Number | None) -> EncodedColumn:
+def _bins(name: str, domain: Domain, width: Number | None) -> EncodedColumn:
     """Return the bins of a column: its declared keys, or runs of `width`."""
-    found = histogram_column(name, source.domain)
+    found = histogram_column(name, domain)
     if width is None:
         return found
     if not found.ordered:
@@ -292,6 +419,23 @@ def _bins_between(column: EncodedColumn, lower: Any, upper: Any) -> tuple[int, i
     if low > high:
         raise QuestionRefused("a range is lower <= x < upper: the lower end is above the upper; swap them")
     return low, high
+
+
+def _key_of(column: EncodedColumn, value: Any) -> int:
+    """Return the bin of a value; raises QuestionRefused for one that is not declared."""
+    if value is None and column.missing:
+        return column.size - 1
+    if not column.ordered:
+        labels = [label_of(column, key) for key in range(column.value_count)]
+        if value in labels:
+            return labels.index(value)
+        raise QuestionRefused(f"a value of {column.name!r} is not declared; {nearest(str(value), map(str, labels))}")
+    step = None if value is None else _step(column, value)
+    if step is None or step.denominator != 1 or not column.lowest <= step <= column.highest:
+        raise QuestionRefused(f"a value of {column.name!r} is not declared: it has a step, within its bounds")
+    if column.edges is None:
+        return int(step) - column.lowest
+    return min(bisect.bisect_right(column.edges, int(step)) - 1, column.value_count - 1)
 
 
 def _step(column: EncodedColumn, value: Any) -> Fraction:
