@@ -33,6 +33,7 @@ LAYERS = (
         "cell_grammar",
         "time_zones",
         "declared_times",
+        "notebook_tables",
         "release_exports",
         "noise",
     ),
@@ -53,6 +54,7 @@ LAYERS = (
 )
 DECLARED = frozenset(
     {"domain", "neighbors", "loss", "codec", "source", "primitives", "cell_grammar", "time_zones", "declared_times"}
+    | {"notebook_tables"}
 )
 BESIDE = dict.fromkeys(DECLARED, DECLARED) | {
     "release": frozenset({"accounting", "estimates"}),  # a release carries its event and its estimates

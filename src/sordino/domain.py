@@ -17,6 +17,7 @@ from sordino.cell_grammar import is_unicode
 from sordino.declared_times import check_offsets, declared_day, declared_moment, declared_step
 from sordino.errors import DeclarationError, QuestionRefused, UnknownName, nearest
 from sordino.loss import Number, format_number, to_fraction
+from sordino.notebook_tables import COLUMN_HEAD, align_cells, column_cells, html_table
 from sordino.time_zones import local_time, parse_moment, seconds_since, time_zone
 
 __all__ = [
@@ -429,6 +430,14 @@ class Domain:
 
     def __repr__(self) -> str:
         return f"Domain({dict(self.stored)!r})"
+
+    def __str__(self) -> str:
+        return align_cells(COLUMN_HEAD, column_cells({n: c.to_dict() for n, c in self.stored.items()}))
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            "declared columns", COLUMN_HEAD, column_cells({n: c.to_dict() for n, c in self.stored.items()})
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data, the same for the same declaration."""

@@ -46,7 +46,6 @@ __all__ = [
     "Output",
     "Release",
     "align",
-    "html_table",
     "show_cells",
     "show_columns",
     "show_number",
@@ -335,6 +334,8 @@ class Release:
     def _repr_html_(self) -> str:
         rows = self.display_rows(0.95)
         more = [f"{len(rows) - 200} more rows"] if len(rows) > 200 else []
+        from sordino.notebook_tables import html_table
+
         return html_table(
             self.question, show_columns(self.parts), rows[:200], notes=(*more, *self.remarks), foot=self.summary()
         )
@@ -429,21 +430,6 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows of cells as lines of text, the columns below each other."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def html_table(
-    title: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, notes: Sequence[str], foot: str
-) -> str:
-    """Return a table as HTML for a notebook, every word escaped."""
-    from html import escape
-
-    cells = "".join(f"<th>{escape(c)}</th>" for c in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-    listed = "".join(f"<li>{escape(n)}</li>" for n in notes)
-    return (
-        f"<p><b>{escape(title)}</b></p><table><thead><tr>{cells}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{listed and f'<ul>{listed}</ul>'}<p><small>{escape(foot)}</small></p>"
-    )
 
 
 def show_number(value: float | None) -> str:

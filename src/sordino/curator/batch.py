@@ -14,6 +14,7 @@ from typing import Any
 from sordino.curator.plan import EQUAL, LossSplit, Plan
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
 from sordino.loss import Loss, Number, format_number, loss_from, loss_to_numbers, read_loss, to_fraction
+from sordino.notebook_tables import html_table
 from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.sql.parse import SqlText
@@ -60,11 +61,8 @@ class Batch:
         """Return the batch in a few lines."""
         lines = [f"cost       {self.cost.describe()} in all"]
         for plan in self.plans:
-            column, error = plan.procedure.columns(self.confidence)[0], _largest_error(plan, self.confidence)
-            if error is None:
-                off = column.words[0]
-            else:
-                off = f"+-{show_number(error)}" if column.unit == "value" else show_rows(error, column.unit)
+            off = _say_error(plan, self.confidence)
+            if _largest_error(plan, self.confidence) is not None:
                 off += f" at {100 * self.confidence:g}%"
             lines.append(f"           {plan.cost.describe()}: {off}, {plan.words}")
         return "\n".join(lines)
@@ -84,6 +82,20 @@ class Batch:
 
     def __str__(self) -> str:
         return self.describe()
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(n), p.cost.describe(), _say_error(p, self.confidence), p.words) for n, p in enumerate(self.plans, 1)
+        ]
+        foot = f"cost {self.cost.describe()} in all, nothing spent"
+        return html_table("Batch", ("", "cost", f"error at {100 * self.confidence:g}%", "question"), rows, foot=foot)
+
+
+def _say_error(plan: Plan, confidence: float) -> str:
+    column, error = plan.procedure.columns(confidence)[0], _largest_error(plan, confidence)
+    if error is None:
+        return column.words[0]
+    return f"+-{show_number(error)}" if column.unit == "value" else show_rows(error, column.unit)
 
 
 def plan_batch(

@@ -19,6 +19,7 @@ from sordino.ledger.declarations import declaration_of
 from sordino.ledger.ledger import Ledger
 from sordino.loss import Loss, Number
 from sordino.noise.rng import Rng
+from sordino.notebook_tables import html_table
 from sordino.project.budget_ledger import amend_ledger, find_release
 from sordino.project.budget_status import BudgetStatus, budget_status
 from sordino.project.load import DeclaredTable, Project, find_project, load_project
@@ -243,6 +244,11 @@ class Connection:
     def __repr__(self) -> str:
         where = "" if self.project.path is None else f" to {self.project.path}"
         return f"<Connection{where}: tables {', '.join(self.project.tables)}>"
+
+    def _repr_html_(self) -> str:
+        tables = self.project.tables
+        rows = [(n, t.neighbors.describe(), t.budget, ", ".join(t.domain.stored)) for n, t in tables.items()]
+        return html_table("Tables", ("table", "protects", "budget", "columns"), rows)
 
 
 def open_engine(project: Project, table: DeclaredTable) -> Engine:

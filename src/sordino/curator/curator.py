@@ -31,6 +31,7 @@ from sordino.ledger.records import Charge
 from sordino.loss import Loss, Number, read_loss
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
+from sordino.notebook_tables import COLUMN_HEAD, column_cells, html_table
 from sordino.queries.build import Column
 from sordino.queries.queryable import Draws, Queryable, ReleaseContent
 from sordino.queries.sql.parse import SqlText
@@ -393,7 +394,9 @@ class Curator(TableFace):
 
     def releases(self) -> list[Release]:
         """Return all past releases from this budget, oldest first; costs nothing."""
-        return [self.release(c.id) for c in self._ledger.charges() if c.state == "committed"]
+        from sordino.curator.release_list import ReleaseList
+
+        return ReleaseList(self.release(c.id) for c in self._ledger.charges() if c.state == "committed")
 
     def explain(self, charge: str) -> str:
         """Return what a past release reveals at most, in a sentence or two."""
@@ -405,6 +408,13 @@ class Curator(TableFace):
 
     def __repr__(self) -> str:
         return f"<Curator of {self._table.name!r}: {self._table.neighbors.describe()}; {self._ledger!r}>"
+
+    def _repr_html_(self) -> str:
+        title = f"{self._table.name}: protects {self._table.neighbors.describe()}"
+        rows = column_cells({name: column.to_dict() for name, column in self.domain.stored.items()})
+        return html_table(
+            title, COLUMN_HEAD, rows, foot=f"spent {self.spent.describe()}, left {self.remaining.describe()}"
+        )
 
     def _plan(
         self,

@@ -16,6 +16,7 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import ContributionBounds, Neighbors, Sensitivity
+from sordino.notebook_tables import html_table
 from sordino.primitives import Primitives
 from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
@@ -125,6 +126,11 @@ class Aggregation:
         """Show the question in words in a notebook; `repr` states every part."""
         del cycle
         printer.text(f"<Question: {self.describe()}; table.plan(...) prices it, table.ask(...) answers it>")
+
+    def _repr_html_(self) -> str:
+        return html_table(
+            f"Question: {self.describe()}", (), (), foot="table.plan(...) prices it, table.ask(...) answers it"
+        )
 
     def expressions(self) -> list[Node]:
         """Return the expressions that it is made of: the condition, the keys, what is aggregated."""

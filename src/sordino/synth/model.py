@@ -13,6 +13,7 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.curve import normal_quantile
 from sordino.estimates.model_estimate import KIND_WORDS
 from sordino.noise.rng import Rng
+from sordino.notebook_tables import align_cells, html_table
 from sordino.queries.build import as_aggregation
 from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
@@ -164,6 +165,18 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<Model: {self.describe()}>"
+
+    def __str__(self) -> str:
+        return "\n".join([self.describe(), align_cells(*self._cells())])
+
+    def _repr_html_(self) -> str:
+        head, rows = self._cells()
+        foot = "free from here on: .sample(rows), .answer(question), .save(path)"
+        return html_table("Synthetic model", head, rows, notes=[self.describe()], foot=foot)
+
+    def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        columns = self.to_dict()["columns"]
+        return ("column", "type", "keys"), [(c["name"], c["type"], f"{c['keys']:,}") for c in columns]
 
     # ---- drawing
 

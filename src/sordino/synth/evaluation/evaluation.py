@@ -10,7 +10,8 @@ import numpy as np
 
 from sordino.estimates.curve import normal_quantile
 from sordino.loss import Loss, loss_from
-from sordino.release import align, html_table
+from sordino.notebook_tables import html_table
+from sordino.release import align
 
 if TYPE_CHECKING:
     from sordino.release import Release
