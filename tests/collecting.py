@@ -35,6 +35,7 @@ def task_of(
     protocol: GRR | Unary | Memoized | HeavyHitters | None = None,
     *,
     name: str = "drinks",
+    question: str = "What do you drink?",
     origin: str = "https://a.example",
 ) -> Task:
     made = protocol or SUE(LABELS, epsilon=2)
@@ -42,7 +43,7 @@ def task_of(
         KEY,
         made,
         task=name,
-        question="What do you drink?",
+        question=question,
         lifetime_epsilon=None if isinstance(made, Memoized) else 20,
         epoch="2026",
         expires=UNTIL,

@@ -17,7 +17,7 @@ from collecting import free_port
 from serving import Served
 from sordino.workbench.workbench_app import workbench_app
 
-__all__ = ["PASSWORD", "Person", "listening", "person_of"]
+__all__ = ["PASSWORD", "Person", "listening", "person_of", "wait_for"]
 
 PASSWORD = "correct horse battery"
 
@@ -58,6 +58,16 @@ def person_of(server: Served, name: str = "ana") -> Person:
     answer = server.send("POST", "/sign-in", who=None, headers={"origin": "http://test"}, data=body)
     assert answer.status_code == 303, answer.text
     return Person(server, answer.headers["set-cookie"].split(";")[0])
+
+
+def wait_for(person: Person, job: str) -> None:
+    """Look at the page of a job until it is done."""
+    for _ in range(1000):
+        found = person.get(job).text
+        if "data-done" in found:
+            break
+        time.sleep(0.02)
+    assert "<strong>done</strong>" in found, found
 
 
 @contextmanager

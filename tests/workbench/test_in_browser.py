@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from browsing import opened_browser
+from collecting import store_reports, task_of
 from serving import COUNT, Served, served
+from sordino.errors import ApprovalNeeded
 from sordino.server.asked import read_asked
+from sordino.server.evaluation_desk import EvaluationDesk
+from sordino.server.model_desk import ModelDesk
 from sordino.workbench.local_door import open_door
 from sordino.workbench.workbench_app import workbench_app
 from visiting import PASSWORD, listening
@@ -119,32 +124,137 @@ def test_the_editor_completes_and_marks(browser: Any, site: tuple[Served, str]) 
     page.context.close()
 
 
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
+    """Give a site with something on every page."""
+    serve = 'approve_above = {epsilon = 1}\ncollections = ["reports.db"]'
+    with served(tmp_path_factory.mktemp("rich"), serve=serve) as server:
+        visitor = server.service.desk.enter(server.tokens["ana"])
+        server.service.ask(visitor, read_asked({"sql": COUNT, "epsilon": "0.1"}), request="axe")
+        with suppress(ApprovalNeeded):
+            server.service.ask(visitor, read_asked({"sql": COUNT, "epsilon": "1.5"}), request="waits")
+        models = ModelDesk(server.service)
+        models.fit(visitor, {"table": "people", "epsilon": "0.3"})
+        models.close()  # waits for it
+        models = ModelDesk(server.service)
+        EvaluationDesk(models).begin(visitor, 1, {"epsilon": "0.3", "predict": "age > 50"})
+        models.close()
+        store_reports(server.service.settings.collections[0], task_of(), ["tea", "milk"] * 50)
+        for name in ("ana", "ola", "udo"):
+            server.service.desk.accounts.set_password(server.service.desk.accounts.find(name), PASSWORD)
+        with listening(workbench_app(server.service)) as address:
+            yield server, address
+
+
+def faults(page: Any, address: str, paths: tuple[str, ...]) -> list[str]:
+    """Return what axe says of pages, and which are wider than the window."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python").Axe()
+    problems = []
+    for path in paths:
+        answer = page.goto(f"{address}{path}")
+        if "/collections/" not in path:  # that one looks again and again
+            page.wait_for_load_state("networkidle")
+        problems += [] if answer.status == 200 else [f"{path}: {answer.status}"]
+        found = axe.run(page).response["violations"]
+        problems += [f"{path}: {one['id']}: {one['nodes'][0]['html'][:200]}" for one in found]
+        width = page.evaluate("document.documentElement.scrollWidth")
+        problems += [f"{path} is {width} wide"] if width > page.viewport_size["width"] else []
+    return problems
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("look", LOOKS, ids=("light", "dark", "narrow"))
-def test_pages_pass_axe(browser: Any, site: tuple[Served, str], look: dict[str, Any]) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python").Axe()
-    server, address = site
-    visitor = server.service.desk.enter(server.tokens["ana"])
-    server.service.ask(visitor, read_asked({"sql": COUNT, "epsilon": "0.1"}), request="axe")
+def test_pages_pass_axe(browser: Any, rich: tuple[Served, str], look: dict[str, Any]) -> None:
+    _, address = rich
     problems = []
-    for name, paths in (("ana", ANALYST_PAGES), ("ola", OFFICER_PAGES)):
+    for name, paths in (("ana", ANALYST_PAGES), ("ola", OFFICER_PAGES), ("udo", AUDITOR_PAGES)):
         page, complaints = open_page(browser, address, **look)
-        for path in ("/sign-in", *paths):
-            if path == "/":
-                sign_in(page, address, name)
-            page.goto(f"{address}{path}")
-            page.wait_for_load_state("networkidle")
-            found = axe.run(page).response["violations"]
-            problems += [f"{path}: {one['id']}: {one['nodes'][0]['html'][:200]}" for one in found]
-            width = page.evaluate("document.documentElement.scrollWidth")
-            problems += [f"{path} is {width} wide"] if width > page.viewport_size["width"] else []
-        problems += complaints
+        problems += faults(page, address, ("/sign-in",))
+        sign_in(page, address, name)
+        problems += faults(page, address, paths) + complaints
         page.context.close()
     assert problems == []
 
 
-ANALYST_PAGES = ("/", "/tables/people", "/sql", "/history", "/history/people/c-0001", "/epsilon", "/declare")
-OFFICER_PAGES = ("/", "/desk", "/desk/audit")
+@pytest.mark.deep
+@pytest.mark.parametrize("look", LOOKS, ids=("light", "dark", "narrow"))
+def test_pages_of_the_owner_pass_axe(browser: Any, tmp_path: Path, look: dict[str, Any]) -> None:
+    with served(tmp_path) as server:
+        secret = open_door(server.service)
+        with listening(workbench_app(server.service)) as address:
+            page, complaints = open_page(browser, address, **look)
+            problems = faults(page, address, ("/sign-in",))
+            page.goto(f"{address}/")  # a secret in a fragment alone would be no new page
+            page.goto(f"{address}/sign-in?#{secret}")
+            page.wait_for_url(f"{address}/")
+            page.goto(f"{address}/models/fit/people")
+            page.get_by_role("button", name="Fit, and spend").click()
+            page.get_by_role("link", name="Open model 1").wait_for()
+            assert problems + faults(page, address, OWNER_PAGES) + complaints == []
+            page.context.close()
+
+
+@pytest.mark.deep
+def test_the_keyboard_alone_fits_a_model_and_makes_a_token(browser: Any, rich: tuple[Served, str]) -> None:
+    server, address = rich
+    page, complaints = open_page(browser, address)
+    sign_in(page, address, "ana")
+
+    def reach(words: str, role: Any = "link") -> None:
+        goal = page.get_by_role(role, name=words).first
+        goal.wait_for()
+        for _ in range(60):
+            if goal.evaluate("e => e === document.activeElement"):
+                return
+            page.keyboard.press("Tab")
+        raise AssertionError(f"no Tab reaches {words}")
+
+    for words in ("Synthetic tables", "of people"):
+        reach(words)
+        page.keyboard.press("Enter")
+    reach("sex", "checkbox")
+    page.keyboard.press("Space")
+    page.get_by_text("a synthetic table (fit) of age").wait_for()
+    reach("Fit, and spend", "button")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs/*")
+    reach("Open model")  # comes without another look at the page
+    page.keyboard.press("Enter")
+    page.get_by_text("drawn anew at each look").wait_for()
+    reach("Only rows where", "textbox")
+    page.keyboard.type("age > 100")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#rows-shown td')].every(td => Number(td.innerText) > 100)"
+    )
+    reach("ana, analyst")
+    page.keyboard.press("Enter")
+    reach("What it is for", "textbox")
+    page.keyboard.type("notebook")
+    page.keyboard.press("Enter")
+    secret = page.locator("#secret").input_value()
+    assert server.service.desk.enter(secret).name == "ana"
+    assert complaints == []
+    page.context.close()
+
+
+ALL = (
+    "/",
+    "/tables/people",
+    "/sql",
+    "/history",
+    "/models",
+    "/models/fit/people",
+    "/jobs/1",
+    "/models/1",
+    "/epsilon",
+    "/declare",
+)
+SHOWN = ("/history/people/c-0001", "/models/1/evaluations/1", "/collections", "/collections/drinks", "/account")
+DESK = ("/desk", "/desk/audit")
+ANALYST_PAGES = (*ALL, *SHOWN)
+OFFICER_PAGES = (*DESK, "/desk/accounts/ana", "/collections/drinks", "/models", "/models/1", "/account")
+AUDITOR_PAGES = (*DESK, "/models/1", "/tables/people", "/account")
+OWNER_PAGES = (*ALL, *DESK, "/history/people/c-0001")
 
 
 def test_the_owner_comes_in_by_the_link(browser: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 from pathlib import Path
 
@@ -12,21 +13,18 @@ import pytest
 from fastapi.routing import APIRoute
 
 import sordino as sd
+from collecting import store_reports, task_of
 from serving import Served, write_project
+from sordino.local.protocols.response import GRR
 from sordino.server.opening import open_service
-from sordino.workbench.declare_pages import DECLARE_PAGES
-from sordino.workbench.desk_pages import DESK_PAGES
-from sordino.workbench.epsilon_pages import EPSILON_PAGES
 from sordino.workbench.local_door import open_door
 from sordino.workbench.page_route import POLICY
-from sordino.workbench.question_pages import QUESTION_PAGES
-from sordino.workbench.release_pages import RELEASE_PAGES
-from sordino.workbench.session_pages import SESSION_PAGES
-from sordino.workbench.workbench_app import workbench_app
-from visiting import Person, person_of
+from sordino.workbench.workbench_app import PAGE_ROUTERS, workbench_app
+from visiting import PASSWORD, Person, person_of, wait_for
 
 ASK = {"sql": "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "epsilon": "0.5"}
 HOSTILE = ("<script>alert(1)</script>", "\"><img src=x onerror='alert(2)'>", "{{ 7 * 7 }}", "</textarea>' OR '1'='1")
+FIT = {"table": "people", "method": "independent", "epsilon": "0.5"}
 PAGES = ("/", "/tables/people", "/sql", "/history")
 
 
@@ -71,14 +69,24 @@ def test_every_form_needs_its_token_and_this_origin(server: Served) -> None:
         (person, "/epsilon/interval", {"table": "people"}),
         (person, "/declare", {"name": "people"}),
         (person, "/declare/file", {"name": "people"}),
+        (person, "/models/price", FIT),
+        (person, "/models/fit", FIT),
+        (person, "/models/1/rows", {"rows": "1"}),
+        (person, "/models/1/sample", {"rows": "1"}),
+        (person, "/models/1/answer", ASK),
+        (person, "/models/1/price", {"epsilon": "0.1"}),
+        (person, "/models/1/evaluations", {"epsilon": "0.1"}),
+        (officer, "/collections/drinks/close", {"sure": "on"}),
+        (person, "/account/password", {"old": PASSWORD, "new": "another long one", "again": "another long one"}),
+        (person, "/account/tokens", {"name": "t"}),
+        (person, "/account/tokens/1", {}),
+        (officer, "/desk/accounts/udo/password", {"new": "another long one"}),
+        (officer, "/desk/accounts/udo/tokens/4", {}),
         (person, "/sign-out", {}),
     )
-    routers = (SESSION_PAGES, QUESTION_PAGES, RELEASE_PAGES, DESK_PAGES, EPSILON_PAGES, DECLARE_PAGES)
-    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
-    posts = {route.path for route in routes if route.methods == {"POST"}}
-    pages = {path.partition("/{")[0] for path in posts}
-    tried = {path.removesuffix("/udo").removesuffix("/1") for _, path, _ in forms}
-    assert pages - {"/sign-in", "/enter"} <= tried  # a new form comes into this test
+    routes = [r for router in PAGE_ROUTERS for r in router.routes if isinstance(r, APIRoute) and r.methods == {"POST"}]
+    for route in routes:  # a new form comes into this test
+        assert route.path in ("/sign-in", "/enter") or any(route.path_regex.match(path) for _, path, _ in forms), route
     other = officer.token()
     for who, path, fields in forms:
         for token in ("", "0" * 64, other if who is person else person.token()):
@@ -86,7 +94,9 @@ def test_every_form_needs_its_token_and_this_origin(server: Served) -> None:
         assert who.post(path, origin="https://evil.example", **fields).status_code == 403, path
         assert who.post(path, origin="null", **fields).status_code == 403, path
     assert server.service.ledger("people").charges() == []
-    assert not server.service.desk.accounts.find("udo").disabled
+    desk = server.service.desk
+    assert not desk.accounts.find("udo").disabled
+    assert [len(desk.accounts.tokens(desk.accounts.find(name))) for name in ("ana", "udo")] == [1, 1]
     assert person.get("/").status_code == 200
 
 
@@ -185,6 +195,8 @@ privacy_unit = "row"
 
 [serve]
 answer_every = "1ms"
+collections = ["reports.db"]
+approve_above = {{epsilon = 2}}
 """
     path = directory / "sordino.toml"
     path.write_text(text)
@@ -210,6 +222,7 @@ def test_hostile_names_are_words(hostile: Served) -> None:
     texts["price"] = person.post("/question/price", **fields).text
     texts["practice"] = person.post("/question/practise", **fields).text
     texts["wrong"] = person.post("/question/price", sql=f"SELECT {HOSTILE[0]}", epsilon="1").text
+    texts |= hostile_texts(hostile, person, officer)
     for path, text in texts.items():
         assert "<script>alert" not in text, path
         assert "<img src=x" not in text, path
@@ -218,6 +231,40 @@ def test_hostile_names_are_words(hostile: Served) -> None:
         assert label in unescape(texts[place])
         assert label in unescape(texts["/tables/people"])
     assert person.get(f"{place}/light.png").content.startswith(b"\x89PNG")
+
+
+def hostile_texts(served: Served, person: Person, officer: Person) -> dict[str, str]:
+    """Return what the pages of models, collections and accounts show of hostile names."""
+    fit = FIT | {f"column:{HOSTILE[1]}": "on", "never": f"{HOSTILE[0]} > 1"}
+    texts = {"no fit": person.post("/models/price", **fit).text}
+    fit["never"] = ""
+    texts["fit"] = person.get("/models/fit/people").text + person.post("/models/price", **fit).text
+    wait_for(person, person.post("/models/fit", **fit).headers["location"])
+    wait_for(person, person.post("/models/1/evaluations", epsilon="1").headers["location"])
+    texts["large"] = person.post("/models/1/evaluations", epsilon="3", predict=HOSTILE[0], request_id=HOSTILE[1]).text
+    texts["wait"] = person.post(
+        "/question/ask", sql="SELECT COUNT(*) AS n FROM people", epsilon="3", request_id=HOSTILE[1]
+    ).text
+    assert officer.post("/desk/approvals/1", decision="declined", reason=HOSTILE[0]).status_code == 303
+    labels = [HOSTILE[0], HOSTILE[1]]
+    task = task_of(GRR(labels, epsilon=2), name="drinks", question=HOSTILE[0])
+    store_reports(served.service.settings.collections[0], task, [*labels, HOSTILE[1]])
+    texts["token"] = person.post("/account/tokens", name=HOSTILE[1]).text
+    for path in ("/models", "/models/1", "/models/1/evaluations/1", "/jobs/1", "/collections", "/collections/drinks"):
+        texts[path] = person.get(path).text
+    for path in ("/account", "/desk/accounts/ana", "/desk"):
+        texts[path] = (person if path == "/account" else officer).get(path).text
+    texts["rows"] = person.post("/models/1/rows", rows="9").text
+    texts["answer"] = person.post("/models/1/answer", sql=f"SELECT {HOSTILE[0]} FROM model").text
+    assert HOSTILE[1] in unescape(texts["/account"])
+    assert HOSTILE[0] in unescape(texts["/collections"])
+    assert HOSTILE[0] in unescape(texts["/desk"])
+    assert HOSTILE[1] in unescape(texts["/models/1"])
+    file = person.get("/models/1/evaluations/1/file")
+    assert file.headers["content-disposition"].startswith("attachment")
+    assert "<script>alert" not in file.text
+    assert person.get("/models/1/dark.png").content.startswith(b"\x89PNG")
+    return texts
 
 
 def ask_form(person: Person, fields: dict[str, str]) -> str:
@@ -273,3 +320,61 @@ def test_amounts_that_no_decimal_says_are_shown(tmp_path: Path, cap: str) -> Non
         "Leaves 1.33333 of 1.66667"
         in person.post("/question/price", sql="SELECT COUNT(*) AS n FROM people", **{name: "1/3"}).text
     )
+
+
+def test_a_person_changes_the_password_and_makes_tokens(server: Served) -> None:
+    person, officer = person_of(server), person_of(server, "ola")
+    made = person.post("/account/tokens", name="notebook", ends="2999-01-31")
+    secret = unescape(made.text.partition('readonly value="')[2].partition('"')[0])
+    assert server.send("GET", "/v1/me", who=None, headers={"authorization": f"Bearer {secret}"}).json()["name"] == "ana"
+    assert secret not in person.get("/account").text  # shown once
+    assert "2999-01-31" in person.get("/account").text
+    number = server.service.desk.accounts.tokens(server.service.desk.accounts.find("ana"))[-1].id
+    assert officer.post(f"/desk/accounts/ana/tokens/{number}").status_code == 303
+    assert server.send("GET", "/v1/me", who=None, headers={"authorization": f"Bearer {secret}"}).status_code == 401
+    assert person.post("/account/tokens", name="x", ends="tomorrow").status_code == 400
+    new = {"new": "a new and long one", "again": "a new and long one"}
+    for wrong, status in (({"old": "wrong", **new}, 403), ({**new, "old": PASSWORD, "again": "no"}, 400)):
+        assert person.post("/account/password", **wrong).status_code == status
+    other = Person(server, person.cookie)
+    changed = person.post("/account/password", old=PASSWORD, **new)
+    assert (changed.status_code, changed.headers["location"]) == (303, "/account")
+    assert other.get("/").status_code == 303  # the session of before has ended
+    assert Person(server, changed.headers["set-cookie"].split(";")[0]).get("/account").status_code == 200
+    assert officer.post("/desk/accounts/ana/password", new="set by an officer").status_code == 303
+    assert officer.post("/desk/accounts/ana", role="auditor").status_code == 303
+    account = server.service.desk.check_password("ana", "set by an officer")
+    assert account.role == "auditor"
+    assert officer.post("/desk/accounts/ola/password", new="own password here").status_code == 403
+
+
+def test_what_an_officer_approved_is_fetched_by_the_page_that_waits(tmp_path: Path) -> None:
+    made = Served(open_service(write_project(tmp_path, serve="approve_above = {epsilon = 0.1}")))
+    made.add("ana", "analyst", epsilon="5")
+    made.add("ola", "officer")
+    person, officer = person_of(made), person_of(made, "ola")
+    fit = FIT | {"column:age": "on", "column:sex": "on", "request_id": "f"}
+    assert "An officer has to approve this first" in person.post("/models/price", **fit).text
+    waits = person.post("/models/fit", **fit)
+    assert (waits.status_code, 'action="/models/fit"' in waits.text) == (202, True)
+    fields = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', waits.text))
+    assert officer.post("/desk/approvals/1", decision="approved").status_code == 303
+    assert "approved" in person.get("/account").text
+    wait_for(person, person.send_form("/models/fit", fields).headers["location"])
+    made.service.close()
+
+
+def test_openid_is_offered_where_it_is_configured(tmp_path: Path) -> None:
+    serve = 'origin = "http://test"\nopenid = {issuer = "https://login.example/r", client = "sordino"}'
+    made = Served(open_service(write_project(tmp_path, serve=serve)))
+    made.add("ola", "officer")
+    officer = person_of(made, "ola")
+    shown = made.send("GET", "/sign-in", who=None).text
+    assert 'href="/v1/openid/login"' in shown
+    assert "https://login.example/r" in shown
+    assert officer.post("/desk/accounts", name="eva", role="analyst", subject="s-1").status_code == 303
+    found = made.service.desk.accounts.with_subject("https://login.example/r s-1")
+    assert found is not None
+    assert found.name == "eva"
+    assert "s-1" in officer.get("/desk/accounts/eva").text
+    made.service.close()

@@ -18,7 +18,9 @@ _LIGHTER = {
     "#444444": _FINE,
     "#555555": _FINE,
     "#666666": _FINE,
+    "#0072b2": "#4d9fd6",
 }
+_WHITE, _MIDDLE = "#ffffff", "#2b313a"  # of a scale from one color to another, whose cells hold words
 
 
 def darken(picture: Picture) -> Picture:
@@ -41,6 +43,8 @@ def _lighten(part: Any) -> Any:
     """Return a part of a specification in which dark colors are light; the data in it stays."""
     if isinstance(part, dict):
         return {name: value if name in ("datasets", "data") else _lighten(value) for name, value in part.items()}
+    if isinstance(part, list) and _WHITE in part:
+        return [_MIDDLE if value == _WHITE else value for value in part]
     if isinstance(part, list):
         return [_lighten(value) for value in part]
     return _LIGHTER.get(part, part) if isinstance(part, str) else part

@@ -31,7 +31,7 @@ from sordino.project.load import Project
 from sordino.project.serve_settings import ServeSettings
 from sordino.queries.sql.parse import SqlText
 from sordino.release import Release
-from sordino.server.access import NotThere, Visitor, check_access, sees_all
+from sordino.server.access import OWNER, NotThere, Visitor, check_access, sees_all
 from sordino.server.account_desk import AccountDesk
 from sordino.server.asked import Asked
 from sordino.server.asked_texts import AskedTexts, describe_asked
@@ -216,12 +216,9 @@ class CuratorService:
 
     def require_approval(self, visitor: Visitor, request: str | None, plans: Sequence[Plan]) -> None:
         """Raise ApprovalNeeded where plans together cost more than an analyst spends alone, and no officer approved them."""
-        if visitor.role == "owner":
+        if not self.needs_officer(visitor, plans):
             return
         cost = Batch(tuple(plans), 0.95).cost
-        most = self.settings.approve_above
-        if not any(name in most and amount > most[name] for name, amount in cost.amounts().items()):
-            return
         if request is None:
             raise QuestionRefused(
                 "this costs more than an analyst spends alone, so an officer has to approve it: ask with a request id "
@@ -233,6 +230,12 @@ class CuratorService:
             explain_loss(p.cost, p.event, p.neighbors.relation, p.protects.describe_unit()) for p in plans
         )
         self.desk.approvals.require(visitor, bound, plans, cost=loss_to_numbers(cost), reveals=reveals)
+
+    def needs_officer(self, visitor: Visitor, plans: Sequence[Plan]) -> bool:
+        """Return whether plans together cost more than a visitor spends without an officer's approval."""
+        cost, most = Batch(tuple(plans), 0.95).cost, self.settings.approve_above
+        above = any(name in most and amount > most[name] for name, amount in cost.amounts().items())
+        return above and visitor.role != OWNER.role
 
     # ---- budgets, shares and past releases
 

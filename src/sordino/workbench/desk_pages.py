@@ -104,9 +104,17 @@ async def set_share(request: Request, session: Changing) -> Response:
 @DESK_PAGES.post("/desk/accounts")
 async def add_account(request: Request, session: Changing) -> Response:
     """Add an account, with a password or without."""
-    given = await pick(request, "name", "role", "password")
-    desk, password = service_of(request).desk, given["password"] or None
-    await run_in_threadpool(lambda: desk.add_account(session.visitor, given["name"], given["role"], password=password))
+    given = await pick(request, "name", "role", "password", "subject")
+    service = service_of(request)
+    password, issuer = given["password"] or None, service.settings.issuer
+    if given["subject"] and issuer is None:
+        raise DeclarationError("needs a provider: state [serve] openid in the project file", key="the subject")
+    subject = f"{issuer} {given['subject']}" if given["subject"] else None
+
+    def work() -> None:
+        service.desk.add_account(session.visitor, given["name"], given["role"], password=password, subject=subject)
+
+    await run_in_threadpool(work)
     return go("/desk")
 
 

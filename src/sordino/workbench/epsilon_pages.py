@@ -21,7 +21,15 @@ from sordino.server.access import NotThere, check_access
 from sordino.server.curator_service import CuratorService
 from sordino.server.http_request import read_form, service_of
 from sordino.server.problems import words_of
-from sordino.workbench.page_route import HEADERS, Changing, PageRoute, Reading, fragment, page, run_in_threadpool
+from sordino.workbench.page_route import (
+    PICTURE_HEADERS,
+    Changing,
+    PageRoute,
+    Reading,
+    fragment,
+    page,
+    run_in_threadpool,
+)
 
 __all__ = ["EPSILON_PAGES"]
 
@@ -80,8 +88,7 @@ async def show_tradeoff(request: Request, session: Reading, shade: str) -> Respo
         picture = plot(tradeoff_of(_choose(service_of(request), stated)))
         return encode_picture(darken(picture) if shade == "dark" else picture, ".png")
 
-    policy = {"content-security-policy": "default-src 'none'; sandbox"}
-    return Response(await run_in_threadpool(draw), media_type="image/png", headers=HEADERS | policy)
+    return Response(await run_in_threadpool(draw), media_type="image/png", headers=PICTURE_HEADERS)
 
 
 def _choose(service: CuratorService, stated: Mapping[str, str]) -> TableChoice:

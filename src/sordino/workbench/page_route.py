@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError, SignInNeeded, SordinoError
 from sordino.loss import parse_fraction
+from sordino.noise.rng import Rng
 from sordino.reporting.html_page import open_templates
 from sordino.server.access import ACCESS
 from sordino.server.http_request import read_form, session_of, visitor_of
@@ -21,7 +22,9 @@ from sordino.server.sessions import Session
 from sordino.workbench.local_door import LocalSessions
 
 __all__ = [
+    "HEADERS",
     "PAGES",
+    "PICTURE_HEADERS",
     "POLICY",
     "Changing",
     "PageRoute",
@@ -29,6 +32,7 @@ __all__ = [
     "float_of",
     "fragment",
     "go",
+    "new_request",
     "page",
     "pick",
     "run_in_threadpool",
@@ -45,10 +49,15 @@ HEADERS = {
     "permissions-policy": "geolocation=(), camera=(), microphone=(), browsing-topics=()",
     "cache-control": "no-store",
 }
+PICTURE_HEADERS = HEADERS | {
+    "content-security-policy": "default-src 'none'; sandbox"
+}  # opened by itself it runs nothing
 _NAVIGATION = (
     ("/", "Tables", "table.read"),
     ("/sql", "SQL", "question.plan"),
     ("/history", "History", "release.read"),
+    ("/models", "Synthetic tables", "model.read"),
+    ("/collections", "Collections", "collection.read"),
     ("/epsilon", "Choose epsilon", "table.read"),
     ("/declare", "Declare a table", "table.read"),
     ("/desk", "Desk", "audit.read"),
@@ -75,8 +84,10 @@ def page(request: Request, template: str, session: Session | None, *, status: in
     """Return a page from a template; every word in it is escaped."""
     local = isinstance(request.app.state.service.desk.sessions, LocalSessions)
     may = () if session is None else [a for a in ACCESS if ACCESS[a][session.visitor.role] != "none"]
-    links = [(path, name) for path, name, action in _NAVIGATION if action in may]
+    lacks = () if request.app.state.collections.any else ("/collections",)
+    links = [(path, name) for path, name, action in _NAVIGATION if action in may and path not in lacks]
     frame = {"session": session, "links": links, "here": request.url.path, "local": local, "may": may}
+    frame["issuer"] = None if local or request.app.state.openid is None else request.app.state.openid.issuer
     text = open_templates(PAGES).get_template(template).render({**frame, **words})
     return HTMLResponse(text, status, headers=HEADERS)
 
@@ -89,6 +100,11 @@ def fragment(template: str, *, status: int = 200, **words: Any) -> Response:
 def go(path: str) -> Response:
     """Send the browser on to another page after a form."""
     return RedirectResponse(path, 303, headers=HEADERS)
+
+
+def new_request() -> str:
+    """Return the id of a form, which makes a second click the same request."""
+    return Rng.secure().bytes(16).hex()
 
 
 def float_of(amount: float | str) -> float:

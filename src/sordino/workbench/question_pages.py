@@ -12,7 +12,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from sordino.errors import ApprovalNeeded, DeclarationError, QuestionRefused
-from sordino.noise.rng import Rng
 from sordino.queries.sql.parse import SqlText
 from sordino.release import Release, show_columns
 from sordino.server.access import NotThere, Visitor
@@ -21,11 +20,21 @@ from sordino.server.curator_service import CuratorService
 from sordino.server.http_request import read_form, service_of
 from sordino.server.problems import words_of
 from sordino.workbench.marked_error import mark_error
-from sordino.workbench.page_route import Changing, PageRoute, Reading, float_of, fragment, go, page, run_in_threadpool
+from sordino.workbench.page_route import (
+    Changing,
+    PageRoute,
+    Reading,
+    float_of,
+    fragment,
+    go,
+    new_request,
+    page,
+    run_in_threadpool,
+)
 from sordino.workbench.question_form import FILTERS, MEASURES, build_select, filter_operators
 from sordino.workbench.sql_words import words_of_tables
 
-__all__ = ["QUESTION_PAGES", "release_words"]
+__all__ = ["QUESTION_PAGES", "left_of", "release_words", "table_of"]
 
 QUESTION_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -36,18 +45,18 @@ async def show_tables(request: Request, session: Reading) -> Response:
     service = service_of(request)
     tables = await run_in_threadpool(service.tables, session.visitor)
     budgets = await run_in_threadpool(service.budgets, session.visitor)
-    return page(request, "home.html", session, tables=tables, budgets=[_left(b, session.visitor) for b in budgets])
+    return page(request, "home.html", session, tables=tables, budgets=[left_of(b, session.visitor) for b in budgets])
 
 
 @QUESTION_PAGES.get("/tables/{name}")
 async def show_question_form(request: Request, session: Reading, name: str) -> Response:
     """Show a table's declaration, and the form that builds a question about it."""
     service = service_of(request)
-    table = await run_in_threadpool(_table, service, session.visitor, name)
+    table = await run_in_threadpool(table_of, service, session.visitor, name)
     (budget,) = await run_in_threadpool(service.budgets, session.visitor, table["budget"])
     words: dict[str, Any] = {"measures": MEASURES, "filters": range(1, FILTERS + 1), "operators": filter_operators()}
-    left = _left(budget, session.visitor)
-    return page(request, "table.html", session, table=table, left=left, request_id=_request_id(), **words)
+    left = left_of(budget, session.visitor)
+    return page(request, "table.html", session, table=table, left=left, request_id=new_request(), **words)
 
 
 @QUESTION_PAGES.get("/sql")
@@ -56,7 +65,7 @@ async def show_editor(request: Request, session: Reading) -> Response:
     tables = await run_in_threadpool(service_of(request).tables, session.visitor)
     text = f"SELECT COUNT(*) AS n FROM {tables[0]['name']}" if tables else ""
     known = words_of_tables(tables)
-    return page(request, "sql.html", session, tables=tables, text=text, known=known, request_id=_request_id())
+    return page(request, "sql.html", session, tables=tables, text=text, known=known, request_id=new_request())
 
 
 @QUESTION_PAGES.post("/question/price")
@@ -72,10 +81,13 @@ async def show_price(request: Request, session: Changing) -> Response:
         return fragment("problem.html", words=words_of(error), marked=mark_error(text, words_of(error)))
     plans = made.plans if hasattr(made, "plans") else [made]
     budgets = {
-        b["budget"]: _left(b, session.visitor) for b in await run_in_threadpool(service.budgets, session.visitor)
+        b["budget"]: left_of(b, session.visitor) for b in await run_in_threadpool(service.budgets, session.visitor)
     }
     budget = budgets[service.project.tables[plans[0].table_name].budget]
-    return fragment("price.html", sql=text, plans=[_plan_words(plan) for plan in plans], left=budget)
+    words = [_plan_words(plan) for plan in plans]
+    return fragment(
+        "price.html", sql=text, plans=words, left=budget, officer=service.needs_officer(session.visitor, plans)
+    )
 
 
 @QUESTION_PAGES.post("/question/practise")
@@ -95,13 +107,13 @@ async def ask(request: Request, session: Changing) -> Response:
     started = service.public_clock.start()
     form = await read_form(request)
     text = await run_in_threadpool(_text, service, session.visitor, form)
-    key = form.get("request_id") or _request_id()
+    key = form.get("request_id") or new_request()
     try:
         found = await run_in_threadpool(lambda: service.ask(session.visitor, _asked(form, text), request=key))
     except ApprovalNeeded as error:
         words = words_of(error)
         again = {k: v for k, v in form.items() if k != "csrf_token"}
-        return page(request, "waiting.html", session, status=202, words=words, again=again)
+        return page(request, "waiting.html", session, status=202, words=words, again=again, action="/question/ask")
     finally:
         await asyncio.sleep(service.public_clock.wait(started))
     if len(found) > 1:
@@ -123,7 +135,8 @@ def release_words(release: Release) -> dict[str, Any]:
     }
 
 
-def _table(service: CuratorService, visitor: Visitor, name: str) -> dict[str, Any]:
+def table_of(service: CuratorService, visitor: Visitor, name: str) -> dict[str, Any]:
+    """Return a declared table as the service lists it; raises NotThere."""
     for table in service.tables(visitor):
         if table["name"] == name:
             return table
@@ -133,7 +146,7 @@ def _table(service: CuratorService, visitor: Visitor, name: str) -> dict[str, An
 def _text(service: CuratorService, visitor: Visitor, form: Mapping[str, str]) -> str:
     if "sql" in form:
         return form["sql"]
-    return build_select(_table(service, visitor, form.get("table", "")), form)
+    return build_select(table_of(service, visitor, form.get("table", "")), form)
 
 
 def _asked(form: Mapping[str, str], text: str, *, on: str = "data") -> Asked:
@@ -146,7 +159,7 @@ def _asked(form: Mapping[str, str], text: str, *, on: str = "data") -> Asked:
     return asked
 
 
-def _left(budget: Mapping[str, Any], visitor: Visitor) -> dict[str, Any]:
+def left_of(budget: Mapping[str, Any], visitor: Visitor) -> dict[str, Any]:
     """Return what is left to a visitor: of its share, where it spends one, else of the whole."""
     share = budget["shares"].get(visitor.spender)
     whose = budget if share is None else share
@@ -172,7 +185,3 @@ def _plan_words(plan: Any) -> dict[str, Any]:
         "rows": plan.rows.words,
         "earlier": plan.earlier,
     }
-
-
-def _request_id() -> str:
-    return Rng.secure().bytes(16).hex()

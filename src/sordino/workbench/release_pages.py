@@ -14,13 +14,13 @@ from sordino.release import Release
 from sordino.release_exports import csv_text
 from sordino.reporting.charts import plot
 from sordino.reporting.dark_picture import darken
-from sordino.reporting.picture import encode_picture
+from sordino.reporting.picture import Picture, encode_picture, need_plots
 from sordino.server.access import NotThere
 from sordino.server.curator_service import CuratorService
 from sordino.server.http_request import service_of
 from sordino.server.sessions import Session
 from sordino.workbench.local_door import LocalSessions
-from sordino.workbench.page_route import HEADERS, PageRoute, Reading, page, run_in_threadpool
+from sordino.workbench.page_route import HEADERS, PICTURE_HEADERS, PageRoute, Reading, page, run_in_threadpool
 from sordino.workbench.question_pages import release_words
 from sordino.workbench.repeat import Repeat, notebook_of, script_of, sql_of
 
@@ -64,7 +64,7 @@ async def show_release(request: Request, session: Reading, budget: str, charge: 
     reveals = await run_in_threadpool(service.explain, session.visitor, charge, budget=budget)
     asked = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
     here = f"/history/{quote(budget, safe='')}/{quote(charge, safe='')}"
-    chart = await run_in_threadpool(_draw, release, False)
+    chart = await run_in_threadpool(_picture, release)
     words: dict[str, Any] = {**release_words(release), "reveals": reveals, "at": here}
     words |= {"repeats": asked is not None, "sql": None if asked is None else sql_of(asked)}
     words |= {"has_chart": chart is not None, "charge": charge, "time": release.time[:16].replace("T", " ")}
@@ -81,8 +81,7 @@ async def show_chart(request: Request, session: Reading, budget: str, charge: st
     drawn = await run_in_threadpool(_draw, release, shade == "dark")
     if drawn is None:
         raise NotThere
-    policy = "default-src 'none'; sandbox"  # of the picture opened by itself: it runs nothing
-    return Response(drawn, media_type="image/png", headers=HEADERS | {"content-security-policy": policy})
+    return Response(drawn, media_type="image/png", headers=PICTURE_HEADERS)
 
 
 @RELEASE_PAGES.get("/history/{budget}/{charge}/export/{kind}")
@@ -106,13 +105,18 @@ def _find(service: CuratorService, session: Session, budget: str, charge: str) -
     return service.release(session.visitor, charge, budget=budget)
 
 
-def _draw(release: Release, dark: bool) -> bytes | None:
+def _picture(release: Release) -> Picture | None:
     """Return the picture of a release, None where there is none: of no rows, or without the extra `plots`."""
     try:
-        picture = plot(release)
-        return encode_picture(darken(picture) if dark else picture, ".png")
+        need_plots()
+        return plot(release)
     except DeclarationError:
         return None
+
+
+def _draw(release: Release, dark: bool) -> bytes | None:
+    picture = _picture(release)
+    return None if picture is None else encode_picture(darken(picture) if dark else picture, ".png")
 
 
 def _export(kind: str, release: Release, asked: dict[str, Any] | None, budget: str, address: str | None) -> bytes:

@@ -5,19 +5,34 @@ from __future__ import annotations
 from sordino.server.curator_service import CuratorService
 from sordino.server.http_app import curator_app
 from sordino.server.http_guard import HttpGuard
+from sordino.workbench.account_pages import ACCOUNT_PAGES
+from sordino.workbench.collection_pages import COLLECTION_PAGES
 from sordino.workbench.declare_pages import DECLARE_PAGES
 from sordino.workbench.desk_pages import DESK_PAGES
 from sordino.workbench.epsilon_pages import EPSILON_PAGES
+from sordino.workbench.model_pages import MODEL_PAGES
 from sordino.workbench.question_pages import QUESTION_PAGES
 from sordino.workbench.release_pages import RELEASE_PAGES
 from sordino.workbench.session_pages import SESSION_PAGES
 
-__all__ = ["workbench_app"]
+__all__ = ["PAGE_ROUTERS", "workbench_app"]
+
+PAGE_ROUTERS = (
+    SESSION_PAGES,
+    QUESTION_PAGES,
+    RELEASE_PAGES,
+    MODEL_PAGES,
+    COLLECTION_PAGES,
+    ACCOUNT_PAGES,
+    DESK_PAGES,
+    EPSILON_PAGES,
+    DECLARE_PAGES,
+)
 
 
 def workbench_app(service: CuratorService) -> HttpGuard:
     """Return the application that serves a project over HTTP, with pages for people."""
     guard = curator_app(service)
-    for router in (SESSION_PAGES, QUESTION_PAGES, RELEASE_PAGES, DESK_PAGES, EPSILON_PAGES, DECLARE_PAGES):
+    for router in PAGE_ROUTERS:
         guard.app.include_router(router)
     return guard

@@ -33,6 +33,7 @@ function watchForm(form) {
       if (mine === turn) place.textContent = "The server did not answer: is it still running?";
     }
   }
+  if (!form.hasAttribute("action")) form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(refresh, 120); });
   refresh();
 }
@@ -145,6 +146,30 @@ function watchEditor(editor) {
   });
 }
 
+function watchJob(place) {  // looks again and again, until it is done
+  const said = document.querySelector("[data-said]"), every = Number(place.dataset.every || 1000);
+  let before = place.querySelector("[data-say]").textContent;
+  async function look() {
+    try {
+      const answer = await fetch(place.dataset.poll, { headers: { "x-fragment": "1" }, credentials: "same-origin" });
+      const text = await answer.text();
+      if (!answer.ok || !(answer.headers.get("content-type") || "").startsWith("text/html")) throw new Error(answer.status);
+      const fresh = document.createElement("div");
+      show(fresh, text);
+      const now = fresh.querySelector("[data-say]");
+      if (!now) throw new Error("signed out");
+      if (!place.contains(document.activeElement)) show(place, text);  // whoever reads in it is not disturbed
+      if (now.textContent !== before) said.textContent = `Now ${now.textContent}.`;  // heard once, not at each look
+      before = now.textContent;
+      if (fresh.querySelector("[data-done]")) { show(place, text); return; }
+    } catch {
+      said.textContent = "The server did not answer: is it still running, and are you signed in?";
+    }
+    setTimeout(look, every);
+  }
+  if (!place.querySelector("[data-done]")) setTimeout(look, every);
+}
+
 function enter(form) {  // the link's secret stands in the fragment, which no browser sends
   const secret = location.hash.slice(1);
   if (!secret) return;
@@ -158,5 +183,6 @@ for (const slider of document.querySelectorAll("input[data-slides]")) watchSlide
 for (const button of document.querySelectorAll("button[data-practise]")) watchPractice(button);
 for (const select of document.querySelectorAll("select[name^='column:']")) watchFilter(select);
 for (const select of document.querySelectorAll("select[data-kinds]")) watchKind(select);
-if (document.getElementById("sql")) watchEditor(document.getElementById("sql"));
+for (const place of document.querySelectorAll("[data-poll]")) watchJob(place);
+if (document.getElementById("words")) watchEditor(document.getElementById("sql"));
 if (document.getElementById("enter")) enter(document.getElementById("enter"));
