@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.local import GRR, OLH, OUE, SUE, Hadamard, ProjectiveResponse, Rappor, SubsetSelection, Unary
+from sordino.local import BLH, GRR, OLH, OUE, SUE, THE, Hadamard, ProjectiveResponse, Rappor, SubsetSelection, Unary
 from sordino.noise.rng import Rng
 
 __all__ = ["RANDOMIZERS", "RandomizerCase", "false_alarm", "population", "squared_errors"]
@@ -37,6 +37,8 @@ RANDOMIZERS = [
     RandomizerCase("hadamard", lambda labels: Hadamard(labels, epsilon=1), missing=True),
     RandomizerCase("subset", lambda labels: SubsetSelection(labels, epsilon=1), missing=False),
     RandomizerCase("projective", lambda labels: ProjectiveResponse(labels, epsilon=1), missing=False),
+    RandomizerCase("blh", lambda labels: BLH(labels, epsilon=1), missing=True),
+    RandomizerCase("the", lambda labels: THE(labels, epsilon=1), missing=True),
     RandomizerCase("rappor", lambda labels: Rappor(labels, f=0.25, p=0.35, q=0.65), missing=True),
 ]
 

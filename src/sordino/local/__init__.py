@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sordino.local.protocols.distribution import Distribution as Distribution
     from sordino.local.protocols.distribution import DistributionEstimate as DistributionEstimate
     from sordino.local.protocols.hadamard import Hadamard as Hadamard
+    from sordino.local.protocols.hashing import BLH as BLH
     from sordino.local.protocols.hashing import OLH as OLH
     from sordino.local.protocols.heavy_hitters import HeavyHitters as HeavyHitters
     from sordino.local.protocols.memoization import Memoized as Memoized
@@ -55,11 +56,13 @@ if TYPE_CHECKING:
     from sordino.local.protocols.subset import SubsetSelection as SubsetSelection
     from sordino.local.protocols.unary import OUE as OUE
     from sordino.local.protocols.unary import SUE as SUE
+    from sordino.local.protocols.unary import THE as THE
     from sordino.local.protocols.unary import Unary as Unary
     from sordino.local.reports import Reports as Reports
     from sordino.local.reports import SupportCounts as SupportCounts
     from sordino.local.shuffle import shuffled as shuffled
     from sordino.local.simulation import CollectionSimulation as CollectionSimulation
+    from sordino.local.simulation import pick_protocol as pick_protocol
     from sordino.local.simulation import simulate_collection as simulate_collection
     from sordino.local.task import SigningKey as SigningKey
     from sordino.local.task import Task as Task
@@ -83,7 +86,7 @@ _EXPORTS = {
     "sordino.local.protocols.catalog": "from_parameters",
     "sordino.local.protocols.distribution": "Distribution DistributionEstimate",
     "sordino.local.protocols.hadamard": "Hadamard",
-    "sordino.local.protocols.hashing": "OLH",
+    "sordino.local.protocols.hashing": "BLH OLH",
     "sordino.local.protocols.heavy_hitters": "HeavyHitters",
     "sordino.local.protocols.memoization": "Memoized memoize",
     "sordino.local.protocols.numeric": "Mean",
@@ -93,10 +96,10 @@ _EXPORTS = {
     "sordino.local.protocols.rappor": "Rappor",
     "sordino.local.protocols.response": "GRR fair_coins",
     "sordino.local.protocols.subset": "SubsetSelection",
-    "sordino.local.protocols.unary": "OUE SUE Unary",
+    "sordino.local.protocols.unary": "OUE SUE THE Unary",
     "sordino.local.reports": "Reports SupportCounts",
     "sordino.local.shuffle": "shuffled",
-    "sordino.local.simulation": "CollectionSimulation simulate_collection",
+    "sordino.local.simulation": "CollectionSimulation pick_protocol simulate_collection",
     "sordino.local.task": "SigningKey Task create_task read_task",
 }
 

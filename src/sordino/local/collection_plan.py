@@ -258,14 +258,15 @@ def plan_collection(
 def candidates(labels: Labels, *, epsilon: Number) -> tuple[Protocols, ...]:
     """Return every protocol for labels at one epsilon, the simplest first."""
     kept = check_labels(labels)
-    return tuple(make(kept, epsilon=epsilon) for make in MAKERS.values())
+    return tuple(dict.fromkeys(make(kept, epsilon=epsilon) for make in MAKERS.values()))
 
 
 def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float = 0.0) -> ProtocolChoice:
     """Return the protocol whose intervals for a rare label are narrowest; within half a percent, the shortest reports win.
 
-    Of GRR, Hadamard response, OLH, SUE, OUE, subset selection and projective geometry, by the exact variance at share 0;
-    ties go to the simpler. Where `malicious` is above 0, what that share of respondents can add by lying counts as error.
+    Of GRR, Hadamard response, OLH, SUE, OUE, subset selection, projective geometry, BLH and THE, by the exact variance at
+    share 0; ties go to the simpler. Where `malicious` is above 0, what that share of respondents can add by lying counts as
+    error.
 
     Raises DeclarationError for labels or an epsilon that no protocol takes, or respondents below 1.
 

@@ -79,19 +79,21 @@ def parameters_hash(parameters: Mapping[str, Any]) -> bytes:
 class Reports:
     """Hold a batch of reports of one protocol: `rows` has a report a row, each of the same number of bytes.
 
-    `kind` and `task` (the hash of the parameters) say which protocol they belong to.
+    `kind` and `task` (the hash of the parameters) say which protocol they belong to; `bit_count` is how many bits a report
+    has where each bit stands for itself, None where it is a number.
     """
 
     kind: str
     task: bytes
     rows: Rows
+    bit_count: int | None = None
 
     @classmethod
     def of(cls, wire: Wire, rows: Rows) -> Reports:
         """Return rows as reports of a protocol, unchecked: for rows that the protocol made itself."""
         rows.flags.writeable = False
         parameters = wire.parameters()
-        return cls(str(parameters["kind"]), parameters_hash(parameters), rows)
+        return cls(str(parameters["kind"]), parameters_hash(parameters), rows, getattr(wire, "bit_count", None))
 
     @classmethod
     def from_bytes(cls, data: bytes, wire: Wire) -> Reports:
@@ -123,6 +125,15 @@ class Reports:
         wire.check(rows)
         return cls.of(wire, rows)
 
+    def bits(self) -> Rows:
+        """Return the bits of each report, a row of 0s and 1s in the order of the labels.
+
+        Raises DeclarationError where a report is a number, not bits.
+        """
+        if self.bit_count is None:
+            raise DeclarationError(f"a report of {self.kind} is a number, not a bit a label: protocol.count reads it")
+        return np.unpackbits(self.rows, axis=1, bitorder="little")[:, : self.bit_count]
+
     def to_bytes(self) -> bytes:
         """Return the batch in the wire format, to be read by `from_bytes`."""
         count, width = self.rows.shape
@@ -138,7 +149,7 @@ class Reports:
             raise DeclarationError("these reports belong to different tasks: count each by its own protocol")
         rows = np.concatenate([self.rows, more.rows])
         rows.flags.writeable = False
-        return Reports(self.kind, self.task, rows)
+        return Reports(self.kind, self.task, rows, self.bit_count)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Reports):

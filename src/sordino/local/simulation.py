@@ -5,19 +5,25 @@ NOT PRIVATE: it holds true counts, and says so wherever it shows. For learning a
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
+from sordino.errors import DeclarationError
+from sordino.local.collection_plan import best
 from sordino.local.estimates.frequency import USUAL_MALICIOUS, FrequencyEstimate
-from sordino.local.labels import Label
-from sordino.local.protocols.catalog import Protocols
+from sordino.local.labels import Label, Labels, check_labels
+from sordino.local.protocols.catalog import Protocols, make_protocol
+from sordino.local.protocols.response import fair_coins
+from sordino.local.protocols.unary import Unary
+from sordino.loss import Number, to_fraction
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
-__all__ = ["CollectionSimulation", "SimulatedCount", "simulate_collection"]
+__all__ = ["CollectionSimulation", "SimulatedCount", "pick_protocol", "simulate_collection"]
 
 MARK = "true values of known people are shown"
 
@@ -55,8 +61,10 @@ class CollectionSimulation:
         made, n = self.protocol, self.estimate.n
         error, central = n * float(self.estimate.errors(0.95).max()), self.curator.error(0.95)
         return (
-            f"{made.name} at epsilon {made.epsilon:.4g}, {made.width} bytes a report: each count within {error:,.0f} at "
-            f"95%; a trusted curator's within {central:,.0f} at the same epsilon",
+            f"{made.name} at epsilon {made.epsilon:.5g}, {made.width} byte{'s' * (made.width > 1)} a report: each count "
+            f"within {error:,.0f} at 95%; a trusted curator's within {central:,.0f} at the same epsilon",
+            f"a report supports the respondent's own answer with probability p = {float(made.p):.4g}, any other with q = "
+            f"{float(made.q):.4g}; the estimate is (reports - n q) / (p - q)",
             f"1% of malicious clients could add {n * self.estimate.shift(USUAL_MALICIOUS)[0]:,.0f} to one count",
         )
 
@@ -75,6 +83,45 @@ class CollectionSimulation:
             "malicious": {"share": USUAL_MALICIOUS, "add": n * added, "take": n * taken},
             "remarks": list(self.remarks),
         }
+
+
+def pick_protocol(
+    name: str,
+    labels: Labels,
+    *,
+    epsilon: Number | None = None,
+    p: Number | None = None,
+    q: Number | None = None,
+    respondents: int,
+    malicious: float = 0.0,
+) -> Protocols:
+    """Return a protocol by name: "best" of an epsilon, fair "coins", "unary" of p and q, or another one of an epsilon.
+
+    Raises DeclarationError where what the protocol needs is not stated, or something that it does not take is.
+
+    >>> pick_protocol("unary", ["a", "b"], p="0.75", q="0.25", respondents=100).epsilon
+    2.1972245773362196
+    """
+    kept = check_labels(labels)
+    if name == "unary":
+        if p is None or q is None or epsilon is not None:
+            raise DeclarationError("unary takes p and q, from which its epsilon follows, such as p=0.75, q=0.25")
+        return Unary(kept, p=p, q=q)
+    if p is not None or q is not None:
+        raise DeclarationError(f"p and q are for the protocol unary; those of {name} follow from epsilon")
+    if name == "coins":
+        coins = fair_coins(kept) if len(kept) == 2 else None
+        stated = None if epsilon is None else float(to_fraction(epsilon, name="epsilon"))
+        if coins is None or not (stated is None or math.isclose(stated, coins.epsilon, rel_tol=1e-3)):
+            raise DeclarationError(
+                "coins answer yes or no about one value (--value V), at epsilon ln 3: leave epsilon out"
+            )
+        return coins
+    if epsilon is None:
+        raise DeclarationError(f"{name} needs an epsilon: 0.5 to 2 is usual for the local model")
+    if name == "best":
+        return best(labels, epsilon=epsilon, respondents=respondents, malicious=malicious).protocol
+    return make_protocol(name, labels, epsilon=epsilon)
 
 
 def simulate_collection(

@@ -77,9 +77,24 @@ def test_simulate_by_two_coins(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(out)["rows"][1]
     assert found["true"] == 3650
     assert abs(found["estimate"] - 3650) < 4 * 156.271
+    code, out, _ = run(capsys, *asked, "--value", "Sales")  # their epsilon is ln 3: it need not be stated
+    assert code == 0
+    assert "p = 0.75, any other with q = 0.25" in " ".join(out.split())
+    assert "1 byte a report" in out
     assert run(capsys, *asked, "--value", "Sales", "--epsilon", "1")[0] == 2
     assert run(capsys, *asked, "--value", "Salesman", "--epsilon", "1.0986")[0] == 3
     assert run(capsys, "simulate", "--data", str(ADULT), "--column", "age", "--epsilon", "1")[0] == 3
+
+
+def test_simulate_unary_encoding_by_p_and_q(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("color\n" + "red\n" * 60 + "blue\n" * 40)
+    asked = ("simulate", "--data", str(tmp_path / "c.csv"), "--column", "color", "--labels", "red,blue", "--seed", "1")
+    code, out, _ = run(capsys, *asked, "--protocol", "unary", "--p", "0.75", "--q", "0.25", "--format", "json")
+    assert code == 0
+    assert json.loads(out)["parameters"]["epsilon"].startswith("2.19722457733621")
+    for wrong in (("--protocol", "unary", "--p", "0.75"), ("--p", "0.75", "--epsilon", "1"), ()):
+        assert run(capsys, *asked, *wrong)[0] == 2
+    assert run(capsys, *asked, "--alphabet", "abc")[0] == 2
 
 
 def test_simulate_reads_any_table_with_declared_labels(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

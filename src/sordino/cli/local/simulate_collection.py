@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.local.plan_collection import Alphabet, Length, LocalEpsilon, Malicious
+from sordino.cli.local.plan_collection import Alphabet, Length, Malicious
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
 from sordino.cli.shared.terminal import columns_of, paint, plain, say, wrap
-from sordino.errors import DeclarationError
 
 if TYPE_CHECKING:
     from sordino.local import CollectionSimulation, HeavyHittersSimulation
-    from sordino.local.labels import Label
-    from sordino.local.protocols.catalog import Protocols
 
 __all__ = ["local_simulate"]
 
 
-ProtocolName = StrEnum("ProtocolName", "best coins grr sue oue olh hadamard subset projective")
+ProtocolName = StrEnum("ProtocolName", "best coins unary grr sue oue olh hadamard subset projective blh the")
 DataFile = Annotated[
     Path, option("--data", "FILE", "The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.")
 ]
@@ -33,13 +29,18 @@ DeclaredLabels = Annotated[
 ]
 Method = Annotated[ProtocolName, typer.Option("--protocol", help="How respondents randomise.")]
 Value = Annotated[str | None, option("--value", "V", "Ask yes or no: is it this value? For --protocol coins.")]
+Epsilon = Annotated[str | None, option("--epsilon", "E", "What one report may reveal; not with coins or unary.")]
+Own = Annotated[str | None, option("--p", "P", "With unary: P(the bit of one's own value is reported as 1).")]
+Other = Annotated[str | None, option("--q", "Q", "With unary: P(the bit of another value is reported as 1).")]
 Seed = Annotated[int | None, option("--seed", "N", "Draw the same noise each time.")]
 
 
 def local_simulate(
     data: DataFile,
     column: ColumnName,
-    epsilon: LocalEpsilon,
+    epsilon: Epsilon = None,
+    p: Own = None,
+    q: Other = None,
     labels: DeclaredLabels = None,
     alphabet: Alphabet = None,
     length: Length = 10,
@@ -56,17 +57,18 @@ def local_simulate(
     extract, --labels declares the values.
     """
     from sordino.datasets.exact_answers import load_answers, load_known_answers
-    from sordino.local import HeavyHitters, simulate_collection, simulate_heavy_hitters
+    from sordino.local import HeavyHitters, pick_protocol, simulate_collection, simulate_heavy_hitters
     from sordino.noise.rng import Rng
 
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
     if alphabet is not None:
-        search = HeavyHitters(alphabet, length=length, epsilon=epsilon)
+        search = HeavyHitters(alphabet, length=length, epsilon=epsilon or "")
         _print_search(simulate_heavy_hitters(load_answers(column, data, labels=None), search, rng), column, form)
         return
     named = None if labels is None else [part.strip() for part in labels.split(",")]
     answers, names = load_known_answers(column, data, labels=named, value=value)
-    made = _make_protocol(protocol, names, epsilon, len(answers), malicious)
+    stated = {"epsilon": epsilon, "p": p, "q": q}
+    made = pick_protocol(protocol.value, names, **stated, respondents=len(answers), malicious=malicious)
     simulated = simulate_collection(answers, made, rng, subject=column)
     if plot is not None:
         from sordino.reporting.charts import plot as draw
@@ -79,25 +81,6 @@ def local_simulate(
         say(json.dumps(shown, ensure_ascii=False, indent=2, allow_nan=False))
     else:
         _print(simulated, column)
-
-
-def _make_protocol(
-    name: ProtocolName, labels: tuple[Label, ...], epsilon: str, respondents: int, malicious: float
-) -> Protocols:
-    from sordino import local
-
-    if name is ProtocolName.best:
-        return local.best(labels, epsilon=epsilon, respondents=respondents, malicious=malicious).protocol
-    if name is ProtocolName.coins:
-        from sordino.loss import to_fraction
-
-        coins = local.fair_coins(labels) if len(labels) == 2 else None
-        if coins is None or not math.isclose(float(to_fraction(epsilon, name="epsilon")), coins.epsilon, rel_tol=1e-3):
-            raise DeclarationError("--protocol coins answers yes or no at epsilon ln 3: --value V --epsilon 1.0986")
-        return coins
-    from sordino.local.protocols.catalog import make_protocol
-
-    return make_protocol(name.value, labels, epsilon=epsilon)
 
 
 def _print_search(found: HeavyHittersSimulation, column: str, form: TextFormat) -> None:

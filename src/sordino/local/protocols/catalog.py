@@ -11,13 +11,13 @@ from typing import Any
 from sordino.errors import DeclarationError, nearest
 from sordino.local.labels import Labels, check_labels
 from sordino.local.protocols.hadamard import Hadamard
-from sordino.local.protocols.hashing import OLH
+from sordino.local.protocols.hashing import BLH, OLH
 from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.projective import ProjectiveResponse
 from sordino.local.protocols.rappor import Rappor
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.subset import SubsetSelection
-from sordino.local.protocols.unary import OUE, SUE, Unary
+from sordino.local.protocols.unary import OUE, SUE, THE, Unary
 from sordino.local.thresholds import BITS
 from sordino.loss import Number
 
@@ -43,6 +43,8 @@ MAKERS: dict[str, Callable[..., Protocols]] = {  # of labels and epsilon alone, 
     "oue": OUE,
     "subset": SubsetSelection,
     "projective": ProjectiveResponse,
+    "blh": BLH,
+    "the": THE,
 }
 
 

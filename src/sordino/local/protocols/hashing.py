@@ -22,7 +22,7 @@ from sordino.local.thresholds import FULL, check_epsilon, exp_over, floor_share
 from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
-__all__ = ["OLH", "hash_supports"]
+__all__ = ["BLH", "OLH", "hash_supports"]
 
 Codes = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -69,7 +69,6 @@ class OLH(ThresholdOracle):
         g = _best_size(exp_over(min(claim, Fraction(20))), len(kept))
         self._fill(kept, claim, g=g, threshold=floor_share(claim, g - 1))
 
-    name = "OLH"
     kind = "olh"
     size_field = "g"
 
@@ -81,6 +80,11 @@ class OLH(ThresholdOracle):
 
     def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
         return Fraction(1, self.g), p * (self.g - 1) / (1 - p)
+
+    @property
+    def name(self) -> str:
+        """BLH where a label is hashed onto one bit, else OLH."""
+        return "BLH" if self.g == 2 else "OLH"
 
     @property
     def digits(self) -> int:
@@ -162,6 +166,22 @@ class OLH(ThresholdOracle):
 
     def __repr__(self) -> str:
         return f"<OLH of {len(self.labels)} labels, g = {self.g}, epsilon {format_number(self.claim)}>"
+
+
+def BLH(labels: Labels, *, epsilon: Number) -> OLH:
+    """Return binary local hashing: a random hash function onto one bit, which is kept with probability E / (E + 1).
+
+    p = E / (E + 1), q = 1/2: the variance of a rare label's share is ((E + 1) / (E - 1))^2 / n, that of Hadamard response.
+    OLH hashes onto more values and has less variance, but for small epsilon, where it is this.
+
+    Paper: Bassily & Smith 2015; Wang, Blocki, Li, Jha 2017, section 4.4 (BLH).
+
+    >>> made = BLH(["a", "b", "c"], epsilon=1)
+    >>> made.name, made.q
+    ('BLH', Fraction(1, 2))
+    """
+    kept, claim = check_labels(labels), check_epsilon(epsilon)
+    return OLH._make(kept, claim, g=2, threshold=floor_share(claim, 1))
 
 
 def _best_size(grown: float, k: int) -> int:

@@ -12,11 +12,13 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
+import numpy as np
+
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.local.estimates.frequency import FrequencyEstimate
-from sordino.local.labels import Answers, Label, Labels, check_labels, labels_hash
-from sordino.local.reports import Parameters, Reports, SupportCounts, parameters_hash
+from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of, labels_hash
+from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, parameters_hash
 from sordino.local.thresholds import BITS, FULL, check_threshold, float_up, log_up
 from sordino.loss import Event, format_number, to_fraction
 from sordino.noise.rng import Rng
@@ -168,6 +170,19 @@ class FrequencyOracle(LocalProtocol):
             **self.thresholds(),
             "epsilon": format_number(self.claim),
         }
+
+    def encode(self, answers: Answers) -> Rows:
+        """Return each answer one-hot, before any coin: a row of 0s with a 1 at its label, no 1 where it is missing.
+
+        This is the respondent's secret, shown for learning; `perturb` makes what may leave a device.
+
+        Raises DeclarationError where an answer is none of the labels.
+        """
+        codes = codes_of(answers, self.labels, missing=True)
+        rows = np.zeros((codes.size, len(self.labels)), dtype=np.uint8)
+        present = np.flatnonzero(codes >= 0)
+        rows[present, codes[present]] = 1
+        return rows
 
     def estimate(self, counts: SupportCounts) -> FrequencyEstimate:
         """Return the unbiased estimate of each label's share, with its intervals.

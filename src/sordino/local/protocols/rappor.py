@@ -105,6 +105,11 @@ class Rappor(FrequencyOracle):
         return self.permanent.epsilon
 
     @property
+    def bit_count(self) -> int:
+        """Bits of one report: one a label."""
+        return len(self.labels)
+
+    @property
     def width(self) -> int:
         """Bytes of one report."""
         return bytes_for(len(self.labels))

@@ -85,6 +85,11 @@ class SubsetSelection(ThresholdOracle):
         return self.p * (self.w - 1) / (len(self.labels) - 1)
 
     @property
+    def bit_count(self) -> int:
+        """Bits of one report: one a label."""
+        return len(self.labels)
+
+    @property
     def width(self) -> int:
         """Bytes of one report."""
         return bytes_for(len(self.labels))

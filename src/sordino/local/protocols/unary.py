@@ -22,7 +22,9 @@ from sordino.local.thresholds import FULL, check_epsilon, floor_share, log_up
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["OUE", "SUE", "Unary", "bit_laws"]
+__all__ = ["OUE", "SUE", "THE", "Unary", "bit_laws"]
+
+_SAME_CUT = 1e-4  # between cuts that are the same but for the rounding of coins
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -69,14 +71,21 @@ class Unary(ThresholdOracle):
 
     @property
     def name(self) -> str:
-        """SUE where the coins mirror each other, OUE where p is 1/2, else unary."""
+        """SUE where the coins mirror each other, OUE where p is 1/2, THE where they are those of its best cut, else unary."""
         if self.threshold_p + self.threshold_q == FULL:
             return "SUE"
-        return "OUE" if 2 * self.threshold_p == FULL else "unary"
+        if 2 * self.threshold_p == FULL:
+            return "OUE"
+        return "THE" if _is_cut_at_best(1 - self.p, self.q) else "unary"
 
     def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
         q = Fraction(self.threshold_q, FULL)
         return q, _ratio(p, q)
+
+    @property
+    def bit_count(self) -> int:
+        """Bits of one report: one a label."""
+        return len(self.labels)
 
     @property
     def width(self) -> int:
@@ -163,6 +172,57 @@ def OUE(labels: Labels, *, epsilon: Number) -> Unary:
     """
     kept, claim = check_labels(labels), check_epsilon(epsilon)
     return Unary._make(kept, claim, threshold_p=FULL // 2, threshold_q=FULL - floor_share(claim, 1))
+
+
+def THE(labels: Labels, *, epsilon: Number) -> Unary:
+    """Return histogram encoding with a threshold: Laplace noise on each number of the one-hot row, and what is above theta.
+
+    The row of 0s and a 1 moves by 2 in l1 from label to label, so noise of scale 2 / epsilon makes it private, and which
+    numbers are above theta is post-processing: bits with p = 1 - exp(epsilon (theta - 1) / 2) / 2 and q = exp(-epsilon
+    theta / 2) / 2, theta in (1/2, 1) of the least variance q (1 - q) / (p - q)^2. The bits are drawn as such, without the
+    noise; they reveal less than the numbers would, so the epsilon of this protocol is below the one asked for.
+
+    Paper: Wang, Blocki, Li, Jha 2017, section 4.2 (THE).
+
+    >>> made = THE(["a", "b"], epsilon=2)
+    >>> made.name, made.epsilon < 2
+    ('THE', True)
+    """
+    kept, claim = check_labels(labels), check_epsilon(epsilon)
+    miss, false = _coins_at(float(claim), _best_cut(float(claim)))
+    top, bottom = FULL - max(1, math.ceil(miss * FULL)), max(1, math.ceil(false * FULL))
+    while top > bottom and (found := log_up(_ratio(Fraction(top, FULL), Fraction(bottom, FULL)))) > claim:
+        top -= 1  # floats may have rounded a coin by a step of 2^-32
+    if top <= bottom:
+        raise DeclarationError("epsilon is too small for thresholds of 32 bits: p and q would be equal; try 0.001")
+    return Unary._make(kept, found, threshold_p=top, threshold_q=bottom)
+
+
+def _coins_at(epsilon: float, cut: float) -> tuple[float, float]:
+    """Return 1 - p and q of histogram encoding cut at `cut`."""
+    return math.exp(epsilon * (cut - 1) / 2) / 2, math.exp(-epsilon * cut / 2) / 2
+
+
+def _best_cut(epsilon: float) -> float:
+    """Return the cut in [1/2, 1] with the least variance of a rare label's share, by golden section."""
+
+    def spread(cut: float) -> float:
+        miss, false = _coins_at(epsilon, cut)
+        return math.sqrt(false * (1 - false)) / (1 - miss - false)
+
+    low, high, part = 0.5, 1.0, (math.sqrt(5) - 1) / 2
+    for _ in range(60):
+        left, right = high - part * (high - low), low + part * (high - low)
+        low, high = (low, right) if spread(left) < spread(right) else (left, high)
+    return (low + high) / 2
+
+
+def _is_cut_at_best(miss: Fraction, false: Fraction) -> bool:
+    """Return whether coins are those of histogram encoding at its best cut, for the epsilon that they imply."""
+    if not (0 < 2 * miss < 1 and 0 < 2 * false < 1):
+        return False
+    epsilon = -2 * math.log(2 * miss) - 2 * math.log(2 * false)
+    return abs(-2 * math.log(2 * false) / epsilon - _best_cut(epsilon)) < _SAME_CUT
 
 
 def _ratio(p: Fraction, q: Fraction) -> Fraction:
