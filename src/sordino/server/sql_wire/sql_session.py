@@ -20,6 +20,7 @@ from sordino.server.curator_service import CuratorService
 from sordino.server.sql_wire.answer_rows import answer_columns, answer_rows, notices_of
 from sordino.server.sql_wire.declared_catalog import DeclaredCatalog
 from sordino.server.sql_wire.sqlstates import WireError
+from sordino.server.sql_wire.wire_cursors import CopyForm, WireCursors, read_copy, read_declare, read_fetch
 from sordino.server.sql_wire.wire_frames import Column
 from sordino.server.sql_wire.wire_settings import WireSettings
 from sordino.server.sql_wire.wire_statements import Statement
@@ -28,9 +29,10 @@ from sordino.server.sql_wire.wire_values import column_of_kind
 __all__ = ["Outcome", "SqlSession"]
 
 _SET = re.compile(r"SET\s+(?:(SESSION|LOCAL)\s+)?([A-Za-z_][\w.]*)\s*(?:=|\s+TO\s+)\s*(.+)", re.I | re.S)
-_NO_EFFECT = ("DISCARD", "DEALLOCATE", "CLOSE", "UNLISTEN", "LISTEN", "SAVEPOINT", "RELEASE", "ANALYZE", "VACUUM")
+_NO_EFFECT = ("DISCARD", "DEALLOCATE", "UNLISTEN", "LISTEN", "SAVEPOINT", "RELEASE", "ANALYZE", "VACUUM")
 _ENDS = {"COMMIT": False, "END": False, "ROLLBACK": True, "ABORT": True}
 _SAMPLES = {16: "TRUE", 20: "1", 21: "1", 23: "1", 700: "1.0", 701: "1.0", 1700: "1.0", 1082: "'2000-01-01'"}
+_WRAPS = ("DECLARE", "COPY")
 _READS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 
 
@@ -42,6 +44,7 @@ class Outcome:
     columns: Sequence[Column] | None = None
     rows: Sequence[Sequence[Any]] = ()
     notices: Sequence[str] = field(default=())
+    copy: CopyForm | None = None  # how the rows are written where they are copied
 
 
 class SqlSession:
@@ -54,11 +57,16 @@ class SqlSession:
         self._database = database
         self.settings = WireSettings()
         self.status: Literal["I", "T", "E"] = "I"
+        self.cursors = WireCursors()
         self._charged: list[str] = []  # within the transaction
 
     def is_question(self, statement: Statement) -> bool:
         """Return whether a statement is asked of a table: its answer leaves on the public clock."""
-        return statement.verb in _READS and not self._is_of_catalog(statement)
+        try:
+            asked = self._question_in(statement)
+        except WireError:  # which `run` raises again
+            return False
+        return asked.verb in _READS and not self._is_of_catalog(asked)
 
     def run(self, statement: Statement) -> Outcome:
         """Run a statement; raises SordinoError or WireError, and then a transaction has failed."""
@@ -75,6 +83,10 @@ class SqlSession:
     def columns(self, statement: Statement) -> Sequence[Column] | None:
         """Return the columns that a statement's answer will have, at no cost: of a question by asking the dummy table."""
         visitor = self._visitor()
+        if statement.verb in _WRAPS:
+            return None
+        if statement.verb == "FETCH":
+            return self.cursors.columns(read_fetch(statement)[0])
         if self.is_question(statement):
             asked = replace(self._asked(statement), on="dummy")
             (release,) = self._service.ask(visitor, asked)
@@ -113,6 +125,14 @@ class SqlSession:
             )
         if verb == "EXPLAIN":
             return self._explain(visitor, statement)
+        if verb in _WRAPS:
+            return self._wrap(statement)
+        if verb in ("FETCH", "MOVE"):
+            columns, rows = self.cursors.fetch(statement)
+            return Outcome(f"{verb} {len(rows)}", *((columns, rows) if verb == "FETCH" else ()))
+        if verb == "CLOSE":
+            self.cursors.close(statement)
+            return Outcome("CLOSE CURSOR")
         if verb in ("SET", "RESET"):
             return self._set(statement)
         if verb == "SHOW":
@@ -129,6 +149,30 @@ class SqlSession:
         )  # fmt: skip
 
     # ---- questions
+
+    def _question_in(self, statement: Statement) -> Statement:
+        """Return the question that a DECLARE or COPY holds; any other statement as it is."""
+        if statement.verb not in _WRAPS:
+            return statement
+        return (read_declare if statement.verb == "DECLARE" else read_copy)(statement)[1]
+
+    def _wrap(self, statement: Statement) -> Outcome:
+        """Ask what a DECLARE or COPY holds, once: the answer is kept under the cursor's name, or copied out."""
+        if statement.verb == "COPY":
+            form, asked = read_copy(statement)
+            found = self._dispatch(self._visitor(), asked)
+            return replace(found, tag=f"COPY {len(found.rows)}", copy=form)
+        named, asked = read_declare(statement)
+        self.cursors.check_free(named.name)
+        if self.status == "I" and not named.outlives:
+            raise WireError(
+                "25P01",
+                "a cursor without hold lives in a transaction alone",
+                hint="BEGIN first, or DECLARE ... WITH HOLD.",
+            )
+        found = self._dispatch(self._visitor(), asked)
+        self.cursors.open(named, found.columns or (), found.rows)
+        return Outcome("DECLARE CURSOR", notices=found.notices)
 
     def _is_of_catalog(self, statement: Statement) -> bool:
         names = self._catalog.names(statement.text)
@@ -152,7 +196,7 @@ class SqlSession:
             skip += 1
         if "ANALYZE" in words[:skip]:
             raise WireError("0A000", "EXPLAIN ANALYZE would ask, and spend", hint="EXPLAIN alone says the price.")
-        question = statement.rest(skip)
+        question = statement.part(skip)
         if self._is_of_catalog(question):
             return Outcome("EXPLAIN", [column_of_kind("QUERY PLAN", "text")], [["the catalog: free"]])
         asked = self._asked(question)
@@ -234,6 +278,7 @@ class SqlSession:
             self.status = "I" if self.status == "I" else "T"
             return Outcome("ROLLBACK", notices=notices)
         self.settings.end(undo=undo)
+        self.cursors.end(undo=undo)
         self.status, self._charged = "I", []
         return Outcome("ROLLBACK" if undo else "COMMIT", notices=notices)
 

@@ -17,6 +17,7 @@ from sordino.server.public_clock import PublicClock
 from sordino.server.sql_wire import wire_frames as wire
 from sordino.server.sql_wire.sql_session import Outcome, SqlSession
 from sordino.server.sql_wire.sqlstates import WireError, error_fields
+from sordino.server.sql_wire.wire_cursors import copy_lines
 from sordino.server.sql_wire.wire_settings import REPORTED
 from sordino.server.sql_wire.wire_statements import Statement, split_statements
 from sordino.server.sql_wire.wire_values import encode_cell, literal_of
@@ -155,7 +156,9 @@ class WireConnection:
             if statement.parameters:
                 raise WireError("42P02", "there is no parameter $1 here")
             outcome = await self._run(statement)
-            if outcome.columns is not None:
+            if outcome.copy is not None:
+                await self._copy(outcome)
+            elif outcome.columns is not None:
                 self._send(wire.row_description(outcome.columns, ()))
                 await self._rows(outcome, outcome.columns, (), 0, len(outcome.rows))
             self._send(wire.command_complete(outcome.tag))
@@ -205,6 +208,9 @@ class WireConnection:
             columns = await self._columns(statement)
             self._send(wire.frame("n") if columns is None else wire.row_description(columns, ()))
             return
+        if asked.name and asked.name not in self._portals:  # a cursor is a portal, and is described as one
+            self._send(wire.row_description(self._session.cursors.columns(asked.name), ()))
+            return
         portal = self._portal(asked.name)
         if portal.columns is None:
             portal.columns = await self._columns(portal.statement)
@@ -219,6 +225,10 @@ class WireConnection:
         if portal.outcome is None:
             portal.outcome = await self._run(portal.statement)
         outcome = portal.outcome
+        if outcome.copy is not None:
+            await self._copy(outcome)
+            self._send(wire.command_complete(outcome.tag))
+            return
         left = len(outcome.rows) - portal.sent
         count = min(left, asked.most) if asked.most else left
         if outcome.columns is not None:
@@ -257,6 +267,17 @@ class WireConnection:
             self._send(wire.data_row([encode_cell(cell, column.oid, form) for cell, column, form in cells]))
             if self._writer.transport.get_write_buffer_size() > 1 << 16:
                 await self._flush()
+
+    async def _copy(self, outcome: Outcome) -> None:
+        """Send all rows as lines of text."""
+        assert outcome.copy is not None
+        columns = outcome.columns or ()
+        self._send(wire.copy_start(len(columns)))
+        for line in copy_lines(outcome.copy, columns, outcome.rows):
+            self._send(wire.frame("d", line))
+            if self._writer.transport.get_write_buffer_size() > 1 << 16:
+                await self._flush()
+        self._send(wire.frame("c"))
 
     async def _run(self, statement: Statement) -> Outcome:
         outcome = await self._interruptible(statement)

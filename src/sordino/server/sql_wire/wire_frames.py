@@ -22,6 +22,7 @@ __all__ = [
     "Execute",
     "Parse",
     "command_complete",
+    "copy_start",
     "data_row",
     "frame",
     "parameter_description",
@@ -230,6 +231,11 @@ def data_row(cells: Sequence[bytes | None]) -> bytes:
     for cell in cells:
         body += struct.pack("!i", -1) if cell is None else struct.pack("!i", len(cell)) + cell
     return frame("D", body)
+
+
+def copy_start(columns: int) -> bytes:
+    """Return that lines of text follow, of so many columns."""
+    return frame("H", struct.pack("!bh", 0, columns) + struct.pack("!h", 0) * columns)
 
 
 def command_complete(tag: str) -> bytes:

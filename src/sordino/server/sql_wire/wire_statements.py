@@ -109,11 +109,12 @@ class Statement:
             raise DeclarationError("cannot be written as a literal: send another value", key="a parameter")
         return made
 
-    def rest(self, count: int) -> Statement:
-        """Return what follows the first `count` tokens, as a statement of its own; the comments before it are its too."""
-        tokens = self.tokens[count:]
+    def part(self, first: int, last: int | None = None) -> Statement:
+        """Return the tokens from `first` to before `last` as a statement of its own; all comments of this one are its too."""
+        tokens = self.tokens[first:last]
         start = tokens[0].start if tokens else self.start + len(self.text)
-        made = Statement(self.text[start - self.start :], tokens, start)
+        end = tokens[-1].end + 1 if last is not None and tokens else self.start + len(self.text)
+        made = Statement(self.text[start - self.start : end - self.start], tokens, start)
         made.__dict__["loss"] = self.loss
         return made
 
@@ -162,17 +163,26 @@ def split_statements(text: str) -> list[Statement]:
     """
     found: list[Statement] = []
     held: list[Token] = []
-    for token in [*tokens_of(text), None]:
+    before: dict[str, str] = {}  # the loss that a comment states between a semicolon and the next word of its line
+    tokens = tokens_of(text)
+    for token, after in zip([*tokens, None], [*tokens, None, None][1:], strict=True):
         if token is not None and token.token_type is not TokenType.SEMICOLON:
             held.append(token)
             continue
+        stated = {} if token is None else _stated(token)
         if held:
             made = Statement(text[held[0].start : held[-1].end + 1], tuple(held), held[0].start)
-            if token is not None and token.comments:  # a comment between the last word and the semicolon or after it
-                made.__dict__["loss"] = {**_stated(token), **made.loss}
+            leads = token is not None and after is not None and _leads(text[token.end + 1 : after.start])
+            made.__dict__["loss"] = {**({} if leads else stated), **before, **made.loss}
+            before = stated if leads else {}
             found.append(made)
         held = []
     return found
+
+
+def _leads(between: str) -> bool:
+    """Return whether a comment between a semicolon and a word stands on the line of the word: then it is of that statement."""
+    return bool(between.strip()) and "\n" not in between
 
 
 def _read(tokens: Sequence[Token]) -> list[tuple[Any, str]]:
