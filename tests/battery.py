@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from sordino.audit.binomial_bounds import least_epsilon
+from sordino.audit.telling_event import choose_event, read_outputs
 from sordino.mechanisms.additive_noise import Laplace, Mechanism, gaussian_for_pair, gaussian_for_rho
 from sordino.mechanisms.selection import Exponential, PermuteAndFlip
 from sordino.noise.rng import Rng
@@ -134,19 +136,12 @@ def chi_square_tail(statistic: float, freedom: int) -> float:
 def audited_epsilon(here: np.ndarray[Any, Any], there: np.ndarray[Any, Any], delta: float, alarm: float) -> float:
     """Return a lower bound on epsilon, wrong with probability at most `alarm`, from samples on two neighbors.
 
-    The event is a half-line along the difference of the neighbors, chosen on the first half of the samples and measured
-    on the second by Clopper-Pearson bounds.
+    By the project's own audit: an event chosen on the first half of the samples, and measured on the second.
     """
-    from scipy.stats import beta
-
-    half = len(here) // 2
-    best, cut = -math.inf, 0.0
-    for t in np.unique(np.quantile(there[:half], np.linspace(0.02, 0.999, 120))):
-        p, q = (float((s[:half] >= t).mean()) for s in (there, here))
-        low, high = p - 4 * math.sqrt(p / half), q + 4 * math.sqrt(max(q, 1 / half) / half)
-        if low > delta and math.log((low - delta) / high) > best:
-            best, cut = math.log((low - delta) / high), float(t)
-    k_there, k_here, n = int((there[half:] >= cut).sum()), int((here[half:] >= cut).sum()), len(here) - half
-    low = float(beta.ppf(alarm / 2, k_there, n - k_there + 1)) if k_there else 0.0
-    high = float(beta.ppf(1 - alarm / 2, k_here + 1, n - k_here)) if k_here < n else 1.0
-    return math.log((low - delta) / high) if low > delta else -math.inf
+    runs = min(len(here), len(there))
+    half = runs // 2
+    ours, theirs = (read_outputs(samples[:runs], runs=runs) for samples in (here, there))
+    event, swapped = choose_event(ours[:half], theirs[:half], delta=delta, alarm=alarm)
+    hits = [event.count(samples[half:]) for samples in (ours, theirs)]
+    more, less = reversed(hits) if swapped else hits
+    return least_epsilon(more, less, runs=runs - half, delta=delta, alarm=alarm)

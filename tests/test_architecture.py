@@ -45,7 +45,7 @@ LAYERS = (
     ("reporting",),
     ("remote",),
     ("curator",),
-    ("collector",),
+    ("audit", "collector"),
     ("server",),
     ("workbench",),
     ("assistant",),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
+    from sordino import audit as audit
     from sordino import datasets as datasets
     from sordino import local as local
     from sordino import risk as risk
@@ -122,5 +123,5 @@ _EXPORTS = {
 }
 
 __getattr__, __dir__, __all__ = export_lazily(
-    __name__, _EXPORTS, packages=("datasets", "errors", "local", "risk", "sensitivity", "synth")
+    __name__, _EXPORTS, packages=("audit", "datasets", "errors", "local", "risk", "sensitivity", "synth")
 )

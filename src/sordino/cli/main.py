@@ -14,6 +14,7 @@ import typer
 
 from sordino import __version__
 from sordino.cli.ask.ask import ask
+from sordino.cli.ask.audit_question import audit
 from sordino.cli.ask.budget import budget
 from sordino.cli.ask.ledger_commands import amend, export, move, new, verify
 from sordino.cli.ask.past_releases import explain, releases, report, show
@@ -117,6 +118,7 @@ _PANELS: dict[str, Commands] = {
         ("demo", demo, "sordino demo --keep census"),
         ("sql", sql, "sordino sql"),
         ("sensitivity", sensitivity, f"sordino sensitivity {_MEDIAN}"),
+        ("audit", audit, f'sordino audit "{_COUNT}" --epsilon 0.5'),
     ),
 }
 _LEDGER: Commands = (

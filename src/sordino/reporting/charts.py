@@ -33,7 +33,8 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     - risk.Worlds, or several: exact risk and bound against epsilon; what `risk.assess_risk` found: also the risk asked for,
       the epsilons that keep it, and what is looked at;
     - Neighborhoods: the local sensitivity of every table of a small universe, and the global one as their maximum;
-    - of the local model: an estimate, a distribution, a choice of protocol, or a simulation.
+    - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
+    - an Audit: claimed against shown epsilon, and the outputs of both neighbors.
 
     It shows itself in a notebook; `.save("picture.svg")` writes it (.svg, .png, .html, .json), `.chart` is the Altair
     chart. What is NOT PRIVATE says so in the title. Raises DeclarationError for anything else, or without the extra
@@ -67,7 +68,7 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.reporting import profiles, release_charts, representations, search_charts, synth
+    from sordino.reporting import audit_charts, profiles, release_charts, representations, search_charts, synth
 
     if isinstance(thing, Release):
         if any(name.startswith("max_") for name, _ in thing.chosen):
@@ -81,6 +82,8 @@ def _drawer(thing: Any) -> Drawer:
         return known
     if several and representations.is_compared(thing):
         return representations.draw_several
+    if isinstance(thing, audit_charts.Audited):
+        return audit_charts.draw
     if profiles.is_profile(thing):
         return profiles.draw
     if synth.is_accuracy(thing):

@@ -11,49 +11,7 @@ import typer
 
 from sordino.errors import DeclarationError, instead_of
 
-__all__ = [
-    "AnswerForm",
-    "AnswerFormat",
-    "AssumeRows",
-    "BudgetName",
-    "ChargeId",
-    "Confidence",
-    "Delimiter",
-    "Delta",
-    "Dialect",
-    "Epsilon",
-    "Force",
-    "Header",
-    "KeysFile",
-    "ListForm",
-    "ListFormat",
-    "MaxGroups",
-    "MaxRows",
-    "MaxRowsPerGroup",
-    "MinUnits",
-    "OutputFile",
-    "PageFile",
-    "PictureFile",
-    "ProjectPath",
-    "QueryFile",
-    "Question",
-    "Quiet",
-    "Reason",
-    "Rho",
-    "Scale",
-    "Share",
-    "ShareBy",
-    "Spender",
-    "TableName",
-    "TextForm",
-    "TextFormat",
-    "Weights",
-    "WriteCap",
-    "ends_in",
-    "option",
-    "output_ending",
-    "refuse_existing",
-]
+__all__ = ["ShareBy", "ends_in", "option", "output_ending", "refuse_existing"]  # and types, as `options.NAME`
 
 
 def option(name: str, metavar: str, words: str, *, panel: str | None = None) -> Any:

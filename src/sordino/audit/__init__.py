@@ -1,0 +1,43 @@
+"""Audits: how much loss samples, exact laws and replayed noise show of a mechanism, a question or anybody's function.
+
+from sordino import audit
+audit.audit_question(sd.count(), here, there, domain=..., neighbors=..., privacy_unit="row", epsilon=1)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sordino.lazy import export_lazily
+
+if TYPE_CHECKING:
+    from sordino.audit.binomial_bounds import largest_epsilon as largest_epsilon
+    from sordino.audit.binomial_bounds import least_epsilon as least_epsilon
+    from sordino.audit.binomial_bounds import typical_epsilon as typical_epsilon
+    from sordino.audit.canary_run import CanaryAudit as CanaryAudit
+    from sordino.audit.canary_run import audit_canaries as audit_canaries
+    from sordino.audit.exact_laws import audit_laws as audit_laws
+    from sordino.audit.exact_laws import audit_protocol as audit_protocol
+    from sordino.audit.neighbor_tables import neighbor_tables as neighbor_tables
+    from sordino.audit.noise_replay import Replay as Replay
+    from sordino.audit.noise_replay import replay_function as replay_function
+    from sordino.audit.question_audit import audit_plan as audit_plan
+    from sordino.audit.question_audit import audit_question as audit_question
+    from sordino.audit.question_audit import replay_plan as replay_plan
+    from sordino.audit.question_audit import telling_tables as telling_tables
+    from sordino.audit.sampled_audit import audit_function as audit_function
+    from sordino.audit.sampled_audit import audit_mechanism as audit_mechanism
+    from sordino.audit.verdict import Audit as Audit
+
+_EXPORTS = {
+    "sordino.audit.binomial_bounds": "largest_epsilon least_epsilon typical_epsilon",
+    "sordino.audit.canary_run": "CanaryAudit audit_canaries",
+    "sordino.audit.exact_laws": "audit_laws audit_protocol",
+    "sordino.audit.neighbor_tables": "neighbor_tables",
+    "sordino.audit.noise_replay": "Replay replay_function",
+    "sordino.audit.question_audit": "audit_plan audit_question replay_plan telling_tables",
+    "sordino.audit.sampled_audit": "audit_function audit_mechanism",
+    "sordino.audit.verdict": "Audit",
+}
+
+__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)

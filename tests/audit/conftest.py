@@ -1,0 +1,7 @@
+"""The project and the command runner of the command line's tests, for the command that audits."""
+
+from __future__ import annotations
+
+from cli.conftest import apart, census, made, run
+
+__all__ = ["apart", "census", "made", "run"]
