@@ -29,6 +29,7 @@ LAYERS = (
         "loss",
         "codec",
         "source",
+        "far_files",
         "primitives",
         "cell_grammar",
         "time_zones",
@@ -54,7 +55,7 @@ LAYERS = (
 )
 DECLARED = frozenset(
     {"domain", "neighbors", "loss", "codec", "source", "primitives", "cell_grammar", "time_zones", "declared_times"}
-    | {"notebook_tables"}
+    | {"notebook_tables", "far_files"}
 )
 BESIDE = dict.fromkeys(DECLARED, DECLARED) | {
     "release": frozenset({"accounting", "estimates"}),  # a release carries its event and its estimates
@@ -68,7 +69,9 @@ ONLY_THESE_MAY = {  # package: who may import it
 }
 MAY_ONLY = {  # package: all of Sordino that it may import besides itself
     "noise": frozenset({"errors", "rounding"}),
-    "datasets": frozenset({"errors", "cell_grammar", "domain", "time_zones", "neighbors", "loss", "noise", "source"}),
+    "datasets": frozenset(
+        {"errors", "cell_grammar", "domain", "time_zones", "neighbors", "loss", "noise", "source", "far_files"}
+    ),
 }
 MAY_NOT = {
     "accounting": frozenset({"noise", "queries", "mechanisms"}),
@@ -95,7 +98,8 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "argon2": ("server", "cli.serve"),
     "authlib": ("server",),
     "joserfc": ("server",),
-    "httpx": ("remote", "server"),
+    "httpx": ("remote", "server", "far_files"),
+    "fsspec": ("engines",),
     "mcp": ("assistant",),
     "prometheus_client": ("server",),
     "sqlite3": ("ledger", "collector", "local.device", "datasets"),

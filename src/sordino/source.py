@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import IO, Any, Literal, TextIO
 
 from sordino.domain import Domain, Real
 from sordino.errors import DeclarationError, SourceError, nearest
@@ -15,8 +15,8 @@ from sordino.neighbors import Neighbors
 
 __all__ = [
     "BY_SPARK",
+    "FAR",
     "PACKED",
-    "REMOTE",
     "SERVERS",
     "SPARK",
     "Csv",
@@ -25,6 +25,7 @@ __all__ = [
     "Source",
     "header_line",
     "header_names",
+    "open_binary",
     "public",
     "source_from",
     "split_ending",
@@ -41,7 +42,8 @@ PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 PACKED = frozenset([".bz2", ".xz", ".zip", ".lz4"])
 SERVERS = ("postgresql://", "postgres://")
 SPARK = "spark:"  # before the name of a table of a Spark session's catalogs
-REMOTE = ("s3://", "s3a://", "gs://", "gcs://", "r2://", "az://", "abfss://", "hf://", "http://", "https://")
+FAR = ("s3://", "s3a://", "http://", "https://")  # before the address of files on another machine
+_UNREAD = ("gs://", "gcs://", "r2://", "az://", "abfss://", "hf://", "hdfs://", "ftp://")
 _URL = re.compile(r"postgres(ql)?://([^:/?#@\s]*@)?[^/?#@\s]*(/[^/?#@\s]*)?(\?[^#@\s]*)?")
 _SECRETS = re.compile(r"[?&](password|sslpassword)=", re.IGNORECASE)
 _BLANKS = " \t\r\n"
@@ -123,10 +125,10 @@ class Csv:
 class Source:
     """Name a table: a CSV, JSON lines or Arrow file, Parquet file(s), or a relation of a DuckDB or SQLite file or a server.
 
-    `path` is absolute, or relative to the working directory; of a PostgreSQL server it is a URL without a password, and
-    `relation` a table, a view or a query. Parquet files are named by a path, a glob, or a folder that ends in "/": its
-    sub-folders may be named key=value, whose keys are columns of text. CSV and JSON lines may be compressed, .csv.gz or
-    .csv.zst. The constructor checks the words, not the disk.
+    `path` is absolute, or relative to the working directory, or the address of files in S3 or of one behind HTTP; of a
+    PostgreSQL server it is a URL without a password, and `relation` a table, a view or a query. Parquet files are named
+    by a path, a glob, or a folder that ends in "/": its sub-folders may be named key=value, whose keys are columns of
+    text. CSV and JSON lines may be compressed, .csv.gz or .csv.zst. The constructor checks the words, not the disk.
     """
 
     path: str
@@ -149,6 +151,8 @@ class Source:
             raise DeclarationError(f"source format must be one of {', '.join(_KINDS)}, not {self.format!r}")
         if self.format == "postgresql":
             _check_url(self.path)
+        if self.is_far:
+            self._check_far()
         if (self.format in _OF_SEVERAL) != (self.relation is not None):
             what = {"postgresql": "a PostgreSQL source", "sqlite": "a SQLite file"}.get(self.format, "a DuckDB file")
             raise DeclarationError(
@@ -175,9 +179,28 @@ class Source:
         return self.engine == "spark"
 
     @property
+    def is_far(self) -> bool:
+        """Whether it lies on another machine, in S3 or behind HTTP, and is read from here."""
+        return self.path.startswith(FAR) and not self.on_spark
+
+    @property
+    def place(self) -> str:
+        """Its address or its absolute path, without a slash at the end."""
+        return self.path.rstrip("/") if self.is_far else str(Path(self.path).absolute())
+
+    @property
     def is_folder(self) -> bool:
         """Whether it is a folder of Parquet files, in sub-folders named key=value."""
         return self.format == "parquet" and not self.on_spark and self.path.endswith(("/", "\\"))
+
+    def _check_far(self) -> None:
+        from sordino.far_files import check_address
+
+        check_address(self.path)
+        if self.format not in (*_LINES, "parquet"):
+            raise DeclarationError(
+                f"{self.format} is read on this machine only: copy it here, or store the table as Parquet"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +330,7 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
         return Source(str(path), "postgresql", relation, csv)
     if str(path).startswith(SPARK):
         return Source(str(path), "spark", relation, csv)
-    if str(path).startswith(REMOTE):
+    if str(path).startswith(_UNREAD):
         raise DeclarationError(
             f"source {str(path).partition('://')[0]}://... lies on another machine: copy it here, or open it with your own "
             "library and protect what it hands on as Arrow, such as pyarrow.dataset.dataset(...) of Parquet"
@@ -330,7 +353,7 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
     return Source(str(path), kind, relation, csv)  # type: ignore[arg-type]  # one of them, by the table above
 
 
-def header_names(path: Path, csv: Csv) -> tuple[str, ...]:
+def header_names(path: str | Path, csv: Csv) -> tuple[str, ...]:
     """Return the declared names of a CSV file's columns, or those of its header line where that is declared.
 
     Raises SourceError where the header line cannot be read or does not name every column once. Nothing of the line is in
@@ -347,7 +370,7 @@ def header_names(path: Path, csv: Csv) -> tuple[str, ...]:
     return tuple(names)
 
 
-def header_line(path: Path) -> str:
+def header_line(path: str | Path) -> str:
     """Return the first line of a CSV file, empty where there is none; raises SourceError where it is not text."""
     try:
         with _open_text(path) as file:
@@ -359,14 +382,24 @@ def header_line(path: Path) -> str:
     return line
 
 
-def _open_text(path: Path) -> TextIO:
+def _open_text(path: str | Path) -> TextIO:
     """Open a text file, which may be compressed."""
     _, packing = split_ending(path)
-    if not packing:
-        return path.open("r", encoding="utf-8-sig", errors="replace")
-    import pyarrow as pa
+    file: Any = open_binary(str(path))
+    if packing:
+        import pyarrow as pa
 
-    return io.TextIOWrapper(pa.input_stream(str(path), compression=packing), encoding="utf-8-sig", errors="replace")
+        file = pa.input_stream(file, compression=packing)
+    return io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace")
+
+
+def open_binary(path: str) -> IO[bytes]:
+    """Open a file, here or on another machine."""
+    if not path.startswith(FAR):
+        return open(path, "rb")
+    from sordino.far_files import open_far
+
+    return io.BufferedReader(open_far(path))
 
 
 def _check_url(url: str) -> None:

@@ -192,7 +192,7 @@ def test_other_caps_are_refused_where_they_stand(tmp_path: Path, cap: str, at: s
         ("age = {type", "aeg = {type", "aeg =", "tables.adult.columns.aeg", "did you mean 'age'?"),
         (
             'source = "adult.data"',
-            'source = "s3://x/a.csv"',
+            'source = "gs://x/a.csv"',
             "source =",
             "tables.adult.source",
             "not an address of another kind",

@@ -64,7 +64,7 @@ def _check_sources(project: Project) -> Iterator[tuple[str, str]]:
 
 def _has_quoted_header(source: Source) -> bool:
     csv = source.csv
-    return csv is not None and csv.header and not csv.quote and '"' in header_line(Path(source.path))
+    return csv is not None and csv.header and not csv.quote and '"' in header_line(source.place)
 
 
 def _check_ledgers(project: Project) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,19 @@ from urllib.parse import unquote
 from sordino.datasets.csv_import import TYPES, default_delimiter
 from sordino.datasets.sqlite_file import sqlite_columns
 from sordino.errors import DeclarationError, SourceError, nearest
-from sordino.source import PACKED, SERVERS, SPARK, Csv, Source, header_line, header_names, source_from, split_ending
+from sordino.source import (
+    FAR,
+    PACKED,
+    SERVERS,
+    SPARK,
+    Csv,
+    Source,
+    header_line,
+    header_names,
+    open_binary,
+    source_from,
+    split_ending,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,15 +77,17 @@ def read_schema(
     if source.startswith(SPARK):
         return FileSchema(_spark_columns(source_from(source)), relation=None)
     ending, _ = split_ending(source)
+    if source.startswith(FAR) and ending not in (*_CSV, *_JSON):
+        Source(source, "parquet" if ending in ("", *_PARQUET) else "arrow")  # which says what is read from far
     folder = source.endswith("/") or Path(source).is_dir()
     known = (*_CSV, *_JSON, *_PARQUET, *_DUCKDB, *_SQLITE, *_ARROW)
     if not (folder or ending in known):
         packed = "; unpack it first" if ending in PACKED else ""
         raise DeclarationError(f"source {source!r} must end in {', '.join(known)}, or in / for a folder{packed}")
     if ending in _CSV and not folder:
-        return _csv_schema(Path(source), header, columns, delimiter, quote)
+        return _csv_schema(source, header, columns, delimiter, quote)
     if ending in _JSON and (columns, delimiter, quote) == (None, None, None):
-        return _json_schema(Path(source), header)
+        return _json_schema(source, header)
     if any(given is not None for given in (header, columns, delimiter, quote)):
         said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files, --header for JSON lines"
         raise DeclarationError(f"{said}; leave them out")
@@ -90,20 +104,23 @@ def read_schema(
 
 
 def _check_present(source: str) -> None:
-    if not Path(source).is_file():
+    if source.startswith(FAR):
+        Source(source, "jsonl")  # which refuses an address that may hold a credential
+        open_binary(source).close()
+    elif not Path(source).is_file():
         raise SourceError(f"source {source!r} is missing: there is no such file")
 
 
 def _csv_schema(
-    path: Path, header: bool | None, columns: int | None, delimiter: str | None, quote: str | None
+    path: str, header: bool | None, columns: int | None, delimiter: str | None, quote: str | None
 ) -> FileSchema:
-    _check_present(str(path))
+    _check_present(path)
     if header is None:
         rule = "a CSV file's first line may be a row of the data, which must not get into a project file"
         raise DeclarationError(f"{rule}: say --header if it holds names, else --no-header --columns N")
     if header and columns is not None:
         raise DeclarationError("--columns goes with --no-header; a header line names the columns itself")
-    between = default_delimiter(str(path)) if delimiter is None else delimiter
+    between = default_delimiter(path) if delimiter is None else delimiter
     if not header:
         if columns is None or not 1 <= columns <= 100_000:
             raise DeclarationError("--no-header needs --columns N, the number of columns, from 1 to 100,000")
@@ -114,7 +131,7 @@ def _csv_schema(
     if delimiter is None and between not in line:
         for other in (c for c in ",;\t|" if c in line):
             raise DeclarationError(
-                f"the header line of {str(path)!r} has no {between!r}: say --delimiter {other!r}, "
+                f"the header line of {path!r} has no {between!r}: say --delimiter {other!r}, "
                 f"or --delimiter {between!r} if it names one column"
             )
     sign = ('"' if '"' in line else "") if quote is None else quote
@@ -124,9 +141,9 @@ def _csv_schema(
     return FileSchema(found, rules, remarks=(said,) if sign and quote is None else ())
 
 
-def _json_schema(path: Path, header: bool | None) -> FileSchema:
+def _json_schema(path: str, header: bool | None) -> FileSchema:
     """Return the names in the first line of JSON lines; a value binds no other, so only a person can say the types."""
-    _check_present(str(path))
+    _check_present(path)
     if not header:
         rule = "the first line of JSON lines is a row of the data, and a project file is public"
         raise DeclarationError(f"{rule}: say --header to take its names, without its values, as the table's columns")
@@ -135,9 +152,7 @@ def _json_schema(path: Path, header: bool | None) -> FileSchema:
         row = json.loads(header_line(path))
         names = list(row) if isinstance(row, dict) else []
     if not all(names) or not names or len({name.lower() for name in names}) != len(names):
-        raise SourceError(
-            f"source {str(path)!r}: its first line is no JSON object whose names differ in more than case"
-        )
+        raise SourceError(f"source {path!r}: its first line is no JSON object whose names differ in more than case")
     said = f"the columns are the names in the first line of {path}: add those that it leaves out"
     return FileSchema([(name, None) for name in names], remarks=(said,))
 
@@ -146,14 +161,15 @@ def _parquet_schema(source: str) -> FileSchema:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    files = sorted(glob.glob(source)) if not Path(source).is_file() else [source]
+    files = _find(source, source)
     if not files:
         raise SourceError(f"source {source!r} is missing: there is no such file")
     schema: pa.Schema | None = None
     seen: dict[str, str] = {}
     try:
-        schema = pq.read_schema(files[0])
-        seen = json.loads((pq.read_metadata(files[0]).metadata or {}).get(TYPES.encode(), b"{}"))
+        with open_binary(files[0]) as opened, pq.ParquetFile(opened) as file:
+            schema = file.schema_arrow
+            seen = json.loads((file.metadata.metadata or {}).get(TYPES.encode(), b"{}"))
     except (pa.ArrowException, OSError, ValueError):
         schema = None
     if schema is None:
@@ -165,7 +181,7 @@ def _parquet_schema(source: str) -> FileSchema:
 
 def _folder_schema(source: str) -> FileSchema:
     """Return the columns of a folder of Parquet files: those of its first file, and the keys of sub-folders named key=value."""
-    files = sorted(glob.glob(f"{glob.escape(source.rstrip('/'))}/**/*.parquet", recursive=True))
+    files = _find(f"{source.rstrip('/')}/", f"{glob.escape(source.rstrip('/'))}/**/*.parquet")
     if not files:
         raise SourceError(f"source {source!r} is missing: there is no such folder with .parquet files in it")
     found = _parquet_schema(files[0])
@@ -173,6 +189,15 @@ def _folder_schema(source: str) -> FileSchema:
     keys = [unquote(key) for key, sign, _ in parts if sign]
     columns: Columns = [(name, kind) for name, kind in found.columns if name not in keys]
     return FileSchema([*columns, *((key, "string") for key in keys)], remarks=found.remarks)
+
+
+def _find(source: str, pattern: str) -> list[str]:
+    """Return the files that a source names, here by the pattern."""
+    if source.startswith(FAR):
+        from sordino.far_files import find_far
+
+        return find_far(source)
+    return [source] if Path(source).is_file() else sorted(glob.glob(pattern, recursive=True))
 
 
 def _arrow_columns(source: str) -> Columns:

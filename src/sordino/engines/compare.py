@@ -10,14 +10,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from sordino.domain import STORED, Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer
 from sordino.engines.duckdb import LINES, DuckDBEngine
 from sordino.engines.opening import open_source
 from sordino.primitives import Primitives
-from sordino.source import Csv, Source, header_names
+from sordino.source import Csv, Source, header_names, open_binary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +69,7 @@ def count_misfits(
         csv = source.csv if isinstance(source, Source) else None
         lines = None
         if csv is not None and isinstance(source, Source) and isinstance(engine, DuckDBEngine):
-            lines = _lines(engine, Path(source.path), csv)
+            lines = _lines(engine, source.place, csv)
         return rows, cells, lines
     finally:
         engine.close()
@@ -137,7 +136,7 @@ def _reading(on: Primitives, name: str, column: Column) -> tuple[exp.Expression,
     return on.lattice(name, step, -STORED, STORED), least, most
 
 
-def _lines(engine: DuckDBEngine, path: Path, csv: Csv) -> LineCounts:
+def _lines(engine: DuckDBEngine, path: str, csv: Csv) -> LineCounts:
     count, blanks = len(header_names(path, csv)), "' ' || chr(9)"
     starts = [
         f"starts_with(ltrim(line, {blanks}), '\"')",
@@ -157,10 +156,10 @@ def _select(text: str, dialect: DialectType = "duckdb") -> exp.Select:
     return cast("exp.Select", parse_one(text, dialect=dialect))
 
 
-def _physical(path: Path) -> int:
+def _physical(path: str) -> int:
     """Return how many lines a file has, whatever ends them."""
     ends, last = 0, b""
-    with path.open("rb") as file:
+    with open_binary(path) as file:
         while chunk := file.read(_CHUNK):
             ends += chunk.count(b"\n") + chunk.count(b"\r") - chunk.count(b"\r\n")
             ends -= last == b"\r" and chunk[:1] == b"\n"

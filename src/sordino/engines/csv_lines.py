@@ -7,7 +7,6 @@ SQL, since its own reader lets a quote that is never closed swallow the lines af
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.source import Csv, header_names, split_ending
@@ -17,7 +16,7 @@ __all__ = ["literal_path", "read_csv", "read_json", "read_lines"]
 WILD = "*?["
 
 
-def read_csv(path: Path, rules: Csv) -> str:
+def read_csv(path: str, rules: Csv) -> str:
     """Return the relation of a CSV file, every cell as text.
 
     Theorem. Lines are read apart: a line is at most one row, and which one depends on that line alone. Unquoted, a line
@@ -31,7 +30,7 @@ def read_csv(path: Path, rules: Csv) -> str:
     return f"(SELECT {chosen} FROM {read_lines(path, rules)} WHERE length(cells) = {len(names)})"
 
 
-def read_lines(path: Path, rules: Csv) -> str:
+def read_lines(path: str, rules: Csv) -> str:
     """Return the relation of a CSV file's lines: `line`, and `cells`, NULL where it breaks the rules of quoting."""
     lines = f"(SELECT coalesce(line, '') AS line FROM {_read(path, rules, ['line'], '')})"
     sign, mark = quote_text(rules.between), quote_text(rules.quote)
@@ -52,7 +51,7 @@ def read_lines(path: Path, rules: Csv) -> str:
     return f"(SELECT line, {cells} AS cells FROM {lines})"
 
 
-def read_json(path: Path, columns: Iterable[str]) -> str:
+def read_json(path: str, columns: Iterable[str]) -> str:
     """Return the relation of a JSON lines file: each line an object whose values are these columns, every cell as text.
 
     Theorem. Lines are read apart, as of CSV: a line that is no JSON object is no row. A cell is the text of a value, a
@@ -74,11 +73,11 @@ def literal_path(path: str) -> str:
     return "".join(f"[{c}]" if c in WILD else c for c in path)
 
 
-def _read(path: Path, rules: Csv, names: Sequence[str], delimiter: str) -> str:
+def _read(path: str, rules: Csv, names: Sequence[str], delimiter: str) -> str:
     """Return the call that reads every cell as text, with nothing detected."""
     columns = ", ".join(f"{quote_text(n)}: 'VARCHAR'" for n in names)
     return (
-        f"read_csv({quote_text(literal_path(str(path)))}, auto_detect = false, header = {str(rules.header).lower()}, "
+        f"read_csv({quote_text(literal_path(path))}, auto_detect = false, header = {str(rules.header).lower()}, "
         f"columns = {{{columns}}}, delim = {quote_text(delimiter)}, quote = '', escape = '', comment = '', "
         "nullstr = '', null_padding = true, strict_mode = false, ignore_errors = true, "
         f"compression = '{split_ending(path)[1] or 'none'}', "

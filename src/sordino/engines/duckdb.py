@@ -7,6 +7,7 @@ their bounds, and filters are pruned by them.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shutil
 import tempfile
@@ -17,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.domain import Domain
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
     from sqlglot import exp
+
+    from sordino.engines.far_system import FarSources
 
 __all__ = ["LINES", "DuckDBEngine"]
 
@@ -112,6 +114,7 @@ class DuckDBEngine:
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self._lossy = isinstance(source, Source) and source.lossy
         self._files: dict[str, tuple[str, str, PeopleTable]] = {}  # of each Parquet source, until it was mended
+        self._far: FarSources | None = None  # those that lie on other machines
         known = people or {}
         self._wide = partial(DuckDBEngine, source, domain=domain, unit=unit, public=public, people=known)
         self._wider: dict[frozenset[str], DuckDBEngine] = {}
@@ -169,7 +172,9 @@ class DuckDBEngine:
         )
 
     def snapshot(self) -> AbstractContextManager[DuckDBEngine]:
-        """Give the engine itself: what it reads is not to change while it is open."""
+        """Give the engine itself: what it reads is not to change while it is open. Raises SourceError where it is gone."""
+        if self._far is not None:
+            self._far.check()
         return nullcontext(self)
 
     @property
@@ -192,6 +197,8 @@ class DuckDBEngine:
         one_row = _is_one_row(select)
         text = select.sql(dialect="duckdb", copy=False)
         answer = self._answer(text, one_row=one_row)
+        if answer is None and self._far is not None and not self._far.are_there():
+            raise EngineFailed(cause="the source, on another machine, could not be read any more")
         if answer is None and self._mend():
             answer = self._answer(text, one_row=one_row)
         if answer is None:
@@ -315,19 +322,19 @@ class DuckDBEngine:
 
     def _open(self, connection: duckdb.DuckDBPyConnection, view: str, source: Source, table: PeopleTable) -> None:
         """Make the view of a source; DuckDB's own words about a file never get through, since they may quote it."""
-        path, made = Path(source.path).absolute(), f"CREATE VIEW {quote_name(view)} AS SELECT * FROM"
+        path, made = source.place, f"CREATE VIEW {quote_name(view)} AS SELECT * FROM"
         failed = False
         try:
             if source.format == "duckdb":
                 store = quote_name(f"sordino_store_{view}")
-                connection.execute(f"ATTACH {quote_text(str(path))} AS {store} (READ_ONLY)")
+                connection.execute(f"ATTACH {quote_text(path)} AS {store} (READ_ONLY)")
                 relation = ".".join(quote_name(p) for p in (source.relation or "").split("."))
                 connection.execute(f"{made} {store}.{relation}")
             elif source.format == "parquet":
-                files = str(path) if _is_pattern(source) else literal_path(str(path))
+                files = path if _is_pattern(source) else literal_path(path)
                 files += "/**/*.parquet" if source.is_folder else ""
                 connection.execute(f"{made} {read_parquet(files, folders=source.is_folder)}")
-                self._files[view] = files, str(path) if source.is_folder else "", table
+                self._files[view] = files, path if source.is_folder else "", table
             elif source.format == "jsonl":
                 connection.execute(f"{made} {read_json(path, table.domain.stored)}")
             else:
@@ -351,20 +358,28 @@ class DuckDBEngine:
                     f"relation {source.relation!r} lies elsewhere, on a PostgreSQL server: private tables can be joined "
                     "where both lie in one database there, or both are read by DuckDB"
                 )
-            path = Path(source.path).absolute()
-            if not _is_pattern(source) and not (path.is_dir() if source.is_folder else path.is_file()):
+            place = source.place
+            if source.is_far:
+                self._open_far(connection, source.path)
+            elif not _is_pattern(source) and not (os.path.isdir if source.is_folder else os.path.isfile)(place):
                 raise SourceError(
                     f"source {source.path!r} is missing: there is no such {'folder' if source.is_folder else 'file'}"
                 )
             if source.is_folder:
-                folders.append(str(path))
+                folders.append(place)
                 continue
-            paths.append(str(path))
-            parts = list(itertools.takewhile(lambda part: not any(c in part for c in WILD), path.parts))
-            folders += [] if len(parts) == len(path.parts) else [str(Path(*parts))]
+            paths.append(place)
+            plain = re.split(f"[{re.escape(WILD)}]", place, maxsplit=1)[0]
+            folders += [] if plain == place else [os.path.dirname(plain)]
         if paths or len(folders) > 1:
             connection.execute(f"SET allowed_paths = [{', '.join(map(quote_text, paths))}]")
             connection.execute(f"SET allowed_directories = [{', '.join(map(quote_text, folders))}]")
+
+    def _open_far(self, connection: duckdb.DuckDBPyConnection, address: str) -> None:
+        from sordino.engines.far_system import FarSources
+
+        self._far = self._far or FarSources()
+        self._far.open(connection, address)
 
     def _public_schema(self, name: str) -> Mapping[str, str]:
         found = dict(self._schema(f'"{public_name(name)}"'))
@@ -440,7 +455,7 @@ def _hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _is_pattern(source: Source) -> bool:
     found = source.format == "parquet" and any(c in source.path for c in WILD)
-    return found and not Path(source.path).absolute().is_file()
+    return found and (source.is_far or not os.path.isfile(source.place))
 
 
 def _register(connection: duckdb.DuckDBPyConnection, view: str, table: pa.Table) -> None:

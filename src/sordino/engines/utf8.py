@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.errors import DeclarationError
+from sordino.source import open_binary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +82,7 @@ def load_parquet(files: Sequence[str], columns: Iterable[str], *, folder: str = 
     wanted = set(columns)
     tables = []
     for name in files:
-        with pq.ParquetFile(name) as file:
+        with open_binary(name) as opened, pq.ParquetFile(opened) as file:
             table = file.read([n for n in file.schema_arrow.names if n in wanted])
         for place, field in enumerate(table.schema):
             if pa.types.is_dictionary(field.type):

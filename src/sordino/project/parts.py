@@ -18,7 +18,7 @@ from sordino.errors import DeclarationError, nearest
 from sordino.ledger.records import check_share
 from sordino.loss import ZCDP, Loss, loss_from, to_fraction
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
-from sordino.source import BY_SPARK, SERVERS, SPARK, Csv, Source, source_from
+from sordino.source import BY_SPARK, FAR, SERVERS, SPARK, Csv, Source, source_from
 
 __all__ = ["LARGEST_FILE", "cap_from", "column_from", "neighbors_of", "share_from", "source_of", "spark_settings"]
 
@@ -94,10 +94,10 @@ def source_of(raw: Mapping[str, Any], *, beside: Path, spark: Mapping[str, str])
     `spark` are the settings of a session, where it is Spark that reads it.
     """
     stated, on_spark = raw["source"], "engine" in raw or raw.get("format") in BY_SPARK
-    if "://" in stated and not stated.startswith(SERVERS) and not on_spark:
+    if "://" in stated and not stated.startswith((*SERVERS, *FAR)) and not on_spark:
         raise DeclarationError(
-            "must be a file on this machine or the URL of a PostgreSQL server, not an address of another kind; Spark reads "
-            'those that it knows: engine = "spark"',
+            "must be a file on this machine, in S3 or behind HTTP, or the URL of a PostgreSQL server, not an address of "
+            'another kind; Spark reads those that it knows: engine = "spark"',
             key="source",
         )
     rules = raw.get("csv")

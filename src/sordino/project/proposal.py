@@ -11,7 +11,7 @@ from pathlib import Path
 from sordino.datasets.file_schema import read_schema
 from sordino.project.positions import quote_text, write_key
 from sordino.project.schema import FILL_IN
-from sordino.source import SERVERS, SPARK, Csv, split_ending
+from sordino.source import FAR, SERVERS, SPARK, Csv, split_ending
 
 __all__ = [
     "Proposal",
@@ -57,7 +57,8 @@ def propose_project(
     is_server = str(source).startswith((*SERVERS, SPARK))
     name = (schema.relation or str(source)).rpartition(".")[2] if is_server else schema.relation or _file_stem(source)
     table = _table_name(name.removeprefix(SPARK))
-    place = str(source) if is_server or os.path.isabs(source) else os.path.relpath(source, directory)
+    stays = is_server or str(source).startswith(FAR) or os.path.isabs(source)
+    place = str(source) if stays else os.path.relpath(source, directory)
     if Path(source).is_dir():
         place = f"{place.rstrip('/')}/"  # by which a folder is known
     text = write_template(schema.columns, source=place, table=table, csv=schema.csv, relation=schema.relation)

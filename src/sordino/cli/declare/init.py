@@ -12,9 +12,7 @@ from sordino.cli.shared.terminal import note
 
 __all__ = ["init"]
 
-_FILE = (
-    "A CSV, JSON lines, Parquet, Arrow, DuckDB or SQLite file, a folder of Parquet, postgresql://... or spark:TABLE."
-)
+_FILE = "A CSV, JSON lines, Parquet, Arrow, DuckDB or SQLite file, a folder of Parquet, s3://.., postgresql://.. or spark:TABLE."
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help=_FILE)]
 Columns = Annotated[int | None, option("--columns", "N", "CSV without names: how many columns it has.")]
 Quote = Annotated[str | None, option("--quote", "CHAR", "CSV: the character that cells may be quoted with, \" or '.")]
