@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.selected import Selected
 from sordino.estimates.weighted_sum import WeightedSum
-from sordino.release import show_number
+from sordino.release import show_number, show_rows
 from sordino.reporting.titles import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
     panels = [_panel(output, rows, confidence, first=i == 0) for i, output in enumerate(release.outputs)]
     panels = panels or [_nothing()]
     notes, mark = _notes(release, confidence), None if release.private else SEEDED
-    return add_title(join_panels(panels), title or release.question, notes, width=120 + 340 * len(panels), mark=mark)
+    width = (120 if release.keys else 0) + 340 * len(panels)
+    return add_title(join_panels(panels), title or release.question, notes, width=width, mark=mark)
 
 
 def _nothing() -> Any:
@@ -99,7 +100,8 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
     shown = output.estimate.of if isinstance(output.estimate, Selected) else output.estimate
     bars = isinstance(shown, (Noisy, WeightedSum)) and keyed
     timed = any(isinstance(v, datetime.date) for v in output.estimate.values())
-    layers = _draw_layers(base, output.name, bars=bars, timed=timed, color=color, tips=tips)
+    spread = not bars and len({v for v in output.estimate.values() if v is not None}) > 1
+    layers = _draw_layers(base, output.name, bars=bars, timed=timed, spread=spread, color=color, tips=tips)
     kind: Any = "temporal" if timed else "quantitative"
     if not keyed:  # a single number is written out
         layers.append(base.mark_text(dy=-16, fontSize=13).encode(x=alt.X(field="value", type=kind), text="text:N"))
@@ -132,12 +134,17 @@ def _color(rows: _Rows) -> Any:
     return alt.Color(field="group", type="nominal", title=rows.legend, scale=colors, sort=order)
 
 
-def _draw_layers(base: Any, name: str, *, bars: bool, timed: bool, color: Any, tips: list[Any]) -> list[Any]:
-    """Return the layers of numbers: bars or points, and their intervals; on an axis of time where they are `timed`."""
+def _draw_layers(
+    base: Any, name: str, *, bars: bool, timed: bool, spread: bool, color: Any, tips: list[Any]
+) -> list[Any]:
+    """Return the layers of numbers: bars or points, and their intervals; on an axis of time where they are `timed`.
+
+    Points that are `spread` keep clear of the ends of the axis.
+    """
     import altair as alt
 
     kind: Any = "temporal" if timed else "quantitative"
-    scale = alt.Scale(type="utc") if timed else alt.Scale(zero=bars)
+    scale = alt.Scale(type="utc") if timed else alt.Scale(zero=bars, padding=12 if spread else alt.Undefined)
 
     axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=12)
     x = alt.X(field="value", type=kind, title=name, scale=scale, axis=axis)
@@ -221,5 +228,5 @@ def _without_interval(output: Output, confidence: float) -> str:
     """Return why no line is drawn, and what is known instead."""
     errors = [e for e in output.estimate.errors(confidence) if e is not None]
     unit = getattr(output.estimate, "error_unit", "")
-    within = f": within {show_number(max(errors))} {unit} at {100 * confidence:g}%" if errors else ""
+    within = f": {show_rows(max(errors), unit)} at {100 * confidence:g}%" if errors else ""
     return f"{output.name}: no interval of values can be stated{within}"

@@ -65,7 +65,7 @@ def _side(release: Release, side: str, confidence: float) -> Any:
     least = min((b for b in bounds if b), default=1.0)
     wide = max(bounds) > _WIDE_BOUNDS * least
     scale = alt.Scale(type="symlog", constant=least) if wide else alt.Scale(zero=False)
-    axis = alt.Axis(format=",~g", labelOverlap="greedy", labelSeparation=8)
+    axis = alt.Axis(values=_decades(rows), format=",.6~r", labelOverlap="greedy") if wide else alt.Axis(format=",.6~r")
     x = alt.X("bound:Q", title=f"{side} bound{' (log scale, 0 added)' if wide else ''}", scale=scale, axis=axis)
     base = alt.Chart(data_of(rows))
     band = base.mark_area(opacity=0.25, color=COLORS[0]).encode(x=x, y=alt.Y("low:Q", title="clipped sum"), y2="high:Q")
@@ -75,6 +75,15 @@ def _side(release: Release, side: str, confidence: float) -> Any:
     mark = rule.mark_rule(color=COLORS[1], strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
     word = rule.mark_text(color=COLORS[1], baseline="bottom", y=-4).encode(x=x, text="label:N")  # above the plot
     return (band + line + mark + word).properties(width=420, height=_HEIGHT)
+
+
+def _decades(rows: list[dict[str, Any]]) -> list[float]:
+    """Return the ticks of an axis that is logarithmic but for 0: powers of ten within what is drawn, and 0."""
+    bounds = [float(r["bound"] or 0) for r in rows]
+    powers = [10.0**k for k in range(-12, 19)]
+    found = [0.0, *powers, *(-p for p in powers)]
+    least = min((abs(b) for b in bounds if b), default=1.0)
+    return sorted(t for t in found if min(bounds) <= t <= max(bounds) and (t == 0 or abs(t) >= least))
 
 
 def _ends(release: Release) -> Any:

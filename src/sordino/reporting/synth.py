@@ -252,7 +252,9 @@ def _axis_of(made: Histograms) -> tuple[str, list[int], str]:
     missing = ""
     if len(order) < len(everything):
         at = next(i for i in everything if made.bins[i] == MISSING)
-        missing = "missing: " + ", ".join(f"{float(counts[at]):,.0f} {name}" for name, counts in made.series)
+        words = {"model": "in the model"}
+        counted = [f"{float(counts[at]):,.0f} {words.get(name, name)}" for name, counts in made.series]
+        missing = f"missing: {', '.join(counted)}"
     if all(isinstance(made.bins[i], (int, float)) for i in order):
         return "Q", order, missing
     if all(_DAY.fullmatch(str(made.bins[i])) for i in order):
