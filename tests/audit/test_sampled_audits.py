@@ -153,3 +153,20 @@ def test_an_audit_shows_itself() -> None:
     spec = sd.plot(found).spec()
     assert {row["what"] for row in spec["vconcat"][0]["data"]["values"]} >= {"claimed", "shown at least"}
     assert "NOT PRIVATE" in sd.plot(found).title
+
+
+def test_another_library_is_audited_as_it_is() -> None:
+    """OpenDP's discrete Laplace noise at its own claim, and with half of the scale that it should have."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+
+    def audited(scale: float) -> Any:
+        measure = dp.m.make_laplace(*space, scale=scale)
+        return audit_function(
+            lambda x, n: [measure(x) for _ in range(n)], 0, 1, epsilon=1, samples=4000, subject="OpenDP"
+        )
+
+    assert not audited(1.0).violated
+    assert audited(0.5).violated

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from sordino.audit.question_audit import telling_tables as telling_tables
     from sordino.audit.sampled_audit import audit_function as audit_function
     from sordino.audit.sampled_audit import audit_mechanism as audit_mechanism
+    from sordino.audit.table_attacks import Attack as Attack
+    from sordino.audit.table_attacks import infer_attribute as infer_attribute
+    from sordino.audit.table_attacks import infer_membership as infer_membership
+    from sordino.audit.table_attacks import reconstruct as reconstruct
+    from sordino.audit.table_attacks import reconstruct_from_counts as reconstruct_from_counts
     from sordino.audit.verdict import Audit as Audit
 
 _EXPORTS = {
@@ -37,6 +42,7 @@ _EXPORTS = {
     "sordino.audit.noise_replay": "Replay replay_function",
     "sordino.audit.question_audit": "audit_plan audit_question replay_plan telling_tables",
     "sordino.audit.sampled_audit": "audit_function audit_mechanism",
+    "sordino.audit.table_attacks": "Attack infer_attribute infer_membership reconstruct reconstruct_from_counts",
     "sordino.audit.verdict": "Audit",
 }
 
