@@ -13,7 +13,7 @@ DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-deep lint bench docs coverage release clean
+.PHONY: help demo test test-deep lint bench docs notebooks coverage release clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make lint       set up, then ruff and mypy only"
 	@echo "make bench      set up, then measure, with ratios to plain DuckDB"
 	@echo "make docs       set up, then build the site into build/site, with its links checked"
+	@echo "make notebooks  set up, then build the tours as notebooks, with their outputs, into build/notebooks"
 	@echo "make coverage   set up, then run every test but the deep ones and say what share of the lines they ran"
 	@echo "make release    set up, then build wheel and sdist into dist, and check them in a fresh environment"
 	@echo "make clean      remove .venv and what tools leave behind"
@@ -53,6 +54,9 @@ bench: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m pip install -qq -c constraints.txt -e ".[docs,plots,serve,remote,mcp]"
 	$(BIN)/python scripts/build_site.py
+
+notebooks: $(STAMP)
+	$(BIN)/python scripts/build_notebooks.py
 
 coverage: $(STAMP)
 	$(BIN)/python -m pip install -qq -c constraints.txt pytest-cov

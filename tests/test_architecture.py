@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "sordino"
 
 # A layer imports only lower ones; packages of one layer do not import each other, apart from what BESIDE allows.
 LAYERS = (
-    ("errors", "lazy", "rounding"),
+    ("errors", "field_words", "lazy", "rounding"),
     (
         "domain",
         "neighbors",

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from sordino.errors import DeclarationError, QuestionRefused
+from sordino.field_words import explain_relations
 from sordino.loss import format_number
 
 __all__ = ["ContributionBounds", "Neighbors", "PrivacyUnit", "Relation", "Sensitivity", "neighbors_from"]
@@ -124,7 +125,7 @@ class Neighbors:
 
     def __post_init__(self) -> None:
         if self.relation not in ("add_remove", "replace"):
-            raise DeclarationError(f'must be "add_remove" or "replace", not {self.relation!r}', key="neighbors")
+            raise DeclarationError(explain_relations(self.relation), key="neighbors")
 
     @property
     def id_column(self) -> str | None:

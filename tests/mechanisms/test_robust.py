@@ -14,8 +14,8 @@ from sordino.loss import Event
 from sordino.mechanisms.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
-from sordino.sensitivity.distance import distance_above
 from sordino.sensitivity.smooth import smooth_sensitivity
+from sordino.sensitivity.stability import distance_above
 
 ALARM = 1e-5
 LOWER, UPPER = 0, 100

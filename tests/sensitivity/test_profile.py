@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+import sordino as sd
 from sordino import sensitivity as sens
 from sordino.errors import DeclarationError
 
@@ -79,3 +82,19 @@ def test_the_package_is_lazy_and_no_export_bears_the_name_of_a_module() -> None:
     script = "import sordino.sensitivity, sys; print([m for m in ('numpy', 'pyarrow') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("table_of", [dict, pd.DataFrame, pa.table])
+def test_several_columns_are_their_profiles_one_after_another(table_of: Callable[[Any], Any]) -> None:
+    school = {"year": [1, 2, 3, 4], "days": [1, 2, 3, 10]}
+    part = {name: values[:3] for name, values in school.items()}
+    how: dict[str, Any] = {"queries": ["mean", "var"], "distances": [1], "moves": "exactly"}
+    found = sens.sensitivity_profile(table_of(school), table_of(part), **how)
+    alone = [sens.sensitivity_profile(school[name], part[name], **how).to_pylist() for name in school]
+    named = zip(school, alone, strict=True)
+    assert found.to_pylist() == [{"column": name} | row for name, rows in named for row in rows]
+    assert "year" in str(sd.plot(found).spec())
+    with pytest.raises(DeclarationError, match="table must have the columns of universe: year, days"):
+        sens.sensitivity_profile(table_of(school), [1, 2, 3], queries=["mean"])
+    with pytest.raises(DeclarationError, match=r"choose a column, as table\['year'\]"):
+        sens.global_sensitivity("mean", table_of(school), size=3, neighbors="replace", within=1)

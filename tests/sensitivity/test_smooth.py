@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.sensitivity.distance import distance_above, local_at_distance
 from sordino.sensitivity.smooth import SmoothSensitivity, smooth_sensitivity
+from sordino.sensitivity.stability import distance_above, local_at_distance
 
 QUANTILES = ["quantile:0", "quantile:0.1", "quantile:0.25", "quantile:1/3", "median", "quantile:0.6", "quantile:1"]
 QUERIES = [*QUANTILES, "quantile:0.9", "mean", "var"]

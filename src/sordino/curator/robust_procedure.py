@@ -89,8 +89,8 @@ class RobustProcedure:
         return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)
 
     def _alone(self, exact_values: Any, rng: Rng) -> ColumnEstimate:
-        from sordino.sensitivity.distance import distance_above
         from sordino.sensitivity.smooth import smooth_sensitivity
+        from sordino.sensitivity.stability import distance_above
 
         _, low, high = self.question.measure(self.domain)
         exact_value = fine_steps(exact_statistic(self.question.statistic, exact_values, lower=low, upper=high))

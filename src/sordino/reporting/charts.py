@@ -33,6 +33,7 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     - risk.Worlds, or several: exact risk and bound against epsilon; what `risk.assess_risk` found: also the risk asked for,
       the epsilons that keep it, and what is looked at;
     - Neighborhoods: the local sensitivity of every table of a small universe, and the global one as their maximum;
+    - LocalNoise: what noise as wide as local sensitivity reveals of two neighbors, NOT PRIVATE;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
     - an Audit: claimed against shown epsilon, and the outputs of both neighbors.
 
@@ -102,11 +103,13 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     from sordino.risk.assessment import RiskAssessment
     from sordino.risk.worlds import Worlds
     from sordino.sensitivity.neighborhoods import Neighborhoods
+    from sordino.sensitivity.unsafe_noise import LocalNoise
     from sordino.synth.histogram import Representation
     from sordino.synth.model import Model
 
     of_one: dict[type, Drawer] = {
         Neighborhoods: neighborhood_charts.draw,
+        LocalNoise: neighborhood_charts.draw_local_noise,
         risks.Risks: risks.draw,
         Worlds: risks.draw_worlds,
         RiskAssessment: risks.draw_assessments,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sordino.reporting.titles import data_of, mark_title, title_of
+from sordino.reporting.titles import COLORS, add_title, data_of, join_panels, mark_title, title_of
 from sordino.sensitivity.neighborhoods import Neighborhoods, list_values
+from sordino.sensitivity.unsafe_noise import LocalNoise
 
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["draw"]
+__all__ = ["draw", "draw_local_noise"]
 
 MOST_DRAWN = 60
+_REACH = 3  # scales of the wider noise that are drawn on either side
+_POINTS = 241
 
 
 def draw(found: Neighborhoods, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -56,3 +59,81 @@ def draw(found: Neighborhoods, confidence: float, title: str | None) -> tuple[An
     notes.append(f"dashed line: global sensitivity {found.value:.6g}, the largest local one")
     heading = title_of(said, notes, width=560, alarm=found.mark is not None)
     return alt.layer(bars, rule).properties(width=380, height=alt.Step(20), title=heading), said
+
+
+def draw_local_noise(found: LocalNoise, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of two neighbors under noise as wide as their own local sensitivity, and its title.
+
+    On the left how likely each noisy answer is for either table; on the right what it reveals, against epsilon.
+    """
+    del confidence
+    widest = _REACH * max(found.scales)
+    start, end = min(found.answers) - widest, max(found.answers) + widest
+    outputs = sorted({*(start + (end - start) * i / (_POINTS - 1) for i in range(_POINTS)), *found.answers})
+    names = [list_values(table, 12) for table in found.tables]
+    if names[0] == names[1]:
+        names[1] += " (other)"
+    notes = [
+        f"the {found.query} of two neighbors ({found.relation}), Laplace noise of scale local sensitivity / {found.epsilon:g}",
+        *(
+            f"table {name}: answer {answer:.6g}, local sensitivity {scale * found.epsilon:.6g}"
+            for name, answer, scale in zip(names, found.answers, found.scales, strict=True)
+        ),
+    ]
+    panels = [_densities(found, outputs, names), _losses(found, outputs)]
+    heading = title or f"Noise scaled by local sensitivity tells two neighbors apart: the {found.query}"
+    both = join_panels(panels).resolve_scale(color="independent", strokeDash="independent")
+    return add_title(both, heading, notes, width=700, mark="it breaks the promise, to show why")
+
+
+def _densities(found: LocalNoise, outputs: list[float], names: list[str]) -> Any:
+    import altair as alt
+
+    rows = [
+        {"output": output, "table": name, "density": density}
+        for output in outputs
+        for name, density in zip(names, found.density(output), strict=True)
+    ]
+    lines = (
+        alt.Chart(data_of(rows))
+        .mark_line(clip=True)
+        .encode(
+            x=alt.X(field="output", type="quantitative", title="noisy answer", scale=alt.Scale(nice=False)),
+            y=alt.Y(field="density", type="quantitative", title="density of the noisy answer"),
+            color=alt.Color(
+                field="table",
+                type="nominal",
+                title="table",
+                scale=alt.Scale(domain=names, range=list(COLORS[:2])),
+                legend=alt.Legend(orient="bottom"),
+            ),
+        )
+    )
+    return lines.properties(width=320, height=240)
+
+
+def _losses(found: LocalNoise, outputs: list[float]) -> Any:
+    import altair as alt
+
+    words = ["what the answer reveals", f"the epsilon claimed, {found.epsilon:g}"]
+    rows = [{"output": output, "what": words[0], "loss": found.loss(output)} for output in outputs]
+    rows += [{"output": output, "what": words[1], "loss": found.epsilon} for output in (outputs[0], outputs[-1])]
+    lines = (
+        alt.Chart(data_of(rows))
+        .mark_line()
+        .encode(
+            x=alt.X(field="output", type="quantitative", title="noisy answer", scale=alt.Scale(nice=False)),
+            y=alt.Y(field="loss", type="quantitative", title="loss, |ln of the ratio of densities|"),
+            color=alt.Color(
+                field="what",
+                type="nominal",
+                title=None,
+                scale=alt.Scale(domain=words, range=["#000000", "#b22222"]),
+                legend=alt.Legend(orient="bottom"),
+            ),
+            strokeDash=alt.StrokeDash(
+                field="what", type="nominal", title=None, scale=alt.Scale(domain=words, range=[[1, 0], [5, 3]])
+            ),
+        )
+    )
+    return lines.properties(width=320, height=240)

@@ -6,7 +6,7 @@ It opens no table: universes, sizes and priors are public statements of whoever 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -19,8 +19,8 @@ from sordino.project.cap_change import CapChange
 from sordino.project.edit import round_cap_down
 from sordino.risk.arguments import amount, format_count
 from sordino.risk.hypotheses import epsilon_for_tables
-from sordino.risk.statistic_answers import column_names
 from sordino.risk.worlds import Worlds
+from sordino.sensitivity.universe import columns_of_table
 
 __all__ = ["RiskAssessment", "assess_risk", "assessments_to_dict", "cap_change_for"]
 
@@ -169,14 +169,8 @@ def assess_risk(
     end = None if up_to is None else amount(up_to, name="up_to")
     return [
         RiskAssessment(Worlds(values, size=size, query=query, prior=prior), limit, column, prior, at, seen, end)
-        for column, values in _columns(universes)
+        for column, values in columns_of_table(universes).items()
     ]
-
-
-def _columns(universes: Any) -> list[tuple[str | None, Any]]:
-    if isinstance(universes, Mapping):
-        return list(universes.items())
-    return [(name, universes[name]) for name in column_names(universes)] or [(None, universes)]
 
 
 def assessments_to_dict(each: Sequence[RiskAssessment]) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from sordino.errors import DeclarationError
 from sordino.sensitivity.statistics import Statistic
-from sordino.sensitivity.universe import Floats, universe_from
+from sordino.sensitivity.universe import Floats, column_names, universe_from
 
-__all__ = ["ENTRIES", "Answers", "Numbers", "column_names", "integers", "lattice_from", "listing", "tables_of"]
+__all__ = ["ENTRIES", "Answers", "Numbers", "integers", "lattice_from", "listing", "tables_of"]
 
 Numbers = NDArray[Any]  # integers: int64 where they fit, Python's otherwise
 
@@ -136,12 +136,6 @@ def lattice_from(universe: Iterable[Any]) -> tuple[Floats, tuple[int, ...], int]
     ]
     denominator = math.lcm(*(x.denominator for x in exact))
     return floats, tuple(x.numerator * (denominator // x.denominator) for x in exact), denominator
-
-
-def column_names(table: Any) -> list[str]:
-    """Return the names of the columns of a table of pandas, polars or Arrow; none for what is no such table."""
-    found = getattr(table, "column_names", None) or getattr(table, "columns", None)
-    return [str(name) for name in found] if found is not None and hasattr(table, "__getitem__") else []
 
 
 def integers(numbers: Iterable[int], largest: int) -> Numbers:

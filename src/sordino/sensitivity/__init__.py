@@ -18,14 +18,19 @@ if TYPE_CHECKING:
     from sordino.sensitivity.neighborhoods import list_neighborhoods as list_neighborhoods
     from sordino.sensitivity.profile import sensitivity_profile as sensitivity_profile
     from sordino.sensitivity.smooth import smooth_sensitivity as smooth_sensitivity
+    from sordino.sensitivity.table_distance import distance as distance
+    from sordino.sensitivity.unsafe_noise import LocalNoise as LocalNoise
+    from sordino.sensitivity.unsafe_noise import local_noise as local_noise
     from sordino.sensitivity.worst_case import worst_case_sensitivity as worst_case_sensitivity
 
 _EXPORTS = {
     "sordino.sensitivity.empirical": "Change global_sensitivity local_sensitivity",
     "sordino.sensitivity.function": "function_sensitivity",
+    "sordino.sensitivity.unsafe_noise": "LocalNoise local_noise",
     "sordino.sensitivity.neighborhoods": "Neighborhoods list_neighborhoods",
     "sordino.sensitivity.profile": "sensitivity_profile",
     "sordino.sensitivity.smooth": "smooth_sensitivity",
+    "sordino.sensitivity.table_distance": "distance",
     "sordino.sensitivity.worst_case": "worst_case_sensitivity",
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sordino.errors import DeclarationError
+from sordino.field_words import explain_relations
 
 __all__ = ["Moves", "moves_from"]
 
@@ -34,7 +35,7 @@ def moves_from(*, neighbors: Any, within: Any, exactly: Any, direction: Any, siz
     within=k: at most k moves. exactly=k under add_remove: k records in one direction; under replace: k exchanges.
     """
     if neighbors not in ("add_remove", "replace"):
-        raise DeclarationError(f'neighbors must be "add_remove" or "replace", not {neighbors!r}')
+        raise DeclarationError(explain_relations(neighbors), key="neighbors")
     if (within is None) == (exactly is None):
         raise DeclarationError("state one distance: within=k (at most k moves) or exactly=k")
     argument = "within" if exactly is None else "exactly"

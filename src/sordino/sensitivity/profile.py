@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 from sordino.errors import DeclarationError
 from sordino.sensitivity.empirical import Change, global_sensitivity, local_sensitivity
-from sordino.sensitivity.universe import places_of, universe_from
+from sordino.sensitivity.universe import columns_of_table, places_of, universe_from
 
 if TYPE_CHECKING:
     import pyarrow
@@ -17,8 +17,8 @@ __all__ = ["sensitivity_profile", "tabulate"]
 
 
 def sensitivity_profile(
-    universe: Iterable[Any],
-    table: Iterable[Any],
+    universe: Any,
+    table: Any,
     *,
     queries: Iterable[str],
     distances: Iterable[int] = range(1, 5),
@@ -31,17 +31,35 @@ def sensitivity_profile(
     the values, squared for var) and exact (False: a bound). Global is over all tables as large as `table`. With
     moves="within" a distance k is at most k moves, so that no line falls; "exactly" is the published reading of
     add_remove: exactly k records in either direction (replace stays within k). The universe and the size are public; the
-    local rows depend on the table and are not. Raises DeclarationError for bad input, and for a distance at which a
-    neighbor has no answer.
+    local rows depend on the table and are not. Where `universe` is a mapping or a table of columns, `table` has the same
+    columns, and a first column, named column, says which each row is about. Raises DeclarationError for bad input, and
+    for a distance at which a neighbor has no answer.
 
     >>> sensitivity_profile([1, 2, 3, 10, 11], [1, 3, 10], queries=["median"], distances=[1]).column("value").to_pylist()
     [4.5, 8.0, 3.5, 7.0]
     """
     if moves not in ("within", "exactly"):
         raise DeclarationError(f'moves must be "within" or "exactly", not {moves!r}')
+    words, steps = _list(queries, argument="queries"), _list(distances, argument="distances")
+    wholes, parts = columns_of_table(universe), columns_of_table(table)
+    if set(wholes) != set(parts):
+        known = ", ".join(map(str, wholes)) if None not in wholes else "one flat sequence"
+        raise DeclarationError(f"table must have the columns of universe: {known}")
+    each = {name: _profile(values, parts[name], words, steps, moves, ddof) for name, values in wholes.items()}
+    if None in each:
+        return each[None]
+    import pyarrow as pa
+
+    named = [found.add_column(0, "column", pa.array([name] * len(found), pa.string())) for name, found in each.items()]
+    return pa.concat_tables(named)
+
+
+def _profile(
+    universe: Any, table: Any, queries: Sequence[str], distances: Sequence[int], moves: str, ddof: int
+) -> pyarrow.Table:
+    """Return the profile of one column."""
     values = universe_from(universe)
     inside = values[places_of(table, values)]
-    words, steps = _list(queries, argument="queries"), _list(distances, argument="distances")
 
     def change(query: str, scope: str, relation: str, distance: int) -> Change:
         how: dict[str, Any] = {"neighbors": relation, "within": distance, "ddof": ddof}
@@ -51,7 +69,7 @@ def sensitivity_profile(
             return global_sensitivity(query, values, size=inside.size, **how)
         return local_sensitivity(query, values, inside, **how)
 
-    return tabulate(product(words, ("global", "local"), ("add_remove", "replace"), steps), change)
+    return tabulate(product(queries, ("global", "local"), ("add_remove", "replace"), distances), change)
 
 
 def tabulate(

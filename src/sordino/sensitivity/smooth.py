@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number, to_fraction
-from sordino.sensitivity.distance import Array, DistanceCurve, Windows, profile
+from sordino.sensitivity.stability import Array, DistanceCurve, Windows, profile
 
 __all__ = ["SmoothSensitivity", "smooth_sensitivity"]
 
@@ -50,7 +50,7 @@ def smooth_sensitivity(
     `query` is "median", "quantile:q" (linear interpolation, as numpy), "mean" or "var" (of n, not n - 1). `neighbors`
     is "add_remove", where n is private too, or "replace". S is the least such bound for a quantile and the mean under
     replace and for the median under add_remove, an upper bound on it elsewhere, with `exact` False (the formulas stand
-    in `sordino.sensitivity.distance`). An empty table has the middle of the bounds as its quantiles and mean, and the
+    in `sordino.sensitivity.stability`). An empty table has the middle of the bounds as its quantiles and mean, and the
     variance 0. Units: those of the data, squared for "var". Time O(n log n).
 
     Not private: S depends on the data. Raises DeclarationError for bounds, data or a beta that are no numbers,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from sordino.errors import DeclarationError, nearest
+from sordino.field_words import suggest_statistic
 from sordino.sensitivity.universe import Floats
 
 __all__ = ["KNOWN", "Statistic", "statistic_from"]
@@ -68,7 +69,9 @@ def statistic_from(query: Any, *, ddof: Any) -> Statistic:
     if isinstance(ddof, bool) or not isinstance(ddof, int) or ddof < 0:
         raise DeclarationError("ddof must be a whole number from 0: var and std divide by n - ddof")
     if not isinstance(query, str):
-        raise DeclarationError(f"query must be a word such as 'median', not {type(query).__name__}")
+        meant = suggest_statistic(query)
+        hint = f": write {meant!r}" if meant else f"; known: {', '.join(KNOWN)}"
+        raise DeclarationError(f"query must be a word such as 'median', not {type(query).__name__}{hint}")
     if query in ("count", "sum", "mean", "var", "std"):
         return Statistic(query, query, ddof=ddof)  # type: ignore[arg-type]  # one of the kinds
     if query in ("median", "min", "max"):
@@ -82,4 +85,6 @@ def statistic_from(query: Any, *, ddof: Any) -> Statistic:
         if 0 <= q <= 1:
             return Statistic(query, "quantile", q=q)
         raise DeclarationError(f"query {query!r}: a quantile is written quantile:q with q from 0 to 1, as quantile:0.9")
+    if meant := suggest_statistic(query):
+        raise DeclarationError(f"query {query!r} is called {meant!r} here")
     raise DeclarationError(f"query {query!r} is not known; {nearest(query, KNOWN)}")

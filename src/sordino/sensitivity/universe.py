@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sordino.errors import DeclarationError
 
-__all__ = ["Floats", "Places", "places_of", "size_in", "universe_from"]
+__all__ = ["Floats", "Places", "column_names", "columns_of_table", "places_of", "size_in", "universe_from"]
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]  # positions in the sorted universe, ascending
@@ -45,6 +45,23 @@ def places_of(table: Iterable[Any], universe: Floats) -> Places:
     return np.asarray(places, dtype=np.intp)
 
 
+def column_names(table: Any) -> list[str]:
+    """Return the names of the columns of a table of pandas, polars or Arrow; none for what is no such table."""
+    found = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    return [str(name) for name in found] if found is not None and hasattr(table, "__getitem__") else []
+
+
+def columns_of_table(values: Any) -> dict[str | None, Any]:
+    """Return the columns of a mapping or a table by name; one flat sequence has no name.
+
+    >>> columns_of_table({"age": [1, 2]}), columns_of_table([1, 2])
+    ({'age': [1, 2]}, {None: [1, 2]})
+    """
+    if isinstance(values, Mapping):
+        return {str(name): column for name, column in values.items()}
+    return {name: values[name] for name in column_names(values)} or {None: values}
+
+
 def size_in(size: Any, universe: Floats) -> int:
     """Return `size` as an int; raise DeclarationError unless a table of that size can be taken from the universe."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer):
@@ -57,6 +74,12 @@ def size_in(size: Any, universe: Floats) -> int:
 def _numbers(values: Iterable[Any], *, argument: str) -> Floats:
     if isinstance(values, str | bytes):
         raise DeclarationError(f"{argument} must be a sequence of numbers, not text")
+    names = [str(name) for name in values] if isinstance(values, Mapping) else column_names(values)
+    if names:
+        raise DeclarationError(
+            f"{argument} must be one flat sequence of numbers, not a table: choose a column, as table[{names[0]!r}]; "
+            "sensitivity_profile takes all columns of a table at once"
+        )
     listed = values if isinstance(values, np.ndarray) else _list(values, argument=argument)
     array = np.asarray(listed)
     if array.ndim != 1 or array.size == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -112,6 +113,18 @@ def test_profile_equals_the_library(run: Run) -> None:
     done = run("sensitivity", *words, *REPLACE)
     assert done.out.splitlines()[0].split() == ["query", "scope", "relation", "distance", "sensitivity"]
     assert len(done.out.splitlines()) == 1 + 2 * 2 * 2
+
+
+def test_a_profile_with_a_direction_is_exactly_k(run: Run) -> None:
+    days = [1, 2, 3, 4, 5, 6, 7, 8, 15, 20]
+    words = ("--universe", "1,2,3,4,5,6,7,8,15,20", "--local", "first:6", "--query", "std", "--profile", "1:3")
+    output = json.loads(
+        run("sensitivity", *words, "--neighbors", "both", "--direction", "either", "--format", "json").out
+    )
+    how: dict[str, Any] = {"queries": ["std"], "distances": [1, 2, 3]}
+    assert output["profile"] == sens.sensitivity_profile(days, days[:6], moves="exactly", **how).to_pylist()
+    assert output["profile"] != sens.sensitivity_profile(days, days[:6], **how).to_pylist()
+    assert "direction goes with" in run("sensitivity", *words, *REPLACE, "--direction", "add").err
 
 
 def test_a_distance_that_leads_nowhere(run: Run) -> None:

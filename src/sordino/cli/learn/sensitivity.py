@@ -78,7 +78,9 @@ Within = Annotated[int | None, option("--within", "K", "Neighbors at most K move
 Exactly = Annotated[int | None, option("--exactly", "K", "Neighbors K moves away.")]
 Way = Annotated[
     Direction | None,
-    typer.Option("--direction", help="With --exactly under add_remove: which way.", show_default=False),
+    typer.Option(
+        "--direction", help="With --exactly or --profile under add_remove: which way exactly K go.", show_default=False
+    ),
 ]
 Ddof = Annotated[int, option("--ddof", "D", "var and std divide by n - D.")]
 Profile = Annotated[str | None, option("--profile", "A:B", "A table over the distances A to B.")]
@@ -197,7 +199,8 @@ def _profile(request: Request, scopes: Sequence[str], distances: Sequence[int]) 
     refused: list[DeclarationError] = []
 
     def change(query: str, scope: str, relation: str, k: int) -> Change | None:
-        exact = request.exactly is not None
+        both = (request.neighbors, relation) == ("both", "replace")  # replace has no direction: it stays within k
+        exact = request.exactly is not None or (request.direction is not None and not both)
         how = {"exactly": k, "direction": request.direction} if exact else {"within": k}
         try:
             return _change(request, query, scope, relation, **how)

@@ -1,0 +1,76 @@
+"""What other books and libraries call the relations and statistics here: one table, which errors and readers share.
+
+It may not know what any of them does. `docs/glossary.md` explains the words.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["explain_relations", "suggest_relation", "suggest_statistic"]
+
+_RELATIONS = {
+    "unbounded": "add_remove",
+    "addremove": "add_remove",
+    "addorremove": "add_remove",
+    "symmetric": "add_remove",
+    "symmetricdifference": "add_remove",
+    "bounded": "replace",
+    "hamming": "replace",
+    "swap": "replace",
+    "substitute": "replace",
+    "substitution": "replace",
+    "replaceone": "replace",
+    "changeone": "replace",
+}
+_STATISTICS = {
+    "variance": "var",
+    "stdev": "std",
+    "stddev": "std",
+    "standarddeviation": "std",
+    "average": "mean",
+    "avg": "mean",
+    "minimum": "min",
+    "maximum": "max",
+    "total": "sum",
+    "size": "count",
+    "len": "count",
+}
+_PERCENTILE = re.compile(r"(?:percentile|pctl?|p)(\d{1,2}(?:\.\d+)?|100)")
+
+
+def suggest_relation(word: object) -> str | None:
+    """Return the relation that a word of the field means, None where it is none.
+
+    >>> suggest_relation("unbounded"), suggest_relation("bounded DP"), suggest_relation("add/remove"), suggest_relation("x")
+    ('add_remove', 'replace', 'add_remove', None)
+    """
+    return _RELATIONS.get(_strip(word).removesuffix("dp"))
+
+
+def explain_relations(word: object) -> str:
+    """Return the rule that a relation breaks, with the relation that was meant where the word is known.
+
+    >>> print(explain_relations("unbounded"))
+    must be "add_remove" or "replace", not 'unbounded': that is called "add_remove" here
+    """
+    meant = suggest_relation(word)
+    hint = "" if meant is None else f': that is called "{meant}" here'
+    return f'must be "add_remove" or "replace", not {word!r}{hint}'
+
+
+def suggest_statistic(word: object) -> str | None:
+    """Return the statistic that a word of the field means, or a function of such a name; None where it is none.
+
+    >>> suggest_statistic("percentile_90"), suggest_statistic("Variance"), suggest_statistic(max), suggest_statistic("mode")
+    ('quantile:0.9', 'var', 'max', None)
+    """
+    plain = _strip(getattr(word, "__name__", word) if callable(word) else word)
+    if callable(word) and plain in ("count", "sum", "mean", "median", "var", "std", "min", "max"):
+        return plain
+    percent = _PERCENTILE.fullmatch(plain)
+    return f"quantile:{float(percent[1]) / 100:.12g}" if percent else _STATISTICS.get(plain)
+
+
+def _strip(word: object) -> str:
+    return re.sub(r"[\s_/:,-]+", "", word[:40].lower()) if isinstance(word, str) else ""
