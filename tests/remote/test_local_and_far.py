@@ -149,8 +149,6 @@ def test_what_stays_beside_the_table_is_refused_by_name(tmp_path: Path) -> None:
             with pytest.raises(QuestionRefused, match=f"{name} is not to be had from far away"):
                 getattr(thing, name)
             assert not hasattr(thing, name)
-        with pytest.raises(QuestionRefused, match=r"sd\.synth\.fit too.* POST /v1/models"):
-            cast("Callable[..., Any]", sd.synth.fit)(table, epsilon=1)
         with pytest.raises(AttributeError, match="no attribute 'frame'"):
             _ = table.frame
         with pytest.raises(UnknownName, match="no table 'peple' is declared; did you mean 'people'"):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from sordino.loss import Loss
 from sordino.queries.sql.parse import SqlText
 from sordino.release import Release
 from sordino.remote.connection import FarTable, Target
 from sordino.remote.far_errors import refuse_near
+from sordino.remote.far_models import FitWords, fit_far
 from sordino.remote.far_plan import FarBatch, FarBudget, FarPlan
 from sordino.remote.far_questions import FarQuestions, LossWords
 from sordino.remote.transport import AsyncTransport, check_url, find_token
+
+if TYPE_CHECKING:
+    from sordino.synth.model import Model
 
 __all__ = ["AsyncConnection", "AsyncTable", "connect_async"]
 
@@ -127,6 +131,18 @@ class AsyncTable(FarTable):
         """Return the private answer, charged once however often the connection is lost, as `RemoteTable.ask`."""
         asked = self._asked.ask(question, self._name, words, request_id=request_id, on=on, confirm=confirm)
         return await self._transport.run(asked)
+
+    async def fit_model(
+        self,
+        method: str = "auto",
+        *,
+        request_id: str | None = None,
+        watch: Callable[[str, float], None] | None = None,
+        **words: Unpack[FitWords],
+    ) -> Model:
+        """Return a synthetic model of the table, which the server fits, as `RemoteTable.fit_model`."""
+        fitted = fit_far(self._asked, self._name, method, words, request_id=request_id, watch=watch)
+        return await self._transport.run(fitted)
 
     async def spent(self) -> Loss:
         """Return what has been spent of your share, or of the whole budget where you have none."""

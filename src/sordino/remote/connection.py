@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from sordino.domain import Domain
 from sordino.loss import Loss
@@ -13,9 +13,13 @@ from sordino.queries.sql.parse import SqlText
 from sordino.queries.table_face import TableFace
 from sordino.release import Release
 from sordino.remote.far_errors import refuse_near
+from sordino.remote.far_models import FitWords, fit_far
 from sordino.remote.far_plan import FarBatch, FarBudget, FarPlan
 from sordino.remote.far_questions import FarQuestions, LossWords
 from sordino.remote.transport import Transport, check_url, find_token
+
+if TYPE_CHECKING:
+    from sordino.synth.model import Model
 
 __all__ = ["FarTable", "RemoteConnection", "RemoteTable"]
 
@@ -172,6 +176,21 @@ class RemoteTable(FarTable):
         """
         asked = self._asked.ask(question, self._name, words, request_id=request_id, on=on, confirm=confirm)
         return self._transport.run(asked)
+
+    def fit_model(
+        self,
+        method: str = "auto",
+        *,
+        request_id: str | None = None,
+        watch: Callable[[str, float], None] | None = None,
+        **words: Unpack[FitWords],
+    ) -> Model:
+        """Return a synthetic model of the table, which the server fits, as `sd.synth.fit(table, ...)` and its methods do.
+
+        `watch` is called with each stage and the seconds so far. The model is a local one: sampling and answers are free.
+        """
+        fitted = fit_far(self._asked, self._name, method, words, request_id=request_id, watch=watch)
+        return self._transport.run(fitted)
 
     @property
     def spent(self) -> Loss:

@@ -15,7 +15,7 @@ _BY_EXIT: dict[int, type[SordinoError]] = {
     cls.exit_code: cls for cls in (DeclarationError, QuestionRefused, errors.BudgetExhausted, errors.ChargedError)
 } | {6: errors.NotAllowed, 7: ApprovalNeeded}
 _NEAR = {
-    "adapt": "an algorithm, sd.synth.fit too, runs beside the table; a server fits models by POST /v1/models",
+    "adapt": "an algorithm runs beside the table; a model is fitted there by sd.synth.fit(table, ...)",
     "find_bounds": "the search for bounds runs beside the table: `sordino bounds` there, or a mean, which finds its own",
     "find_contribution_bounds": "the search for caps runs beside the table: `sordino caps` there",
     "above_threshold": "a session of questions is held open beside the table",

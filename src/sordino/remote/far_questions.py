@@ -61,7 +61,7 @@ class FarQuestions:
 
     def load(self) -> Operation[None]:
         """Read what the server declares now."""
-        said = yield from self._get("/v1/tables")
+        said = yield from self.get("/v1/tables")
         self.tables = {table["name"]: table for table in said["tables"]}
 
     def find_table(self, name: str | None) -> str:
@@ -128,13 +128,24 @@ class FarQuestions:
                 if confirm is not None:
                     confirm(plan)
         asked = _again(question) if planned else self._asked(question, table, words)
-        key = new_request() if request_id is None else request_id
         body = asked if on == "data" else {**asked, "on": on}
-        call = Call("POST", "/v1/ask", body, {"idempotency-key": _ascii(key)})
         several = isinstance(question, FarBatch) or (isinstance(question, SqlText) and len(question.statements()) > 1)
-        return (yield from self._answer(call, several))
 
-    def _answer(self, call: Call, several: bool) -> Operation[Release | list[Release]]:
+        def read(said: Any) -> Operation[Release | list[Release]]:
+            yield from ()
+            found = [Release.from_dict(one) for one in (said if isinstance(said, list) else [said])]
+            return found if several else found[0]
+
+        return (yield from self.charge("/v1/ask", body, request_id, read))
+
+    def charge(
+        self, path: str, body: Mapping[str, Any], request_id: str | None, read: Callable[[Any], Operation[T]]
+    ) -> Operation[T]:
+        """Return what follows from the answer to a call that is charged once; a request id is made where none is given."""
+        key = new_request() if request_id is None else request_id
+        return (yield from self._answer(Call("POST", path, body, {"idempotency-key": _ascii(key)}), read))
+
+    def _answer(self, call: Call, read: Callable[[Any], Operation[T]]) -> Operation[T]:
         try:
             said = yield from self._exchange(call)
         except ApprovalNeeded as error:
@@ -143,18 +154,17 @@ class FarQuestions:
                 str(error),
                 approval=error.approval,
                 request=request,
-                again=lambda timeout, every: self._begin(self._await_approval(call, several, timeout, every)),
+                again=lambda timeout, every: self._begin(self._await_approval(call, read, timeout, every)),
             ) from None
-        found = [Release.from_dict(one) for one in (said if isinstance(said, list) else [said])]
-        return found if several else found[0]
+        return (yield from read(said))
 
     def _await_approval(
-        self, call: Call, several: bool, timeout: float | None, every: float
-    ) -> Operation[Release | list[Release]]:
+        self, call: Call, read: Callable[[Any], Operation[T]], timeout: float | None, every: float
+    ) -> Operation[T]:
         waited = 0.0
         while True:
             try:
-                return (yield from self._answer(call, several))
+                return (yield from self._answer(call, read))
             except ApprovalNeeded:
                 if timeout is not None and waited + every > timeout:
                     raise
@@ -181,7 +191,7 @@ class FarQuestions:
 
     def budgets(self, name: str | None) -> Operation[list[FarBudget]]:
         """Return how budgets stand."""
-        said = yield from self._get("/v1/budgets", budget=name)
+        said = yield from self.get("/v1/budgets", budget=name)
         return [FarBudget(one) for one in said["budgets"]]
 
     def budget_of(self, table: str) -> Operation[FarBudget]:
@@ -190,7 +200,7 @@ class FarQuestions:
 
     def charges(self, budget: str | None) -> Operation[list[dict[str, Any]]]:
         """Return what was charged to you, as `sordino releases --format json`."""
-        said = yield from self._get("/v1/releases", budget=budget)
+        said = yield from self.get("/v1/releases", budget=budget)
         return list(said["releases"])
 
     def releases(self, budget: str | None) -> Operation[list[Release]]:
@@ -203,16 +213,17 @@ class FarQuestions:
 
     def release(self, charge: str, budget: str | None) -> Operation[Release]:
         """Return a past release as it was."""
-        return Release.from_dict((yield from self._get(f"/v1/releases/{_part(charge)}", budget=budget)))
+        return Release.from_dict((yield from self.get(f"/v1/releases/{_part(charge)}", budget=budget)))
 
     def explain(self, charge: str, budget: str | None) -> Operation[str]:
         """Return what a past release reveals at most."""
-        said = yield from self._get(f"/v1/releases/{_part(charge)}/explanation", budget=budget)
+        said = yield from self.get(f"/v1/releases/{_part(charge)}/explanation", budget=budget)
         return str(said["explanation"])
 
     # ---- one exchange
 
-    def _get(self, path: str, **query: str | None) -> Operation[Any]:
+    def get(self, path: str, **query: str | None) -> Operation[Any]:
+        """Return what the server says at a path: JSON data, or the bytes of a file."""
         from urllib.parse import urlencode
 
         given = {name: value for name, value in query.items() if value is not None}

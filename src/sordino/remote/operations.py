@@ -37,7 +37,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: the status and the JSON of the body, None for what is no JSON."""
+    """What came back: the status and the JSON of the body, the bytes of a file, None for anything else."""
 
     status: int
     data: Any
@@ -58,7 +58,7 @@ def exchange(call: Call, *, patience: float, where: str) -> Operation[Any]:
         reply = yield call
         gone = reply is None or (reply.status in (502, 503, 504) and not _is_problem(reply.data))
         if reply is not None and not gone:
-            if reply.status == 200:
+            if reply.status in (200, 201):
                 return reply.data
             if not _is_problem(reply.data):
                 raise SourceError(f"what answers at {where} is no Sordino server")

@@ -68,6 +68,8 @@ def _httpx() -> Any:
 
 
 def _reply(response: httpx.Response) -> Reply:
+    if response.headers.get("content-type") == "application/octet-stream":
+        return Reply(response.status_code, response.content)
     try:
         return Reply(response.status_code, response.json())
     except ValueError:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sordino.domain import Domain
-from sordino.errors import DeclarationError
+from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Number, PureDP, read_loss
 from sordino.noise.rng import Rng
 from sordino.queries.queryable import Adaptive, Draws, Queryable, ReleaseContent
@@ -52,6 +52,9 @@ def fit(
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
+    if (far := _far_of(source, constraints, rng)) is not None:
+        own = {"columns": columns, "cap": cap, "assume_rows": assume_rows, "workload": workload}
+        return far("auto", **own, epsilon=epsilon, delta=delta, rho=rho)
     plan = _plan(source, columns, constraints, epsilon=epsilon, delta=delta, rho=rho)
     if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 100):
         raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
@@ -84,6 +87,8 @@ class Independent:
         rng: Rng | None = None,
     ) -> Model:
         """Return the model; with delta the noise is Laplace or Gaussian, whichever errs less by public parameters."""
+        if (far := _far_of(source, self.constraints, rng)) is not None:
+            return far("independent", columns=self.columns, epsilon=epsilon, delta=delta, rho=rho)
         plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
         return plan.run_independent("independent columns", "Independent", rng)
 
@@ -110,6 +115,8 @@ class Marginals:
     ) -> Model:
         """Return the model; raises DeclarationError, before anything is spent, where its tables pass the cap."""
         cliques = [(c,) if isinstance(c, str) else tuple(c) for c in self.cliques]
+        if (far := _far_of(source, self.constraints, rng)) is not None:
+            return far("marginals", marginals=cliques, cap=self.cap, epsilon=epsilon, delta=delta, rho=rho)
         names = list(dict.fromkeys(n for c in cliques for n in c))
         plan = _plan(source, names, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
         require_cells(plan.columns, cliques, self.cap)
@@ -133,6 +140,8 @@ class Tree:
         rng: Rng | None = None,
     ) -> Model:
         """Return the model."""
+        if (far := _far_of(source, self.constraints, rng)) is not None:
+            return far("tree", columns=self.columns, epsilon=epsilon, delta=delta, rho=rho)
         plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
         return plan.run(fit_tree, "Tree", rng)
 
@@ -154,6 +163,8 @@ class MST:
         rng: Rng | None = None,
     ) -> Model:
         """Return the model."""
+        if (far := _far_of(source, self.constraints, rng)) is not None:
+            return far("mst", columns=self.columns, epsilon=epsilon, delta=delta, rho=rho)
         plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
         return plan.run(fit_mst, "MST", rng)
 
@@ -176,6 +187,8 @@ class AIM:
         rng: Rng | None = None,
     ) -> Model:
         """Return the model."""
+        if (far := _far_of(source, self.constraints, rng)) is not None:
+            return far("aim", columns=self.columns, cap=self.cap, epsilon=epsilon, delta=delta, rho=rho)
         plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
         return plan.run(lambda s, c: fit_aim(s, c, cap=self.cap), "AIM", rng)
 
@@ -263,6 +276,17 @@ def _plan(
     check_constraints(constraints, columns, source.domain)
     split = split_loss(read_loss(epsilon=epsilon, delta=delta, rho=rho), source.neighbors)
     return _Plan(source, columns, tuple(constraints), split, epsilon, delta, rho)
+
+
+def _far_of(source: Adaptive, constraints: Sequence[Constraint], rng: Rng | None) -> Callable[..., Model] | None:
+    """Return what fits a model of a far table on its server; None for a table at hand, whose algorithm runs here."""
+    far: Callable[..., Model] | None = getattr(source, "fit_model", None)
+    if far is not None and (constraints or rng is not None):
+        raise QuestionRefused(
+            "a server fits with bits of its own, and takes constraints as text: "
+            "table.fit_model('mst', never=[\"age < 18 AND job = 'driver'\"], at_most=[('paid', 'billed')], epsilon=1)"
+        )
+    return far
 
 
 def _fit_parts(
