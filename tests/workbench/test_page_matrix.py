@@ -102,6 +102,7 @@ IN_PLACE = {  # their errors are words in the page that asked, and they show not
     "/models/{number}/answer",
     "/epsilon/{shade}.png",
     "/declare/file",
+    "/declare/more",
     "/account/password",
 }
 

@@ -69,6 +69,7 @@ def test_every_form_needs_its_token_and_this_origin(server: Served) -> None:
         (person, "/epsilon/interval", {"table": "people"}),
         (person, "/declare", {"name": "people"}),
         (person, "/declare/file", {"name": "people"}),
+        (person, "/declare/more", {"name": "people"}),
         (person, "/models/price", FIT),
         (person, "/models/fit", FIT),
         (person, "/models/1/rows", {"rows": "1"}),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
@@ -9,7 +13,8 @@ from sordino.errors import DeclarationError
 from sordino.server.access import check_access
 from sordino.server.http_request import read_form
 from sordino.server.problems import words_of
-from sordino.workbench.declare_form import COLUMNS, TYPES, write_declaration
+from sordino.server.sessions import Session
+from sordino.workbench.declare_form import COLUMNS, ITEMS, TYPES, read_tables, write_declaration
 from sordino.workbench.page_route import HEADERS, Changing, PageRoute, Reading, fragment, page, run_in_threadpool
 
 __all__ = ["DECLARE_PAGES"]
@@ -20,7 +25,28 @@ DECLARE_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 @DECLARE_PAGES.get("/declare")
 async def show_declaration_form(request: Request, session: Reading) -> Response:
     """Show the form."""
-    return page(request, "declare.html", session, types=TYPES, places=range(1, COLUMNS + 1))
+    return _form_page(request, session, [])
+
+
+@DECLARE_PAGES.post("/declare/more")
+async def declare_another(request: Request, session: Changing) -> Response:
+    """Show the form for another table, beside those that are declared so far."""
+    check_access(session.visitor, "table.read")
+    form = await read_form(request)
+    await run_in_threadpool(write_declaration, form)
+    return _form_page(request, session, read_tables(form))
+
+
+def _form_page(request: Request, session: Session, before: Sequence[Mapping[str, str]]) -> Response:
+    budgets = {one["budget"] for one in before if one.get("budget")}
+    words: dict[str, Any] = {
+        "types": TYPES,
+        "items": ITEMS,
+        "places": range(1, COLUMNS + 1),
+        "budgets": sorted(budgets),
+    }
+    names = [one["name"] for one in before]
+    return page(request, "declare.html", session, before=json.dumps(before), names=names, **words)
 
 
 @DECLARE_PAGES.post("/declare")
@@ -28,6 +54,8 @@ async def check_declaration(request: Request, session: Changing) -> Response:
     """Answer the project file that the form states so far, or what is wrong with it."""
     check_access(session.visitor, "table.read")
     form = await read_form(request)
+    if not form.get("name", "").strip():
+        return fragment("hint.html", words="Begin with the table's name. What is still missing will stand here.")
     try:
         text = await run_in_threadpool(write_declaration, form)
     except DeclarationError as error:

@@ -77,13 +77,46 @@ function watchFilter(select) {  // offers the declared values of the column
   fill();
 }
 
-function watchKind(select) {  // shows what a column of this type takes
-  const fields = select.closest("fieldset").querySelectorAll("[data-needs]");
+function watchKind(select) {  // shows what a table or a column of this kind takes
+  const table = select.dataset.kinds === "table", place = table ? select.form : select.closest("fieldset");
+  const fields = [...place.querySelectorAll("[data-needs]")].filter((one) => !table || !one.closest("[data-column-place]"));
+  const items = table ? null : place.querySelector("[data-items]"), missing = table ? null : place.querySelector("[data-missing]");
   const fit = () => {
-    for (const field of fields) field.hidden = field.dataset.needs !== select.selectedOptions[0].dataset.takes;
+    const takes = select.selectedOptions[0].dataset.takes.split(" ");
+    if (takes.includes("items")) takes.push(...items.selectedOptions[0].dataset.takes.split(" ").filter((one) => one !== "missing"));
+    if (missing && takes.includes("missing") && missing.value === "fill") takes.push("fill");
+    for (const field of fields) field.hidden = !takes.includes(field.dataset.needs);
   };
   select.addEventListener("change", fit);
+  for (const other of [items, missing]) if (other) other.addEventListener("change", fit);
   fit();
+}
+
+function watchColumns(button) {  // a form begins with a few columns, and has as many as are asked for
+  const all = () => [...button.form.querySelectorAll("[data-column-place]")];
+  for (const one of all().slice(3)) one.hidden = true;
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    let next = all().find((one) => one.hidden);
+    if (next) next.hidden = false;
+    else {
+      const last = all().at(-1), old = last.dataset.columnPlace, place = String(Number(old) + 1);
+      next = last.cloneNode(true);
+      next.dataset.columnPlace = place;
+      next.querySelector("legend").textContent = `Column ${place}`;
+      for (const one of next.querySelectorAll("label")) one.htmlFor = one.htmlFor.slice(0, -old.length) + place;
+      for (const one of next.querySelectorAll("[name]")) {
+        one.id = one.id.slice(0, -old.length) + place;
+        one.name = one.name.slice(0, -old.length) + place;
+        if (one.tagName !== "SELECT") one.value = "";
+      }
+      const kind = next.querySelector("[data-kinds]");
+      kind.dataset.kinds = place;
+      last.after(next);
+      watchKind(kind);
+    }
+    next.querySelector("input").focus();
+  });
 }
 
 function markEditor(place) {
@@ -183,6 +216,7 @@ for (const slider of document.querySelectorAll("input[data-slides]")) watchSlide
 for (const button of document.querySelectorAll("button[data-practise]")) watchPractice(button);
 for (const select of document.querySelectorAll("select[name^='column:']")) watchFilter(select);
 for (const select of document.querySelectorAll("select[data-kinds]")) watchKind(select);
+if (document.getElementById("more-columns")) watchColumns(document.getElementById("more-columns"));
 for (const place of document.querySelectorAll("[data-poll]")) watchJob(place);
 if (document.getElementById("words")) watchEditor(document.getElementById("sql"));
 if (document.getElementById("enter")) enter(document.getElementById("enter"));
