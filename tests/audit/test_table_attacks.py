@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from sordino.audit.answer_attack import infer_answers
 from sordino.audit.table_attacks import infer_attribute, infer_membership, reconstruct, reconstruct_from_counts
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
@@ -81,3 +82,22 @@ def test_an_attack_says_that_it_is_not_private_and_refuses_what_it_cannot_do() -
         infer_membership({"rho": (MEMBERS, sd.ZCDP(1))}, MEMBERS, OTHERS)
     with pytest.raises(DeclarationError, match="0 or 1"):
         reconstruct_from_counts([0, 2], epsilon=1)
+
+
+@pytest.mark.parametrize("kind", ["GRR", "OUE", "SubsetSelection"])
+def test_answers_are_guessed_no_better_than_allowed_from_one_report_and_found_from_many(kind: str) -> None:
+    """240 people: 4.5 standard errors of a share are .15, so one report passes its bound by more once in 100,000."""
+    answers = ["a"] * 120 + ["b"] * 60 + ["c"] * 60
+    attack = infer_answers(getattr(sd.local, kind)(["a", "b", "c"], epsilon=1), answers, repeats=30)
+    itself, one, many = attack.results
+    assert (itself.achieved, itself.guessing) == (1, 0.5)
+    assert one.allowed == pytest.approx(0.5 / (0.5 + 0.5 * np.exp(-1)))
+    assert 0.5 < one.achieved < one.allowed + 0.15
+    assert many.achieved > 0.9
+    assert many.epsilon == pytest.approx(30)
+
+
+def test_the_bound_on_a_guess_is_attained_by_randomized_response() -> None:
+    """With two equally likely answers the likeliest guess is right with e / (1 + e), as the bound says."""
+    one = infer_answers(sd.local.GRR([0, 1], epsilon=1), [0, 1] * 1000, repeats=2).results[1]
+    assert one.achieved == pytest.approx(one.allowed, abs=0.045)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
+    from sordino.audit.answer_attack import infer_answers as infer_answers
     from sordino.audit.binomial_bounds import largest_epsilon as largest_epsilon
     from sordino.audit.binomial_bounds import least_epsilon as least_epsilon
     from sordino.audit.binomial_bounds import typical_epsilon as typical_epsilon
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sordino.audit.verdict import Audit as Audit
 
 _EXPORTS = {
+    "sordino.audit.answer_attack": "infer_answers",
     "sordino.audit.binomial_bounds": "largest_epsilon least_epsilon typical_epsilon",
     "sordino.audit.canary_run": "CanaryAudit audit_canaries",
     "sordino.audit.exact_laws": "audit_laws audit_protocol",
