@@ -18,6 +18,7 @@ import bounds
 import contributions
 import cost
 import deeper
+import history
 import interval_coverage
 import keys
 import quantile
@@ -53,6 +54,8 @@ def main() -> None:
         "served": served.run(),
         "synth": synth.run(),
     }
+    history.record(found["ask"])
+    history.draw(history.read())
     checks = interval_coverage.run()
     interval_coverage.PAGE.write_text(interval_coverage.page(checks), encoding="utf-8")
     found["intervals"] = interval_coverage.summary(checks)
