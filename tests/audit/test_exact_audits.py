@@ -215,3 +215,33 @@ def test_the_command_audits_a_declared_question_without_reading_or_spending(run:
     assert data["private"] is False
     assert "NOT PRIVATE" in run(*words).out
     assert run("audit", "SELECT COUNT(*) AS n FROM nobody", "--epsilon", "1").code == 3
+
+
+def test_one_run_audits_a_synthetic_table() -> None:
+    """A real fit at epsilon 1, and one at epsilon 10,000 that is claimed at 1: the rows that it copies give it away."""
+    domain = sd.Domain({"a": sd.Category([f"a{i}" for i in range(100)]), "b": sd.Boolean()})
+    base = pa.table({"a": ["a0"] * 20, "b": [True] * 20})
+    canaries = [{"a": f"a{i}", "b": False} for i in range(1, 100)]
+
+    def fit(epsilon: int) -> Any:
+        def make(table: pa.Table) -> list[str]:
+            opened = sd.protect(
+                table,
+                domain=domain,
+                neighbors="add_remove",
+                privacy_unit="row",
+                budget=sd.PureDP(epsilon),
+                ledger=None,
+                rng=Rng.seeded(5),
+            )
+            model = sd.synth.Independent(["a"]).fit(opened, epsilon=epsilon, rng=Rng.seeded(6))
+            labels: list[str] = model.sample(2000, rng=Rng.seeded(7)).column("a").to_pylist()
+            return labels
+
+        return make
+
+    def share(output: list[str], canary: Any) -> float:
+        return float(output.count(canary["a"]))
+
+    assert not audit_canaries(fit(1), base, canaries, score=share, epsilon=1).violated
+    assert audit_canaries(fit(10_000), base, canaries, score=share, epsilon=1).violated
