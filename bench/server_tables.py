@@ -1,6 +1,7 @@
-"""An ask of a million rows on a PostgreSQL server beside the plain aggregate there, best of three; see docs/design.md.
+"""An ask of a million rows on a PostgreSQL server beside the plain aggregate there, best of three; see docs/scale.md.
 
-Run `python bench/server_tables.py [ROWS]`. It starts a server of its own, of the package that scripts/system-packages installs.
+Run `python bench/server_tables.py [ROWS [REPEATS]]`. It starts a server of its own, of the package that
+scripts/system-packages installs.
 """
 
 from __future__ import annotations
@@ -11,12 +12,23 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import postgres_server as postgres
 import sordino as sd
+from sordino.curator.adaptive_session import AdaptiveSession
+from sordino.curator.data_access import DataAccess
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+    from sordino.loss import Loss
+    from sordino.queries.queryable import Inquiry
 
 ROWS = """
     CREATE TABLE people AS SELECT CAST(i % 100000 AS TEXT) AS id, i % 97 AS age, CAST(i % 777 AS DOUBLE PRECISION) / 7 AS gain,
@@ -42,6 +54,11 @@ WORK = {  # the question, whether each person's rows are capped, and the plain a
         False,
         "SELECT sex, COUNT(*), AVG(LEAST(GREATEST(age, 0), 125)) FROM people GROUP BY sex",
     ),
+    "median": (
+        "SELECT MEDIAN(age) FROM people",
+        False,
+        "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY LEAST(GREATEST(age, 0), 125)) FROM people",
+    ),
     "count, max_rows 5": (
         "SELECT COUNT(*) FROM people",
         True,
@@ -50,17 +67,37 @@ WORK = {  # the question, whether each person's rows are capped, and the plain a
 }
 
 
-def measure(work: Callable[[], object]) -> float:
-    """Return the least of three times, in milliseconds."""
+def measure(work: Callable[[], object], repeats: int = 3) -> float:
+    """Return the least of so many times, in milliseconds."""
     times = []
-    for _ in range(3):
+    for _ in range(repeats):
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)
     return 1000 * min(times)
 
 
-def run(server: postgres.Server, rows: int) -> None:
+def fit(curator: sd.Curator) -> str:
+    """Fit a model; return how long it took, and how often it read the table for how many questions of its own."""
+    scans, releases = 0, 0
+    run, release = DataAccess.run, AdaptiveSession.release
+
+    def count_scan(self: DataAccess, select: exp.Select) -> pa.Table:
+        nonlocal scans
+        scans += 1
+        return run(self, select)
+
+    def count_release(self: AdaptiveSession, query: Inquiry, loss: Loss) -> sd.Release:
+        nonlocal releases
+        releases += 1
+        return release(self, query, loss)
+
+    with patch.object(DataAccess, "run", count_scan), patch.object(AdaptiveSession, "release", count_release):
+        spent = measure(partial(sd.synth.fit, curator, epsilon=1), 1)
+    return f"synth fit: {spent:.0f} ms, {scans} scans for {releases} rounds"
+
+
+def run(server: postgres.Server, rows: int, repeats: int) -> None:
     """Print a line for each piece of work."""
     import psycopg
 
@@ -81,9 +118,10 @@ def run(server: postgres.Server, rows: int) -> None:
     with psycopg.connect(url, autocommit=True) as plain:
         plain.execute("SET jit = off")
         for name, (question, capped, aggregate) in WORK.items():
-            ask = measure(partial(curators[capped].ask, sd.sql(question), epsilon=1))
-            beside = measure(partial(plain.execute, aggregate.encode()))
-            print(f"{name}: {ask:.0f} ms, plain {beside:.0f} ms, {ask / beside:.2f} times")
+            ask = measure(partial(curators[capped].ask, sd.sql(question), epsilon=1), repeats)
+            beside = measure(partial(plain.execute, aggregate.encode()), repeats)
+            print(f"{name}: {ask:.0f} ms, plain {beside:.0f} ms, {ask / beside:.2f} times", flush=True)
+    print(fit(curators[0]))
     for curator in curators:
         curator.close()
 
@@ -92,6 +130,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="sordino-bench-", ignore_cleanup_errors=True) as place:
         started = postgres.start(Path(place))
         try:
-            run(started, int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+            given = [int(text) for text in sys.argv[1:]]
+            run(started, *given, *(1_000_000, 3)[len(given) :])
         finally:
             started.stop()

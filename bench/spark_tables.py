@@ -1,6 +1,6 @@
 """An ask of three million rows in Parquet on Spark beside the plain SQL in the same session, best of three; see docs/engines.md.
 
-Run `python bench/spark_tables.py [ROWS]`. It needs pyspark and Java 17, and starts a session of two threads.
+Run `python bench/spark_tables.py [ROWS [REPEATS]]`. It needs pyspark and Java 17, and starts a session of two threads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 
 from pyspark.sql import SparkSession
-from server_tables import measure
+from server_tables import fit, measure
 
 import sordino as sd
 
@@ -37,6 +37,10 @@ WORK = {  # the question, and the plain aggregate, which clips as the question d
         "SELECT sex, COUNT(*), AVG(age) FROM people GROUP BY sex",
         "SELECT sex, COUNT(*), AVG(LEAST(GREATEST(age, 0), 125)) FROM people GROUP BY sex",
     ),
+    "median": (
+        "SELECT MEDIAN(age) FROM people",
+        "SELECT percentile(LEAST(GREATEST(age, 0), 125), 0.5) FROM people",
+    ),
     "sum of a float": ("SELECT SUM(gain) FROM people", "SELECT SUM(LEAST(GREATEST(gain, 0), 111)) FROM people"),
     "sum of a decimal": ("SELECT SUM(cost) FROM people", "SELECT SUM(LEAST(GREATEST(cost, 0), 10)) FROM people"),
 }
@@ -47,7 +51,7 @@ def collect(session: SparkSession, text: str) -> object:
     return session.sql(text).toArrow()
 
 
-def run(session: SparkSession, place: str, rows: int) -> None:
+def run(session: SparkSession, place: str, rows: int, repeats: int) -> None:
     """Print a line for each piece of work."""
     session.sql(ROWS.format(rows=rows)).write.parquet(place)
     frame = session.read.parquet(place)
@@ -62,9 +66,10 @@ def run(session: SparkSession, place: str, rows: int) -> None:
         ledger=None,
     )
     for name, (question, aggregate) in WORK.items():
-        ask = measure(partial(held.ask, sd.sql(question), epsilon=1))
-        beside = measure(partial(collect, session, aggregate))
+        ask = measure(partial(held.ask, sd.sql(question), epsilon=1), repeats)
+        beside = measure(partial(collect, session, aggregate), repeats)
         print(f"{name}: {ask:.0f} ms, plain {beside:.0f} ms, {ask / beside:.2f} times", flush=True)
+    print(fit(held))
     held.close()
 
 
@@ -76,6 +81,7 @@ if __name__ == "__main__":
     started.sparkContext.setLogLevel("OFF")
     try:
         with tempfile.TemporaryDirectory(prefix="sordino-bench-", ignore_cleanup_errors=True) as directory:
-            run(started, f"{directory}/people", int(sys.argv[1]) if len(sys.argv) > 1 else 3_000_000)
+            given = [int(text) for text in sys.argv[1:]]
+            run(started, f"{directory}/people", *given, *(3_000_000, 3)[len(given) :])
     finally:
         started.stop()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -25,6 +25,8 @@ from sordino.estimates.weighted_sum import Mix, mix_steps, mix_weights
 from sordino.noise.laws import DiscreteLaplace
 
 __all__ = ["SecondMoments", "noise_margin", "sum_margin"]
+
+_Noise = tuple[float, bool]  # its variance, and whether it is Laplace noise
 
 _STRICT = 20  # the share of the miss that goes to the nuisances: 1 in 20
 _HALVINGS = 36
@@ -122,7 +124,7 @@ class _Sums:
     moments: tuple[Any, ...]  # of shape (groups, 1), in the order of the parts, the count last
     scales: tuple[float, ...]
     lifts: tuple[float, ...]  # what was taken off each moment, in its scale
-    laws: tuple[Law, ...]
+    noises: tuple[_Noise, ...]
     mix: Mix  # one row a moment, one column a noise
 
     @property
@@ -137,7 +139,7 @@ class _Sums:
         """Return what the noise of that weighted sum exceeds with chance `alpha` at most."""
         last = weights[-1] + sum(w * lift for w, lift in zip(weights, self.lifts, strict=True))
         steps = [*(w / scale for w, scale in zip(weights[:-1], self.scales, strict=False)), last]
-        return noise_margin(self.laws, mix_weights(self.mix, steps), alpha)
+        return _margin(self.noises, mix_weights(self.mix, steps), alpha)
 
 
 def _chunks(of: SecondMoments) -> list[slice]:
@@ -154,7 +156,7 @@ def _sums(of: SecondMoments, rows: slice) -> _Sums:
     found = mix_steps(of.mix, parts) if of.mix else [p.steps for p in parts]  # exactly: differences of large sums
     floats = [np.array([float(s) for s in steps])[:, None] for steps in found]
     moments = [p / s + lift * floats[-1] for p, s, lift in zip(floats, scales, lifts, strict=True)]
-    return _Sums(tuple(moments), tuple(scales), tuple(lifts), tuple(p.law for p in of.parts), of.mix)
+    return _Sums(tuple(moments), tuple(scales), tuple(lifts), _noises(p.law for p in of.parts), of.mix)
 
 
 # ---- the noise of a weighted sum
@@ -162,32 +164,39 @@ def _sums(of: SecondMoments, rows: slice) -> _Sums:
 
 def noise_margin(laws: Sequence[Law], weights: Sequence[Any], alpha: float) -> Any:
     """Return the margin of `sum_margin` for arrays of weights."""
+    return _margin(_noises(laws), weights, alpha)
+
+
+def _margin(noises: Sequence[_Noise], weights: Sequence[Any], alpha: float) -> Any:
     sizes = [np.abs(np.asarray(w, dtype=float)) for w in weights]
-    parts = [np.square(w) * _variance(law) for w, law in zip(sizes, laws, strict=True)]
+    parts = [np.square(w) * variance for w, (variance, _) in zip(sizes, noises, strict=True)]
     total = sum(parts)
-    heavy = sum(np.square(p) for p, law in zip(parts, laws, strict=True) if isinstance(law, DiscreteLaplace))
+    heavy = sum(np.square(p) for p, (_, is_laplace) in zip(parts, noises, strict=True) if is_laplace)
     shape = np.divide(heavy, np.square(total), out=np.zeros_like(total + 0.0), where=total > 0)
     margin = np.interp(np.minimum(shape, 1.0), *_quantiles(alpha)) * np.sqrt(total)
     least = np.full_like(total, np.inf)
-    for size, part, law in zip(sizes, parts, laws, strict=True):
-        if _variance(law):
+    for size, part, (variance, _) in zip(sizes, parts, noises, strict=True):
+        if variance:
             margin = margin + np.maximum(0.0, size - np.sqrt(np.maximum(0.0, total - part))) / 2
             least = np.minimum(least, np.where(size > 0, size, np.inf))
     return margin + np.where(np.isfinite(least), least, 0.0) / 2
 
 
-def _variance(law: Law) -> float:
-    """Return the variance of the continuous law, which is the larger."""
-    return float(2 * law.scale**2) if isinstance(law, DiscreteLaplace) else float(law.sigma_squared)
+def _noises(laws: Iterable[Law]) -> tuple[_Noise, ...]:
+    """Return the variance of each continuous law, which is the larger, and whether it is Laplace's."""
+    return tuple(
+        (float(2 * law.scale**2), True) if isinstance(law, DiscreteLaplace) else (float(law.sigma_squared), False)
+        for law in laws
+    )
 
 
 @functools.lru_cache(maxsize=64)
-def _quantiles(alpha: float) -> tuple[list[float], list[float]]:
+def _quantiles(alpha: float) -> tuple[Any, Any]:
     """Return 1/n, and the two-sided quantile over the deviation of n equal Laplace noises; 1/n = 0 is the Gaussian."""
     points = [(1.0 / n, _crossing(functools.partial(_laplace_tail, n), alpha) / math.sqrt(2 * n)) for n in _SHAPES]
     points.append((0.0, _crossing(lambda t: math.erfc(t / math.sqrt(2.0)), alpha)))
     points.sort()
-    return [p[0] for p in points], [p[1] for p in points]
+    return np.array([p[0] for p in points]), np.array([p[1] for p in points])
 
 
 def _laplace_tail(n: int, t: float) -> float:
