@@ -72,7 +72,8 @@ def _series(first: Representation, thing: Any, place: int, confidence: float, *,
     """Return one of several things as a series over its bins."""
     if isinstance(thing, Representation):
         if not shares:
-            return _histograms_of(thing, confidence, f"{place}: {thing.facts.split(';')[0]}")
+            words = "exact counts" if thing.is_exact else thing.facts.split(";")[0]
+            return _histograms_of(thing, confidence, f"{place}: {words}")
         bins, ordered = bins_of(thing.column, None, unit=float(thing.unit))
         name = f"{place}: {'exact' if thing.is_exact else 'released'} probabilities"
         return Histograms(
@@ -137,7 +138,11 @@ def _draw_table(thing: Representation, title: str | None) -> tuple[AnyChart, str
     labels = [alt.Axis(labelOverlap=len(n) > _MOST_ROWS, labelLimit=140, ticks=False) for n in names]
     x = alt.X(field=across.name, type="ordinal", sort=names[0], axis=labels[0], title=across.name)
     y = alt.Y(field=down.name, type="ordinal", sort=names[1], axis=labels[1], title=down.name)
-    color = alt.Color("rows:Q", title="rows", scale=alt.Scale(range=["#ffffff", COLORS[0]], domainMin=0, clamp=True))
+    color = alt.Color(
+        "rows:Q",
+        title="rows",
+        scale=alt.Scale(range=["#ffffff", COLORS[0]], interpolate="rgb", domainMin=0, clamp=True),
+    )
     tips = [alt.Tooltip(field=f) for f in (across.name, down.name, "rows")]
     width, height = max(160, min(560, 12 * len(names[0]))), max(80, min(420, 16 * len(names[1])))
     chart = alt.Chart(data_of(rows)).mark_rect().encode(x=x, y=y, color=color, tooltip=tips)

@@ -207,7 +207,12 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
         order = sorted(sorted(order, key=lambda i: -float(made.series[0][1][i]))[:_MOST_LABELS])
     names, numbers = [n for n, _ in made.series], kind != "N"
     scale = alt.Scale(domain=names, range=list(COLORS[: len(names)]))
-    color = alt.Color("series:N", title=None, scale=scale, legend=None if len(names) == 1 else alt.Legend(orient="top"))
+    color = alt.Color(
+        "series:N",
+        title=None,
+        scale=scale,
+        legend=None if len(names) == 1 else alt.Legend(orient="top", labelLimit=260),
+    )
     title = absent if titled else ", ".join(t for t in (made.column, absent) if t)
     if numbers:
         x: Any = alt.X(f"bin:{kind}", title=title or None, scale=alt.Scale(zero=False, nice=False))
