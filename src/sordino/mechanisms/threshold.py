@@ -254,8 +254,9 @@ class TruncatedThreshold:
     probability 1 - (1 - d)^2m. Whole Laplace noise has no ends, so that its delta covers the m keys that are new.
 
     An (epsilon, delta)-private release is one of a pure epsilon, but for an event of probability delta (Kairouz, Oh,
-    Viswanath 2015, Theorem 3.4): hence the event. Under add_remove k is below the threshold of whole Laplace noise, whose
-    tail, not whose end, must be delta: by about (1 / e) ln(1 / e) where e is small.
+    Viswanath 2015: it is made of a randomized response that names its input with that probability): hence the event.
+    Under add_remove k is below the threshold of whole Laplace noise, whose tail, not whose end, must be delta: by about
+    (1 / e) ln(1 / e) where e is small.
 
     >>> TruncatedThreshold(1, Fraction(1), Fraction(1, 10**6)).threshold
     15
