@@ -93,9 +93,9 @@ class Served:
 
 
 @contextmanager
-def served(directory: Path, *, serve: str = "", cap: int = 10) -> Iterator[Served]:
+def served(directory: Path, *, serve: str = "", cap: int = 10, rows: int = 1000) -> Iterator[Served]:
     """Give a served project with ana and ben (analysts with a share each), ola (officer) and udo (auditor)."""
-    made = Served(open_service(write_project(directory, serve=serve, cap=cap)))
+    made = Served(open_service(write_project(directory, serve=serve, cap=cap, rows=rows)))
     made.add("ana", "analyst", epsilon="2")
     made.add("ben", "analyst", epsilon="2")
     made.add("ola", "officer")

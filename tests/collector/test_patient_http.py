@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
 
 from sordino.collector.patient_http import PatientHttp
 
@@ -18,6 +19,7 @@ class Hasty(PatientHttp):
     """The same with less patience, for a test."""
 
     patience = 0.5
+    reading = (0.5, 3.0)
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +34,14 @@ def port() -> Iterator[int]:
     def take() -> str:
         return "taken"
 
+    @app.get("/large")
+    async def send_much() -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            for _ in range(_LARGE >> 16):
+                yield b"x" * (1 << 16)
+
+        return StreamingResponse(parts())
+
     server = uvicorn.Server(uvicorn.Config(app, port=0, http=Hasty, log_level="error", access_log=False))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -40,6 +50,42 @@ def port() -> Iterator[int]:
     yield int(server.servers[0].sockets[0].getsockname()[1])
     server.should_exit = True
     thread.join(20)
+
+
+_LARGE = 1 << 25  # more than the buffers of a connection hold
+_ASK = b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def read_all(one: socket.socket, *, pause: float, of: int = 1 << 16) -> int:
+    """Return how many bytes come until the connection ends, read with pauses."""
+    total = 0
+    try:
+        while got := one.recv(of):
+            total += len(got)
+            time.sleep(pause)
+    except ConnectionResetError:
+        pass
+    return total
+
+
+def test_an_answer_that_nobody_reads_is_cut_off(port: int) -> None:
+    one = connect(port, _ASK)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    time.sleep(2)
+    assert read_all(one, pause=0) < _LARGE
+
+
+def test_a_reader_that_takes_too_long_in_all_is_cut_off(port: int) -> None:
+    one = connect(port, b"")
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
+    one.sendall(_ASK)
+    started = time.monotonic()
+    assert read_all(one, pause=0.02, of=1 << 14) < _LARGE
+    assert time.monotonic() - started < 12
+
+
+def test_an_answer_that_is_read_arrives_whole(port: int) -> None:
+    assert read_all(connect(port, _ASK), pause=0) > _LARGE
 
 
 def connect(port: int, sent: bytes) -> socket.socket:

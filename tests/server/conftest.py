@@ -7,10 +7,29 @@ from pathlib import Path
 
 import pytest
 
+from server.forked_servers import Servers
 from serving import Served, served
+from sordino.loss import PureDP
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Served]:
     with served(tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> tuple[Path, str]:
+    """A project's file, and the token of an analyst."""
+    with served(tmp_path, cap=1000) as made:
+        share = PureDP(1000)
+        made.service.set_share("test", "ana", "people", lambda _: share)
+        assert made.service.project.path is not None
+        return made.service.project.path, made.tokens["ana"]
+
+
+@pytest.fixture
+def servers(project: tuple[Path, str]) -> Iterator[Servers]:
+    made = Servers(project[0])
+    yield made
+    made.close()

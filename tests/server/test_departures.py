@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from serving import Served, served
 from sordino.engines.duckdb import DuckDBEngine
@@ -92,3 +94,40 @@ def test_a_failure_after_the_charge_leaves_on_the_clock_too(server: Served, monk
     assert (again.status_code, again.json()["charge"]) == (500, "c-0001")  # the charge stands, and there is no second
     lines = server.send("GET", "/v1/audit", who="udo").json()["lines"]
     assert [line["outcome"] for line in lines if line["action"] == "question.ask"] == ["ChargedError"] * 2
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("slower", [0.0, 0.03])
+def test_times_to_answer_of_neighboring_tables_cannot_be_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slower: float
+) -> None:
+    """Ask a table and one with a row more, 250 times each in random order: ticks are powers of two, and alike.
+
+    A rank test raises a false alarm in 1 of 10,000 runs. To see that it has power, a neighbor is made slower by 1.5 ticks.
+    """
+    run, late = DuckDBEngine.run, [0.0]
+
+    def delay(engine: DuckDBEngine, select: Any) -> Any:
+        time.sleep(late[0])
+        return run(engine, select)
+
+    monkeypatch.setattr(DuckDBEngine, "run", delay)
+    moments: tuple[list[float], list[float]] = ([], [])
+    with ExitStack() as stack:
+        servers = []
+        for which, rows in enumerate((2000, 2001)):
+            (tmp_path / str(which)).mkdir()
+            server = stack.enter_context(served(tmp_path / str(which), rows=rows))
+            object.__setattr__(server.service, "public_clock", PublicClock(Fraction(1, 50)))
+            object.__setattr__(server.service.settings, "answer_every", Fraction(1, 50))
+            server.ask(epsilon="0.001")
+            servers.append(server)
+        order = random.Random(3).sample([0, 1] * 250, 500)
+        for which in order:
+            late[0] = slower * which
+            with recorded(servers[which], monkeypatch) as seen:
+                assert servers[which].ask(epsilon="0.001").status_code == 200
+            moments[which].append(round(seen[0]))
+    assert all(moment.bit_count() == 1 for one in moments for moment in map(int, one))
+    alike = stats.mannwhitneyu(*moments).pvalue > 1e-4
+    assert alike == (not slower)

@@ -6,14 +6,18 @@ import asyncio
 import json
 import logging
 from collections.abc import MutableMapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from serving import Served
-from sordino.errors import LedgerError
+from serving import Served, write_project
+from sordino.errors import DeclarationError, LedgerError
 from sordino.server import http_guard
+from sordino.server.access import Visitor
 from sordino.server.curator_service import CuratorService
+from sordino.server.opening import open_service
 
 BODIES: tuple[bytes, ...] = (
     b"",
@@ -198,3 +202,19 @@ def test_the_document_describes_each_body(server: Served) -> None:
         if method in ("post", "put", "patch") and "requestBody" not in route
     ]
     assert without == []
+
+
+def test_no_account_is_named_like_a_share_of_the_project_file(tmp_path: Path) -> None:
+    """Whoever may add accounts would else give a program's share away by a name."""
+    path = write_project(tmp_path)
+    path.write_text(path.read_text() + "\n[budgets.people.shares]\nresearch = {epsilon = 1}\n")
+    service = open_service(path)
+    officer = Visitor(1, "ola", "officer", "ola", "token")
+    try:
+        for add in (partial(service.desk.add_account, officer), service.desk.accounts.add):
+            with pytest.raises(DeclarationError, match="names a share that the project file declares"):
+                add("research", "analyst")
+        assert service.desk.add_account(officer, "rita", "analyst").name == "rita"
+        assert [account.name for account in service.desk.accounts.all()] == ["rita"]
+    finally:
+        service.close()

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 import sordino as sd
 from serving import COUNT, Served, served
+from sordino.errors import QuestionRefused
+from sordino.server import jobs
 from sordino.server.account_schema import JOBS
+from sordino.server.database import utc_now
 from sordino.server.http_app import curator_app
+from sordino.server.opening import open_service
 
 FIT = {"table": "people", "method": "independent", "columns": ["age", "sex"], "epsilon": "0.4"}
 
@@ -133,4 +139,42 @@ def test_what_a_stopped_server_left_is_marked(tmp_path: Path, monkeypatch: pytes
             db.execute(update(JOBS).values(state="running", ended=None))
         monkeypatch.setattr(server, "app", curator_app(server.service))
         found = server.send("GET", f"/v1/jobs/{job['id']}").json()
-        assert (found["state"], found["problem"]["exit_code"]) == ("failed", 5)
+        assert (found["state"], found["problem"]["exit_code"]) == ("stopped", 5)
+        assert "where it was charged the charge stands" in found["problem"]["detail"]
+
+
+def test_where_several_serve_a_job_stops_with_its_own_server(
+    tmp_path: Path, postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that starts leaves alone what another is at; one that is silent for long is gone, and its jobs with it."""
+    monkeypatch.setattr(jobs, "_BEAT", 0.05)
+    go_on = threading.Event()
+
+    def work(_: object) -> int:
+        assert go_on.wait(30)
+        raise QuestionRefused("enough")
+
+    with served(tmp_path, serve=f'store = "{postgres_database}"') as server:
+        first = server.app.app.state.models.jobs
+        begun = first.begin(1, "fit", {}, work, request=None).id
+        other = Served(open_service(tmp_path / "sordino.toml"), server.tokens)
+
+        def state(*, after: int) -> str:
+            moment = utc_now() + datetime.timedelta(seconds=after)
+            other.service.store.clock = lambda: moment
+            found: str = other.send("GET", f"/v1/jobs/{begun}").json()["state"]
+            return found
+
+        assert state(after=0) == "running"
+        for _ in range(500):  # it says again that it is at work
+            with server.service.store.read() as db:
+                row = db.execute(select(JOBS.c.started, JOBS.c.seen)).one()
+            if row.seen > row.started:
+                break
+            time.sleep(0.02)
+        assert row.seen > row.started
+        assert state(after=60) == "running"
+        first._closed.set()  # as if its process were gone
+        assert (state(after=120), state(after=0)) == ("stopped", "stopped")
+        go_on.set()
+        other.service.close()

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,92 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from collecting import free_port
-from serving import COUNT, served
+from server.forked_servers import Servers
 from sordino.ledger.ledger import Ledger
 from sordino.loss import PureDP
-
-# A parent that has loaded everything, and opened nothing, forks a server for each line that it reads.
-SERVE = """
-import os, signal, sys, time
-import duckdb, pyarrow.parquet, sqlglot, sqlalchemy.dialects.sqlite, uvicorn.protocols.http.httptools_impl
-import sordino.engines.opening, sordino.noise.discrete
-from sordino.collector.service import serve_app
-from sordino.engines.duckdb import DuckDBEngine
-from sordino.server.http_app import curator_app
-from sordino.server.opening import open_service
-from sordino.server.public_clock import PublicClock
-
-def hang(*_):
-    open("hangs", "w").close()
-    time.sleep(60)
-
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-for line in sys.stdin:
-    where, child = line.strip(), os.fork()
-    if child:
-        print(child, flush=True)
-        continue
-    if where == "before the data is read":
-        DuckDBEngine.run = hang
-    if where == "before the answer leaves":
-        PublicClock.wait = hang
-    serve_app(curator_app(open_service(sys.argv[1])), host="127.0.0.1", port=int(sys.argv[2]))
-    os._exit(0)
-"""
-
-
-class Servers:
-    """Start servers of one project one after the other, and kill them."""
-
-    def __init__(self, project: Path) -> None:
-        self.port = free_port()
-        command = [sys.executable, "-c", SERVE, str(project), str(self.port)]
-        pipe = subprocess.PIPE
-        self._parent = subprocess.Popen(command, cwd=project.parent, stdin=pipe, stdout=pipe, text=True)
-
-    @contextmanager
-    def run(self, where: str = "nowhere") -> Iterator[None]:
-        """Serve until the block ends, then kill -9."""
-        assert self._parent.stdin is not None
-        assert self._parent.stdout is not None
-        print(where, file=self._parent.stdin, flush=True)
-        pid = int(self._parent.stdout.readline())
-        try:
-            for _ in range(2000):
-                with suppress(httpx.HTTPError):
-                    httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=5)
-                    break
-                time.sleep(0.01)
-            yield
-        finally:
-            subprocess.run(["kill", "-9", str(pid)], check=False, capture_output=True)
-
-    def ask(self, token: str, key: str, *, timeout: float = 30) -> httpx.Response:
-        headers = {"authorization": f"Bearer {token}", "idempotency-key": key}
-        body = {"sql": COUNT, "epsilon": "0.001"}
-        return httpx.post(f"http://127.0.0.1:{self.port}/v1/ask", headers=headers, json=body, timeout=timeout)
-
-    def close(self) -> None:
-        self._parent.send_signal(signal.SIGKILL)
-        self._parent.communicate()
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> tuple[Path, str]:
-    """A project's file, and the token of an analyst."""
-    with served(tmp_path, cap=1000) as made:
-        share = PureDP(1000)
-        made.service.set_share("test", "ana", "people", lambda _: share)
-        assert made.service.project.path is not None
-        return made.service.project.path, made.tokens["ana"]
-
-
-@pytest.fixture
-def servers(project: tuple[Path, str]) -> Iterator[Servers]:
-    made = Servers(project[0])
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("where", ["before the data is read", "before the answer leaves"])
@@ -165,19 +78,23 @@ def kill_often(tmp_path: Path, token: str, servers: Servers, *, kills: int, seed
     """Let clients ask while their server is killed again and again, compare all with the ledger, return the answers."""
     clients = [Client(servers, token, name) for name in "abcd"]
     moments = random.Random(seed)
+    with servers.run():
+        began = time.perf_counter()
+        first = servers.ask(token, "first").json()
+        took = time.perf_counter() - began  # on this machine, as busy as it is
     for client in clients:
         client.start()
     try:
         for _ in range(kills):
             with servers.run():
-                time.sleep(moments.uniform(0, 0.25))
+                time.sleep(moments.uniform(0, 3 * took))
     finally:
         for client in clients:
             client.enough.set()
         with servers.run():
             for client in clients:
                 client.join(60)
-            answers = {key: answer for client in clients for key, answer in client.answers.items()}
+            answers = {key: answer for client in clients for key, answer in client.answers.items()} | {"first": first}
             again = {key: servers.ask(token, key).json() for key in answers}
     assert [client.refused for client in clients] == [[]] * 4
     assert again == answers  # none that was acknowledged is lost

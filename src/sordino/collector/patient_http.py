@@ -1,4 +1,4 @@
-"""HTTP connections that may not keep a server waiting: headers have to arrive whole, within seconds and a stated size.
+"""HTTP connections that may not keep a server waiting: headers arrive whole, in seconds and a stated size, and answers are read.
 
 It knows bytes and moments, no request.
 """
@@ -13,6 +13,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 __all__ = ["HEADER_SECONDS", "PatientHttp"]
 
 HEADER_SECONDS = 10.0
+_READ_SECONDS = 20.0  # to read the tens of kilobytes that wait to be sent
+_ANSWER_SECONDS = 600.0  # to read a whole answer, once it had to wait
 _MOST_BYTES = 1 << 15  # of a request's first line and headers
 
 
@@ -20,11 +22,15 @@ class PatientHttp(HttpToolsProtocol):
     """Close a connection whose next request has not sent all of its headers in time, or sends too many.
 
     Time counts from the connection, and on one that is kept from the first byte after a response; until then uvicorn's own
-    time for idle connections counts. The body's time is the application's to count.
+    time for idle connections counts. The body's time is the application's to count. A client that leaves an answer lying, or
+    reads it so slowly that it would be held for hours, is cut off.
     """
 
     patience: ClassVar[float] = HEADER_SECONDS
+    reading: ClassVar[tuple[float, float]] = (_READ_SECONDS, _ANSWER_SECONDS)
     _waiting: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+    _unread_since: float | None = None
     _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -47,12 +53,32 @@ class PatientHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Stop counting: the request is there."""
         self._stop()
+        self._unread_since = None
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting."""
         self._stop()
+        self._stop_unread()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Begin to count how long what waits to be sent stays unread."""
+        super().pause_writing()
+        now = self.loop.time()
+        self._unread_since = now if self._unread_since is None else self._unread_since
+        most, whole = self.reading
+        self._unread = self.loop.call_later(min(most, self._unread_since + whole - now), self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop counting: it was read."""
+        self._stop_unread()
+        super().resume_writing()
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _wait(self) -> None:
         self._head = 0

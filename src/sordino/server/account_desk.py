@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from typing import Any, Literal
 
 from sordino.errors import DeclarationError, NotAllowed, SignInNeeded
@@ -19,8 +20,8 @@ __all__ = ["AccountDesk"]
 class AccountDesk:
     """Let people in, and let them see and change what their role includes."""
 
-    def __init__(self, store: ServerDatabase) -> None:
-        self.accounts = Accounts(store)
+    def __init__(self, store: ServerDatabase, *, reserved: Collection[str] = ()) -> None:
+        self.accounts = Accounts(store, reserved=reserved)
         self.sessions = Sessions(store)
         self.approvals = Approvals(store)
         self.audit_log = AuditLog(store)

@@ -18,6 +18,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    inspect,
     text,
 )
 
@@ -121,6 +122,7 @@ JOBS = Table(
     Column("model", Integer),
     _words("started"),
     _words("ended", empty=True),
+    _words("seen", empty=True),  # when its server last said that it is at work
     sqlite_autoincrement=True,
 )
 MODELS = Table(
@@ -201,5 +203,16 @@ def _add_evaluations(db: Connection) -> None:
     EVALUATIONS.create(db, checkfirst=True)
 
 
+def _add_seen(db: Connection) -> None:
+    if "seen" not in {column["name"] for column in inspect(db).get_columns("jobs")}:
+        db.execute(text("ALTER TABLE jobs ADD COLUMN seen VARCHAR(200)"))
+
+
 # the version of a store is how many it has seen
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_make_first, _add_texts, _add_scram_keys, _add_evaluations)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _make_first,
+    _add_texts,
+    _add_scram_keys,
+    _add_evaluations,
+    _add_seen,
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -91,8 +92,11 @@ def secret_hash(secret: str) -> str:
 class Accounts:
     """Read and change the accounts of one store."""
 
-    def __init__(self, store: ServerDatabase, *, hasher: PasswordHasher | None = None) -> None:
+    def __init__(
+        self, store: ServerDatabase, *, hasher: PasswordHasher | None = None, reserved: Collection[str] = ()
+    ) -> None:
         self._store = store
+        self._reserved = frozenset(reserved)
         self._hasher = PasswordHasher() if hasher is None else hasher
         self._nobody = self._hasher.hash("the password of no account")
 
@@ -101,6 +105,11 @@ class Accounts:
         if _NAME.fullmatch(name) is None:
             raise DeclarationError(
                 "must be letters, digits and . _ @ + -, 80 at most, and start with a letter or digit", key="name"
+            )
+        if name in self._reserved:
+            raise DeclarationError(
+                f"{name!r} names a share that the project file declares, and the account would spend it: take another",
+                key="name",
             )
         row = {
             "name": name,

@@ -61,7 +61,7 @@ class CuratorService:
         self.project = replace(project, budgets=MappingProxyType(held))
         self._base.project = self.project
         self.store = store
-        self.desk = AccountDesk(store)
+        self.desk = AccountDesk(store, reserved={who for one in project.budgets.values() for who in one.shares})
         self._texts = AskedTexts(store)
         self.public_clock = PublicClock(self.settings.answer_every)
         self._spending: dict[str, Connection] = {}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +24,7 @@ from sordino.errors import DeclarationError
 from sordino.server.account_schema import MIGRATIONS, SETTINGS
 from sordino.server.shared_writes import SharedWrites
 
-__all__ = ["Clock", "ServerDatabase", "StoreUnusable", "text_of_time", "utc_now"]
+__all__ = ["Clock", "ForwardClock", "ServerDatabase", "StoreUnusable", "text_of_time", "utc_now"]
 
 Clock = Callable[[], datetime.datetime]
 _LOCK = 0x536F7253  # of migrations on a PostgreSQL database
@@ -33,6 +35,23 @@ _CONNECTIONS = 20
 def utc_now() -> datetime.datetime:
     """Return the moment, in UTC."""
     return datetime.datetime.now(datetime.UTC)
+
+
+class ForwardClock:
+    """Tell the time, which runs on where the machine's clock is set back: so nothing that has expired, or will, lives longer."""
+
+    def __init__(self, wall: Clock = utc_now, *, steady: Callable[[], float] = time.monotonic) -> None:
+        self._wall, self._steady = wall, steady
+        self._lock = threading.Lock()
+        self._last = wall(), steady()
+
+    def __call__(self) -> datetime.datetime:
+        """Return the machine's time, or where that went back the last one and what has passed since by its steady clock."""
+        with self._lock:
+            told, then = self._last
+            now = self._steady()
+            self._last = max(self._wall(), told + datetime.timedelta(seconds=now - then)), now
+            return self._last[0]
 
 
 def text_of_time(moment: datetime.datetime) -> str:
@@ -50,13 +69,13 @@ class StoreUnusable(DeclarationError):
 class ServerDatabase:
     """Hold the store of one server. Made by `ServerDatabase.open(url)`; `url` is a path, sqlite:///PATH or postgresql://..."""
 
-    def __init__(self, engine: Engine, *, clock: Clock = utc_now) -> None:
+    def __init__(self, engine: Engine, *, clock: Clock | None = None) -> None:
         self._engine = engine
-        self.clock = clock
+        self.clock = ForwardClock() if clock is None else clock
         self.shared = SharedWrites(self.transact)
 
     @classmethod
-    def open(cls, url: str, *, clock: Clock = utc_now) -> ServerDatabase:
+    def open(cls, url: str, *, clock: Clock | None = None) -> ServerDatabase:
         """Open the store, made or brought to this version where needed; raises DeclarationError where it cannot be used."""
         if url.startswith(("postgresql://", "postgres://")):
             engine = _open_server(url)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, insert, select, true, update
 from sqlalchemy.exc import IntegrityError
 
 from sordino.errors import QuestionRefused, SordinoError
@@ -28,10 +29,13 @@ __all__ = ["Job", "Jobs", "Work"]
 
 Work = Callable[[Callable[[str], None]], int]  # is given what enters a stage, and returns the number of a model
 _UNEXPECTED = {"type": "about:blank", "title": "unexpected error", "detail": UNEXPECTED, "exit_code": 1}
+_BEAT = 15.0  # seconds after which a server says again that it is at work
+_SILENCE = datetime.timedelta(seconds=90)  # after which it is gone
 _STOPPED = {
     "type": "about:blank",
     "title": "stopped",
-    "detail": "the server stopped; what was charged stands",
+    "detail": "its server stopped before it was done, and nothing came of it; where it was charged the charge stands, and is in "
+    "doubt among your releases: begin another, which is charged again",
     "exit_code": 5,
 }
 
@@ -63,6 +67,9 @@ class Jobs:
         self._store = store
         self._clock = clock
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="job")
+        self._begun: set[int] = set()  # by this process, and not done
+        self._beat = threading.Thread(target=self._say_alive, name="jobs", daemon=True)
+        self._closed = threading.Event()
 
     def begin(self, account: int, kind: str, asked: dict[str, Any], work: Work, *, request: str | None) -> Job:
         """Begin a job, or return the one that this request id began; raises QuestionRefused where it began another."""
@@ -70,7 +77,8 @@ class Jobs:
         row = {"account": account, "kind": kind, "state": "running", "stages": "[]", "request": request, "asked": text}
         try:
             with self._store.transact() as db:
-                key = db.execute(insert(JOBS).values(**row, started=self._store.now())).inserted_primary_key
+                now = self._store.now()
+                key = db.execute(insert(JOBS).values(**row, started=now, seen=now)).inserted_primary_key
         except IntegrityError:
             with self._store.read() as db:
                 found = db.execute(_joined().where(JOBS.c.request == request)).one()
@@ -78,11 +86,16 @@ class Jobs:
                 raise QuestionRefused("this request id began another job: take a new one") from None
             return self._job(found)
         assert key is not None
+        self._begun.add(key[0])
+        if not self._beat.is_alive():
+            with suppress(RuntimeError):  # another thread was first
+                self._beat.start()
         self._pool.submit(self._run, key[0], work)
         return self.find(key[0])
 
     def find(self, number: int) -> Job:
         """Return a job; raises NotThere."""
+        self.end_stopped()
         with self._store.read() as db:
             row = db.execute(_joined().where(JOBS.c.id == number)).first()
         if row is None:
@@ -91,19 +104,34 @@ class Jobs:
 
     def all(self, *, account: int | None = None) -> list[Job]:
         """Return all jobs, or those of an account, oldest first."""
+        self.end_stopped()
         chosen = _joined().order_by(JOBS.c.id)
         chosen = chosen if account is None else chosen.where(JOBS.c.account == account)
         with self._store.read() as db:
             return [self._job(row) for row in db.execute(chosen)]
 
-    def end_stopped(self) -> None:
-        """Mark the jobs that a process which is gone left: for a store that one process uses."""
-        values = {"state": "failed", "problem": json.dumps(_STOPPED), "ended": self._store.now()}
+    def end_stopped(self, *, alone: bool = False) -> None:
+        """Mark the jobs that a process which is gone left; one that is `alone` in its store need not wait for its silence."""
+        now = self._store.clock()
+        silent = JOBS.c.seen.is_(None) | (JOBS.c.seen <= text_of_time(now - _SILENCE))
+        left = (JOBS.c.state == "running") & JOBS.c.id.not_in(tuple(self._begun)) & (true() if alone else silent)
+        with self._store.read() as db:
+            if db.execute(select(JOBS.c.id).where(left)).first() is None:
+                return
+        values = {"state": "stopped", "problem": json.dumps(_STOPPED), "ended": text_of_time(now)}
         with self._store.transact() as db:
-            db.execute(update(JOBS).where(JOBS.c.state == "running").values(values))
+            db.execute(update(JOBS).where(left).values(values))
+
+    def _say_alive(self) -> None:
+        while not self._closed.wait(_BEAT):
+            if not self._begun:
+                continue
+            with suppress(StoreUnusable), self._store.transact() as db:
+                db.execute(update(JOBS).where(JOBS.c.id.in_(tuple(self._begun))).values(seen=self._store.now()))
 
     def close(self) -> None:
         """Wait for the jobs under way; begin no more."""
+        self._closed.set()
         self._pool.shutdown(cancel_futures=True)
 
     def _run(self, number: int, work: Work) -> None:
@@ -129,6 +157,7 @@ class Jobs:
         for pause in (1, 5, 30, 300):  # a store that is away for a while must not leave a job running for ever
             try:
                 self._set(number, **values, ended=self._store.now())
+                self._begun.discard(number)
                 return
             except StoreUnusable:
                 time.sleep(pause)
@@ -144,7 +173,7 @@ class Jobs:
         seen = [stage for moment, stage in json.loads(row.stages) if moment <= text_of_time(now)]
         problem = None if row.problem is None else json.loads(row.problem)
         stage = seen[-1] if seen else "waiting for its turn"
-        seconds = round((until - began).total_seconds(), 1)
+        seconds = max(0.0, round((until - began).total_seconds(), 1))
         return Job(row.id, row.account, row.name or OWNER.name, row.kind, row.state, stage, seconds, problem, row.model)
 
 

@@ -57,8 +57,7 @@ class ModelDesk:
         self.service = service
         self._store = service.store
         self.jobs = Jobs(service.store, service.public_clock)
-        if not service.settings.store.startswith(("postgresql://", "postgres://")):
-            self.jobs.end_stopped()
+        self.jobs.end_stopped(alone=not service.settings.store.startswith(("postgresql://", "postgres://")))
         self._load = lru_cache(maxsize=8)(self._read)
 
     def plan(self, visitor: Visitor, asked: Mapping[str, Any]) -> Plan:
