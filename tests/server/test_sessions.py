@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 
 from serving import Served, served
 
@@ -106,6 +108,23 @@ def test_nobody_learns_which_accounts_there_are(people: Served) -> None:
     without = sign_in(people, "ben", "wrong password")  # it has no password
     assert known.status_code == unknown.status_code == without.status_code == 401
     assert known.content == unknown.content == without.content
+
+
+def test_every_try_at_a_password_takes_the_same_work(people: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One hash of the same cost, whether there is such an account, with a password or not, disabled or not."""
+    verify, costs = PasswordHasher.verify, list[str]()
+
+    def count(hasher: PasswordHasher, stored: Any, password: Any) -> Any:
+        costs.append(str(stored).split("$")[3])
+        return verify(hasher, stored, password)
+
+    monkeypatch.setattr(PasswordHasher, "verify", count)
+    accounts = people.service.desk.accounts
+    accounts.change(accounts.find("udo"), disabled=True)
+    for name in ("ana", "nobody", "ben", "udo", "'; --", "x" * 500):
+        assert sign_in(people, name, "wrong password").status_code == 401
+    assert len(costs) == 6
+    assert len(set(costs)) == 1
 
 
 def test_guesses_are_throttled(people: Served) -> None:
