@@ -84,7 +84,7 @@ def test_postgresql_restarts_under_data_ledger_and_store(
         made.service.close()
     (tmp_path / "elsewhere").mkdir()
     text = text.replace('"people.ledger"', f'"{postgres_database}#people_ledger"')
-    text = text.replace('source = "people.parquet"', f'source = "{postgres_database}#held.people"')
+    text = text.replace('source = "people.parquet"', f'source = "{postgres_database}"\nrelation = "held.people"')
     (tmp_path / "elsewhere" / "sordino.toml").write_text(f'{text}\nstore = "{postgres_database}"\n')
     server = serve_again(tmp_path / "elsewhere" / "sordino.toml")
     try:
