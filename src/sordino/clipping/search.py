@@ -27,6 +27,7 @@ from sordino.clipping.bins import (
     sums_by_bound,
     trim_ends,
 )
+from sordino.clipping.concave_fit import losses_by_bound
 from sordino.errors import QuestionRefused
 from sordino.estimates.curve import NoisyCurve
 from sordino.estimates.noisy import Noisy
@@ -95,7 +96,7 @@ def find_bounds(
       by powers of two and then finely within the ends found; all clipped sums follow from it.
     - "quantile": the bound with about as many rows beyond as the exponential mechanism needs to prefer it to empty ones.
     - "ladder", for teaching: sums clipped at each bound of `ladder` (ascending upper bounds), an equal share of the loss
-      each; the first bound after which the sum is flat within its noise.
+      each, smoothed to the nearest rising concave curve; the bound where what is lost plus the noise is least.
     - "sparse_vector", for teaching: the first bound with few rows beyond, by AboveThreshold (Lyu, Su, Li 2017).
 
     Methods for teaching are never the best (`bench/bounds.py`), and the release says so.
@@ -154,7 +155,9 @@ def _cuts(ladder: Sequence[Number] | None, method: Method, number: BoundNumber) 
     cuts = tuple(to_fraction(b, name="a bound of the ladder") for b in ladder)
     if any(a >= b for a, b in itertools.pairwise(cuts)):
         raise QuestionRefused("a ladder's bounds must ascend")
-    return cuts
+    declared = number.values.upper
+    beyond = len(cuts) if declared is None else sum(b < declared for b in cuts) + 1  # later sums are all the same one
+    return cuts[: max(2, beyond)]
 
 
 # ---- a histogram
@@ -225,21 +228,18 @@ def _histogram_bounds(
 
 
 def _by_sums(q: Queryable, node: Node, number: BoundNumber, cuts: tuple[Fraction, ...]) -> Bounds:
-    """Return the first bound after which no clipped sum is higher by more than the noise of both."""
+    """Return the bound with the least expected error: what clipping loses of the concave fit, and the noise of the sum."""
     outputs = q.release(_sums(node, number, cuts), q.loss).outputs
     values = [float(o.estimate.values()[0] or 0) for o in outputs]
     confidence = 1 - 0.05 / len(cuts)  # all margins hold together with probability 0.95
     margins = [float(o.estimate.errors(confidence)[0] or 0) for o in outputs]
-    chosen = next(
-        i
-        for i in range(len(cuts))
-        if all(values[j] - values[i] <= margins[i] + margins[j] for j in range(i + 1, len(cuts)))
-    )
     deviations = tuple(math.sqrt(o.estimate.law.variance()) * float(o.estimate.unit) for o in outputs)  # type: ignore[attr-defined]
     curve = ClippedSums("upper", tuple(map(float, cuts)), tuple(values), deviations)
+    errors = [lost + noise for lost, noise in losses_by_bound(curve.bounds, values, deviations)]
+    chosen = errors.index(min(errors))
     more = max(0.0, values[-1] - values[chosen] + margins[-1] + margins[chosen]) if chosen < len(cuts) - 1 else 0.0
     beyond = f"clipped at {format_number(cuts[-1])}, the sum may be larger by up to about {show_number(_round(more))}"
-    how = "the first bound after which the sum is flat within its noise"
+    how = "the bound at which what clipping loses of the smoothed sums, plus the noise, is least"
     return Bounds(_lower_clip(number, cuts), cuts[chosen], (curve,), how, beyond)
 
 

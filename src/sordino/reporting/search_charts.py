@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sordino.clipping.concave_fit import losses_by_bound
+from sordino.estimates.curve import NoisyCurve
 from sordino.reporting.titles import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ def draw_bounds(release: Release, confidence: float, title: str | None) -> tuple
     sides = list(dict.fromkeys(release.keys[0].labels))
     notes = [*release.notes, *_read(release, sides, confidence), release.summary()]
     panels = [_side(release, str(side), confidence) for side in sides] or [_ends(release)]
+    if " by ladder of " in release.question:
+        panels.append(_tradeoff(release))
+        notes.append("right: what clipping loses of the smoothed sums, the noise of each sum, and both")
     title, mark = title or f"{release.question}: {chosen}", None if release.private else SEEDED
     return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
 
@@ -61,12 +66,7 @@ def _side(release: Release, side: str, confidence: float) -> Any:
         )
         if s == side
     ]
-    bounds = [abs(float(r["bound"] or 0)) for r in rows]
-    least = min((b for b in bounds if b), default=1.0)
-    wide = max(bounds) > _WIDE_BOUNDS * least
-    scale = alt.Scale(type="symlog", constant=least) if wide else alt.Scale(zero=False)
-    axis = alt.Axis(values=_decades(rows), format=",.6~r", labelOverlap="greedy") if wide else alt.Axis(format=",.6~r")
-    x = alt.X("bound:Q", title=f"{side} bound{' (log scale, 0 added)' if wide else ''}", scale=scale, axis=axis)
+    x = _bound_axis(side, rows)
     base = alt.Chart(data_of(rows))
     band = base.mark_area(opacity=0.25, color=COLORS[0]).encode(x=x, y=alt.Y("low:Q", title="clipped sum"), y2="high:Q")
     line = base.mark_line(point=alt.OverlayMarkDef(size=18), color=COLORS[0]).encode(x=x, y="sum:Q")
@@ -84,6 +84,51 @@ def _decades(rows: list[dict[str, Any]]) -> list[float]:
     found = [0.0, *powers, *(-p for p in powers)]
     least = min((abs(b) for b in bounds if b), default=1.0)
     return sorted(t for t in found if min(bounds) <= t <= max(bounds) and (t == 0 or abs(t) >= least))
+
+
+def _bound_axis(side: str, rows: list[dict[str, Any]]) -> Any:
+    """Return the axis of bounds, in decades where they span much."""
+    import altair as alt
+
+    bounds = [abs(float(r["bound"] or 0)) for r in rows]
+    least = min((b for b in bounds if b), default=1.0)
+    wide = max(bounds) > _WIDE_BOUNDS * least
+    scale = alt.Scale(type="symlog", constant=least) if wide else alt.Scale(zero=False)
+    axis = alt.Axis(values=_decades(rows), format=",.6~r", labelOverlap="greedy") if wide else alt.Axis(format=",.6~r")
+    return alt.X("bound:Q", title=f"{side} bound{' (log scale, 0 added)' if wide else ''}", scale=scale, axis=axis)
+
+
+def _tradeoff(release: Release) -> Any:
+    """Return the panel of a ladder's loss by clipping, noise and both against the bound, with the bound chosen."""
+    import altair as alt
+
+    curve = release.outputs[0].estimate
+    assert isinstance(curve, NoisyCurve)
+    bounds = [float(str(b)) for b in release.keys[1].labels]
+    words = ("lost by clipping", "noise", "both")
+    each = losses_by_bound(bounds, curve.points, curve.deviations)
+    rows = [
+        {"bound": bound, "what": word, "value": value}
+        for bound, (lost, noise) in zip(bounds, each, strict=True)
+        for word, value in zip(words, (lost, noise, lost + noise), strict=True)
+    ]
+    x = _bound_axis("upper", rows)
+    hues = alt.Scale(domain=list(words), range=[COLORS[2], COLORS[3], COLORS[6]])
+    color = alt.Color("what:N", title=None, scale=hues, legend=alt.Legend(orient="bottom"))
+    least = min((d for d in curve.deviations if d > 0), default=1.0)
+    tall = max(least, *(lost + noise for lost, noise in each))
+    scale = alt.Scale(type="symlog", constant=least)
+    ticks = [
+        0.0,
+        *(10.0**i for i in range(math.ceil(math.log10(least)), 1 + math.ceil(math.log10(tall)))),
+    ]
+    axis = alt.Axis(values=ticks, format=",.6~r", labelOverlap="greedy")
+    y = alt.Y("value:Q", title="expected error of the sum (log scale, 0 added)", scale=scale, axis=axis)
+    lines = alt.Chart(data_of(rows)).mark_line().encode(x=x, y=y, color=color)
+    rule = alt.Chart(data_of([{"bound": release.upper, "label": f"chosen: {release.upper:,}"}]))
+    mark = rule.mark_rule(color=COLORS[1], strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
+    word = rule.mark_text(color=COLORS[1], baseline="bottom", y=-4).encode(x=x, text="label:N")
+    return (lines + mark + word).properties(width=420, height=_HEIGHT)
 
 
 def _ends(release: Release) -> Any:
