@@ -34,14 +34,14 @@ def test_it_is_the_nearest_rising_concave_curve(bounds: list[int], seed: int) ->
 
 
 def test_what_is_lost_ends_at_0_and_a_flat_curve_loses_nothing() -> None:
-    assert losses_by_bound([1, 2], [5, 5], [1, 2]) == [(pytest.approx(0), 1), (pytest.approx(0), 2)]
+    assert [lost for lost, _ in losses_by_bound([1, 2], [5, 5], [1, 2])] == pytest.approx([0, 0])
     lost = [lost for lost, _ in losses_by_bound(range(50), [min(b, 30) * 100 for b in range(50)], [1] * 50)]
     assert lost[:30] == pytest.approx([100 * (30 - b) for b in range(30)])
     assert lost[30:] == pytest.approx([0] * 20, abs=1e-6)
 
 
 def test_a_ladder_takes_a_bound_where_the_curve_has_levelled_off() -> None:
-    """Of 12 seeded searches each loses under 2% of the sum; without the fit, 47 to 53 was taken, which loses 4 to 6%."""
+    """Of 4 seeded searches each loses under 2% of the sum; without the fit, 47 to 53 was taken, which loses 4 to 6%."""
     ages = np.random.default_rng(5).gamma(8, 5, 30_000).clip(17, 90).astype(int)
     domain = sd.Domain({"age": sd.Integer(0, 125)})
     table = sd.protect(
@@ -53,7 +53,7 @@ def test_a_ladder_takes_a_bound_where_the_curve_has_levelled_off() -> None:
         ledger=None,
         rng=sd.Rng.seeded(4),
     )
-    for _ in range(12):
+    for _ in range(4):
         found = table.find_bounds("age", method="ladder", ladder=range(100), epsilon=1)
         assert 1 - ages.clip(0, int(found.upper)).sum() / ages.sum() < 0.02
     assert "lost by clipping" in str(sd.plot(found).spec())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import json
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from places import ROOT
+from places import ADULT, ROOT, needs_adult
 
 TOURS = [page for page in sorted((ROOT / "docs" / "tour").glob("*.md")) if page.name != "README.md"]
 MOST_BYTES = 600_000
@@ -46,6 +47,14 @@ def test_a_tour_runs_as_a_notebook(page: Path, tmp_path: Path) -> None:
     assert "## Now on your own table" in text
     assert str(ROOT) not in text
     assert len(text) < MOST_BYTES
+
+
+@needs_adult
+def test_the_textbooks_figures_come_out_on_adult(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SORDINO_ADULT", str(ADULT))
+    failed, tried = doctest.testfile(str(ROOT / "docs" / "tour" / "counting-to-clipping.md"), module_relative=False)
+    assert tried > 30
+    assert failed == 0
 
 
 def test_a_failing_cell_stops_the_build(tmp_path: Path) -> None:
