@@ -131,14 +131,15 @@ class DuckDBPrimitives(SqlPrimitives):
     def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
         """Return the sum; of clipped cells by functions, which DuckDB computes once for each cell that a dictionary holds.
 
-        They take a missing cell for the lower bound, so that much is taken off again for each.
+        They take a missing cell for the lower bound, so that much is taken off again for each. NULL for no cell, as any sum.
         """
         clip = self._clips.get(self._words(value))
         if clip is None:
             return super().total(value, largest)
         cell, lower, upper = clip
         inside = f"LEAST(GREATEST({cell}, {whole_text(lower)}), {whole_text(upper)})"
-        return self._tree(f"SUM({inside}) - CAST('{lower}' AS HUGEINT) * (COUNT(*) - COUNT({cell}))")
+        total = f"SUM({inside}) - CAST('{lower}' AS HUGEINT) * (COUNT(*) - COUNT({cell}))"
+        return self._tree(f"CASE WHEN COUNT({cell}) > 0 THEN {total} END")
 
     def _cell(self, column: str) -> tuple[str, str]:
         """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""
