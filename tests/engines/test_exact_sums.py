@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
 from fractions import Fraction
 from pathlib import Path
@@ -69,6 +70,28 @@ def test_dictionaries_of_parquet_clip_as_frames_do(tmp_path: Path, kind: pa.Data
         assert exact(tmp_path / "t.parquet", domain, question) == exact(table, domain, question)
     clipped = [min(max(cell, low), high) for cell in cells if cell is not None]
     assert exact(tmp_path / "t.parquet", domain, [sd.sum("x"), sd.count("x")]) == [[sum(clipped)], [len(clipped)]]
+
+
+@pytest.mark.parametrize("kind", [pa.int16(), pa.int64(), pa.float64(), pa.string()], ids=str)
+@pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
+def test_comparisons_are_with_the_clipped_cell(kind: pa.DataType, op: str) -> None:
+    cells = [None, -5, 0, 1, 2, 9, 10, 11, 99]
+    held = [None if cell is None else str(cell) for cell in cells] if kind == pa.string() else cells
+    engine = engine_of(pa.table({"x": pa.array(held, kind)}), domain := sd.Domain({"x": sd.Integer(1, 10)}))
+    compare = {
+        "=": operator.eq,
+        "!=": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }[op]
+    for steps in range(-1, 13):
+        clipped = [min(max(cell, 1), 10) for cell in cells if cell is not None]
+        kept = [cell for cell in clipped if compare(cell, steps)]
+        where = Selection().where(compare(col("x"), steps)).agg(sd.count(), sd.sum("x"))
+        assert ask(engine, domain, where) == [[len(kept)], [sum(kept)]], (op, steps)
+    engine.close()
 
 
 def test_products_past_64_bits() -> None:

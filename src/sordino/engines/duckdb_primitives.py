@@ -19,8 +19,6 @@ from sordino.primitives import UnitCell
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from sordino.engines.table_layout import TableLayout
-
 __all__ = ["DuckDBPrimitives"]
 
 _FEW = 2**16  # different whole numbers, of which writers of Parquet make a dictionary
@@ -32,10 +30,6 @@ class DuckDBPrimitives(SqlPrimitives):
     """Build the cells of one SELECT over one table that DuckDB holds."""
 
     whole_cast: ClassVar[str] = "TRY_CAST"
-
-    def __init__(self, held: TableLayout) -> None:
-        super().__init__(held)
-        self._clips: dict[str, tuple[str, int, int]] = {}  # the step that clips a cell of few values: cell and bounds
 
     def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
@@ -117,15 +111,14 @@ class DuckDBPrimitives(SqlPrimitives):
         inside = self.let(f"CASE WHEN {cell} BETWEEN {low} AND {high} THEN {cell} {beyond} END")
         return self._column(f"CAST({inside} * CAST('{one}' AS DECIMAL({places + 1}, 0)) AS BIGINT)")
 
-    def _clip(self, text: str, lower: int | None, upper: int | None) -> exp.Expression:
-        clipped = super()._clip(text, lower, upper)
-        if self._held.has_dictionaries and lower is not None and upper is not None and 0 <= upper - lower < _FEW:
-            self._clips[self._words(clipped)] = self.let(text), lower, upper
-        return clipped
+    def _few_clipped(self, value: exp.Expression) -> tuple[str, int, int] | None:
+        """Return the cell and bounds that a step clips, where a dictionary may hold the few cells within them."""
+        clip = self._clips.get(self._words(value)) if self._held.has_dictionaries else None
+        return clip if clip is not None and 0 <= clip[2] - clip[1] < _FEW else None
 
     def present(self, value: exp.Expression) -> exp.Expression:
         """Return the cell before it is clipped."""
-        clip = self._clips.get(self._words(value))
+        clip = self._few_clipped(value)
         return value if clip is None else self._tree(clip[0])
 
     def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
@@ -133,7 +126,7 @@ class DuckDBPrimitives(SqlPrimitives):
 
         They take a missing cell for the lower bound, so that much is taken off again for each. NULL for no cell, as any sum.
         """
-        clip = self._clips.get(self._words(value))
+        clip = self._few_clipped(value)
         if clip is None:
             return super().total(value, largest)
         cell, lower, upper = clip

@@ -39,6 +39,7 @@ class SqlSteps:
         self._conditions: list[tuple[int, str]] = []
         self._joins: list[tuple[int, str, str, str]] = []
         self._floor = 0
+        self._clips: dict[str, tuple[str, int, int]] = {}  # the step that clips a cell: the cell, and its bounds
 
     def _words(self, tree: exp.Expression) -> str:
         """Return the engine's text of a tree."""
@@ -105,7 +106,19 @@ class SqlSteps:
         if lower is None or upper is None:
             return self._column(f"CASE {case_bounds(cell, lower, upper)} ELSE {cell} END")
         inside = f"WHEN {cell} BETWEEN {whole_text(lower)} AND {whole_text(upper)} THEN {cell}"  # first: it is the common case
-        return self._column(f"CASE {inside} {case_bounds(cell, lower, upper)} END")
+        clipped = self.let(f"CASE {inside} {case_bounds(cell, lower, upper)} END")
+        self._clips[clipped] = cell, lower, upper
+        return self._tree(clipped)
+
+    def compared(self, value: exp.Expression, op: str, steps: int) -> exp.Expression:
+        """Return the cell before it was clipped, where that compares alike with a number of steps: it need not be clipped then.
+
+        Theorem: a cell beyond a bound lies on the same side of `steps` as the bound, where the bound itself is not `steps`;
+        where it is, > and <= still agree at the lower bound, >= and < at the upper.
+        """
+        cell, lower, upper = self._clips.get(self._words(value), ("", 0, 0))
+        first, last = lower + (op not in (">", "<=")), upper - (op not in (">=", "<"))
+        return self._tree(cell) if cell and first <= steps <= last else value
 
     def present(self, value: exp.Expression) -> exp.Expression:
         """Return a value that is missing where this one is, as cheap as can be."""
