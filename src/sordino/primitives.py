@@ -228,7 +228,7 @@ class Primitives(Protocol):
         value within WIDEST, steps as of `lattice` and bounds within 2^62.
         """
 
-    def compared(self, value: exp.Expression, op: str, steps: int) -> exp.Expression:
+    def unclip(self, value: exp.Expression, op: str, steps: int) -> exp.Expression:
         """Return what compares with a number of steps as a value does."""
 
     def present(self, value: exp.Expression) -> exp.Expression:

@@ -111,14 +111,14 @@ class DuckDBPrimitives(SqlPrimitives):
         inside = self.let(f"CASE WHEN {cell} BETWEEN {low} AND {high} THEN {cell} {beyond} END")
         return self._column(f"CAST({inside} * CAST('{one}' AS DECIMAL({places + 1}, 0)) AS BIGINT)")
 
-    def _few_clipped(self, value: exp.Expression) -> tuple[str, int, int] | None:
+    def _find_few(self, value: exp.Expression) -> tuple[str, int, int] | None:
         """Return the cell and bounds that a step clips, where a dictionary may hold the few cells within them."""
         clip = self._clips.get(self._words(value)) if self._held.has_dictionaries else None
         return clip if clip is not None and 0 <= clip[2] - clip[1] < _FEW else None
 
     def present(self, value: exp.Expression) -> exp.Expression:
         """Return the cell before it is clipped."""
-        clip = self._few_clipped(value)
+        clip = self._find_few(value)
         return value if clip is None else self._tree(clip[0])
 
     def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
@@ -126,7 +126,7 @@ class DuckDBPrimitives(SqlPrimitives):
 
         They take a missing cell for the lower bound, so that much is taken off again for each. NULL for no cell, as any sum.
         """
-        clip = self._few_clipped(value)
+        clip = self._find_few(value)
         if clip is None:
             return super().total(value, largest)
         cell, lower, upper = clip

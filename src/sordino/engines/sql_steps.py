@@ -110,7 +110,7 @@ class SqlSteps:
         self._clips[clipped] = cell, lower, upper
         return self._tree(clipped)
 
-    def compared(self, value: exp.Expression, op: str, steps: int) -> exp.Expression:
+    def unclip(self, value: exp.Expression, op: str, steps: int) -> exp.Expression:
         """Return the cell before it was clipped, where that compares alike with a number of steps: it need not be clipped then.
 
         Theorem: a cell beyond a bound lies on the same side of `steps` as the bound, where the bound itself is not `steps`;

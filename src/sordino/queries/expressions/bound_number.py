@@ -284,7 +284,7 @@ def bin_index(of: BoundNumber, edges: Sequence[int]) -> Build:
 def compare_steps(of: BoundNumber, op: str, steps: int) -> Build:
     """Compare with a number of steps; one beyond what is held moves to one step outside it, which says the same."""
     bound = _cut(of, steps)
-    return comparison(lambda on: on.compared(of.build(on), op, bound), op, lambda _: whole(bound))
+    return comparison(lambda on: on.unclip(of.build(on), op, bound), op, lambda _: whole(bound))
 
 
 def rescale(of: BoundNumber, unit: Fraction) -> BoundNumber:
