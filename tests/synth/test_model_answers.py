@@ -9,7 +9,6 @@ import pytest
 
 import sordino as sd
 from sordino import col, synth
-from sordino.cli.ask.render_release import arrow_table
 from sordino.errors import QuestionRefused, UnknownName
 from sordino.queries.build import Selection
 from sordino.release import Release
@@ -53,7 +52,7 @@ def test_a_model_answer_is_rendered_as_a_release() -> None:
     lines = table_lines(answer, confidence=0.9)
     assert len(lines) == 1 + 4
     assert lines[0].count("90% interval") == 2
-    table = arrow_table(answer, {}, confidence=0.9)
+    table = answer.to_arrow(intervals=True, confidence=0.9)
     assert table.column_names[:4] == ["job", "count", "count_lower", "count_upper"]
     assert table["count_lower"].to_pylist() == ends["count_lower"].to_pylist()
 

@@ -116,12 +116,12 @@ def canary_epsilon(right: int, *, guesses: int, canaries: int, delta: float = 0.
     (1.69, 0.0)
     """
 
-    def explained(epsilon: float) -> bool:
+    def explains(epsilon: float) -> bool:
         return _chance(right, guesses, canaries, epsilon, delta) >= alarm
 
-    if explained(0.0):
+    if explains(0.0):
         return 0.0
-    return _MOST if not explained(_MOST) else bisect(explained, 0.0, _MOST, relative=1e-9)[0]
+    return _MOST if not explains(_MOST) else bisect(explains, 0.0, _MOST, relative=1e-9)[0]
 
 
 def _chance(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:

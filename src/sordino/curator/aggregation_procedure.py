@@ -264,9 +264,7 @@ def plan_aggregation(
 
     Raises QuestionRefused where the question has no private answer, DeclarationError where the cap counts otherwise.
     """
-    if assume_rows is not None and (
-        isinstance(assume_rows, bool) or not isinstance(assume_rows, int) or assume_rows < 1
-    ):
+    if assume_rows is not None and (type(assume_rows) is not int or assume_rows < 1):
         raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
     domain, wider = table.domain, table.neighbors
     if question.steps:

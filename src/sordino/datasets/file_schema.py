@@ -80,10 +80,8 @@ def read_schema(
     if source.startswith(FAR) and ending not in (*_CSV, *_JSON):
         Source(source, "parquet" if ending in ("", *_PARQUET) else "arrow")  # which says what is read from far
     folder = source.endswith("/") or Path(source).is_dir()
-    known = (*_CSV, *_JSON, *_PARQUET, *_DUCKDB, *_SQLITE, *_ARROW)
-    if not (folder or ending in known):
-        packed = "; unpack it first" if ending in PACKED else ""
-        raise DeclarationError(f"source {source!r} must end in {', '.join(known)}, or in / for a folder{packed}")
+    if not folder:
+        _check_ending(source, ending)
     if ending in _CSV and not folder:
         return _csv_schema(source, header, columns, delimiter, quote)
     if ending in _JSON and (columns, delimiter, quote) == (None, None, None):
@@ -101,6 +99,14 @@ def read_schema(
     else:
         relation, found = _duckdb_columns(source, relation)
     return FileSchema(found, relation=relation)
+
+
+def _check_ending(source: str, ending: str) -> None:
+    """Refuse a file of a kind that is not read."""
+    known = (*_CSV, *_JSON, *_PARQUET, *_DUCKDB, *_SQLITE, *_ARROW)
+    if ending not in known:
+        packed = "; unpack it first" if ending in PACKED else ""
+        raise DeclarationError(f"source {source!r} must end in {', '.join(known)}, or in / for a folder{packed}")
 
 
 def _check_present(source: str) -> None:

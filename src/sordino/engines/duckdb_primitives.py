@@ -200,11 +200,11 @@ class DuckDBPrimitives(SqlPrimitives):
         """Return whether all of a text matches a regular expression."""
         return f"regexp_full_match({text}, '{pattern}')"
 
-    def held_day(self, kind: str, cell: str) -> str:
+    def read_day(self, kind: str, cell: str) -> str:
         """Return the day of a timestamp, that of UTC where it knows its offset."""
         return cell if kind == "DATE" else f"TRY_CAST({cell} AS DATE)"
 
-    def held_micros(self, kind: str, cell: str) -> str:
+    def read_micros(self, kind: str, cell: str) -> str:
         """Return the microseconds of a timestamp."""
         return duckdb_micros(kind, cell, self.let)
 

@@ -57,10 +57,10 @@ class TimeWords(Protocol):
     def parse_digits(self, text: str) -> str:
         """Return up to 18 digits as BIGINT, NULL for none."""
 
-    def held_day(self, kind: str, cell: str) -> str:
+    def read_day(self, kind: str, cell: str) -> str:
         """Return the DATE, perhaps an infinite one, of a day or of a timestamp of a physical type."""
 
-    def held_micros(self, kind: str, cell: str) -> str:
+    def read_micros(self, kind: str, cell: str) -> str:
         """Return the microseconds since 1970 of a timestamp, those of its own clock, within the years 1 to 9999."""
 
 
@@ -69,7 +69,7 @@ def day_steps(kind: str, cell: str, on: TimeWords, lower: datetime.date, upper: 
     if kind == "VARCHAR":
         day = on.let(on.parse_day(on.let(f"CASE WHEN {on.matches(cell, DAY)} THEN {cell} END")))
     elif kind in _TIMES:
-        day = on.let(on.held_day(kind, cell))
+        day = on.let(on.read_day(kind, cell))
     else:
         return "CAST(NULL AS BIGINT)"
     low, high = (f"CAST('{d.isoformat()}' AS DATE)" for d in (lower, upper))
@@ -88,7 +88,7 @@ def moment_steps(kind: str, cell: str, on: TimeWords, zone: str, step: Fraction,
     if kind == "VARCHAR":
         local, shift = _read_text(cell, on)
     elif kind in _TIMES:
-        local = _day_micros(cell, on) if kind == "DATE" else on.held_micros(kind, cell)
+        local = _day_micros(cell, on) if kind == "DATE" else on.read_micros(kind, cell)
         shift = "0" if kind.startswith("TIMESTAMPTZ") else None
     else:
         return "CAST(NULL AS BIGINT)"
@@ -144,7 +144,7 @@ def _constant(number: int) -> str:
 
 
 def duckdb_micros(kind: str, cell: str, let: Callable[[str], str]) -> str:
-    """Return `TimeWords.held_micros` in DuckDB's words."""
+    """Return `TimeWords.read_micros` in DuckDB's words."""
     if kind.endswith("_NS"):  # its own casts to microseconds round towards 0
         nanos = let(f"epoch_ns({cell})")
         micros = let(f"(({nanos} // 1000) - CASE WHEN {nanos} % 1000 < 0 THEN 1 ELSE 0 END)")

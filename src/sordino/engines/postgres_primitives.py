@@ -268,12 +268,12 @@ class PostgresPrimitives(SqlPrimitives):
         """Return digits as a number."""
         return f"CAST(NULLIF({text}, '') AS BIGINT)"
 
-    def held_day(self, kind: str, cell: str) -> str:
+    def read_day(self, kind: str, cell: str) -> str:
         """Return the day of a timestamp, that of UTC where it knows its offset."""
         at = f"({cell} AT TIME ZONE 'UTC')" if kind == "TIMESTAMPTZ" else cell
         return f"CAST({at} AS DATE)"
 
-    def held_micros(self, kind: str, cell: str) -> str:
+    def read_micros(self, kind: str, cell: str) -> str:
         """Return the microseconds of a timestamp; those before year 1 and after 9999, which may be infinite, are clipped."""
         first, last = (f"CAST('{at}' AS {kind})" for at in ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59+00"))
         return (

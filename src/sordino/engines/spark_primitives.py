@@ -212,11 +212,11 @@ class SparkPrimitives(SqlPrimitives):
         """Return whether all of a text matches a regular expression; `$` would let a line end follow."""
         return rf"REGEXP_LIKE({text}, '\A(?:{pattern})\z')"
 
-    def held_day(self, kind: str, cell: str) -> str:
+    def read_day(self, kind: str, cell: str) -> str:
         """Return the day of a timestamp, that of UTC, which is the session's zone, where it knows its offset."""
         return cell if kind == "DATE" else f"CAST({cell} AS DATE)"
 
-    def held_micros(self, kind: str, cell: str) -> str:
+    def read_micros(self, kind: str, cell: str) -> str:
         """Return the microseconds of a timestamp; one without an offset is read in UTC, the session's zone."""
         del kind
         return clip_micros(self.let(f"UNIX_MICROS(CAST({cell} AS TIMESTAMPTZ))"))

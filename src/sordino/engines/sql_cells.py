@@ -316,9 +316,9 @@ class SqlCells(SqlSteps, ABC):
         return f"TRY_CAST(NULLIF({text}, '') AS BIGINT)"
 
     @abstractmethod
-    def held_day(self, kind: str, cell: str) -> str:
+    def read_day(self, kind: str, cell: str) -> str:
         """Return the DATE of a day or of a timestamp."""
 
     @abstractmethod
-    def held_micros(self, kind: str, cell: str) -> str:
+    def read_micros(self, kind: str, cell: str) -> str:
         """Return the microseconds since 1970 of a timestamp, within the years 1 to 9999."""

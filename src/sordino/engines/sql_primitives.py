@@ -340,7 +340,7 @@ class SqlPrimitives(SqlCells):
         """Return the number of a cell that is a name: what a text of up to 18 digits writes, of any other text its hash."""
         kind, cell = self._cell(column)
         if kind in MOMENTS:
-            return self.let(self.held_micros(kind, cell))
+            return self.let(self.read_micros(kind, cell))
         if kind == "BIGINT":
             few, written = f"{cell} BETWEEN {1 - 10**18} AND {10**18 - 1}", f"CAST({cell} AS VARCHAR)"
             return self.let(f"CASE WHEN {few} THEN {cell} ELSE {self._text_number(written)} END")

@@ -18,6 +18,7 @@ from sordino.source import Source
 __all__ = [
     "accept_amended",
     "accept_new",
+    "amend_tables",
     "declaration_of",
     "list_changes",
     "refuse_changed",
@@ -126,3 +127,27 @@ def _instead(own: tuple[str, str | None], other: tuple[str, str | None]) -> str:
 def _words(protected: tuple[str, str | None]) -> str:
     relation, column = protected
     return f"{'one row' if column is None else f'all rows of one {column}'}, {relation}"
+
+
+def amend_tables(
+    tables: dict[str, Any], renamed: Mapping[str, str], changed: Mapping[str, Any], payload: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the declarations under other names and words, and state in the entry's payload what differs."""
+    for old, new in renamed.items():
+        table_among(old, tables)
+        if new in tables:
+            raise DeclarationError(f"table {old!r} cannot be renamed {new!r}: that name is declared; use another")
+        tables[new] = tables.pop(old)
+    if renamed:
+        payload["renamed"] = dict(renamed)
+    differs = {}
+    for table, words in changed.items():
+        table_among(table, tables)
+        accept_amended(table, tables[table], words)
+        if found := list_changes(tables[table], words):
+            differs[table] = found
+    if differs:
+        payload["declarations"] = {table: changed[table] for table in differs}
+        payload["changed"] = differs
+        tables |= payload["declarations"]
+    return tables

@@ -29,6 +29,7 @@ from sordino.ledger.records import (
     Report,
     ShareSums,
     StoredAnswer,
+    Sums,
     amounts_to_dict,
     canonical,
     charge_id,
@@ -367,35 +368,8 @@ class Ledger:
 
         def job(step: Transaction) -> None:
             payload: dict[str, Any] = {"reason": reason.strip()}
-            after = step.sums
-            if cap is not None and cap != after.cap:
-                after = after.change_cap(cap)
-                payload["cap"] = loss_to_dict(cap)
-            other = after.change_shares(shares or {})
-            if other != after:
-                found = {who: amounts_to_dict(one.cap.amounts()) for who, one in other.shares.items()}
-                payload["shares"] = {who: found[who] for who in shares or {} if other.shares[who] != after.shares[who]}
-                after = other
-            tables = declarations_of(step.db)
-            for old, new in (renamed or {}).items():
-                declared.table_among(old, tables)
-                if new in tables:
-                    raise DeclarationError(
-                        f"table {old!r} cannot be renamed {new!r}: that name is declared; use another"
-                    )
-                tables[new] = tables.pop(old)
-            if renamed:
-                payload["renamed"] = dict(renamed)
-            differs = {}
-            for table, new_words in changed.items():
-                declared.table_among(table, tables)
-                declared.accept_amended(table, tables[table], new_words)
-                differs[table] = declared.list_changes(tables[table], new_words)
-            differs = {table: found for table, found in differs.items() if found}
-            if differs:
-                payload["declarations"] = {table: changed[table] for table in differs}
-                payload["changed"] = differs
-                tables |= payload["declarations"]
+            after = _amend_sums(step.sums, cap, shares or {}, payload)
+            tables = declared.amend_tables(declarations_of(step.db), renamed or {}, changed, payload)
             if len(payload) == 1:
                 raise DeclarationError("nothing would change; amend a cap, a share, a declaration or a table's name")
             step.append("amend", payload, sums=replace(after, tables=_digest(tables)))
@@ -476,6 +450,19 @@ class Ledger:
             return ()
         seen = [one for one in marks_at(str(self.path)) if one.ledger != self.id]
         return tuple(Former(one.ledger, one.seq, one.amounts()) for one in seen)
+
+
+def _amend_sums(sums: Sums, cap: Loss | None, shares: Mapping[str, Loss], payload: dict[str, Any]) -> Sums:
+    """Return the sums under another cap and other shares, and state in the entry's payload what differs."""
+    after = sums
+    if cap is not None and cap != after.cap:
+        after = after.change_cap(cap)
+        payload["cap"] = loss_to_dict(cap)
+    other = after.change_shares(shares)
+    if other != after:
+        found = {who: amounts_to_dict(one.cap.amounts()) for who, one in other.shares.items()}
+        payload["shares"] = {who: found[who] for who in shares if other.shares[who] != after.shares[who]}
+    return other
 
 
 def _check_text(text: object, *, name: str, empty: bool) -> None:

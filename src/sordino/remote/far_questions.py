@@ -92,7 +92,7 @@ class FarQuestions:
 
     def plan(self, question: Any, table: str | None, words: LossWords) -> Operation[FarPlan | FarBatch]:
         """Return what a question would cost."""
-        asked = self._asked(question, table, words)
+        asked = self._state(question, table, words)
         said = yield from self._post("/v1/plan", asked)
         if "plans" in said:
             return FarBatch(asked, said)
@@ -127,7 +127,7 @@ class FarQuestions:
             for plan in question.plans if isinstance(question, FarBatch) else [question]:
                 if confirm is not None:
                     confirm(plan)
-        asked = _again(question) if planned else self._asked(question, table, words)
+        asked = _again(question) if planned else self._state(question, table, words)
         body = asked if on == "data" else {**asked, "on": on}
         several = isinstance(question, FarBatch) or (isinstance(question, SqlText) and len(question.statements()) > 1)
 
@@ -171,7 +171,7 @@ class FarQuestions:
             yield Pause(every)
             waited += every
 
-    def _asked(self, question: Any, table: str | None, words: LossWords) -> dict[str, Any]:
+    def _state(self, question: Any, table: str | None, words: LossWords) -> dict[str, Any]:
         """Return the body that states a question: numbers as text, so that they are exact."""
         if isinstance(question, SqlText):
             question = question.in_dialect(self._dialect)

@@ -45,14 +45,14 @@ class AccountDesk:
             with self._hashing:
                 account = self.accounts.check_password(name, password)
         except SignInNeeded:
-            self.audit_log.append(_printed(name), "session.begin", "password", "refused")
+            self.audit_log.append(_printable(name), "session.begin", "password", "refused")
             raise
         return account
 
     def record_refusal(self, name: str, *, address: str, by: str) -> None:
         """Log that a sign-in was refused, and count it; raises TooManyRequests where the address had too many."""
         self._throttle.take_address(address)
-        self.audit_log.append_if_able(_printed(name), "session.begin", by, "refused")
+        self.audit_log.append_if_able(_printable(name), "session.begin", by, "refused")
 
     def sign_in(self, name: str, password: str) -> tuple[str, Session]:
         """Return the cookie of a new session for a name and its password, and the session."""
@@ -170,5 +170,5 @@ class AccountDesk:
         return self.audit_log.lines(after=max(0, after), most=min(max(1, most), 10_000))
 
 
-def _printed(name: str) -> str:
+def _printable(name: str) -> str:
     return name[:80] if name.isprintable() else "?"

@@ -63,7 +63,7 @@ def describe_asked(asked: Asked, made: Plan | Batch) -> list[Record | None]:
     One of a batch is asked again at its own part of the loss.
     """
     if not isinstance(made, Batch):
-        return [_record(asked, asked.question, _stated(asked))]
+        return [_record(asked, asked.question, _state(asked))]
     listed = asked.question if isinstance(asked.question, (list, tuple)) else [asked.question]
     whole = listed if any(map(is_whole, listed)) else [asked.question]
     questions = [one for q in whole for one in (q.statements() if isinstance(q, SqlText) else [q])]
@@ -78,7 +78,7 @@ def _record(asked: Asked, question: object, loss: Mapping[str, Any]) -> Record |
     return {**plain, **loss, **{n: getattr(asked, n) for n in _PLAIN if getattr(asked, n) is not None}}
 
 
-def _stated(asked: Asked) -> Record:
+def _state(asked: Asked) -> Record:
     said: Record = {n: _text(getattr(asked, n), n) for n in _NUMBERS if getattr(asked, n) is not None}
     if asked.weights is not None:
         said["weights"] = _texts(asked.weights, "weights")

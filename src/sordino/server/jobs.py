@@ -81,7 +81,7 @@ class Jobs:
                 key = db.execute(insert(JOBS).values(**row, started=now, seen=now)).inserted_primary_key
         except IntegrityError:
             with self._store.read() as db:
-                found = db.execute(_joined().where(JOBS.c.request == request)).one()
+                found = db.execute(_with_accounts().where(JOBS.c.request == request)).one()
             if found.asked != text:
                 raise QuestionRefused("this request id began another job: take a new one") from None
             return self._job(found)
@@ -97,7 +97,7 @@ class Jobs:
         """Return a job; raises NotThere."""
         self.end_stopped()
         with self._store.read() as db:
-            row = db.execute(_joined().where(JOBS.c.id == number)).first()
+            row = db.execute(_with_accounts().where(JOBS.c.id == number)).first()
         if row is None:
             raise NotThere
         return self._job(row)
@@ -105,7 +105,7 @@ class Jobs:
     def all(self, *, account: int | None = None) -> list[Job]:
         """Return all jobs, or those of an account, oldest first."""
         self.end_stopped()
-        chosen = _joined().order_by(JOBS.c.id)
+        chosen = _with_accounts().order_by(JOBS.c.id)
         chosen = chosen if account is None else chosen.where(JOBS.c.account == account)
         with self._store.read() as db:
             return [self._job(row) for row in db.execute(chosen)]
@@ -177,5 +177,5 @@ class Jobs:
         return Job(row.id, row.account, row.name or OWNER.name, row.kind, row.state, stage, seconds, problem, row.model)
 
 
-def _joined() -> Any:
+def _with_accounts() -> Any:
     return select(JOBS, ACCOUNTS.c.name.label("name")).join_from(JOBS, ACCOUNTS)

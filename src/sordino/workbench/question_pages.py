@@ -76,7 +76,7 @@ async def show_price(request: Request, session: Changing) -> Response:
     text = ""
     try:
         text = await run_in_threadpool(_text, service, session.visitor, form)
-        made = await run_in_threadpool(service.plan, session.visitor, _asked(form, text))
+        made = await run_in_threadpool(service.plan, session.visitor, _read_question(form, text))
     except (QuestionRefused, DeclarationError) as error:
         return fragment("problem.html", words=words_of(error), marked=mark_error(text, words_of(error)))
     plans = made.plans if hasattr(made, "plans") else [made]
@@ -96,7 +96,7 @@ async def practise(request: Request, session: Changing) -> Response:
     form = await read_form(request)
     service = service_of(request)
     text = await run_in_threadpool(_text, service, session.visitor, form)
-    found = await run_in_threadpool(service.ask, session.visitor, _asked(form, text, on="dummy"))
+    found = await run_in_threadpool(service.ask, session.visitor, _read_question(form, text, on="dummy"))
     return fragment("practice.html", releases=[release_words(release) for release in found])
 
 
@@ -109,7 +109,7 @@ async def ask(request: Request, session: Changing) -> Response:
     text = await run_in_threadpool(_text, service, session.visitor, form)
     key = form.get("request_id") or new_request()
     try:
-        found = await run_in_threadpool(lambda: service.ask(session.visitor, _asked(form, text), request=key))
+        found = await run_in_threadpool(lambda: service.ask(session.visitor, _read_question(form, text), request=key))
     except ApprovalNeeded as error:
         words = words_of(error)
         again = {k: v for k, v in form.items() if k != "csrf_token"}
@@ -149,7 +149,7 @@ def _text(service: CuratorService, visitor: Visitor, form: Mapping[str, str]) ->
     return build_select(table_of(service, visitor, form.get("table", "")), form)
 
 
-def _asked(form: Mapping[str, str], text: str, *, on: str = "data") -> Asked:
+def _read_question(form: Mapping[str, str], text: str, *, on: str = "data") -> Asked:
     stated: dict[str, Any] = {name: form[name] for name in ("epsilon", "delta", "rho") if form.get(name)}
     if form.get("assume_rows"):
         with contextlib.suppress(ValueError):

@@ -47,25 +47,28 @@ def plan(
 
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
     bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
-    rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "bounds": bounds}
-    rest["min_units"] = min_units
+    rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "min_units": min_units}
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
-    connection, asked, shares = read_question(text_of(sql, file), project, **split, **rest)
+    connection, asked, shares = read_question(text_of(sql, file), project, bounds=bounds, **split, **rest)
     made = connection.plan(asked, **loss, **shares)
     plans = plans_of(made)
     if form is given.TextFormat.json:
         data = plans[0].to_dict(confidence=confidence) if len(plans) == 1 else made.to_dict()
         say(json.dumps(data, ensure_ascii=False, indent=2))
         return
+    _print_plans(plans, made.cost, confidence)
+    for line in _budget_lines(plans, made.cost, connection.table(plans[0].table_name)):
+        note(line, quiet=quiet, aside=False)
+
+
+def _print_plans(plans: Sequence[Plan], cost: Loss, confidence: float) -> None:
     for place, one in enumerate(plans):
         if place:
             say()
         _print_plan(one, confidence)
     if len(plans) > 1:
         say()
-        say(f"{'in all'.ljust(10)} {made.cost.describe()}")
-    for line in _budget_lines(plans, made.cost, connection.table(plans[0].table_name)):
-        note(line, quiet=quiet, aside=False)
+        say(f"{'in all'.ljust(10)} {cost.describe()}")
 
 
 def _print_plan(made: Plan, confidence: float) -> None:

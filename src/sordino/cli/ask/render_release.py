@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 import io
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sordino.cli.shared.options import AnswerFormat
 from sordino.errors import DeclarationError, nearest
-from sordino.release import Key, Output
+from sordino.release_exports import csv_text
 from sordino.reporting.release_text import table_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pyarrow as pa
 
     from sordino.loss import Loss
     from sordino.release import Release
@@ -30,6 +27,10 @@ _ENDINGS = {
     ".parquet": AnswerFormat.parquet,
     ".pq": AnswerFormat.parquet,
 }
+
+
+_COST_FACTS = ("cost", "neighbors", "privacy_unit", "declaration")
+_FACTS = ("schema", "private", "charge", "question", *_COST_FACTS, "notes", "time", "from", "paid", "kind")
 
 
 def chosen_format(given: AnswerFormat | None, output: Path | None) -> AnswerFormat:
@@ -70,13 +71,14 @@ def encode_release(release: Release, form: AnswerFormat, *, confidence: float) -
     data = release.to_dict(confidence=confidence)
     if form is AnswerFormat.json:
         return (json.dumps(data, ensure_ascii=False, indent=2) + "\n").encode()
-    table = arrow_table(release, {k: v for k, v in data.items() if k in _TOLD}, confidence=confidence)
+    distinct_names([k.name for k in release.keys], [o.name for o in release.outputs])
+    table = release.to_arrow(intervals=True, confidence=confidence)
     if form is AnswerFormat.csv:
-        return _csv(table)
+        return csv_text(table)
     import pyarrow.parquet as pq
 
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
+    sink, facts = io.BytesIO(), {name: data[name] for name in _FACTS if name in data}
+    pq.write_table(table.replace_schema_metadata({"sordino": json.dumps(facts)}), sink)
     return sink.getvalue()
 
 
@@ -88,41 +90,6 @@ def encode_releases(releases: Sequence[Release], form: AnswerFormat, *, confiden
         found = [release.to_dict(confidence=confidence) for release in releases]
         return (json.dumps(found, ensure_ascii=False, indent=2) + "\n").encode()
     return b"\n".join(encode_release(release, form, confidence=confidence) for release in releases)
-
-
-def arrow_table(release: Release, facts: dict[str, Any], *, confidence: float) -> pa.Table:
-    """Return keys and, for each output, its value and the ends of its interval: name, name_lower, name_upper."""
-    import pyarrow as pa
-
-    values = release.table
-    outputs = [p for p in release.parts if isinstance(p, Output)]
-    keys = [p.name for p in release.parts if isinstance(p, Key)]
-    columns = [values.column(name) for name in keys]
-    for output in outputs:
-        ends = output.estimate.intervals(confidence)
-        columns.append(values.column(output.name))
-        columns += [_numbers([pair[side] for pair in ends]) for side in (0, 1)]
-    names = distinct_names(keys, [o.name for o in outputs])
-    made = pa.table(columns, names=names).replace_schema_metadata({"sordino": json.dumps(facts)})
-    beside = {o.name: [f"{o.name}{end}" for end in ("", "_lower", "_upper")] for o in outputs}
-    return made.select([n for p in release.parts for n in beside.get(p.name, [p.name])])
-
-
-_TOLD = (
-    "schema",
-    "private",
-    "charge",
-    "question",
-    "cost",
-    "neighbors",
-    "privacy_unit",
-    "declaration",
-    "notes",
-    "time",
-    "from",
-    "paid",
-    "kind",
-)
 
 
 def cost_lines(release: Release) -> list[str]:
@@ -150,23 +117,3 @@ def left_of(left: Loss, spent: Loss) -> str:
     rest, gone = left.amounts(), spent.amounts()
     told = {name: f"{format_number(amount)} of {format_number(amount + gone[name])}" for name, amount in rest.items()}
     return next(iter(told.values())) if len(told) == 1 else ", ".join(f"{name} {text}" for name, text in told.items())
-
-
-def _numbers(values: Sequence[Any]) -> pa.Array:
-    import pyarrow as pa
-
-    if any(isinstance(v, datetime.date) for v in values):
-        return pa.array(values)
-    whole = all(isinstance(v, int) and abs(v) < 2**63 for v in values)
-    cells = values if whole else [None if v is None else float(v) for v in values]
-    return pa.array(cells, type=pa.int64() if whole else pa.float64())
-
-
-def _csv(table: pa.Table) -> bytes:
-    import csv
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.column_names)
-    writer.writerows(zip(*(c.to_pylist() for c in table.columns), strict=True))
-    return text.getvalue().encode()

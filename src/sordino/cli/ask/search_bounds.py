@@ -31,11 +31,7 @@ from sordino.errors import ChargedError
 if TYPE_CHECKING:
     from sordino.release import Release
 
-__all__ = [
-    "bounds",
-    "caps",
-    "deliver_search",
-]
+__all__ = ["bounds", "caps", "deliver_search"]
 
 
 def deliver_search(
@@ -112,26 +108,28 @@ def bounds(
         raise ChargedError(release.notes[0], charge=release.charge)
 
 
+KeyColumn = Annotated[str | None, option("--by", "COLUMN", "Also cap the keys of this column.")]
+CapNames = Annotated[
+    str | None, option("--choose", "NAMES", "Which to choose, with commas: max_rows, max_groups, max_rows_per_group.")
+]
+KeysGuess = Annotated[
+    int | None,
+    option("--assume-keys", "N", "With --by: a public guess at the number of keys, if they are not declared."),
+]
+QuestionEpsilon = Annotated[
+    str | None, option("--question-epsilon", "E", "The epsilon of one later question; by default, that of this search.")
+]
+
+
 def caps(
     epsilon: Epsilon = None,
     delta: Delta = None,
     rho: Rho = None,
     table: TableName = None,
-    by: Annotated[str | None, option("--by", "COLUMN", "Also cap the keys of this column.")] = None,
-    choose: Annotated[
-        str | None,
-        option(
-            "--choose", "NAMES", "Which to choose: max_rows, max_groups, max_rows_per_group, with commas between them."
-        ),
-    ] = None,
-    assume_keys: Annotated[
-        int | None,
-        option("--assume-keys", "N", "With --by: a public guess at the number of keys, if they are not declared."),
-    ] = None,
-    question_epsilon: Annotated[
-        str | None,
-        option("--question-epsilon", "E", "The epsilon of one later question; by default, that of this search."),
-    ] = None,
+    by: KeyColumn = None,
+    choose: CapNames = None,
+    assume_keys: KeysGuess = None,
+    question_epsilon: QuestionEpsilon = None,
     plot: PictureFile = None,
     confidence: Confidence = 0.95,
     form: TextForm = TextFormat.table,

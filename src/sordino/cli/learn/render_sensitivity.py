@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.cli.shared.terminal import columns_of, in_terminal, paint, plain, say, wrap
 from sordino.cli.shared.universe_options import Values
+from sordino.reporting.change_text import change_entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,9 +58,10 @@ def print_findings(asked: Request, found: Findings) -> None:
         say(paint(lines[0], "bold"))
         for line in lines[1:]:
             say(line)
+    rows, most = (SCREEN_ROWS, SCREEN_NEIGHBORS) if in_terminal() else (None, None)
     for tables in found.worlds or ():
-        say()
-        _print_worlds(tables)
+        for line in ["", *_worlds_lines(tables, rows=rows, most=most)]:
+            say(line)
 
 
 def describe_findings(asked: Request, found: Findings) -> dict[str, Any]:
@@ -112,54 +113,44 @@ def _figure(row: dict[str, Any]) -> str:
 
 
 def _print_change(asked: Request, query: str, change: Change) -> None:
-    from sordino.sensitivity.neighborhoods import list_values
-
     scope = "global" if asked.local is None else "local"
     figure = f"{change.value:.10g}, exact" if change.exact else f"at most {change.value:.10g}, a bound"
     say(paint(f"{scope} sensitivity of the {query}: {figure}", "bold"))
-    pair = zip(change.witness, change.answers, strict=True)
-    tables = [f"{list_values(table, 12)}  answers {answer:.10g}" for table, answer in pair]
-    first, second = (Counter(table) for table in change.witness)
-    gone, come = (sorted(left.elements()) for left in (first - second, second - first))
-    moved = "; ".join(
-        [f"{list_values(t, 8)} {verb}" for t, verb in ((gone, "out"), (come, "in")) if t] or ["nothing moves"]
-    )
-    attained = "" if change.exact else f"; this pair attains {change.attained:.10g}"
-    lines = [("neighbors", f"{asked.neighbors}, {change.because}"), ("witness", tables[0]), ("", f"{tables[1]}")]
-    for label, text in [*lines, ("moved", f"{moved}{attained}"), ("public", _public(asked, change))]:
+    for label, text in change_entries(change, asked.neighbors, _public(asked, change)):
         for line in wrap(label, text):
             say(line)
 
 
-def _print_worlds(worlds: Neighborhoods) -> None:
-    """Print a row a table: its answer, its neighbors with theirs, and how far the farthest of them lies."""
+def _worlds_lines(worlds: Neighborhoods, *, rows: int | None = None, most: int | None = None) -> list[str]:
+    """Return a line a table: its answer, its neighbors with theirs, and how far the farthest of them lies.
+
+    At most `rows` tables and `most` neighbors of each are listed, where these are given, in lines that fit the terminal.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    watched = in_terminal()
-    shown = worlds.rows[:SCREEN_ROWS] if watched else worlds.rows
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("table", no_wrap=True)
     table.add_column(worlds.query, justify="right", no_wrap=True)
     table.add_column(f"neighbors: {worlds.query}", ratio=1)
     table.add_column("local", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for row in shown:
-        near = row.neighbors[:SCREEN_NEIGHBORS] if watched else row.neighbors
+    for row in worlds.rows[:rows]:
+        near = row.neighbors[:most]
         words = [f"{','.join(f'{v:.10g}' for v in t)}:{a:.10g}" for t, a in near]
         if len(near) < len(row.neighbors):
             words.append(f"and {len(row.neighbors) - len(near):,} more")
         cells = (", ".join(f"{v:.10g}" for v in row.table), f"{row.answer:.10g}", "  ".join(words), f"{row.local:.10g}")
         table.add_row(*map(Text, cells), Text("global" if worlds.attains(row) else ""))
-    console = Console(highlight=False, width=None if watched else 100)
-    say(f"{worlds.relation}; the global sensitivity is the largest local one: {worlds.value:.10g}")
-    with console.capture() as kept:
+    console = Console(highlight=False, width=100 if rows is None else None)
+    with console.capture() as text:
         console.print(table)
-    for line in kept.get().splitlines():
-        say(line.rstrip())
-    if len(shown) < len(worlds.rows):
-        say(f"... {len(worlds.rows) - len(shown):,} more tables; a pipe or --format json has all")
+    head = f"{worlds.relation}; the global sensitivity is the largest local one: {worlds.value:.10g}"
+    lines = [head, *(line.rstrip() for line in text.get().splitlines())]
+    if rows is not None and len(worlds.rows) > rows:
+        lines.append(f"... {len(worlds.rows) - rows:,} more tables; a pipe or --format json has all")
+    return lines
 
 
 def _public(asked: Request, change: Change) -> str:

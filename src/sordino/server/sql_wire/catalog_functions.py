@@ -149,7 +149,7 @@ class CatalogQuestion:
         kind = node.to.sql("postgres").lower().rpartition(".")[2].strip('"')
         inner: exp.Expr = node.this
         if kind in ("regclass", "regnamespace", "regtype", "regproc", "regrole"):
-            return self._registered(inner, kind)
+            return self._translate_name(inner, kind)
         if kind in ("oid", "xid", "cid"):
             return exp.cast(inner, "bigint")
         if kind in (
@@ -169,7 +169,7 @@ class CatalogQuestion:
             return inner
         return node
 
-    def _registered(self, inner: exp.Expr, kind: str) -> exp.Expr:
+    def _translate_name(self, inner: exp.Expr, kind: str) -> exp.Expr:
         """Return a number by a name, or a name by a number, as regclass and its like do."""
         by = {
             "regclass": ("pg_class", "relname"),

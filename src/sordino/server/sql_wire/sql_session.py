@@ -90,7 +90,7 @@ class SqlSession:
         if statement.verb == "FETCH":
             return self.cursors.columns(read_fetch(statement)[0])
         if self.is_question(statement):
-            asked = replace(self._asked(statement), on="dummy")
+            asked = replace(self._read(statement), on="dummy")
             known = repr(asked), self.settings.intervals
             if known not in self._known:  # clients describe a statement each time that they run it
                 (release,) = self._service.ask(visitor, asked)
@@ -184,11 +184,11 @@ class SqlSession:
         names = self._catalog.names(statement.text)
         return names is not None and self._catalog.knows(names)
 
-    def _asked(self, statement: Statement) -> Asked:
-        return read_asked({"sql": statement.text, "dialect": "postgres", **self.settings.asked(statement.loss)})
+    def _read(self, statement: Statement) -> Asked:
+        return read_asked({"sql": statement.text, "dialect": "postgres", **self.settings.words(statement.loss)})
 
     def _ask(self, visitor: Visitor, statement: Statement) -> Outcome:
-        asked = self._asked(statement)
+        asked = self._read(statement)
         (release,) = self._service.ask(visitor, asked, request=self.settings.request)
         if not release.practice:
             self._charged.append(release.charge)
@@ -205,7 +205,7 @@ class SqlSession:
         question = statement.part(skip)
         if self._is_of_catalog(question):
             return Outcome("EXPLAIN", [column_of_kind("QUERY PLAN", "text")], [["the catalog: free"]])
-        asked = self._asked(question)
+        asked = self._read(question)
         made = self._service.plan(visitor, asked)
         if "JSON" in words[:skip]:
             said = [

@@ -292,7 +292,7 @@ class WireConnection:
         neither tells when the work was done.
         """
         self._cancelled.clear()
-        running = asyncio.ensure_future(self._timed(statement))
+        running = asyncio.ensure_future(self._time(statement))
         stopped = asyncio.ensure_future(self._cancelled.wait())
         try:
             await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -304,7 +304,7 @@ class WireConnection:
         finally:
             stopped.cancel()
 
-    async def _timed(self, statement: Statement) -> Outcome:
+    async def _time(self, statement: Statement) -> Outcome:
         clock = self._clock
         started = clock.start()
         is_question = await self._work(lambda: self._session.is_question(statement))

@@ -132,7 +132,7 @@ class WireSettings:
         """The request id of questions, where one is set."""
         return self._values.get("sordino.request") or None
 
-    def asked(self, stated: Mapping[str, str]) -> dict[str, Any]:
+    def words(self, stated: Mapping[str, str]) -> dict[str, Any]:
         """Return what a question is asked with, by read_asked's names; a loss `stated` beside it is all of its loss."""
         found: dict[str, Any] = {}
         for name in _OWN:

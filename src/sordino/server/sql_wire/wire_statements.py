@@ -169,7 +169,7 @@ def split_statements(text: str) -> list[Statement]:
         if token is not None and token.token_type is not TokenType.SEMICOLON:
             held.append(token)
             continue
-        stated = {} if token is None else _stated(token)
+        stated = {} if token is None else _losses(token)
         if held:
             made = Statement(text[held[0].start : held[-1].end + 1], tuple(held), held[0].start)
             leads = token is not None and after is not None and _leads(text[token.end + 1 : after.start])
@@ -189,7 +189,7 @@ def _read(tokens: Sequence[Token]) -> list[tuple[Any, str]]:
     return [(token.token_type, token.text) for token in tokens]
 
 
-def _stated(token: Any) -> dict[str, str]:
+def _losses(token: Any) -> dict[str, str]:
     return {name: amount for comment in token.comments for name, amount in _amounts(comment)}
 
 
