@@ -10,7 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from sordino.local import BLH, GRR, OLH, OUE, SUE, THE, Hadamard, ProjectiveResponse, Rappor, SubsetSelection, Unary
+from sordino.local import (
+    BLH,
+    GRR,
+    OLH,
+    OUE,
+    SHE,
+    SUE,
+    THE,
+    Hadamard,
+    ProjectiveResponse,
+    Rappor,
+    SubsetSelection,
+    Unary,
+)
 from sordino.noise.rng import Rng
 
 __all__ = ["RANDOMIZERS", "RandomizerCase", "false_alarm", "population", "squared_errors"]
@@ -39,6 +52,7 @@ RANDOMIZERS = [
     RandomizerCase("projective", lambda labels: ProjectiveResponse(labels, epsilon=1), missing=False),
     RandomizerCase("blh", lambda labels: BLH(labels, epsilon=1), missing=True),
     RandomizerCase("the", lambda labels: THE(labels, epsilon=1), missing=True),
+    RandomizerCase("she", lambda labels: SHE(labels, epsilon=1), missing=True),
     RandomizerCase("rappor", lambda labels: Rappor(labels, f=0.25, p=0.35, q=0.65), missing=True),
 ]
 
@@ -53,11 +67,9 @@ def population(k: int, n: int) -> np.ndarray[Any, Any]:
 
 def squared_errors(protocol: Any, *, k: int, n: int, runs: int, seed: int) -> np.ndarray[Any, Any]:
     """Return (error of share)^2 / variance formula, a row a run and a column a label; its mean is 1."""
-    from sordino.local.estimates.frequency import variance
-
     truth = population(k, n)
     shares = np.bincount(truth, minlength=k) / n
-    formula = np.array([variance(protocol.p, protocol.q, share=float(s), n=n) for s in shares])
+    formula = np.array([protocol.variance(share=float(s), n=n) for s in shares])
     rng = Rng.seeded(seed)
     found = np.empty((runs, k))
     for run in range(runs):

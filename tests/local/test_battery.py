@@ -11,9 +11,10 @@ import pytest
 
 from local.battery import NARROW, RANDOMIZERS, WIDE, RandomizerCase, false_alarm, population, squared_errors
 from sordino.errors import DeclarationError
-from sordino.local import Reports, exact_epsilon, fair_coins, from_parameters
+from sordino.local import SHE, Reports, exact_epsilon, fair_coins, from_parameters
 from sordino.local.estimates.binomial import binomial_law, population_interval, respondents_interval
 from sordino.local.estimates.frequency import variance
+from sordino.local.estimates.noisy_sums import NoisySumEstimate
 from sordino.local.exactness import exact_ratio
 from sordino.local.protocols.randomizer import Randomizer
 from sordino.noise.rng import Rng
@@ -62,8 +63,13 @@ def test_estimates_are_unbiased(case: RandomizerCase) -> None:
     truth, rng = population(NARROW, n), Rng.seeded(3)
     shares = np.bincount(truth, minlength=NARROW) / n
     found = [protocol.estimate(protocol.count(protocol.perturb(truth, rng))).frequencies for _ in range(runs)]
-    spread = np.array([variance(protocol.p, protocol.q, share=float(s), n=n) for s in shares])
+    spread = np.array([protocol.variance(share=float(s), n=n) for s in shares])
     assert (np.abs(np.mean(found, axis=0) - shares) < 5.5 * np.sqrt(spread / runs)).all()
+
+
+def deviation(protocol: Any, n: int, *, own: bool) -> float:
+    """Return the deviation of a label's support by n respondents who all have it, or none of whom has."""
+    return n * float(protocol.p - protocol.q) * math.sqrt(protocol.variance(share=float(own), n=n))
 
 
 @CASES
@@ -75,7 +81,7 @@ def test_supports_have_the_stated_probabilities(case: RandomizerCase, k: int) ->
     counts = protocol.count(protocol.perturb(np.full(n, value, dtype=np.int32), Rng.seeded(5)))
     for label, count in enumerate(counts.supports):
         chance = float(protocol.p if label == value else protocol.q)
-        assert abs(count - n * chance) < 5.5 * math.sqrt(n * chance * (1 - chance)), label
+        assert abs(count - n * chance) < 5.5 * deviation(protocol, n, own=label == value), label
 
 
 @CASES
@@ -154,11 +160,32 @@ def test_missing_answers(case: RandomizerCase) -> None:
     counts = protocol.count(protocol.perturb([None] * n, Rng.seeded(2)))
     chance = float(protocol.q)
     assert counts.n == n
-    assert all(abs(c - n * chance) < 5.5 * math.sqrt(n * chance * (1 - chance)) for c in counts.supports)
+    assert all(abs(c - n * chance) < 5.5 * deviation(protocol, n, own=False) for c in counts.supports)
+
+
+def sum_coverage(protocol: SHE, *, n: int, held: int, about: str) -> float:
+    """Return how likely the 95% interval of noisy sums holds a label's share, summed over the sums within 9 deviations."""
+    ratio, share = float(protocol.ratio), held / n
+    steps = np.arange(1 - protocol.limit, protocol.limit)
+    reach = math.ceil(9 * math.sqrt(n) * 2 / (1 - ratio)) + protocol.limit
+    noise = np.zeros(1 << (2 * (reach + n)).bit_length())
+    noise[steps] = (1 - ratio) / (1 + ratio) * ratio ** np.abs(steps)
+    law = np.fft.irfft(np.fft.rfft(noise) ** n, noise.size)
+    first, drawn = binomial_law(n, share) if about == "population" else (held, np.ones(1))
+    moved = np.zeros(noise.size)
+    moved[first : first + drawn.size] = drawn
+    law = np.fft.irfft(np.fft.rfft(law) * np.fft.rfft(moved), noise.size)
+    sums = np.arange(-reach, reach + n)
+    made = NoisySumEstimate(tuple(range(sums.size)), tuple(sums.tolist()), n, protocol.p, protocol.q, "SHE", ratio, 127)
+    ends = made.interval(0.95, about=about)
+    lower, upper = (ends.column(name).to_numpy() for name in ("lower", "upper"))
+    return float(law[sums][(lower - 1e-9 <= share) & (share <= upper + 1e-9)].sum())
 
 
 def coverage(protocol: Any, *, n: int, held: int, about: str) -> float:
     """Return how likely the 95% interval of a label holds its share, summed over every number of supports."""
+    if isinstance(protocol, SHE):
+        return sum_coverage(protocol, n=n, held=held, about=about)
     p, q, share = float(protocol.p), float(protocol.q), held / n
     if about == "population":
         first, mass = binomial_law(n, share * p + (1 - share) * q)
@@ -178,6 +205,8 @@ def test_intervals_cover(case: RandomizerCase, about: str) -> None:
     """Intervals at 95% hold the true share with probability .94 or more, in tiny groups as well: no chance is left to it."""
     for k in (2, NARROW, 1024):
         protocol = case.made(range(k))
+        if k > 2 and isinstance(protocol, SHE):
+            continue  # its intervals do not depend on how many labels there are
         for n in (1, 2, 3, 7, 20, 100, 1000, 20_000):
             for held in sorted({0, 1, n // 10, n // 2, n - 1, n}):
                 found = coverage(protocol, n=n, held=held, about=about)

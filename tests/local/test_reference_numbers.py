@@ -34,7 +34,7 @@ from sordino.local import (
 )
 from sordino.local.collection_plan import candidates
 from sordino.local.estimates.frequency import variance
-from sordino.local.protocols.randomizer import Randomizer
+from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.reports import parameters_hash
 from sordino.noise.rng import Rng
 
@@ -43,9 +43,9 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 SIZES = (2, 3, 14, 128, 1024)
 
 
-def one_report(protocol: Randomizer) -> float:
+def one_report(protocol: FrequencyOracle) -> float:
     """Return n Var at share 0."""
-    return variance(protocol.p, protocol.q, share=0.0, n=1)
+    return protocol.variance(share=0.0, n=1)
 
 
 def test_dwork_roth_fair_coins_are_ln_3() -> None:

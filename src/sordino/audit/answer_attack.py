@@ -41,6 +41,10 @@ def infer_answers(protocol: Randomizer, answers: Sequence[Label], *, repeats: in
     unknown = [label for label in shares if label not in protocol.labels]
     if unknown:
         raise DeclarationError(f"the protocol has no label {unknown[0]!r}")
+    if not protocol.q:
+        raise DeclarationError(
+            "reports of noisy numbers support no label; attack SUE, the bits that say all they reveal"
+        )
     reports = protocol.perturb([a for a in answers for _ in range(repeats)], Rng.seeded(seed))
     each, places = np.unique(reports.rows, axis=0, return_inverse=True)
     known = [protocol.count(replace(reports, rows=each[i : i + 1])).supports for i in range(len(each))]

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from sordino.local.protocols.response import GRR as GRR
     from sordino.local.protocols.response import fair_coins as fair_coins
     from sordino.local.protocols.subset import SubsetSelection as SubsetSelection
+    from sordino.local.protocols.summed_histogram import SHE as SHE
     from sordino.local.protocols.unary import OUE as OUE
     from sordino.local.protocols.unary import SUE as SUE
     from sordino.local.protocols.unary import THE as THE
@@ -96,6 +97,7 @@ _EXPORTS = {
     "sordino.local.protocols.rappor": "Rappor",
     "sordino.local.protocols.response": "GRR fair_coins",
     "sordino.local.protocols.subset": "SubsetSelection",
+    "sordino.local.protocols.summed_histogram": "SHE",
     "sordino.local.protocols.unary": "OUE SUE THE Unary",
     "sordino.local.reports": "Reports SupportCounts",
     "sordino.local.shuffle": "shuffled",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import quantile
-from sordino.local.estimates.frequency import FrequencyEstimate, shift_of, variance
+from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.labels import Answers, Label, Labels, check_labels
 from sordino.local.protocols.catalog import MAKERS, Protocols
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
@@ -96,7 +96,7 @@ class ProtocolChoice:
         return (
             f"{self.protocol.name}: of {self.respondents:,} respondents, a rare label's share is within "
             f"{round_up(100 * self.error, digits=2)} points at 95%{weighed}, {beside}; {bytes_} a report; "
-            f"1% malicious clients could add {round_up(100 * shift_of(self.protocol.p, self.protocol.q, 0.01)[0], digits=2)} "
+            f"1% malicious clients could add {round_up(100 * self.protocol.shift(0.01)[0], digits=2)} "
             "points"
         )
 
@@ -264,8 +264,8 @@ def candidates(labels: Labels, *, epsilon: Number) -> tuple[Protocols, ...]:
 def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float = 0.0) -> ProtocolChoice:
     """Return the protocol whose intervals for a rare label are narrowest; within half a percent, the shortest reports win.
 
-    Of GRR, Hadamard response, OLH, SUE, OUE, subset selection, projective geometry, BLH and THE, by the exact variance at
-    share 0; ties go to the simpler. Where `malicious` is above 0, what that share of respondents can add by lying counts as
+    Of GRR, Hadamard response, OLH, SUE, OUE, subset selection, projective geometry, BLH, THE and SHE, by the exact variance
+    at share 0; ties go to the simpler. Where `malicious` is above 0, what that share of respondents can add by lying counts as
     error.
 
     Raises DeclarationError for labels or an epsilon that no protocol takes, or respondents below 1.
@@ -279,7 +279,7 @@ def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float 
         raise DeclarationError("respondents must be a whole number, 1 or more")
     z = quantile(_CONFIDENCE)
     rated = tuple(
-        Candidate(m, z * math.sqrt(variance(m.p, m.q, share=0.0, n=respondents)), shift_of(m.p, m.q, malicious)[0])
+        Candidate(m, z * math.sqrt(m.variance(share=0.0, n=respondents)), m.shift(malicious)[0])
         for m in candidates(labels, epsilon=epsilon)
     )
     least = min(c.error + c.shift for c in rated)
@@ -305,7 +305,7 @@ def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confid
         raise DeclarationError("margin must be a share such as 0.01 (one percentage point), between 0 and 1")
     z = quantile(confidence)
     choice = best(labels, epsilon=epsilon, respondents=1)
-    one = variance(choice.p, choice.q, share=0.0, n=1)
+    one = choice.protocol.variance(share=0.0, n=1)
     trusted = DiscreteLaplace(1 / check_epsilon(epsilon)).error(confidence)
     people = max(1, math.ceil(trusted / to_fraction(margin, name="margin")))
     return Needed(math.ceil(z * z * one / margin**2), choice.protocol.name, people, margin, confidence)

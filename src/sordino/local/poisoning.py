@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from sordino.local.estimates.binomial import binomial_law, tail
-from sordino.local.estimates.frequency import shift_of
 from sordino.local.protocols.catalog import Protocols
 from sordino.local.protocols.hadamard import Hadamard
 from sordino.local.protocols.hashing import OLH
 from sordino.local.protocols.rappor import Rappor
+from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Reports, own
 
@@ -54,7 +54,7 @@ def attainable_shift(protocol: Protocols, *, malicious: float) -> tuple[float, f
     >>> round(attainable_shift(Hadamard(range(128), epsilon=1), malicious=0.01)[0], 3)
     0.022
     """
-    return shift_of(protocol.p, protocol.q, malicious)
+    return protocol.shift(malicious)
 
 
 def shape_test(protocol: Protocols, reports: Reports) -> ShapeTest:
@@ -62,19 +62,22 @@ def shape_test(protocol: Protocols, reports: Reports) -> ShapeTest:
 
     Unary encoding and RAPPOR: the number of bits set is Binomial(k - 1, q) and one coin of p (or none, where the answer
     is missing); reports further out than honest ones are once in 1,000 are counted. Hashing and Hadamard response: the
-    hash function or the row is uniform (chi-square over at most 256 cells). GRR and subset selection: every report that
+    hash function or the row is uniform (chi-square over at most 256 cells). SHE: reports with a number as far from 1/2 as
+    honest ones have once in 1,000. GRR and subset selection: every report that
     passes the check is as likely as any other of some answers; nothing is tested.
 
     Raises DeclarationError for another task's reports.
     """
     rows = own(reports, protocol)
     n = len(reports)
-    if n == 0 or not isinstance(protocol, (Unary, Rappor, OLH, Hadamard)):
+    if n == 0 or not isinstance(protocol, (Unary, Rappor, OLH, Hadamard, SHE)):
         return ShapeTest(
             1.0, 0, 0.0, n, "nothing to test: every report of the right size has the shape of an honest one"
         )
     if isinstance(protocol, (Unary, Rappor)):
         return _bits_set(protocol, np.bitwise_count(rows).sum(axis=1, dtype=np.int64))
+    if isinstance(protocol, SHE):
+        return _farthest(protocol, protocol.numbers(reports))
     return _uniform(protocol.public_part(rows), protocol.public_values, n)
 
 
@@ -93,6 +96,20 @@ def _bits_set(protocol: Unary | Rappor, ones: np.ndarray[Any, Any]) -> ShapeTest
         f"{odd:,} of {n:,} reports set fewer than {most} or more than {least} bits; at most {n * chance:,.1f} expected"
     )
     return ShapeTest(value, odd, n * chance, n, words)
+
+
+def _farthest(protocol: SHE, numbers: np.ndarray[Any, Any]) -> ShapeTest:
+    """Test the number that lies farthest from 1/2 in each report: 1/2 + d or more, or 1/2 - d or less, whatever the answer."""
+    ratio, n, k = float(protocol.ratio), len(numbers), numbers.shape[1]
+
+    def likely(steps: int) -> float:  # P(a number is above `steps` or at most -steps): r^steps, alike for 0 and for 1
+        return float(-np.expm1(k * np.log1p(-(ratio**steps))))
+
+    reach = next(steps for steps in range(1, protocol.limit + 1) if likely(steps) <= _ODD)
+    odd = int(((numbers > reach) | (numbers <= -reach)).any(axis=1).sum())
+    expected = n * likely(reach)
+    words = f"{odd:,} of {n:,} reports have a number above {reach} or below {1 - reach}; {expected:,.1f} expected"
+    return ShapeTest(_at_least(odd, n, likely(reach)), odd, expected, n, words)
 
 
 def _uniform(parts: np.ndarray[Any, Any], values: int, n: int) -> ShapeTest:

@@ -50,6 +50,7 @@ KINDS = {
     "bloom": 9,
     "projective": 10,
     "heavy_hitters": 11,
+    "histogram": 12,
 }
 _HEAD = struct.Struct("<4sBBH32sQ")
 _MAGIC, _VERSION = b"SRDL", 1

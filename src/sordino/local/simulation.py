@@ -63,8 +63,7 @@ class CollectionSimulation:
         return (
             f"{made.name} at epsilon {made.epsilon:.5g}, {made.width} byte{'s' * (made.width > 1)} a report: each count "
             f"within {error:,.0f} at 95%; a trusted curator's within {central:,.0f} at the same epsilon",
-            f"a report supports the respondent's own answer with probability p = {float(made.p):.4g}, any other with q = "
-            f"{float(made.q):.4g}; the estimate is (reports - n q) / (p - q)",
+            made.estimator,
             f"1% of malicious clients could add {n * self.estimate.shift(USUAL_MALICIOUS)[0]:,.0f} to one count",
         )
 

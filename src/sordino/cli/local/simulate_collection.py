@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["local_simulate"]
 
 
-ProtocolName = StrEnum("ProtocolName", "best coins unary grr sue oue olh hadamard subset projective blh the")
+ProtocolName = StrEnum("ProtocolName", "best coins unary grr sue oue olh hadamard subset projective blh the she")
 DataFile = Annotated[
     Path, option("--data", "FILE", "The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.")
 ]

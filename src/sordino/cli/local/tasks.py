@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["TaskFile", "create", "keygen", "show_task", "task_in"]
 
 
-Randomising = StrEnum("Randomising", "grr sue oue olh hadamard subset projective")
+Randomising = StrEnum("Randomising", "grr sue oue olh hadamard subset projective blh the she")
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A signed task, as `local task create` wrote it.")]
 NewKey = Annotated[
     Path,
@@ -48,7 +48,7 @@ PermanentEpsilon = Annotated[
     option(
         "--permanent-epsilon",
         "E",
-        "Fix each answer for the epoch: the epsilon of all its reports together. For grr, sue and oue.",
+        "Fix each answer for the epoch: the epsilon of all its reports together. For grr, sue, oue and the.",
     ),
 ]
 LifetimeEpsilon = Annotated[

@@ -31,6 +31,7 @@ __all__ = [
     "FrequencyEstimate",
     "FrequencyTables",
     "arrow_labels",
+    "check_about",
     "check_share",
     "norm_sub",
     "shift_of",
@@ -53,7 +54,7 @@ def variance(p: Fraction | float, q: Fraction | float, *, share: float, n: int, 
     """
     high, low = float(p), float(q)
     difference = high - low
-    if _about(about) == "population":
+    if check_about(about) == "population":
         s = share * high + (1 - share) * low
         return s * (1 - s) / (n * difference**2)
     return low * (1 - low) / (n * difference**2) + share * (1 - high - low) / (n * difference)
@@ -214,7 +215,7 @@ class FrequencyEstimate(FrequencyTables):
         return shift_of(self.p, self.q, malicious)
 
     def _ends(self, confidence: float, about: str) -> tuple[Floats, Floats]:
-        how = respondents_interval if _about(about) == "respondents" else population_interval
+        how = respondents_interval if check_about(about) == "respondents" else population_interval
         return how(self.supports, n=self.n, p=float(self.p), q=float(self.q), confidence=check_confidence(confidence))
 
     def __repr__(self) -> str:
@@ -228,7 +229,8 @@ def check_share(value: float, *, name: str, most: float = 0.999999) -> float:
     return float(value)
 
 
-def _about(about: str) -> str:
+def check_about(about: str) -> str:
+    """Return whom an interval is about; raises DeclarationError for another word."""
     if about not in ("respondents", "population"):
         raise DeclarationError(f'about must be "respondents" or "population", not {about!r}')
     return about

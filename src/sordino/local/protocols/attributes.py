@@ -16,7 +16,7 @@ from sordino.errors import DeclarationError, nearest
 from sordino.local.collection_plan import best
 from sordino.local.draws import uniform_int
 from sordino.local.estimates.binomial import quantile
-from sordino.local.estimates.frequency import FrequencyEstimate, variance
+from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.labels import Answers, Labels, codes_of
 from sordino.local.protocols.catalog import Protocols
 from sordino.local.protocols.randomizer import ClaimedLoss
@@ -132,7 +132,7 @@ class Attributes(ClaimedLoss):
 
 def _noise(protocol: Protocols) -> float:
     """Return n times the variance of noise, at a share of 1 / k."""
-    return variance(protocol.p, protocol.q, share=1 / len(protocol.labels), n=1)
+    return protocol.variance(share=1 / len(protocol.labels), n=1)
 
 
 def _sampling_variance(protocol: Protocols) -> float:

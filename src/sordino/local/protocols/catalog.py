@@ -17,13 +17,14 @@ from sordino.local.protocols.projective import ProjectiveResponse
 from sordino.local.protocols.rappor import Rappor
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.subset import SubsetSelection
+from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import OUE, SUE, THE, Unary
 from sordino.local.thresholds import BITS
 from sordino.loss import Number
 
 __all__ = ["MAKERS", "PROTOCOLS", "Protocols", "from_parameters", "make_protocol"]
 
-Protocols = GRR | Unary | OLH | Hadamard | SubsetSelection | ProjectiveResponse | Rappor
+Protocols = GRR | Unary | OLH | Hadamard | SubsetSelection | ProjectiveResponse | Rappor | SHE
 
 PROTOCOLS: dict[str, type[Protocols | HeavyHitters]] = {
     "grr": GRR,
@@ -34,6 +35,7 @@ PROTOCOLS: dict[str, type[Protocols | HeavyHitters]] = {
     "projective": ProjectiveResponse,
     "rappor": Rappor,
     "heavy_hitters": HeavyHitters,
+    "histogram": SHE,
 }
 MAKERS: dict[str, Callable[..., Protocols]] = {  # of labels and epsilon alone, the simplest first
     "grr": GRR,
@@ -45,6 +47,7 @@ MAKERS: dict[str, Callable[..., Protocols]] = {  # of labels and epsilon alone, 
     "projective": ProjectiveResponse,
     "blh": BLH,
     "the": THE,
+    "she": SHE,
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from sordino.errors import DeclarationError, nearest
 from sordino.local.collection_plan import best
 from sordino.local.estimates.binomial import quantile, simultaneous_confidence
-from sordino.local.estimates.frequency import arrow_labels, variance
+from sordino.local.estimates.frequency import arrow_labels
 from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of
 from sordino.local.protocols.catalog import Protocols
 from sordino.local.protocols.randomizer import ClaimedLoss
@@ -112,7 +112,7 @@ class Pairs(ClaimedLoss):
         claim, (first, second) = check_epsilon(epsilon), (check_labels(values) for values in labels.values())
         pair = best(range(len(first) * len(second)), epsilon=claim, respondents=respondents).protocol
         each = (GRR(first, epsilon=claim / 2), GRR(second, epsilon=claim / 2))
-        spread = {"pair": variance(pair.p, pair.q, share=0.0, n=respondents), "each": _product(each, respondents)}
+        spread = {"pair": pair.variance(share=0.0, n=respondents), "each": _product(each, respondents)}
         errors = {name: quantile(0.95) * math.sqrt(found) for name, found in spread.items()}
         chosen = way or min(_WAYS, key=lambda name: errors[name])
         names = tuple(labels)

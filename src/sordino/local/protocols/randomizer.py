@@ -16,7 +16,7 @@ import numpy as np
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
-from sordino.local.estimates.frequency import FrequencyEstimate
+from sordino.local.estimates.frequency import FrequencyEstimate, shift_of, variance
 from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of, labels_hash
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, parameters_hash
 from sordino.local.thresholds import BITS, FULL, check_threshold, float_up, log_up
@@ -193,6 +193,22 @@ class FrequencyOracle(LocalProtocol):
         if len(counts.supports) != len(self.labels) or counts.n < 0:
             raise DeclarationError(f"counts must hold {len(self.labels)} supports, one a label")
         return FrequencyEstimate(self.labels, counts.supports, counts.n, self.p, self.q, self.name)
+
+    @property
+    def estimator(self) -> str:
+        """How reports become an estimate, in a sentence."""
+        return (
+            f"a report supports the respondent's own answer with probability p = {float(self.p):.4g}, any other with q = "
+            f"{float(self.q):.4g}; the estimate is (reports - n q) / (p - q)"
+        )
+
+    def variance(self, *, share: float, n: int) -> float:
+        """Return the variance of the estimated share of a label that this share of n respondents have."""
+        return variance(self.p, self.q, share=share, n=n)
+
+    def shift(self, malicious: float) -> tuple[float, float]:
+        """Return what a share of malicious clients can add to an estimated share, and take from it, on average."""
+        return shift_of(self.p, self.q, malicious)
 
     def _number(self, value: int | None) -> int:
         """Return the number of a label; raises DeclarationError for a missing answer."""
