@@ -125,3 +125,35 @@ def test_columns_have_the_types_of_their_declaration_where_no_row_is_left() -> N
     hidden = people.ask(people.group_by("name", "open").agg(sd.count()), epsilon="0.01", delta="1e-9")
     assert hidden.table.num_rows == 0
     assert hidden.table.schema.types == [pa.string(), pa.bool_(), pa.int64()]
+
+
+def test_a_column_without_values_has_the_type_of_its_values() -> None:
+    """The rows that are left may have no key but the missing one, and dates may have no row to stand in."""
+    domain = sd.Domain(
+        {
+            "name": sd.Identifier(),
+            "open": sd.Boolean(missing="keep"),
+            "day": sd.Date("2024-01-01", "2024-01-03"),
+            "seen": sd.DateTime("2024-01-01", "2024-01-03", zone="Europe/Berlin", missing="keep"),
+        }
+    )
+    rows = pa.table(
+        {"name": ["a"], "open": [None], "day": [datetime.date(2024, 1, 2)], "seen": [None]},
+        schema=pa.schema([("name", pa.string()), ("open", pa.bool_()), ("day", pa.date32()), ("seen", pa.timestamp("us"))]),
+    )  # fmt: skip
+    people = protect(rows, domain, budget=sd.ApproxDP(10**9, "0.5"))
+    by = people.group_by("open", sd.col("seen").truncate("day").alias("at")).agg(
+        sd.count(), sd.mean("day"), sd.median("day")
+    )
+    whole, missing, none = (
+        people.ask(asked, epsilon=10**6)
+        for asked in (by, by.having(sd.col("count") > 0.5), by.having(sd.col("count") > 9))
+    )
+    assert missing.table.column("open").to_pylist() == missing.table.column("at").to_pylist() == [None]
+    assert [str(kind) for kind in whole.table.schema.types] == [
+        "bool", "timestamp[us, tz=Europe/Berlin]", "double", "date32[day]", "date32[day]"
+    ]  # fmt: skip
+    for other in (missing, none, sd.Release.from_dict(missing.to_dict()), sd.Release.from_dict(none.to_dict())):
+        assert other.table.schema == whole.table.schema
+    ends = [r.to_arrow(intervals=True).select(["mean_day_lower", "median_day_upper"]).schema for r in (none, whole)]
+    assert ends[0].types == ends[1].types == [pa.date32()] * 2

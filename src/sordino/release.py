@@ -384,8 +384,7 @@ class Release:
         names = [name for own in cells.values() for name in own]
         if len(set(names)) < len(names):
             raise DeclarationError("a column of the answer is named as the end of an interval: give it another name")
-        whole = {p.name for p in self.outputs if getattr(p.estimate, "unit", Fraction(1, 2)).denominator == 1}
-        kinds = {n: "whole" if p in whole else "real" for p, own in cells.items() for n in own}
+        kinds = {n: _cell_kind(o.estimate) for o in self.outputs for n in cells[o.name]}
         kinds |= {k.name: k.kind for k in self.keys}
         return arrow_table({n: c for name in self.columns for n, c in cells[name].items()}, kinds)
 
@@ -460,6 +459,12 @@ def show_rows(error: float, unit: str) -> str:
 
 def _plain_number(value: Fraction) -> int | float:
     return int(value) if value.denominator == 1 else float(value)
+
+
+def _cell_kind(estimate: ColumnEstimate) -> str:
+    """Return the kind of an output's cells, which is its column's where none has a value."""
+    whole = getattr(estimate, "unit", Fraction(1, 2)).denominator == 1
+    return getattr(estimate, "cell_kind", "") or ("whole" if whole else "real")
 
 
 def _show(value: Any) -> str:

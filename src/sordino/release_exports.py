@@ -18,31 +18,38 @@ ABOUT = "sordino.release"  # the key of a Parquet file's metadata that holds the
 
 
 def arrow_table(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> pa.Table:
-    """Return columns as an Arrow table; without rows, as private keys may all be kept back, they have the types of `kinds`.
+    """Return columns as an Arrow table; where all cells are missing, or none is left, they have the types of `kinds`.
 
     Whole numbers are 64-bit integers if all cells are and fit, else doubles.
     """
     import pyarrow as pa
 
-    types = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64(), "truth": pa.bool_()}
-    types |= {"day": pa.date32(), "moment": pa.timestamp("us")}
     made = {}
     for name, cells in columns.items():
-        if not cells:
-            made[name] = pa.array([], types[kinds[name]] if name in kinds else pa.null())
+        if all(c is None for c in cells):
+            made[name] = pa.array(cells, _arrow_type(kinds[name]) if name in kinds else None)
         elif any(isinstance(c, float) for c in cells) or any(isinstance(c, int) and abs(c) >= 2**63 for c in cells):
             made[name] = pa.array([None if c is None else float(c) for c in cells], type=pa.float64())
         else:
-            empty = all(c is None for c in cells)
-            made[name] = pa.array(cells, type=pa.string()) if empty else pa.array(cells)
+            made[name] = pa.array(cells)
     return pa.table(made)
 
 
+def _arrow_type(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    name, _, zone = kind.partition(" ")
+    types = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64(), "truth": pa.bool_(), "day": pa.date32()}
+    return pa.timestamp("us", zone or None) if name == "moment" else types[name]
+
+
 def label_kind(labels: Sequence[Any]) -> str:
-    """Return the kind of the declared labels of a key, which is a column's where no row of an answer is left.
+    """Return the kind of the declared labels of a key, which is a column's where no row of an answer has one.
 
     >>> label_kind([None, False]), label_kind([1, 2]), label_kind([])
     ('truth', 'whole', 'text')
+    >>> label_kind([datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)])
+    'moment UTC'
     """
     kinds = (
         (bool, "truth"),
@@ -53,6 +60,8 @@ def label_kind(labels: Sequence[Any]) -> str:
         (object, "text"),
     )
     first = next((label for label in labels if label is not None), "")
+    if isinstance(first, datetime.datetime) and first.tzinfo is not None:
+        return f"moment {first.tzinfo}"
     return next(kind for of, kind in kinds if isinstance(first, of))
 
 

@@ -145,3 +145,15 @@ def test_noisy_counts_err_less_than_choosing_one_by_one(relation: str, moved: in
         sensitivity=1, loss=sd.PureDP(Fraction(1, k)), candidates=candidates, monotone=relation == "add_remove"
     )
     assert several < rounds.error(0.95, candidates=candidates)
+
+
+def test_mode_passes_over_missing_values_as_in_sql() -> None:
+    """A column that keeps missing values has them as a value for `most_common`, and not for SQL's MODE."""
+    rows = pa.table({"job": [None] * 9 + ["cook"] * 4 + ["nurse"] * 2})
+    people = curator(
+        source=rows, domain=sd.Domain({"job": sd.Category(["cook", "nurse"], missing="keep")}), budget=sd.PureDP(10**6)
+    )
+    assert people.ask(sd.most_common("job"), epsilon=1000).value is None
+    for asked in ("MODE(job)", "MODE() WITHIN GROUP (ORDER BY job)"):
+        assert people.ask(sd.sql(f"SELECT {asked} FROM data"), epsilon=1000).value == "cook"
+    assert people.ask(sd.sql("SELECT MODE(job) FROM data WHERE job <> 'cook'"), epsilon=1000).value == "nurse"

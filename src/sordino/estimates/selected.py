@@ -47,6 +47,11 @@ class Selected:
         """What errors are counted in, where that is not the values' own unit."""
         return getattr(self.of, "error_unit", "")
 
+    @property
+    def cell_kind(self) -> str:
+        """What its cells are, where they are no numbers."""
+        return getattr(self.of, "cell_kind", "")
+
     def values(self) -> Sequence[Any]:
         """Return the values as they were released: those of selected rows lean towards being selected."""
         return self.of.values()

@@ -42,6 +42,7 @@ class Choices:
     law: Law = "exponential"  # releases from before it was stated: the wider bound, true of both laws
 
     error_unit: ClassVar[str] = "rows below the most common"
+    cell_kind: ClassVar[str] = "text"
 
     per_row: ClassVar[tuple[str, ...]] = ("labels",)
 

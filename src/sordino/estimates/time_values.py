@@ -36,6 +36,11 @@ class TimeValues:
         """What errors are counted in, where they are no lengths of time: rows, for quantiles."""
         return getattr(self.of, "error_unit", "")
 
+    @property
+    def cell_kind(self) -> str:
+        """What its cells are, also where none has a value."""
+        return "day" if self.time == "date" else f"moment {self.zone}"
+
     def values(self) -> list[Any]:
         """Return dates or moments."""
         half = Fraction(1, 2)

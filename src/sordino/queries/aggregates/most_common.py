@@ -13,19 +13,23 @@ from sordino.queries.aggregates.sums import Count
 from sordino.queries.aggregation import Aggregation, CompiledQuery, Grouping, compile_query, tighten
 from sordino.queries.build import Column, Selection, count, label
 from sordino.queries.expressions.expr import Expr, col
-from sordino.queries.expressions.nodes import Node, describe, plain
+from sordino.queries.expressions.nodes import Connective, IsNull, Node, Not, describe, plain
 
 __all__ = ["MostCommon", "most_common"]
 
 
 @dataclass(frozen=True, slots=True)
 class MostCommon:
-    """Ask which declared value (or bin) of a column most of the rows that meet `where` have."""
+    """Ask which declared value (or bin) of a column most of the rows that meet `where` have.
+
+    What is missing is a value where the column keeps it, but not to SQL's MODE (`present`): it then counts no row.
+    """
 
     of: Node
     where: Node | None
     alias: str
     bounds: ContributionBounds | None = None
+    present: bool = False
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -37,6 +41,10 @@ class MostCommon:
         """Return the counts that the choice is scored by; raises QuestionRefused where the values are not declared."""
         groups, rows = (Grouping(self.alias, self.of),), (Count(None, "rows"),)
         found = compile_query(Aggregation(self.where, groups, rows, bounds=self.bounds), domain)
+        if self.present and not found.private_keys and None in found.keys[0].labels:
+            there: Node = Not(IsNull(self.of))
+            where = there if self.where is None else Connective("and", self.where, there)
+            found = compile_query(Aggregation(where, groups, rows, bounds=self.bounds), domain)
         if found.private_keys:
             raise QuestionRefused("a choice is among declared values: declare the column as a category with its values")
         return found
@@ -50,7 +58,8 @@ class MostCommon:
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
         bounds = [] if self.bounds is None else [self.bounds.to_dict()]
-        return json.dumps(["most common", plain(self.of), plain(self.where), self.alias, *bounds])
+        present = ["present"] if self.present else []
+        return json.dumps(["most common", plain(self.of), plain(self.where), self.alias, *bounds, *present])
 
 
 @overload

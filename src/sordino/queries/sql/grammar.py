@@ -186,7 +186,7 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
     ("comma joins", "SELECT COUNT(*) FROM people AS p, jobs AS j WHERE p.job = j.job", "on equality"),
     ("items of lists", "SELECT tag, COUNT(*) FROM people, UNNEST(tags) AS t(tag) GROUP BY tag", "CROSS JOIN too"),
     ("samples", "SELECT COUNT(*) FROM people TABLESAMPLE BERNOULLI (10 PERCENT)", "each unit with that chance"),
-    ("the most common", "SELECT MODE(job) FROM people", "a question of its own"),
+    ("the most common", "SELECT MODE(job) FROM people", "a question of its own; what is missing is passed over"),
     ("schemas", "SELECT COUNT(*) FROM town.people", "a table is found with its schema and without"),
     (
         "other quotes",

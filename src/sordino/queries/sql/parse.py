@@ -209,7 +209,7 @@ def _choice(select: SqlSelect, declared: DeclaredNames) -> MostCommon | None:
     node = scope.restrict(None if where is None else values.value(where.this).node)
     alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else None
     made = most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
-    return replace(made, bounds=select.bounds)
+    return replace(made, bounds=select.bounds, present=True)
 
 
 def _question(select: SqlSelect, declared: DeclaredNames, listed: object = None) -> Aggregation:

@@ -1,0 +1,75 @@
+"""At an epsilon of a million a release says what plain SQL says: values, keys, rows and columns in order, names and types.
+
+Questions are drawn at random, of every kind; the tables are as people have them, in each format. A disagreement is printed
+with both texts.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import sordino as sd
+from answers.plain_answers import compare, cut, full_answer, inspect
+from answers.plain_questions import KINDS, Question, Questions
+from answers.town_tables import FORMATS, Plain, open_tables
+
+DEEP = 17  # questions of each kind and format: 1,020; 30 are asked each time, three of each kind
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_releases_say_what_plain_sql_says(name: str, tmp_path: Path) -> None:
+    half = list(FORMATS).index(name) % 2
+    check(name, tmp_path, rows=240, kinds=KINDS[half::2])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_thousand_releases_say_what_plain_sql_says(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path, rows=600, kinds=KINDS * DEEP)
+
+
+def check(name: str, place: Path, *, rows: int, kinds: Sequence[str]) -> None:
+    connection, plain = open_tables(name, place, seed=rows, rows=rows)
+    drawn = Questions(random.Random(f"{name} {rows}"))
+    found = [compare(drawn.question(kind), connection, plain.rows) for kind in kinds]
+    wrong = [f"{c.question.text}\n  {c.question.groups}\n  {c.found}" for c in found if c.found]
+    assert not wrong, "\n".join(wrong[:5])
+    cells, near = sum(c.cells for c in found), sum(c.near for c in found)
+    assert near >= 0.98 * cells > len(found)  # noise is far below what is compared
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[sd.Connection, Plain, list[Question]]:
+    connection, plain = open_tables("arrow", tmp_path_factory.mktemp("asked"), seed=4)
+    drawn = Questions(random.Random(4))
+    return connection, plain, [drawn.question("groups") for _ in range(12)]
+
+
+def test_rows_more_in_the_plain_tables_are_found(asked: tuple[sd.Connection, Plain, list[Question]]) -> None:
+    connection, plain, questions = asked
+    one = """INSERT INTO people SELECT * REPLACE ('more ' || "Person Id" AS "Person Id") FROM people WHERE age > 50"""
+    plain.connection.execute("BEGIN")
+    plain.connection.execute(one)
+    found = [compare(question, connection, plain.rows).found for question in questions]
+    plain.connection.execute("ROLLBACK")
+    assert sum(map(bool, found)) >= 5  # others ask what these rows leave as it is
+    assert not any(compare(question, connection, plain.rows).found for question in questions)
+
+
+def test_other_names_orders_and_rows_are_found(asked: tuple[sd.Connection, Plain, list[Question]]) -> None:
+    connection, plain, questions = asked
+    for question in questions:
+        release = connection.ask(sd.sql(question.text), epsilon=10**6)
+        assert isinstance(release, sd.Release)
+        rows = cut(question, full_answer(question, plain.rows))
+        assert not inspect(question, release, rows).found
+        assert inspect(replace(question, names=question.names[::-1]), release, rows).found
+        assert inspect(question, release, rows[:-1]).found or not rows
+        assert inspect(question, release, rows[::-1]).found or len(rows) < 2
+        keys = tuple(replace(key, type="uint8") for key in question.keys)
+        assert inspect(replace(question, keys=keys), release, rows).found
