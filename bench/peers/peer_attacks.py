@@ -1,0 +1,3 @@
+from typing import Any
+
+ATTACKS: dict[str, Any] = {}

@@ -1,0 +1,270 @@
+"""Sordino beside other libraries: the same tables, the same questions, the same epsilon, asked in turns.
+
+python bench/peers/side_by_side.py --make-venvs                        # once: an environment for each library, under --venvs
+python bench/peers/side_by_side.py --peers opendp --rows 1000 --repeats 5
+python bench/peers/side_by_side.py --parts errors,attacks              # figures that need no large table
+python bench/peers/side_by_side.py --write                             # docs/side-by-side.md, of bench/peers/results.json
+
+Each library runs in a process of its own (peer_process.py, ask_*.py) with its pinned requirements (*.txt). For each question ours
+and theirs are asked alternately, --repeats times, and medians of processor and wall seconds and of their ratios are added to
+results.json; what a later run measures again replaces what stood. A library that is not installed is left out with a message.
+One that takes longer than --limit seconds for a release is stopped, and the page says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from peers import peer_attacks, peer_errors, side_by_side_page
+
+import sordino as sd
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+RESULTS, PAGE = HERE / "results.json", ROOT / "docs" / "side-by-side.md"
+BOUNDS = {"region": None, "age": (17, 90), "gain": (0, 100_000)}
+REGIONS = ("North", "East", "South", "West", "Capital", "Islands")
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "count": {"kind": "count", "column": "age", "lower": 64, "upper": 90},
+    "sum": {"kind": "sum", "column": "gain", "lower": 0, "upper": 100_000},
+    "mean": {"kind": "mean", "column": "age", "lower": 17, "upper": 90},
+    "median": {"kind": "median", "column": "age", "lower": 17, "upper": 90},
+    "groups": {"kind": "groups", "column": "region", "keys": REGIONS},
+}
+Found = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Library:
+    """A peer: the package whose version is stated, and the only relation it has where it is not ours to choose."""
+
+    name: str
+    package: str
+    relation: str = "add_remove"
+    tables: bool = True  # whether it asks tables at all
+    venv: str = ""  # its environment, where several share one
+
+    @property
+    def environment(self) -> str:
+        return self.venv or self.name
+
+
+OURS = Library("sordino", "sordino")
+LIBRARIES = {
+    library.name: library
+    for library in (
+        Library("opendp", "opendp"),
+        Library("opendp_vectors", "opendp", venv="opendp"),
+        Library("diffprivlib", "diffprivlib", relation="replace"),
+    )
+}
+
+
+class Asked:
+    """A library in a process of its own, which answers requests until it is closed."""
+
+    def __init__(self, library: Library, venvs: Path, limit: float) -> None:
+        python = sys.executable if library == OURS else str(venvs / library.environment / "bin" / "python")
+        roads = [str(ROOT / "bench"), *([str(ROOT / "src")] if library == OURS else [])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roads), "PYSPARK_PYTHON": python}
+        self.limit = limit
+        self.process = subprocess.Popen(
+            [python, "-W", "ignore", "-m", f"peers.ask_{library.name}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+        )  # fmt: skip
+        self.start = self._read()
+
+    def ask(self, verb: str, **request: Any) -> Found:
+        """Return the answer to a request, or that it took too long; then the process is at an end."""
+        if self.process.poll() is not None:
+            return {"error": "ended", "says": "its process has ended"}
+        assert self.process.stdin is not None
+        self.process.stdin.write((json.dumps({"do": verb, **request}) + "\n").encode())
+        self.process.stdin.flush()
+        return self._read()
+
+    def _read(self) -> Found:
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], self.limit)[0]:
+            self.process.kill()
+            return {"error": "stopped", "says": f"over {self.limit:g} s"}
+        line = self.process.stdout.readline()
+        answer: Found = json.loads(line) if line else {"error": "ended", "says": "its process ended"}
+        return answer
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _raised: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Bench:
+    """Where libraries are installed, where tables lie, and what a run may take."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        self.options, self.folder = options, folder
+
+    def start(self, library: Library) -> Asked:
+        return Asked(library, self.options.venvs, self.options.limit)
+
+    def census(self, rows: int) -> Path:
+        """Return a Parquet file of the generated census: four columns, without missing cells."""
+        path = self.folder / f"census-{rows}.parquet"
+        if not path.exists():
+            made = sd.datasets.make_census(rows * 11 // 10 + 1000, sd.Rng.seeded(1)).select(list(BOUNDS)).drop_null()
+            region, age = made["region"].cast(pa.string()), made["age"].cast(pa.int64())
+            pq.write_table(pa.table({"region": region, "age": age, "gain": made["gain"]}).slice(0, rows), path)
+        return path
+
+    def opening(self, path: Path, relation: str, **changed: Any) -> Found:
+        given = {"bounds": BOUNDS, "epsilon": 1.0, "releases": None}
+        return {"path": str(path), "relation": relation, **given, **changed}
+
+
+def make_venvs(venvs: Path, names: list[str]) -> None:
+    """Make an environment for each library by its file of pinned requirements."""
+    for name in names:
+        subprocess.run([sys.executable, "-m", "venv", str(venvs / name)], check=True)
+        pip = [str(venvs / name / "bin" / "python"), "-m", "pip", "install", "-q"]
+        subprocess.run([*pip, "-r", str(HERE / f"{name}.txt")], check=True)
+
+
+def installed(names: list[str], venvs: Path) -> Iterator[Library]:
+    """Yield the libraries that are installed; say which are not."""
+    for name in names:
+        if (venvs / LIBRARIES[name].environment / "bin" / "python").exists():
+            yield LIBRARIES[name]
+        else:
+            print(f"left out: {name} is not installed under {venvs} (--make-venvs)", file=sys.stderr)
+
+
+def version(library: Library) -> str:
+    """Return the version of a library by its pinned requirements; ours is the commit."""
+    if library == OURS:
+        asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    pins = (HERE / f"{library.environment}.txt").read_text().splitlines()
+    return next(pin.partition("==")[2] for pin in pins if pin.lower().startswith(f"{library.package}=="))
+
+
+def speeds(bench: Bench, library: Library, rows: int) -> Found:
+    """Return what each question costs ours and theirs, asked in turns, and the start and memory of both."""
+    path = bench.census(rows)
+    with bench.start(OURS) as ours, bench.start(library) as theirs:
+        sides = {"ours": ours, "theirs": theirs}
+        found: Found = {"start": {n: s.start for n, s in sides.items()}, "questions": {}}
+        found["open"] = {n: s.ask("open", **bench.opening(path, library.relation)) for n, s in sides.items()}
+        for name, question in QUESTIONS.items():
+            found["questions"][name] = _alternate(sides, {"epsilon": 1.0, **question}, bench.options)
+        found["memory"] = {n: s.ask("memory").get("mb") for n, s in sides.items()}
+    return found
+
+
+def _alternate(sides: dict[str, Asked], question: Found, options: argparse.Namespace) -> Found:
+    """Return the first release of each, then medians over turns of both; short releases are asked several times a turn."""
+    first, times = {}, {}
+    for name, side in sides.items():
+        once = {"times": 1, "limit": options.limit, "values": False}
+        first[name] = side.ask("ask", **question, **once)
+        if first[name].keys() & {"no", "error"}:
+            return {"first": first, "none": first[name]}
+        again = side.ask("ask", **question, **once)
+        times[name] = max(1, min(50, int(0.05 / max(again["wall"], 1e-6))))
+    taken: dict[str, list[Found]] = {name: [] for name in sides}
+    for _ in range(options.repeats):
+        for name, side in sides.items():
+            taken[name].append(side.ask("ask", **question, times=times[name], limit=options.limit, values=False))
+    costs = {
+        cost: {name: [round(t[cost], 7) for t in turns] for name, turns in taken.items()} for cost in ("cpu", "wall")
+    }
+    ratios = [t / o for o, t in zip(costs["cpu"]["ours"], costs["cpu"]["theirs"], strict=True)]
+    return {"first": {n: f["cpu"] for n, f in first.items()}, **costs, "ratio": statistics.median(ratios)}
+
+
+def keep(part: str, library: Library, key: str, found: Found) -> None:
+    """Add what was found to the file, with the versions of that moment."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results.setdefault(part, {}).setdefault(library.name, {})[key] = found
+    results.setdefault("versions", {})[library.name] = version(library)
+    results["versions"]["sordino"] = version(OURS)
+    RESULTS.write_text(json.dumps(_short(results), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _short(found: Any) -> Any:
+    """Return figures at six digits: more is noise."""
+    if isinstance(found, dict):
+        return {k: _short(v) for k, v in found.items()}
+    if isinstance(found, list | tuple):
+        return [_short(v) for v in found]
+    return float(f"{found:.6g}") if isinstance(found, float) else found
+
+
+def run(options: argparse.Namespace) -> None:
+    """Do the parts that are asked for, a library at a time."""
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options, Path(folder))
+        for library in installed(options.peers, options.venvs):
+            if "speeds" in options.parts and library.tables:
+                for rows in options.rows:
+                    print(f"speeds of {library.name}, {rows:,} rows", flush=True)
+                    keep("speeds", library, str(rows), speeds(bench, library, rows))
+            if "errors" in options.parts and library.tables:
+                print(f"errors of {library.name}", flush=True)
+                keep("errors", library, "1000", peer_errors.measure(bench, library, OURS, QUESTIONS))
+            if "attacks" in options.parts and library.tables:
+                for name, attack in peer_attacks.ATTACKS.items():
+                    print(f"{name} of {library.name}", flush=True)
+                    keep("attacks", library, name, attack(bench, library))
+
+
+def main() -> None:
+    """Install, run, or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--make-venvs", action="store_true")
+    parser.add_argument("--venvs", type=Path, default=HERE.parent / "results" / "venvs")
+    parser.add_argument("--peers", type=lambda text: text.split(","), default=list(LIBRARIES))
+    parser.add_argument("--rows", type=lambda text: [int(float(n)) for n in text.split(",")], default=[1000, 1_000_000])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--asks", type=int, default=1000, help="answers of each question whose error is measured")
+    parser.add_argument(
+        "--limit", type=float, default=60, help="seconds of a release, after which a library is stopped"
+    )
+    parser.add_argument("--parts", type=lambda text: text.split(","), default=["speeds", "errors", "attacks"])
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    if options.make_venvs:
+        make_venvs(options.venvs, options.peers)
+    elif options.write:
+        PAGE.write_text(side_by_side_page.page(json.loads(RESULTS.read_text())), encoding="utf-8")
+    else:
+        run(options)
+
+
+if __name__ == "__main__":
+    main()

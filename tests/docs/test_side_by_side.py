@@ -1,0 +1,49 @@
+"""The page of Sordino beside other libraries says what its results say, and our own column of it can be measured again."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow.parquet as pq
+import pytest
+
+from places import ROOT
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    spec = importlib.util.spec_from_file_location("side_by_side", ROOT / "bench" / "peers" / "side_by_side.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "side_by_side", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_that_of_its_results(bench: ModuleType) -> None:
+    results = json.loads(bench.RESULTS.read_text(encoding="utf-8"))
+    assert bench.PAGE.read_text(encoding="utf-8") == bench.side_by_side_page.page(results)
+
+
+def test_our_side_answers_every_question(bench: ModuleType, tmp_path: Path) -> None:
+    at = bench.Bench(Namespace(venvs=tmp_path, limit=60), tmp_path)
+    path = at.census(1000)
+    table = pq.read_table(path)
+    assert table.num_rows == 1000
+    columns = {n: table[n].to_numpy(zero_copy_only=False) for n in table.column_names}
+    with at.start(bench.OURS) as ours:
+        assert ours.ask("open", **at.opening(path, "replace"))["cpu"] > 0
+        for name, question in bench.QUESTIONS.items():
+            answers = ours.ask("ask", epsilon=1.0, **question, times=2, limit=30, values=True)
+            exact = bench.peer_errors.exact_answer(columns, question)
+            found = bench.peer_errors.summary(answers, exact, columns[question["column"]])
+            # a Laplace law of the textbook's error is further off with chance e^-35; ours is as wide at most
+            assert found["rmse"] < 25 * bench.peer_errors.theory(columns, question, "replace"), name
+            assert found["times"] == 2
