@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,28 @@ def test_neighborhoods_as_data() -> None:
         "local": 2,
         "attains": True,
     }
+
+
+def test_the_hand_table_prints_and_becomes_a_frame() -> None:
+    found = list_neighborhoods("median", [1, 2, 3, 10, 11], size=3, neighbors="replace", within=1)
+    lines = repr(found).splitlines()
+    assert lines[0].startswith("median of 3, replace")
+    assert len(lines) == 2 + 10 + 1
+    assert lines[2].split()[:4] == ["1,2,3", "2", "1,2,10:", "2"]
+    assert sum("= global" in line for line in lines) == 4
+    assert lines[-1] == "the global sensitivity is the largest local one: 8"
+    frame = found.table.to_pandas()
+    assert len(frame) == 10 * 6  # each of three leaves, and one of two comes
+    assert frame.groupby(frame["table"].map(tuple))["change"].max().tolist() == [row.local for row in found.rows]
+    assert frame.loc[frame["attains"], "local"].unique().tolist() == [8.0]
+    assert found._repr_html_().count("<tr>") == 11
+    assert "and 57 more" in repr(list_neighborhoods("max", range(12), size=2, neighbors="replace", within=2))
+    marked = repr(replace(found, mark="column <age>"))
+    assert marked.startswith("NOT PRIVATE: column <age>; ")
+    assert "&lt;age&gt;" in replace(found, mark="column <age>")._repr_html_()
+    assert repr(list_neighborhoods("max", range(30), size=2, neighbors="replace", within=1)).endswith(
+        "of all 435 tables"
+    )
 
 
 def test_a_table_without_neighbors_cannot_move() -> None:

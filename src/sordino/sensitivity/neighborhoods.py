@@ -8,19 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sordino.errors import DeclarationError
+from sordino.notebook_tables import align_cells, html_table
 from sordino.sensitivity.moves import Moves, moves_from
 from sordino.sensitivity.statistics import Statistic, statistic_from
 from sordino.sensitivity.universe import size_in, universe_from
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Neighborhood", "Neighborhoods", "list_neighborhoods", "list_values"]
 
 Table = tuple[float, ...]
 
+SHOWN_TABLES, SHOWN_NEIGHBORS = 40, 8
 MOST_PAIRS = 200_000  # pairs of neighbors that are listed: seconds, and more than anyone reads
 
 
@@ -34,11 +39,12 @@ class Neighborhood:
     local: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Neighborhoods:
     """Hold every table of a size that a universe allows; `.value` is the global sensitivity, the largest local one.
 
-    Tables of equal values are one, however many people hold them. `mark` says why this is NOT PRIVATE, or None.
+    `print` and a notebook show it as a textbook prints it, a line a table; `.table` has a row for each pair of neighbors,
+    for a data frame by `.table.to_pandas()`. Tables of equal values are one, however many people hold them. `mark` says why this is NOT PRIVATE, or None.
     """
 
     universe: Table
@@ -56,6 +62,56 @@ class Neighborhoods:
     def attains(self, row: Neighborhood) -> bool:
         """Return whether a table moves as far as any."""
         return math.isclose(row.local, self.value, rel_tol=1e-12)
+
+    @property
+    def table(self) -> pa.Table:
+        """An Arrow table of the pairs: table, answer, neighbor, neighbor_answer, change, local, attains."""
+        import pyarrow as pa
+
+        pairs = [(row, other, answer) for row in self.rows for other, answer in row.neighbors]
+        found = pa.table(
+            {
+                "table": pa.array([row.table for row, _, _ in pairs], pa.list_(pa.float64())),
+                "answer": pa.array([row.answer for row, _, _ in pairs], pa.float64()),
+                "neighbor": pa.array([other for _, other, _ in pairs], pa.list_(pa.float64())),
+                "neighbor_answer": pa.array([answer for _, _, answer in pairs], pa.float64()),
+                "change": pa.array([abs(answer - row.answer) for row, _, answer in pairs], pa.float64()),
+                "local": pa.array([row.local for row, _, _ in pairs], pa.float64()),
+                "attains": pa.array([self.attains(row) for row, _, _ in pairs], pa.bool_()),
+            }
+        )
+        return found if self.mark is None else found.replace_schema_metadata({"sordino": f"NOT PRIVATE: {self.mark}"})
+
+    @property
+    def _title(self) -> str:
+        return (
+            f"{'' if self.mark is None else f'NOT PRIVATE: {self.mark}; '}{self.query} of {self.size}, {self.relation}"
+        )
+
+    def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
+        """Return a heading, a row a table with its neighbors and their answers, and a last line."""
+        shown: list[tuple[str, ...]] = []
+        for row in self.rows[:SHOWN_TABLES]:
+            words = [f"{','.join(f'{v:.10g}' for v in t)}: {a:.6g}" for t, a in row.neighbors[:SHOWN_NEIGHBORS]]
+            words += [f"and {len(row.neighbors) - len(words):,} more"] * (len(words) < len(row.neighbors))
+            cells = (
+                ",".join(f"{v:.10g}" for v in row.table),
+                f"{row.answer:.6g}",
+                "  ".join(words),
+                f"{row.local:.6g}",
+            )
+            shown.append((*cells, "= global" * self.attains(row)))
+        more = f", of all {len(self.rows):,} tables" if len(self.rows) > SHOWN_TABLES else ""
+        head: tuple[str, ...] = ("table", self.query, "neighbors and their answers", "local", "")
+        return head, shown, f"the global sensitivity is the largest local one: {self.value:.10g}{more}"
+
+    def __repr__(self) -> str:
+        head, rows, foot = self._cells()
+        return f"{self._title}\n{align_cells(head, rows)}\n{foot}"
+
+    def _repr_html_(self) -> str:
+        head, rows, foot = self._cells()
+        return html_table(self._title, head, rows, foot=foot)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables and their neighbors as JSON data."""

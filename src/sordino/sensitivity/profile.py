@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +13,7 @@ from sordino.sensitivity.universe import columns_of_table, places_of, universe_f
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["sensitivity_profile", "tabulate"]
+__all__ = ["join_columns", "sensitivity_profile", "tabulate"]
 
 
 def sensitivity_profile(
@@ -46,11 +46,17 @@ def sensitivity_profile(
         known = ", ".join(map(str, wholes)) if None not in wholes else "one flat sequence"
         raise DeclarationError(f"table must have the columns of universe: {known}")
     each = {name: _profile(values, parts[name], words, steps, moves, ddof) for name, values in wholes.items()}
-    if None in each:
-        return each[None]
+    return join_columns(each)
+
+
+def join_columns(profiles: Mapping[str | None, pyarrow.Table | None]) -> pyarrow.Table:
+    """Return the profiles of several columns as one, its first column their names; that of a single, nameless one as it is."""
     import pyarrow as pa
 
-    named = [found.add_column(0, "column", pa.array([name] * len(found), pa.string())) for name, found in each.items()]
+    found = {name: profile for name, profile in profiles.items() if profile is not None}
+    if None in found:
+        return found[None]
+    named = [table.add_column(0, "column", pa.array([name] * len(table), pa.string())) for name, table in found.items()]
     return pa.concat_tables(named)
 
 

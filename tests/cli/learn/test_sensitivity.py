@@ -43,6 +43,34 @@ def test_the_example_of_the_manual(run: Run) -> None:
     assert any(line.startswith("public     the universe of 5 values") for line in lines)
 
 
+COLUMNS = ("--universe", "year=1,2,2,5,5,7", "--universe", "days=1,2,3,4,5,20", "--query", "mean")
+
+
+def test_several_columns_are_each_looked_at(run: Run) -> None:
+    words = (*COLUMNS, "--local", "first:3", "--within", "1", *REPLACE)
+    plain = run("sensitivity", *words)
+    assert plain.out.splitlines()[0] == "column year"
+    data = json.loads(run("sensitivity", *words, "--format", "json").out)
+    found = {name: part["results"][0]["value"] for name, part in data["columns"].items()}
+    how: dict[str, Any] = {"neighbors": "replace", "within": 1}
+    year = sens.local_sensitivity("mean", [1, 2, 2, 5, 5, 7], [1, 2, 2], **how)
+    days = sens.local_sensitivity("mean", [1, 2, 3, 4, 5, 20], [1, 2, 3], **how)
+    assert found == {"year": year.value, "days": days.value}
+    wrong = run("sensitivity", "--universe", "year=1,2", "--universe", "3,4", *COLUMNS[4:], "--size", "1", *words[8:])
+    assert wrong.code == 2
+    assert "several universes need a name each" in wrong.err
+
+
+@pytest.mark.parametrize("more", [("--profile", "1:2"), ("--within", "1"), ("--within", "1", "--worlds")], ids=str)
+def test_several_columns_are_drawn_in_rows_of_panels(run: Run, tmp_path: Path, more: tuple[str, ...]) -> None:
+    target = tmp_path / "columns.json"
+    done = run("sensitivity", *COLUMNS, "--size", "3", *more, *REPLACE, "--plot", str(target))
+    assert done.code == 0, done.err
+    drawn = target.read_text()
+    assert "year" in drawn
+    assert "days" in drawn
+
+
 @pytest.mark.parametrize("query", ["count", "sum", "mean", "median", "var", "std", "quantile:0.9", "min", "max"])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_json_equals_the_library_and_brute_force(run: Run, query: str, neighbors: str) -> None:

@@ -19,7 +19,7 @@ import typer
 
 from sordino.cli.learn.render_sensitivity import Findings, Request, describe_findings, print_findings
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
-from sordino.cli.shared.terminal import in_terminal, say
+from sordino.cli.shared.terminal import in_terminal, paint, plain, say
 from sordino.cli.shared.universe_options import span_from, table_from, values_from
 from sordino.errors import DeclarationError
 
@@ -63,7 +63,10 @@ Neighbors = Annotated[
         show_default=False,
     ),
 ]
-Universe = Annotated[str | None, option("--universe", "V,V,..", "The values, one per person.")]
+Universe = Annotated[
+    list[str] | None,
+    option("--universe", "V,V,..", "The values, one per person; NAME=V,V,.. for each of several columns."),
+]
 Column = Annotated[
     tuple[str, Path] | None,
     option(
@@ -109,27 +112,32 @@ def sensitivity(
     """
     if neighbors is None:
         raise DeclarationError("state --neighbors add_remove or --neighbors replace: nothing is guessed")
-    values = values_from(universe, column)
-    table = None if local is None else table_from(local, values)
-    way = None if direction is None else direction.value
-    request = Request(
-        tuple(dict.fromkeys(query)), neighbors.value, values, _rows(size, table), table, within, exactly, way, ddof
-    )
+    way, words = None if direction is None else direction.value, tuple(dict.fromkeys(query))
+    asked: dict[str | None, Request] = {}
+    for name, values in values_from(universe, column).items():
+        table = None if local is None else table_from(local, values)
+        rows = _rows(size, table)
+        asked[name] = Request(words, neighbors.value, values, rows, table, within, exactly, way, ddof)
     span = None if profile is None else span_from(profile)
-    _check(request, span, worlds=worlds)
+    _check(next(iter(asked.values())), span, worlds=worlds)
     from sordino.cli.shared.atomic_file import open_atomic
 
     with ExitStack() as stack:
         target = None if plot is None else stack.enter_context(open_atomic(plot))
-        found = _find(request, span, worlds=worlds)
+        found = {name: _find(request, span, worlds=worlds) for name, request in asked.items()}
         if target is not None and plot is not None:
             from sordino.reporting.picture import encode_picture
 
-            target.write(encode_picture(_draw(request, found), plot.suffix))
+            target.write(encode_picture(_draw(asked, found), plot.suffix))
     if form is TextFormat.json:
-        say(json.dumps(describe_findings(request, found), ensure_ascii=False, indent=2, allow_nan=False))
-    else:
-        print_findings(request, found)
+        parts = {name: describe_findings(request, found[name]) for name, request in asked.items()}
+        data = parts.get(None, {"schema": 1, "columns": parts})
+        say(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False))
+        return
+    for name, request in asked.items():
+        if name is not None:
+            say(paint(plain(f"column {name}"), "bold"))
+        print_findings(request, found[name])
 
 
 def _rows(size: int | None, table: tuple[float, ...] | None) -> int:
@@ -215,20 +223,23 @@ def _profile(request: Request, scopes: Sequence[str], distances: Sequence[int]) 
     return found if mark is None else found.replace_schema_metadata({"sordino": f"NOT PRIVATE: {mark}"})
 
 
-def _draw(request: Request, found: Findings) -> Picture:
+def _draw(asked: dict[str | None, Request], findings: dict[str | None, Findings]) -> Picture:
     """Return the picture of what was found: the profile, the worlds, or the sensitivity at a few distances."""
     from sordino.reporting.charts import plot
+    from sordino.sensitivity.profile import join_columns
 
+    (request, *_), (found, *_) = asked.values(), findings.values()
     if found.profile is not None:
-        return plot(found.profile)
-    if found.worlds:
+        return plot(join_columns({name: each.profile for name, each in findings.items()}))
+    if found.worlds and len(findings) == 1:
         return plot(found.worlds[0])
     most = max(LEAST_DRAWN, request.within or request.exactly or 0)
     scope = "global" if request.local is None else "local"
     verb = {"add": "added", "remove": "removed", "either": "added or removed", None: "exchanged"}[request.direction]
     moves = "" if request.exactly is None else f", exactly k records {verb}"
     title = f"Sensitivity against distance{moves}"
-    return plot(_profile(request, (scope,), range(1, most + 1)), title=title)
+    steps = range(1, most + 1)
+    return plot(join_columns({name: _profile(each, (scope,), steps) for name, each in asked.items()}), title=title)
 
 
 def _track(items: Sequence[T], describe: Callable[[T], str]) -> Iterator[T]:

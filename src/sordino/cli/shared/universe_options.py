@@ -23,16 +23,17 @@ class Values:
     missing: int = 0
 
 
-def values_from(text: str | None, column: tuple[str, Path] | None) -> Values:
-    """Return the universe that one of --universe and --column states."""
-    if (text is None) == (column is None):
+def values_from(texts: Sequence[str] | None, column: tuple[str, Path] | None) -> dict[str | None, Values]:
+    """Return the universe of each column by its name, or of None where --universe or --column states a single one."""
+    if (not texts) == (column is None):
         raise DeclarationError("state the values once: --universe 1,2,3,10,11 or --column NAME FILE")
     if column is not None:
         from sordino.datasets.column import load_column
 
         values, missing = load_column(*column)
-        return Values(values, f"column {column[0]} of {column[1].name}", missing)
-    return Values(_numbers(text or "", "--universe"))
+        return {None: Values(values, f"column {column[0]} of {column[1].name}", missing)}
+    found = universes_from(texts or ())
+    return {name: Values(v) for name, v in found.items()} if isinstance(found, dict) else {None: Values(tuple(found))}
 
 
 def universes_from(texts: Sequence[str]) -> Sequence[float] | dict[str, tuple[float, ...]]:
