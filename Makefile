@@ -9,7 +9,8 @@ PROSE := $(wildcard docs README.md)
 EXAMPLES := $(wildcard examples)
 WORKERS ?= 2
 # docs/engines.md needs a PostgreSQL server: tests/engines/test_postgres.py runs it against a real one.
-DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md
+# docs/tour runs as notebooks, each output compared with the page: tests/docs/test_tours.py.
+DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md --ignore=docs/tour
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 

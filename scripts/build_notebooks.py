@@ -1,7 +1,8 @@
 """Build the tours of docs/tour as notebooks in build/notebooks, executed, with their outputs and pictures.
 
 `make notebooks` runs it. A page is Markdown with doctests: its text becomes text, each statement with an output a cell.
-An output is what ran here, on Adult where it is there. A cell that fails stops the build.
+An output is what ran here, on Adult where it is there, and must be what the page shows. A cell that fails stops the build.
+One kernel runs all pages, its variables cleared before each.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import doctest
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +21,50 @@ BUILD = ROOT / "build" / "notebooks"
 FENCE = re.compile(r"^```pycon\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[([^\]]*)\]\((?![a-z]+:|#)([^)]*)\)")
 
+# Each value is shown, as Python's prompt shows it: whole, not rearranged.
+CLEAR = """%reset -f
+get_ipython().ast_node_interactivity = "all"
+get_ipython().display_formatter.formatters["text/plain"].pprint = False"""
 
-def split_page(text: str) -> list[tuple[str, str]]:
-    """Return the cells of a page, ("markdown", "code" or "refused", source): a code cell ends where the page shows an output.
 
-    >>> split_page("# One\\n\\n```pycon\\n>>> x = 1\\n>>> x\\n1\\n>>> x + 1\\n2\\n\\n```\\n")
-    [('markdown', '# One'), ('code', 'x = 1\\nx'), ('code', 'x + 1')]
+class WrongOutput(Exception):
+    """A cell's output is not what its page shows."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Hold the source of a cell, the output that its page shows, and doctest's flags for comparing; text has neither."""
+
+    source: str
+    wanted: str | None = None
+    flags: int = 0
+    refused: bool = False
+
+
+def split_page(text: str) -> list[Cell]:
+    """Return the cells of a page: one of code ends where the page shows an output.
+
+    >>> split_page("# One\\n\\n```pycon\\n>>> x = 1\\n>>> x\\n1\\n\\n```\\n")[1]
+    Cell(source='x = 1\\nx', wanted='1\\n', flags=0, refused=False)
     """
-    cells: list[tuple[str, str]] = []
+    cells: list[Cell] = []
     for place, part in enumerate(FENCE.split(text)):
         if place % 2 == 0:
             if part.strip():
                 # a link to another page leads nowhere from a notebook
-                cells.append(("markdown", LINK.sub(r"\1", part).strip()))
+                cells.append(Cell(LINK.sub(r"\1", part).strip()))
             continue
         waiting: list[str] = []
         for example in doctest.DocTestParser().get_examples(part):
-            waiting.append(example.source.rstrip())
+            waiting.append(re.sub(r"  # doctest:.*", "", example.source).rstrip())
             if example.want:
-                cells.append(("refused" if example.exc_msg else "code", "\n".join(waiting)))
+                flags = sum(flag for flag, on in example.options.items() if on)
+                cells.append(
+                    Cell("\n".join(waiting), example.exc_msg or example.want, flags, example.exc_msg is not None)
+                )
                 waiting = []
         if waiting:
-            cells.append(("code", "\n".join(waiting)))
+            cells.append(Cell("\n".join(waiting), ""))
     return cells
 
 
@@ -50,23 +74,55 @@ def make_notebook(page: Path) -> Any:
 
     notebook = nbformat.v4.new_notebook()
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    for place, (kind, source) in enumerate(split_page(page.read_text(encoding="utf-8"))):
-        new = nbformat.v4.new_markdown_cell if kind == "markdown" else nbformat.v4.new_code_cell
-        notebook.cells.append(new(source, id=f"cell-{place}"))
-        if kind == "refused":
+    for place, cell in enumerate(split_page(page.read_text(encoding="utf-8"))):
+        new = nbformat.v4.new_markdown_cell if cell.wanted is None else nbformat.v4.new_code_cell
+        notebook.cells.append(new(cell.source, id=f"cell-{place}"))
+        if cell.refused:
             notebook.cells[-1].metadata["tags"] = ["raises-exception"]
     return notebook
 
 
-def run_notebook(notebook: Any, place: Path) -> None:
-    """Execute a notebook in the directory `place`; raises nbclient's CellExecutionError where a cell fails."""
+def run_notebooks(notebooks: list[Any], place: Path) -> None:
+    """Execute notebooks one after another in the directory `place`; raises nbclient's CellExecutionError where a cell fails."""
+    import nbformat
     from nbclient import NotebookClient
 
-    NotebookClient(notebook, timeout=120, kernel_name="python3", record_timing=False).execute(cwd=str(place))
-    for cell in notebook.cells:
-        for output in cell.get("outputs", ()):
-            if output.output_type == "error":  # the page shows it; its frames would name this machine's files
-                output.traceback = [f"{output.ename}: {output.evalue}"]
+    whole = nbformat.v4.new_notebook(metadata=notebooks[0].metadata)
+    for number, notebook in enumerate(notebooks):
+        whole.cells += [nbformat.v4.new_code_cell(CLEAR, id=f"clear-{number}"), *notebook.cells]
+    NotebookClient(whole, timeout=120, kernel_name="python3", record_timing=False).execute(cwd=str(place))
+    for notebook in notebooks:
+        notebook.metadata = whole.metadata
+        for count, cell in enumerate((cell for cell in notebook.cells if cell.cell_type == "code"), start=1):
+            cell.execution_count = count
+            for output in cell.outputs:
+                if "execution_count" in output:
+                    output.execution_count = count
+                if output.output_type == "error":  # the page shows it; its frames would name this machine's files
+                    output.traceback = [f"{output.ename}: {output.evalue}"]
+
+
+def check_outputs(page: Path, notebook: Any) -> None:
+    """Raise WrongOutput where a cell's output is not what the page shows, compared as doctest does."""
+    for cell, ran in zip(split_page(page.read_text(encoding="utf-8")), notebook.cells, strict=True):
+        if cell.wanted is None:
+            continue
+        found = "".join(_read_output(output) for output in ran.outputs)
+        same = (
+            cell.wanted.strip().endswith(found.strip())  # a page names an error's module
+            if cell.refused
+            else doctest.OutputChecker().check_output(cell.wanted, found, cell.flags)
+        )
+        if not same:
+            raise WrongOutput(f"{page.name}\n{cell.source}\nshows\n{cell.wanted}\nbut printed\n{found}")
+
+
+def _read_output(output: Any) -> str:
+    if output.output_type == "error":
+        return f"{output.ename}: {output.evalue}"
+    if output.output_type == "stream":
+        return str(output.text) if output.name == "stdout" else ""
+    return f"{output.data['text/plain']}\n"
 
 
 def build_notebooks(pages: list[Path], target: Path) -> list[Path]:
@@ -74,10 +130,11 @@ def build_notebooks(pages: list[Path], target: Path) -> list[Path]:
     import nbformat
 
     target.mkdir(parents=True, exist_ok=True)
+    notebooks = [make_notebook(page) for page in pages]
+    run_notebooks(notebooks, target)
     written = []
-    for page in pages:
-        notebook = make_notebook(page)
-        run_notebook(notebook, target)
+    for page, notebook in zip(pages, notebooks, strict=True):
+        check_outputs(page, notebook)
         path = target / f"{page.stem}.ipynb"
         nbformat.write(notebook, path)
         written.append(path)

@@ -44,7 +44,8 @@ class Neighborhoods:
     """Hold every table of a size that a universe allows; `.value` is the global sensitivity, the largest local one.
 
     `print` and a notebook show it as a textbook prints it, a line a table; `.table` has a row for each pair of neighbors,
-    for a data frame by `.table.to_pandas()`. Tables of equal values are one, however many people hold them. `mark` says why this is NOT PRIVATE, or None.
+    for a data frame by `.table.to_pandas()`. Tables of equal values are one, however many people hold them. `mark` says why
+    this is NOT PRIVATE, or None.
     """
 
     universe: Table
