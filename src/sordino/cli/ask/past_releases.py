@@ -9,22 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sordino.cli.shared.options import (
-    AnswerForm,
-    BudgetName,
-    ChargeId,
-    Confidence,
-    Force,
-    ListForm,
-    ListFormat,
-    OutputFile,
-    PageFile,
-    ProjectPath,
-    Quiet,
-    TextForm,
-    TextFormat,
-    refuse_existing,
-)
+from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, paint, say, shorten, wrap
 from sordino.reporting.text_table import columns_of
 
@@ -36,7 +21,10 @@ __all__ = ["explain", "releases", "report", "show"]
 
 
 def releases(
-    form: ListForm = ListFormat.table, budget: BudgetName = None, project: ProjectPath = None, quiet: Quiet = False
+    form: given.ListForm = given.ListFormat.table,
+    budget: given.BudgetName = None,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """List every question that was charged, oldest first. It costs nothing."""
     from sordino.cli.shared.opening import project_at
@@ -44,10 +32,10 @@ def releases(
 
     chosen = project_at(project).budgets_named(budget)
     charges = [(one.name, charge) for one in chosen for charge in _charges(one)]
-    if form is ListFormat.json:
+    if form is given.ListFormat.json:
         rows = [charge_to_dict(name, charge) for name, charge in charges]
         say(json.dumps({"schema": 1, "releases": rows}, ensure_ascii=False, indent=2))
-    elif form is ListFormat.csv:
+    elif form is given.ListFormat.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["id", "budget", "time", "state", "cost", "request", "question", "spender"])
         writer.writerows(
@@ -71,47 +59,30 @@ def _charges(budget: Budget) -> list[Charge]:
 def _print(charges: Sequence[tuple[str, Charge]], *, several: bool) -> None:
     from sordino.ledger.records import STATES
 
+    titles = ["id", "budget", "time", "cost", "state", "spender", "question"]
     spenders = any(c.spender for _, c in charges)
-    head = [
-        "id",
-        *(["budget"] if several else []),
-        "time",
-        "cost",
-        "state",
-        *(["spender"] if spenders else []),
-        "question",
-    ]
-    body = [
-        [
-            *[
-                c.id,
-                *([name] if several else []),
-                f"{c.time[:10]} {c.time[11:16]}",
-                c.loss.describe(),
-                STATES[c.state],
-            ],
-            *([c.spender or ""] if spenders else []),
-            "",
-        ]
-        for name, c in charges
-    ]
-    used = max(len(line) for line in columns_of(head, body, right=[False] * len(head))) + 2
+    there = [t for t in titles if (t != "budget" or several) and (t != "spender" or spenders)]
+    body = []
+    for name, c in charges:
+        cells = [c.id, name, f"{c.time[:10]} {c.time[11:16]}", c.loss.describe(), STATES[c.state], c.spender or "", ""]
+        body.append([cells[titles.index(t)] for t in there])
+    used = max(len(line) for line in columns_of(there, body, right=[False] * len(there))) + 2
     room = max(20, shutil.get_terminal_size((80, 24)).columns - used + len("question"))
     for cells, (_, charge) in zip(body, charges, strict=True):
         cells[-1] = shorten(charge.note, room)
-    first, *lines = columns_of(head, body, right=[False] * len(head))
+    first, *lines = columns_of(there, body, right=[False] * len(there))
     for line in [paint(first, "bold"), *lines]:
         say(line)
 
 
 def show(
-    charge: ChargeId,
-    form: AnswerForm = None,
-    output: OutputFile = None,
-    confidence: Confidence = 0.95,
-    budget: BudgetName = None,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    charge: given.ChargeId,
+    form: given.AnswerForm = None,
+    output: given.OutputFile = None,
+    confidence: given.Confidence = 0.95,
+    budget: given.BudgetName = None,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Show a past release as it was. It costs nothing and does not need the data."""
     from sordino.cli.ask.ask import deliver
@@ -127,11 +98,11 @@ def show(
 
 
 def explain(
-    charge: ChargeId,
-    form: TextForm = TextFormat.table,
-    budget: BudgetName = None,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    charge: given.ChargeId,
+    form: given.TextForm = given.TextFormat.table,
+    budget: given.BudgetName = None,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Say in plain words what a past release reveals at most about one person."""
     import sordino as sd
@@ -141,7 +112,7 @@ def explain(
 
     release = find_release(project_at(project), charge, budget=budget)
     text = sd.explain(release)
-    if form is TextFormat.json:
+    if form is given.TextFormat.json:
         said = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
         say(json.dumps(said, ensure_ascii=False, indent=2))
         return
@@ -151,7 +122,11 @@ def explain(
 
 
 def report(
-    output: PageFile, budget: BudgetName = None, force: Force = False, project: ProjectPath = None, quiet: Quiet = False
+    output: given.PageFile,
+    budget: given.BudgetName = None,
+    force: given.Force = False,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Write one HTML page for a board: what was asked, and what all of it reveals. It costs nothing.
 
@@ -162,7 +137,7 @@ def report(
     from sordino.reporting.board import board_page
 
     declared = project_at(project)
-    refuse_existing(output, force=force)
+    given.refuse_existing(output, force=force)
     with open_atomic(output) as target:
         target.write(board_page(declared, budget=budget).encode("utf-8", "backslashreplace"))
     note(f"wrote {output}", quiet=quiet)

@@ -11,20 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.shared.options import (
-    Confidence,
-    Delta,
-    Epsilon,
-    PictureFile,
-    ProjectPath,
-    Quiet,
-    Rho,
-    Spender,
-    TableName,
-    TextForm,
-    TextFormat,
-    option,
-)
+from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say
 from sordino.errors import ChargedError
 
@@ -35,7 +22,7 @@ __all__ = ["bounds", "caps", "deliver_search"]
 
 
 def deliver_search(
-    search: Callable[[], Release], *, plot: Path | None, form: TextFormat, confidence: float, quiet: bool
+    search: Callable[[], Release], *, plot: Path | None, form: given.TextFormat, confidence: float, quiet: bool
 ) -> Release:
     """Search, charged once, print what was chosen and draw it; the picture's place is taken before the charge."""
     from sordino.cli.ask.render_release import cost_lines
@@ -45,14 +32,14 @@ def deliver_search(
 
     with open_if_named(plot) as target:
         release = search()
-        if form is TextFormat.json:
+        if form is given.TextFormat.json:
             sys.stdout.write(json.dumps(release.to_dict(confidence=confidence), ensure_ascii=False, indent=2) + "\n")
         else:
             width = max(len(name) for name, _ in release.chosen)
             for name, value in (release.value or {}).items():
                 say(f"{name:<{width}}  {value:,}")
         for line in cost_lines(release):
-            note(line, quiet=quiet and release.private, aside=form is TextFormat.json)
+            note(line, quiet=quiet and release.private, aside=form is given.TextFormat.json)
         if target is not None:
             target.write(encode_picture(draw(release, confidence=confidence), target.target.suffix))
             note(f"wrote {plot}", quiet=quiet)
@@ -70,23 +57,25 @@ class Search(enum.StrEnum):
 
 def bounds(
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="A declared column of numbers.")],
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    table: TableName = None,
+    epsilon: given.Epsilon = None,
+    delta: given.Delta = None,
+    rho: given.Rho = None,
+    table: given.TableName = None,
     method: Annotated[
         Search, typer.Option("--method", help="`histogram` or `quantile`; for teaching, `ladder` or `sparse_vector`.")
     ] = Search.histogram,
     ladder: Annotated[
         str | None,
-        option("--ladder", "B1,B2,...", "For --method ladder: ascending upper bounds, each a clipped sum of its own."),
+        given.option(
+            "--ladder", "B1,B2,...", "For --method ladder: ascending upper bounds, each a clipped sum of its own."
+        ),
     ] = None,
-    plot: PictureFile = None,
-    confidence: Confidence = 0.95,
-    form: TextForm = TextFormat.table,
-    spender: Spender = None,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    plot: given.PictureFile = None,
+    confidence: given.Confidence = 0.95,
+    form: given.TextForm = given.TextFormat.table,
+    spender: given.Spender = None,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Find clipping bounds of a column privately: noise hides the few rows beyond them.
 
@@ -108,34 +97,36 @@ def bounds(
         raise ChargedError(release.notes[0], charge=release.charge)
 
 
-KeyColumn = Annotated[str | None, option("--by", "COLUMN", "Also cap the keys of this column.")]
+KeyColumn = Annotated[str | None, given.option("--by", "COLUMN", "Also cap the keys of this column.")]
 CapNames = Annotated[
-    str | None, option("--choose", "NAMES", "Which to choose, with commas: max_rows, max_groups, max_rows_per_group.")
+    str | None,
+    given.option("--choose", "NAMES", "Which to choose, with commas: max_rows, max_groups, max_rows_per_group."),
 ]
 KeysGuess = Annotated[
     int | None,
-    option("--assume-keys", "N", "With --by: a public guess at the number of keys, if they are not declared."),
+    given.option("--assume-keys", "N", "With --by: a public guess at the number of keys, if they are not declared."),
 ]
 QuestionEpsilon = Annotated[
-    str | None, option("--question-epsilon", "E", "The epsilon of one later question; by default, that of this search.")
+    str | None,
+    given.option("--question-epsilon", "E", "The epsilon of one later question; by default, that of this search."),
 ]
 
 
 def caps(
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    table: TableName = None,
+    epsilon: given.Epsilon = None,
+    delta: given.Delta = None,
+    rho: given.Rho = None,
+    table: given.TableName = None,
     by: KeyColumn = None,
     choose: CapNames = None,
     assume_keys: KeysGuess = None,
     question_epsilon: QuestionEpsilon = None,
-    plot: PictureFile = None,
-    confidence: Confidence = 0.95,
-    form: TextForm = TextFormat.table,
-    spender: Spender = None,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    plot: given.PictureFile = None,
+    confidence: given.Confidence = 0.95,
+    form: given.TextForm = given.TextFormat.table,
+    spender: given.Spender = None,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Choose max_rows, the rows of one unit that count, privately: lost rows against added noise.
 

@@ -10,16 +10,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino.cli.epsilon.output import print_labelled, print_written, write_both
-from sordino.cli.shared.options import (
-    BudgetName,
-    PictureFile,
-    ProjectPath,
-    TableName,
-    TextForm,
-    TextFormat,
-    WriteCap,
-    option,
-)
+from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say
 from sordino.errors import DeclarationError
 
@@ -29,24 +20,24 @@ if TYPE_CHECKING:
 __all__ = ["choose"]
 
 
-Query = Annotated[str | None, option("--query", "SQL", "The question whose error matters: one aggregate.")]
-Error = Annotated[str | None, option("--error", "T", "The largest error allowed.")]
-Likely = Annotated[str, option("--confidence", "C", "The probability that the error is not exceeded.")]
-Rows = Annotated[int | None, option("--rows", "N", "A public guess at the number of rows; it is never counted.")]
+Query = Annotated[str | None, given.option("--query", "SQL", "The question whose error matters: one aggregate.")]
+Error = Annotated[str | None, given.option("--error", "T", "The largest error allowed.")]
+Likely = Annotated[str, given.option("--confidence", "C", "The probability that the error is not exceeded.")]
+Rows = Annotated[int | None, given.option("--rows", "N", "A public guess at the number of rows; it is never counted.")]
 NoiseDelta = Annotated[
-    str | None, option("--delta", "D", "Also consider Gaussian noise, at this delta; in rho if the budget is.")
+    str | None, given.option("--delta", "D", "Also consider Gaussian noise, at this delta; in rho if the budget is.")
 ]
-AttackerPrior = Annotated[str | None, option("--attacker-prior", "P", "The attacker's probability beforehand.")]
-MaxPosterior = Annotated[str | None, option("--max-posterior", "P", "The largest probability afterwards.")]
-TestLevel = Annotated[str | None, option("--test-level", "A", "The false-alarm rate of a test.")]
-MaxPower = Annotated[str | None, option("--max-power", "B", "The largest power of such a test.")]
+AttackerPrior = Annotated[str | None, given.option("--attacker-prior", "P", "The attacker's probability beforehand.")]
+MaxPosterior = Annotated[str | None, given.option("--max-posterior", "P", "The largest probability afterwards.")]
+TestLevel = Annotated[str | None, given.option("--test-level", "A", "The false-alarm rate of a test.")]
+MaxPower = Annotated[str | None, given.option("--max-power", "B", "The largest power of such a test.")]
 RelativeRisk = Annotated[
-    str | None, option("--relative-risk", "R", "The factor by which a disclosure may become likelier.")
+    str | None, given.option("--relative-risk", "R", "The factor by which a disclosure may become likelier.")
 ]
 
 
 def choose(
-    table: TableName = None,
+    table: given.TableName = None,
     query: Query = None,
     error: Error = None,
     confidence: Likely = "0.95",
@@ -57,11 +48,11 @@ def choose(
     test_level: TestLevel = None,
     max_power: MaxPower = None,
     relative_risk: RelativeRisk = None,
-    plot: PictureFile = None,
-    form: TextForm = TextFormat.table,
-    write: WriteCap = False,
-    budget: BudgetName = None,
-    project: ProjectPath = None,
+    plot: given.PictureFile = None,
+    form: given.TextForm = given.TextFormat.table,
+    write: given.WriteCap = False,
+    budget: given.BudgetName = None,
+    project: given.ProjectPath = None,
 ) -> None:
     """Find the interval of epsilon that meets every requirement, or the two that conflict.
 
@@ -82,7 +73,7 @@ def choose(
     told = found.to_dict()
     if (written := write_both(plot, lambda: tradeoff_of(found), change)) is not None:
         told["written"] = written
-    if form is TextFormat.json:
+    if form is given.TextFormat.json:
         say(json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False))
     elif found.choice.conflict is None:
         _print(found.choice, told)

@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.shared.options import (
-    Delta,
-    Epsilon,
-    Force,
-    ProjectPath,
-    Quiet,
-    Rho,
-    Spender,
-    TableName,
-    ends_in,
-    option,
-    refuse_existing,
-)
+from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say, wrap
 from sordino.errors import DeclarationError
 
@@ -46,32 +34,34 @@ class Method(StrEnum):
 
 
 ModelOutput = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="The model to write.", callback=ends_in(".model"))
+    Path, typer.Option("--output", "-o", metavar="FILE", help="The model to write.", callback=given.ends_in(".model"))
 ]
-Columns = Annotated[str | None, option("--columns", "A,B,..", "Default: all but identifiers.")]
+Columns = Annotated[str | None, given.option("--columns", "A,B,..", "Default: all but identifiers.")]
 MethodName = Annotated[
     Method, typer.Option("--method", help="`auto` uses what the loss can pay for: independent, tree or clique tree.")
 ]
-MarginalSets = Annotated[str | None, option("--marginals", "A,B;C,D", "The tables of --method marginals.")]
-WorkloadSets = Annotated[str, option("--workload", "W", 'Sets that matter: "all 2-way", or such as "a,b;b,c".')]
-Cap = Annotated[int | None, option("--cap", "N", "The largest number of cells of the model.")]
-RowsGuess = Annotated[int | None, option("--assume-rows", "N", "A public guess at the number of rows.")]
+MarginalSets = Annotated[str | None, given.option("--marginals", "A,B;C,D", "The tables of --method marginals.")]
+WorkloadSets = Annotated[str, given.option("--workload", "W", 'Sets that matter: "all 2-way", or such as "a,b;b,c".')]
+Cap = Annotated[int | None, given.option("--cap", "N", "The largest number of cells of the model.")]
+RowsGuess = Annotated[int | None, given.option("--assume-rows", "N", "A public guess at the number of rows.")]
 NeverRules = Annotated[
-    list[str] | None, option("--never", "CONDITION", "A condition that no drawn row satisfies; may be repeated.")
+    list[str] | None, given.option("--never", "CONDITION", "A condition that no drawn row satisfies; may be repeated.")
 ]
-AtMostRules = Annotated[list[str] | None, option("--at-most", "A,B", "A <= B in each drawn row; may be repeated.")]
+AtMostRules = Annotated[
+    list[str] | None, given.option("--at-most", "A,B", "A <= B in each drawn row; may be repeated.")
+]
 DeterminesFiles = Annotated[
     list[Path] | None,
-    option("--determines", "FILE", "A CSV of two columns: the first determines the second in each drawn row."),
+    given.option("--determines", "FILE", "A CSV of two columns: the first determines the second in each drawn row."),
 ]
 
 
 def synth_fit(
     output: ModelOutput,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    table: TableName = None,
+    epsilon: given.Epsilon = None,
+    delta: given.Delta = None,
+    rho: given.Rho = None,
+    table: given.TableName = None,
     columns: Columns = None,
     method: MethodName = Method.auto,
     marginals: MarginalSets = None,
@@ -81,10 +71,10 @@ def synth_fit(
     never: NeverRules = None,
     at_most: AtMostRules = None,
     determines: DeterminesFiles = None,
-    force: Force = False,
-    spender: Spender = None,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    force: given.Force = False,
+    spender: given.Spender = None,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Model a table for synthetic data. It is charged once; sampling and asking the model are free.
 
@@ -98,7 +88,7 @@ def synth_fit(
     from sordino.synth.fit_request import FitRequest
     from sordino.synth.watched_table import WatchedTable
 
-    refuse_existing(output, force=force)
+    given.refuse_existing(output, force=force)
     _check_options(method, marginals=marginals, workload=workload, cap=cap, columns=columns, assume_rows=assume_rows)
     with ExitStack() as stack:
         curator = table_at(project, table, spender=spender)
@@ -142,7 +132,7 @@ def _check_options(
     columns: str | None,
     assume_rows: int | None,
 ) -> None:
-    """Refuse options that another option makes mean nothing."""
+    """Refuse options that another given.option makes mean nothing."""
     if (method is Method.marginals) != (marginals is not None):
         raise DeclarationError('--method marginals and --marginals "a,b;c,d" go together: state both or neither')
     if method is not Method.auto and workload != _ALL_PAIRS:

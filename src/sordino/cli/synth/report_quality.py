@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sordino.cli.shared.options import (
-    Delta,
-    Epsilon,
-    Force,
-    PageFile,
-    ProjectPath,
-    Quiet,
-    Rho,
-    Spender,
-    TableName,
-    option,
-    refuse_existing,
-)
+from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import columns_of, note, say
 from sordino.cli.synth.arguments import ModelFile
 from sordino.errors import DeclarationError
@@ -34,40 +22,42 @@ __all__ = ["synth_report"]
 _MOST_ROWS = 1_000_000  # synthetic rows that are drawn unless more are asked for
 
 RowsFile = Annotated[
-    Path | None, option("--against", "FILE", "Instead of a declared table: a file of rows, with --non-private.")
+    Path | None, given.option("--against", "FILE", "Instead of a declared table: a file of rows, with --non-private.")
 ]
 NonPrivate = Annotated[
     bool, typer.Option("--non-private", help="Compare openly: the page is NOT PRIVATE, and must not be published.")
 ]
 WorkloadSets = Annotated[
     str | None,
-    option("--workload", "A,B;B,C", "The sets of columns whose counts are compared; by default, random pairs."),
+    given.option("--workload", "A,B;B,C", "The sets of columns whose counts are compared; by default, random pairs."),
 ]
 Prediction = Annotated[
     str | None,
-    option("--predict", "CONDITION", "Train on synthetic rows, test on the table: how often is the prediction right?"),
+    given.option(
+        "--predict", "CONDITION", "Train on synthetic rows, test on the table: how often is the prediction right?"
+    ),
 ]
 Rows = Annotated[
-    int | None, option("--rows", "N", "Synthetic rows to compare; by default as many as the model estimates.")
+    int | None, given.option("--rows", "N", "Synthetic rows to compare; by default as many as the model estimates.")
 ]
 
 
 def synth_report(
     model: ModelFile,
-    output: PageFile,
-    table: TableName = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
+    output: given.PageFile,
+    table: given.TableName = None,
+    epsilon: given.Epsilon = None,
+    delta: given.Delta = None,
+    rho: given.Rho = None,
     against: RowsFile = None,
     non_private: NonPrivate = False,
     workload: WorkloadSets = None,
     predict: Prediction = None,
     rows: Rows = None,
-    force: Force = False,
-    spender: Spender = None,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    force: given.Force = False,
+    spender: given.Spender = None,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Write one HTML page: how far a model's synthetic rows are from the table, and what each figure cost.
 
@@ -85,7 +75,7 @@ def synth_report(
     _check_options(against, non_private=non_private, loss=loss)
     if rows is not None and not 1 <= rows <= 10**7:
         raise DeclarationError("--rows must be a whole number from 1 to 10^7")
-    refuse_existing(output, force=force)
+    given.refuse_existing(output, force=force)
     source = synth.load(model)
     asked: dict[str, Any] = {
         "rows": min(max(source.rows, 1), _MOST_ROWS) if rows is None else rows,
@@ -118,7 +108,7 @@ def synth_report(
 
 
 def _check_options(against: Path | None, *, non_private: bool, loss: dict[str, Any]) -> None:
-    """Refuse a comparison that is private by one option and open by another."""
+    """Refuse a comparison that is private by one given.option and open by another."""
     if (against is not None) != non_private:
         raise DeclarationError(
             "--against FILE and --non-private go together: a comparison with raw rows is NOT PRIVATE and must be asked for "

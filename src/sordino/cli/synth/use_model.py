@@ -6,17 +6,7 @@ import json
 import sys
 from typing import Annotated, Any
 
-from sordino.cli.shared.options import (
-    AnswerForm,
-    Confidence,
-    OutputFile,
-    QueryFile,
-    Question,
-    Quiet,
-    TextForm,
-    TextFormat,
-    option,
-)
+from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import columns_of, note, paint, say, wrap
 from sordino.cli.synth.arguments import ModelFile
 from sordino.errors import DeclarationError
@@ -27,12 +17,14 @@ __all__ = ["synth_answer", "synth_sample", "synth_show"]
 _CHUNK = 1_000_000  # rows that are in memory at a time
 
 
-def synth_show(model: ModelFile, confidence: Confidence = 0.95, form: TextForm = TextFormat.table) -> None:
+def synth_show(
+    model: ModelFile, confidence: given.Confidence = 0.95, form: given.TextForm = given.TextFormat.table
+) -> None:
     """Show how a model was made and what it cost, its columns, its cliques and its stated errors."""
     from sordino import synth
 
     data = synth.load(model).to_dict(confidence=confidence)
-    if form is TextFormat.json:
+    if form is given.TextFormat.json:
         say(json.dumps(data, ensure_ascii=False, indent=2))
         return
     for line in _lines(data):
@@ -67,14 +59,16 @@ def _lines(data: dict[str, Any]) -> list[str]:
 
 def synth_sample(
     model: ModelFile,
-    rows: Annotated[int | None, option("--rows", "N", "Default: as many as the model estimates.")] = None,
-    where: Annotated[str | None, option("--where", "CONDITION", "Draw only rows that satisfy this condition.")] = None,
+    rows: Annotated[int | None, given.option("--rows", "N", "Default: as many as the model estimates.")] = None,
+    where: Annotated[
+        str | None, given.option("--where", "CONDITION", "Draw only rows that satisfy this condition.")
+    ] = None,
     seed: Annotated[
         int | None,
-        option("--seed", "N", "Draw the same rows each time. Safe: the privacy noise is already in the model."),
+        given.option("--seed", "N", "Draw the same rows each time. Safe: the privacy noise is already in the model."),
     ] = None,
-    output: OutputFile = None,
-    quiet: Quiet = False,
+    output: given.OutputFile = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Draw any number of synthetic rows from a model, at no cost. Columns are as declared.
 
@@ -112,12 +106,12 @@ def synth_sample(
 
 def synth_answer(
     model: ModelFile,
-    sql: Question = None,
-    file: QueryFile = None,
-    confidence: Confidence = 0.95,
-    form: AnswerForm = None,
-    output: OutputFile = None,
-    quiet: Quiet = False,
+    sql: given.Question = None,
+    file: given.QueryFile = None,
+    confidence: given.Confidence = 0.95,
+    form: given.AnswerForm = None,
+    output: given.OutputFile = None,
+    quiet: given.Quiet = False,
 ) -> None:
     """Answer a question from a model, with an interval, at no cost: the model is already paid for.
 
