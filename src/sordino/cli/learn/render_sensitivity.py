@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.cli.shared.terminal import columns_of, in_terminal, paint, plain, say, wrap
 from sordino.cli.shared.universe_options import Values
-from sordino.reporting.change_text import change_entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,6 +112,8 @@ def _figure(row: dict[str, Any]) -> str:
 
 
 def _print_change(asked: Request, query: str, change: Change) -> None:
+    from sordino.reporting.change_text import change_entries
+
     scope = "global" if asked.local is None else "local"
     figure = f"{change.value:.10g}, exact" if change.exact else f"at most {change.value:.10g}, a bound"
     say(paint(f"{scope} sensitivity of the {query}: {figure}", "bold"))
