@@ -64,6 +64,7 @@ def test_tokens_are_kept_as_hashes(url: str) -> None:
         ("respondent", token_hash("secret one")),
         ("respondent", token_hash("secret two")),
     ]
+    assert all(len(digest) == 32 and b"secret" not in digest for _, _, digest in first)
     assert [role for _, role, _ in store.tokens(after=first[-1][0])] == ["admin"]
     with pytest.raises(DeclarationError, match="cannot be written"):
         store.add_tokens("king", ["x"])

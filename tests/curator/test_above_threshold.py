@@ -9,7 +9,9 @@ import pytest
 import sordino as sd
 from curator.support import S, curator
 from sordino import col
+from sordino.curator.above_threshold import PARTS
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
+from sordino.mechanisms.sparse_vector import SparseSession
 
 
 def test_a_session_is_charged_once_and_halts_after_its_crossings() -> None:
@@ -40,6 +42,24 @@ def test_sums_and_counts_are_compared_in_their_own_scales() -> None:
         assert session.above(sd.count(), threshold=598)
         assert not session.above(sd.sum("age"), threshold=total + 200)
         assert session.above(sd.sum("age"), threshold=total - 200)
+
+
+def test_one_row_moves_a_comparison_by_as_many_parts_as_its_noise_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row adds 1 to a count, and at most 100 to a sum of ages: as much as a threshold that is so much lower."""
+    steps: list[int] = []
+
+    def compare(session: SparseSession, exact: int) -> bool:
+        del session
+        steps.append(exact)
+        return False
+
+    monkeypatch.setattr(SparseSession, "above", compare)
+    with curator(budget=sd.PureDP(1)).above_threshold(count=1, epsilon=1) as session:
+        for question, moved in ((sd.count(), 1), (sd.sum("age"), 100)):
+            for threshold in (1000, 1000 - moved):
+                session.above(question, threshold=threshold)
+    assert steps[1] - steps[0] == PARTS
+    assert steps[3] - steps[2] == PARTS
 
 
 @pytest.mark.parametrize(

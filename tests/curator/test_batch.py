@@ -94,6 +94,11 @@ def test_all_are_asked_or_none() -> None:
     with pytest.raises(BudgetExhausted, match="nothing was charged"):
         held.ask(batch)
     assert held.spent == sd.PureDP(1)
+    nearly = curator(budget=sd.PureDP("1.75"))
+    nearly.ask(batch)
+    with pytest.raises(BudgetExhausted, match="nothing was charged"):  # though the first of them would fit
+        nearly.ask(batch)
+    assert nearly.spent == sd.PureDP(1)
 
 
 def test_bad_batches_are_refused() -> None:

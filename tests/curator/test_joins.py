@@ -127,6 +127,23 @@ def test_quantiles_and_replace_see_the_join_too() -> None:
     )  # without the join a replaced row leaves the count as it is
 
 
+def test_a_row_that_may_match_nothing_moves_a_count_under_replace() -> None:
+    """With one public row a key an inner join still drops rows: only a left one leaves as many as there were."""
+    once = public(REGIONS.slice(0, 2), key="state", columns=COLUMNS)
+    held = protect(
+        PEOPLE,
+        DOMAIN,
+        neighbors="replace",
+        unit="row",
+        budget=sd.PureDP(1),
+        name="people",
+        public={"regions": once},
+    )
+    for how, moved in (("JOIN", 1), ("LEFT JOIN", 0)):
+        plan: Any = held.plan(sd.sql(f"SELECT COUNT(*) FROM people {how} regions USING (state)"), epsilon=1)
+        assert plan.procedure.allocation.vectors[0][0].sensitivity.l1 == moved
+
+
 def test_units_are_counted_once_however_often_they_match() -> None:
     held = people(unit=sd.PrivacyUnit("id", max_rows=2))
     text = f"SELECT COUNT(DISTINCT id) AS units, COUNT(*) AS n {J}"

@@ -326,6 +326,7 @@ def test_quantiles_of_two_numbers_or_where_alone_errs_less_are_drawn_alone() -> 
     ):
         plan: Any = people.plan(question, epsilon=1).procedure
         assert [s.lead for s in plan.allocation.selections] == [None, None]
+        assert plan.event.pure() == 1  # of both draws
 
 
 def test_weights_of_what_is_drawn_together_add_up() -> None:

@@ -91,7 +91,7 @@ def test_plain_duckdb_does_fall_into_the_trap(tmp_path: Path) -> None:
 def test_the_optimizers_are_off_on_our_connection(tmp_path: Path) -> None:
     engine = engine_of(write(tmp_path / "d.parquet", [1.0], kind=pa.float64(), rows=10), DOMAIN)
     found = engine._connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()[0][0]
-    assert {"statistics_propagation", "filter_pushdown"} <= set(found.split(","))
+    assert {"statistics_propagation", "filter_pushdown", "join_filter_pushdown"} <= set(found.split(","))
     engine.close()
 
 

@@ -17,6 +17,7 @@ from sordino.errors import DeclarationError
 from sordino.mechanisms.joint_quantiles import JointQuantiles, _Walk, keeping_chance
 from sordino.mechanisms.partition import Partition
 from sordino.neighbors import Neighbors, PrivacyUnit, Relation
+from sordino.noise.bernoulli import CertifiedProbability
 from sordino.noise.rng import Rng
 
 F = Fraction
@@ -115,6 +116,22 @@ def test_draws_have_the_law(table: Table) -> None:
     expected = np.array([1000 * math.exp(w) for w in law.values()])
     counted = np.array([drawn.count(o) for o in law])
     assert stats.chisquare(counted, expected * 1000 / expected.sum()).pvalue > 1e-6
+
+
+def test_what_is_not_kept_is_proposed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proposal lies within a millionth of the law, so no sample of draws tells whether its coin is tossed."""
+    walk = _walk(_made((F(1, 4), F(3, 4))), (0, 0, 2), 3)
+    tossed = []
+
+    def toss(coin: CertifiedProbability, rng: Rng) -> bool:
+        del rng
+        tossed.append(coin.first)
+        return len(tossed) == 3
+
+    monkeypatch.setattr("sordino.mechanisms.joint_quantiles.bernoulli", toss)
+    walk.draw(Rng.seeded(3))
+    assert len(tossed) == 3
+    assert all(2**63 < first < 2**64 for first in tossed)
 
 
 def _tables(values: int, most: int) -> list[Table]:

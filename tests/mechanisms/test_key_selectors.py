@@ -12,9 +12,10 @@ import pytest
 
 from sordino.curator.key_selection import KeySelection, choose_key_selection
 from sordino.errors import DeclarationError
-from sordino.loss import ApproxDP
+from sordino.loss import ZCDP, ApproxDP
 from sordino.mechanisms.partition_selection import PartitionSelection
 from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, TruncatedThreshold
+from sordino.mechanisms.weighted_selection import WeightedSelection
 from sordino.neighbors import Neighbors, PrivacyUnit
 from sordino.noise.bernoulli import exp_bounds
 from sordino.noise.rng import Rng
@@ -139,6 +140,12 @@ def test_truncated_draws_follow_their_law(keys: int, epsilon: Fraction, delta: F
     assert (np.abs(drawn) > law.error(0.95)).mean() <= 0.05 + 4.5 * math.sqrt(0.0475 / 40_000)
 
 
+def test_no_draw_of_truncated_noise_lies_beyond_its_reach() -> None:
+    """A reach of 2 steps at a scale of 3, where most draws must be drawn again: one step more would show lone units."""
+    drawn = TruncatedLaplace(Fraction(3), 2).sample(Rng.seeded(7), size=2_000)
+    assert set(drawn.tolist()) == {-2, -1, 0, 1, 2}
+
+
 def test_shown_as_often_as_stated() -> None:
     made, rng = PartitionSelection(2, Fraction(1), Fraction(1, 1000)), Rng.seeded(6)
     for count in (1, 5, 10, 15, 25):
@@ -176,6 +183,7 @@ def test_the_selection_that_shows_the_smallest_keys_is_chosen(
     moved = groups * (1 if relation == "add_remove" else 2)
     plain = KeySelection(LaplaceThreshold(moved, epsilon / 2, loss.delta, groups))
     assert found.units_to_show(0.5) <= plain.units_to_show(0.5)
+    assert found.selector.keys == moved
     assert rest.amounts()["epsilon"] == epsilon / 2
     assert not (counts and isinstance(found.selector, PartitionSelection))
     if groups == 50:
@@ -185,7 +193,18 @@ def test_the_selection_that_shows_the_smallest_keys_is_chosen(
     pair = found.event.approx()
     assert pair is not None
     assert pair[0] == epsilon / 2
-    assert pair[1] <= loss.delta
+    assert pair[1] + rest.amounts().get("delta", Fraction(0)) <= loss.delta
+
+
+@pytest.mark.parametrize(("relation", "moved"), [("add_remove", 1), ("replace", 2)])
+def test_a_weighted_selection_is_for_the_units_that_come_and_go(relation: Any, moved: int) -> None:
+    neighbors = Neighbors(relation, PrivacyUnit("id", max_rows=20))
+    for loss in (ApproxDP(1, Fraction(1, 10**6)), ZCDP(Fraction(1, 8), slack=Fraction(1, 10**6))):
+        found, _ = choose_key_selection(
+            neighbors, loss, share=Fraction(1, 2), counts=False, min_units=1, named="weighted"
+        )
+        assert isinstance(found, WeightedSelection)
+        assert (found.groups, found.moved) == (20, moved)
 
 
 def test_what_cannot_be_tabled_is_refused_and_bad_arguments_too() -> None:

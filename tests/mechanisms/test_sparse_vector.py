@@ -242,6 +242,23 @@ def test_a_redrawn_threshold_is_another_after_each_crossing() -> None:
     assert len(set(thresholds)) == 3
 
 
+@pytest.mark.parametrize("made", [ONE, TWO, COUNTS, EACH], ids=repr)
+def test_a_session_draws_from_the_laws_that_are_proved(made: SparseVector, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No chi-square tells noise that is 1% too small: the laws drawn from are those of the exact sums above."""
+    drawn: list[DiscreteLaplace] = []
+
+    def draw(law: DiscreteLaplace, rng: Rng) -> int:
+        del rng
+        drawn.append(law)
+        return 0
+
+    monkeypatch.setattr(DiscreteLaplace, "sample", draw)
+    session = made.session(10, Rng.seeded(1))
+    assert [session.above(answer) for answer in (9, 10)] == [False, True]
+    again = [made.threshold_law] if made.redraws else []
+    assert drawn == [made.threshold_law, made.question_law, made.question_law, *again]
+
+
 def test_session_hides_its_threshold_and_is_not_copied() -> None:
     session = ONE.session(123456, Rng.seeded(1))
     assert str(session._noisy_threshold) not in repr(session)

@@ -81,8 +81,10 @@ def test_continuous_threshold_would_be_short() -> None:
 
 
 def release_probability(made: LaplaceThreshold | GaussianThreshold, count: int, shown: int | None) -> float:
-    """Return P(the key of `count` units shows as `shown`), None for not at all."""
-    return 1 - made.appears(count) if shown is None else exact_mass(made, shown - count)
+    """Return P(the key of `count` units shows as `shown`), None for not at all; a key of no units never shows."""
+    if shown is None:
+        return 1 - made.appears(count)
+    return exact_mass(made, shown - count) if count else 0.0
 
 
 @pytest.mark.parametrize(
@@ -136,6 +138,9 @@ def test_order_and_traces() -> None:
     assert list(made.release({"y": 10**30, 3: 500, None: 700}, rng)) == [3, "y", None]
     assert made.release({}, rng) == {}
     assert made.release({"none": 0, "less": -5}, rng) == {}
+    often = LaplaceThreshold(1, Fraction(1), Fraction(1, 3))  # a key of one unit shows one time in three
+    assert 0 < len(often.release(dict.fromkeys(range(300), 1), rng)) < 300
+    assert often.release(dict.fromkeys(range(300), 0), rng) == {}
 
 
 @EVERY

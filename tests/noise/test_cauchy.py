@@ -27,6 +27,25 @@ def test_law_by_chi_square(scale: Fraction) -> None:
     assert chi2.sf(statistic, len(expected) - 1) > 1e-5
 
 
+class Script(Rng):
+    """An Rng whose bits are written down beforehand."""
+
+    script: list[int]
+
+    def bits(self, count: int) -> int:
+        assert count in (1, 64)
+        return self.script.pop(0)
+
+
+@pytest.mark.parametrize(("over", "under", "rounded"), [(0, 2**64 - 1, 0), (2**64 - 1, 0, 1)])
+def test_a_number_is_rounded_when_all_bits_that_decide_are_drawn(over: int, under: int, rounded: int) -> None:
+    """After 64 bits of each, x / y lies on both sides of a half: the next ones tell which."""
+    rng = Script(key=bytes(32))
+    rng.script = [0, 2**61, 2**62, over, under]
+    assert draw_rounded_cauchy(Fraction(1), rng) == rounded
+    assert not rng.script
+
+
 def test_huge_scales_stay_exact_integers() -> None:
     rng = Rng.seeded(6)
     assert any(abs(draw_rounded_cauchy(Fraction(10**40), rng)) > 10**38 for _ in range(20))

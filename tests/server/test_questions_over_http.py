@@ -9,6 +9,7 @@ import pytest
 
 from serving import COUNT, Served, served
 from sordino.cli.main import main
+from sordino.loss import PureDP
 
 
 def test_an_answer_is_the_release_of_its_charge(server: Served) -> None:
@@ -57,6 +58,14 @@ def test_a_share_caps_its_spender_and_no_other(server: Served) -> None:
     assert server.ask(epsilon="0.1", who="ben").status_code == 200
 
 
+def test_a_token_spends_the_share_that_it_was_made_for(server: Served) -> None:
+    accounts = server.service.desk.accounts
+    server.tokens["for ben"] = accounts.make_token(accounts.find("ana"), "for ben", spender="ben")[1]
+    assert server.ask(epsilon="0.5", who="for ben").status_code == 200
+    shares = server.service.ledger("people").shares()
+    assert (shares["ana"].spent, shares["ben"].spent) == (PureDP(0), PureDP("0.5"))
+
+
 def test_who_has_no_share_may_plan_but_not_ask(server: Served) -> None:
     server.add("cy", "analyst")
     assert server.send("POST", "/v1/plan", who="cy", json={"sql": COUNT, "epsilon": "1"}).status_code == 200
@@ -92,9 +101,23 @@ def test_a_question_above_the_threshold_waits_for_an_officer(tmp_path: Path) -> 
         (found,) = approvals.all(state="waiting")
         assert found.to_dict()["cost"] == {"epsilon": 0.6}
         approvals.decide(found, officer, "approved")
+        other = server.ask("SELECT AVG(age) AS a FROM people", epsilon="0.6", key="k")
+        assert (other.status_code, len(server.service.ledger("people").charges())) == (422, 1)
         answer = server.ask(epsilon="0.6", key="k")
         assert (answer.status_code, answer.json()["cost"]) == (200, {"epsilon": 0.6})
         assert server.ask(epsilon="0.6", key="k").json() == answer.json()
+
+
+def test_a_question_that_an_officer_declined_is_never_asked(tmp_path: Path) -> None:
+    with served(tmp_path, serve="approve_above = {epsilon = 0.5}") as server:
+        assert server.ask(epsilon="0.6", key="k").status_code == 202
+        officer = server.service.desk.enter(server.tokens["ola"])
+        approvals = server.service.desk.approvals
+        (found,) = approvals.all(state="waiting")
+        approvals.decide(found, officer, "declined", reason="too dear")
+        refused = server.ask(epsilon="0.6", key="k")
+        assert (refused.status_code, "too dear" in refused.json()["detail"]) == (403, True)
+        assert server.service.ledger("people").charges() == []
 
 
 def test_a_longer_list_under_an_old_key_waits_all_the_same(tmp_path: Path) -> None:

@@ -61,6 +61,10 @@ def test_a_task_has_a_limit_of_its_own_within_an_epoch(path: Path) -> None:
         lifetime.charge(charge(), limit=Fraction(2))
     lifetime.charge(charge(epoch="2"), limit=Fraction(2))
     assert lifetime.spent() == 3
+    lifetime.charge(charge(epoch="3"), limit=Fraction(3, 2))
+    with pytest.raises(BudgetExhausted, match="1 is spent"):  # half of what it asks for is left
+        lifetime.charge(charge(epoch="3"), limit=Fraction(3, 2))
+    assert lifetime.spent() == 4
 
 
 def test_a_permanent_answer_is_charged_once_and_stays_the_first(path: Path) -> None:

@@ -137,5 +137,9 @@ def test_a_combination_with_the_units_column_is_not_one_a_unit(relation: Any) ->
     for columns, moved in ((("id",), 1), (("id", "x"), 3), (("t", "x"), 3)):
         part = sd.count_distinct(*columns).aggregate.parts(domain)[0]
         assert part.sensitivity(neighbors, cells=1, droppable=True).l1 == moved
+    pairs = sd.count_distinct("t", "x").aggregate.parts(domain)[0]  # 20 of them, of 2 and of 10 values
+    for rows, moved in ((15, 15), (50, 20)):
+        unit = PrivacyUnit("id", max_rows=rows)
+        assert pairs.sensitivity(Neighbors(relation, unit), cells=1, droppable=True).l1 == moved
     small = sd.count_distinct("t", sd.when(sd.col("x") > 3, 1).otherwise(0)).aggregate.parts(domain)[0]
     assert small.sensitivity(Neighbors(relation, PrivacyUnit("id", max_rows=9)), cells=1, droppable=True).l1 == 4
