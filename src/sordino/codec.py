@@ -100,7 +100,7 @@ def _writer(hint: Any, fraction: Callable[[Fraction], str]) -> Callable[[Any], A
     if get_origin(hint) is tuple:
         items = [_writer(item, fraction) for item in get_args(hint) if item is not Ellipsis]
         if Ellipsis in get_args(hint):
-            return lambda value: [items[0](item) for item in value]
+            return list if get_args(hint)[0] in _PLAIN else lambda value: [items[0](item) for item in value]
         return lambda value: [write(item) for write, item in zip(items, value, strict=True)]
     if hint is Fraction:
         return fraction

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -221,13 +221,22 @@ class Release:
 
     def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
         """Return the release as JSON data, with errors and intervals at `confidence`; the inverse of `from_dict`."""
-        values = [o.estimate.values() for o in self.outputs]
-        errors = [o.estimate.errors(confidence) for o in self.outputs]
-        pairs = [o.estimate.intervals(confidence) for o in self.outputs]
+        cells = {
+            "rows": [o.estimate.values() for o in self.outputs],
+            "errors": [o.estimate.errors(confidence) for o in self.outputs],
+            "intervals": [o.estimate.intervals(confidence) for o in self.outputs],
+        }
         keys = [cells_to_json(k.labels) for k in self.keys]
-        value_rows, error_rows, interval_rows = (
-            self._rows(self.columns, list(map(cells_to_json, cells)), keys) for cells in (values, errors, pairs)
+        return self._data(
+            confidence, {n: self._rows(self.columns, list(map(cells_to_json, c)), keys) for n, c in cells.items()}
         )
+
+    def to_record(self) -> dict[str, Any]:
+        """Return `to_dict` without the tables that `from_dict` makes anew: each key is in it once, not four times."""
+        tables: dict[str, Any] = {"rows": None, "errors": None, "intervals": None}
+        return {name: part for name, part in self._data(0.95, tables).items() if name not in tables}
+
+    def _data(self, confidence: float, tables: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "schema": SCHEMA_VERSION,
             "private": self.private,
@@ -239,11 +248,11 @@ class Release:
             "table": self.table_name,
             "question": self.question,
             "columns": list(self.columns),
-            "rows": value_rows,
+            "rows": tables["rows"],
             "confidence": confidence,
-            "errors": error_rows,
+            "errors": tables["errors"],
             "error_units": {o.name: u for o in self.outputs if (u := getattr(o.estimate, "error_unit", ""))},
-            "intervals": interval_rows,
+            "intervals": tables["intervals"],
             "mechanism": {o.name: o.mechanism for o in self.outputs},
             "cost": loss_to_numbers(self.cost),
             "currencies": currencies_to_dict(self.event),

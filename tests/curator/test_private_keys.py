@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -207,3 +208,20 @@ def test_quantiles_and_spread_of_private_keys() -> None:
     assert nothing.rows == []
     assert nothing.columns == ("town", "sex", "median_age")
     assert sd.Release.from_dict(nothing.to_dict()) == nothing
+
+
+def test_a_release_of_many_keys_is_stored_with_each_key_once_and_read_back_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    question = S.group_by("town", "sex").agg(sd.count(), sd.mean("age"))
+    rows = people(oslo=400, bergen=300, hamar=500)
+    texts = []
+    for many in (5, 6):  # there are 6 keys
+        monkeypatch.setattr("sordino.curator.charging._MANY", many)
+        held = curator_of(rows)
+        release = held.ask(question, epsilon=2, delta=1e-6, request_id="once")
+        assert len(release.rows) == 6
+        assert held.ask(question, epsilon=2, delta=1e-6, request_id="once") == release
+        texts.append(held.ledger.answer(release.charge))
+        assert sd.Release.from_dict(json.loads(texts[-1])) == release
+    assert [text.count("hamar") for text in texts] == [2, 8]  # of each sex: in the keys, and in three tables

@@ -32,7 +32,16 @@ from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
-from sordino.queries.adaptive.marginal import ContingencyTable, Grouping, SparseCounts, select_groupings
+from sordino.queries.adaptive.marginal import (
+    MOST_AXES,
+    Axis,
+    ContingencyTable,
+    Grouping,
+    SparseCounts,
+    coarsest_grouping,
+    select_groupings,
+    tells_apart,
+)
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.query import refuse_foreign
 from sordino.queries.queryable import (
@@ -322,39 +331,71 @@ class CountCache:
     def __init__(self, rows: DataAccess, domain: Domain) -> None:
         self._rows = rows
         self._domain = domain
-        self._kept: dict[Grouping, SparseCounts] = {}
+        self._kept: dict[
+            Grouping, tuple[Grouping, SparseCounts]
+        ] = {}  # by axes alone: what was scanned, and its counts
 
     def count(self, tables: Sequence[ContingencyTable]) -> list[SparseCounts]:
-        """Return the sparse exact counts of each table, by raw keys (before codes)."""
-        groupings = [table.grouping() for table in tables]
-        orders = [tuple(sorted(g, key=repr)) for g in groupings]  # (a, b) and (b, a) as two sets would count twice
-        wanted = list(dict.fromkeys(o for o in orders if o not in self._kept))
-        for start in range(0, len(wanted), _MOST_SETS):
-            self._scan(wanted[start : start + _MOST_SETS])
+        """Return the sparse exact counts of each table, by raw keys (before codes), one for all that it does not tell apart."""
+        orders = [_order(table) for table in tables]
+        unknown: dict[Grouping, list[ContingencyTable]] = {}
+        for order, table in zip(orders, tables, strict=True):
+            if order not in self._kept or not tells_apart(self._kept[order][0], table):
+                unknown.setdefault(order, []).append(table)
+        wanted = [(order, coarsest_grouping(order, of, self._domain)) for order, of in unknown.items()]
+        for batch in _batches(wanted):
+            self._scan(batch)
         found: list[SparseCounts] = []
-        for grouping, order in zip(groupings, orders, strict=True):
-            keys, counts = self._kept[order]
-            found.append((keys[:, [order.index(axis) for axis in grouping]], counts))
+        for order, table in zip(orders, tables, strict=True):
+            keys, counts = self._kept[order][1]
+            found.append((keys[:, [order.index(axis) for axis in table.grouping()]], counts))
         return found
 
     def clear(self) -> None:
         """Forget all counts."""
         self._kept.clear()
 
-    def _scan(self, groupings: Sequence[Grouping]) -> None:
+    def _scan(self, wanted: Sequence[tuple[Grouping, Grouping]]) -> None:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
+        groupings = [grouping for _, grouping in wanted]
         found = self._rows.run(select_groupings(groupings, self._rows.primitives(), self._domain))
         axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
         codes = [_codes(found.column(f"k{i}")) for i in range(len(axes))]
         left_out = _codes(found.column("left_out"))
         counts = _codes(found.column("t0"))
-        for grouping in groupings:
+        for order, grouping in wanted:
             places = [axes.index(axis) for axis in grouping]
             mask = sum(1 << (len(axes) - 1 - i) for i in range(len(axes)) if i not in places)
             rows = np.flatnonzero(left_out == mask)
             keys = np.stack([codes[i][rows] for i in places], axis=1)
             whole = (keys >= 0).all(axis=1)
-            self._kept[grouping] = (keys[whole], counts[rows][whole])
+            self._kept[order] = grouping, (_first_keys(keys[whole], grouping), counts[rows][whole])
+
+
+def _batches(wanted: Sequence[tuple[Grouping, Grouping]]) -> list[list[tuple[Grouping, Grouping]]]:
+    """Return what each scan counts: so many groupings, of so many axes in all, as an engine takes."""
+    batches: list[list[tuple[Grouping, Grouping]]] = []
+    axes: set[Axis] = set()
+    for one in wanted:
+        if not batches or len(batches[-1]) == _MOST_SETS or len(axes | {*one[1]}) > MOST_AXES:
+            batches.append([])
+            axes = set()
+        batches[-1].append(one)
+        axes |= {*one[1]}
+    return batches
+
+
+def _order(table: ContingencyTable) -> Grouping:
+    """Return a table's axes in an order of their own: (a, b) and (b, a) as two sets would count twice."""
+    return tuple(sorted(table.grouping(), key=repr))
+
+
+def _first_keys(cells: Any, grouping: Grouping) -> Any:
+    """Return the cells with a key of each class in place of the class."""
+    for i, axis in enumerate(grouping):
+        if axis.codes is not None:
+            cells[:, i] = np.unique(np.array(axis.codes), return_index=True)[1][cells[:, i]]
+    return cells
 
 
 def _codes(column: Any) -> Any:

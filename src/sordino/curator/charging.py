@@ -27,6 +27,7 @@ from sordino.release import Release
 __all__ = ["Charging", "cause_of", "declaration_digest", "write_answer"]
 
 _LONG = 10_000_000  # characters
+_MANY = 10_000  # keys
 
 
 class Charging:
@@ -189,15 +190,15 @@ class Charging:
 
 
 def write_answer(release: Release) -> str:
-    """Return the JSON text that the ledger keeps; where keys are long, without the tables that `from_dict` makes anew.
+    """Return the JSON text that the ledger keeps; where keys are many or long, without the tables that `from_dict` makes anew.
 
-    Then they are in it once instead of four times, as a ledger holds no text of more than a gigabyte.
+    Then they are in it once instead of four times: a ledger holds no text of more than a gigabyte, and to write it takes
+    longer than to count rows.
     """
-    if sum(len(text) for key in release.keys for text in key.labels if isinstance(text, str)) <= _LONG:
+    many = any(len(key.labels) > _MANY for key in release.keys)
+    if not many and sum(len(text) for key in release.keys for text in key.labels if isinstance(text, str)) <= _LONG:
         return release.to_json()
-    tables = ("rows", "errors", "intervals")
-    kept = {name: part for name, part in release.to_dict().items() if name not in tables}
-    return json.dumps(kept, ensure_ascii=False, allow_nan=False)
+    return json.dumps(release.to_record(), ensure_ascii=False, allow_nan=False)
 
 
 def cause_of(failure: Exception) -> str:

@@ -109,11 +109,13 @@ def _release_keys(
     places = key_places(table, resolved)
     shown = selection.release({key: int(exact_units[place]) for key, place in places.items()}, rng)
     kept = list(shown)
-    found = []
-    for i in range(len(resolved.terms)):
-        column = table.column(f"t{i}").to_pylist()
-        found.append([int(column[places[key]] or 0) for key in kept])
-    return kept, _weigh(resolved, [v.part for v in parts.noisy], found, len(kept)), tuple(shown.values())
+    vectors, at = [v.part for v in parts.noisy], [places[key] for key in kept]
+    read = {term for vector in vectors for _, term in vector.terms}  # the count that keys are selected by has its noise
+    found: list[list[int]] = []
+    for i, term in enumerate(resolved.terms):
+        column = table.column(f"t{i}").to_pylist() if term in read else []
+        found.append([int(column[place] or 0) for place in at] if term in read else [])
+    return kept, _weigh(resolved, vectors, found, len(kept)), tuple(shown.values())
 
 
 def key_places(table: pa.Table, resolved: CompiledQuery) -> dict[tuple[Any, ...], int]:
@@ -141,7 +143,8 @@ def _weigh(
     made: list[list[int]] = []
     for vector in vectors:
         weighed = [(weight, found[at[term]]) for weight, term in vector.terms]
-        made.append([sum(w * v[c] for w, v in weighed) for c in range(cells)])
+        alone = len(weighed) == 1 and weighed[0][0] == 1
+        made.append([*weighed[0][1]] if alone else [sum(w * v[c] for w, v in weighed) for c in range(cells)])
     return made
 
 

@@ -57,6 +57,9 @@ class TimeWords(Protocol):
     def parse_digits(self, text: str) -> str:
         """Return up to 18 digits as BIGINT, NULL for none."""
 
+    def bisect(self, cell: str, starts: Sequence[int], results: Sequence[str]) -> str:
+        """Return the result of the last start that is not above a cell that is not missing."""
+
     def read_day(self, kind: str, cell: str) -> str:
         """Return the DATE, perhaps an infinite one, of a day or of a timestamp of a physical type."""
 
@@ -95,7 +98,7 @@ def moment_steps(kind: str, cell: str, on: TimeWords, zone: str, step: Fraction,
     at = on.let(local)
     found = offsets(zone, math.floor(lower * step), math.ceil(upper * step))
     starts = [start * _MICROS for start in found.local_starts]
-    own = bisect_steps(at, starts, [str(value * _MICROS) for value in found.values])
+    own = on.bisect(at, starts, [str(value * _MICROS) for value in found.values])
     away = own if shift is None else f"COALESCE({shift}, {own})"
     moment = on.let(f"{at} - ({away})")
     kept = on.let(f"CASE WHEN {moment} < {low} THEN {low} WHEN {moment} > {high} THEN {high} ELSE {moment} END")

@@ -110,6 +110,24 @@ class SparkPrimitives(SqlPrimitives):
         listed = ", ".join(map(literal_text, labels))
         return self._tree(f"GET(LIST_VALUE({listed}), CAST({self._words(code)} AS INT))")
 
+    def bisect(self, cell: str, starts: Sequence[int], results: Sequence[str]) -> str:
+        """Return the result of the last start that is not above a cell: of many by steps over constant arrays.
+
+        A CASE for each start would make a method too long for Java to compile, which runs twenty times slower.
+        Theorem: let n starts be at most the cell, and 0 <= n - p < 2 h for a power of two h. The start of place p + h - 1 is
+        at most the cell where n >= p + h; so with p + h in its place then, 0 <= n - p < h. One past the end is NULL.
+        """
+        if len(starts) <= _FEW:
+            return super().bisect(cell, starts, results)
+        listed, at = self.let(f"LIST_VALUE({', '.join(map(whole_text, starts))})"), "0"
+        for power in reversed(range(len(starts).bit_length())):
+            place = f"{at} + {2**power - 1}" if at != "0" else str(2**power - 1)
+            at = self.let(f"{at} + CASE WHEN GET({listed}, {place}) <= {cell} THEN {2**power} ELSE 0 END")
+        if [*results] == [str(place) for place in range(len(results))]:
+            return at
+        found = self.let(f"LIST_VALUE({', '.join(results)})")
+        return f"GET({found}, {at})"
+
     def _whole_place(self, cell: str, values: Sequence[int]) -> str:
         cases = (f"WHEN {whole_text(v)} THEN {i}" for i, v in enumerate(values))
         return f"CAST(CASE {cell} {' '.join(cases)} END AS BIGINT)"

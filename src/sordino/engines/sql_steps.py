@@ -131,8 +131,12 @@ class SqlSteps:
     def look_up(self, value: exp.Expression, starts: Sequence[int], results: Sequence[int]) -> exp.Expression:
         """Return the result of the last start that is not above the value, by halving."""
         cell = self.let(self._words(value))
-        found = bisect_steps(cell, starts, [whole_text(r) for r in results])
+        found = self.bisect(cell, starts, [whole_text(r) for r in results])
         return self._column(f"CASE WHEN {cell} IS NOT NULL THEN {found} END")
+
+    def bisect(self, cell: str, starts: Sequence[int], results: Sequence[str]) -> str:
+        """Return the result of the last start that is not above a cell that is not missing."""
+        return bisect_steps(cell, starts, results)
 
     def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
         """Return the sum, which engines compute in more than 64 bits."""
@@ -159,5 +163,5 @@ class SqlSteps:
             place = f"LEAST(({moved} - {whole_text(start)}) // {step}, {count - 1})"
             return self._column(f"CASE WHEN {inside} THEN CAST({place} AS BIGINT) END")
         return self._column(
-            f"CASE WHEN {inside} THEN CAST({bisect_steps(cell, edges[1:-1], range(count))} AS BIGINT) END"
+            f"CASE WHEN {inside} THEN CAST({self.bisect(cell, edges[1:-1], [str(i) for i in range(count)])} AS BIGINT) END"
         )

@@ -5,6 +5,7 @@ Where truncated Laplace noise is drawn, its largest value is what a key of one u
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -210,7 +211,7 @@ def keys_above(exact: Mapping[Key, int], law: CountLaw, threshold: int, rng: Rng
 
 def sort_keys(keys: Collection[Any]) -> list[Any]:
     """Return keys in their order; those of texts alone, which are many, are compared as they are."""
-    if all(type(key) is tuple and all(type(part) is str for part in key) for key in keys):
+    if {tuple} >= set(map(type, keys)) and {str} >= set(map(type, itertools.chain.from_iterable(keys))):
         return sorted(keys)
     return sorted(keys, key=key_order)
 

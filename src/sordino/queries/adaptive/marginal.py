@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 __all__ = [
+    "MOST_AXES",
     "Axis",
     "ContingencyTable",
     "Grouping",
@@ -34,7 +35,9 @@ __all__ = [
     "MarginalQuery",
     "SparseCounts",
     "VectorShare",
+    "coarsest_grouping",
     "select_groupings",
+    "tells_apart",
 ]
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -46,7 +49,9 @@ VectorShare = tuple[
 ]  # how far one unit moves one vector, in whole steps, and its share of the loss
 
 _MOST_CELLS = 1 << 26  # cells of one table: the noise of a table is drawn cell by cell
-_MOST_COLUMNS = 60  # the bits that say which columns a grouping set leaves out
+MOST_AXES = 31  # of one scan: PostgreSQL's bits that say which axes a grouping set leaves out
+_FEW_CELLS = 1 << 17  # cells of raw keys that an engine may return for one table, whatever its codes
+_MOST_RUNS = 1000  # of keys with one code, which SQL finds by halving
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ class Axis:
         return max(self.codes) + 1
 
 
-Grouping = tuple[Axis, ...]  # axes without codes
+Grouping = tuple[Axis, ...]  # axes whose codes are the classes of keys that are counted as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,8 @@ class ContingencyTable:
         """Return the number of codes of each axis."""
         if not self.axes or len({a.column for a in self.axes}) != len(self.axes):
             raise QuestionRefused("a table of counts takes one column or more, each once")
+        if len(self.axes) > MOST_AXES:
+            raise QuestionRefused(f"a table of counts takes {MOST_AXES} columns at most: use fewer")
         shape = tuple(a.size(domain) for a in self.axes)
         if math.prod(shape) > _MOST_CELLS:
             words = " x ".join(str(n) for n in shape)
@@ -103,7 +110,7 @@ class ContingencyTable:
         return shape
 
     def grouping(self) -> Grouping:
-        """Return the axes without their codes: tables of one grouping need the same exact counts."""
+        """Return the axes without their codes: the counts by these give those of every code."""
         return tuple(Axis(a.column, a.edges, missing=a.missing) for a in self.axes)
 
     def encode(self, counted: SparseCounts, domain: Domain) -> Integers:
@@ -170,22 +177,55 @@ class MarginalQuery:
         return f"the number of rows by {join_words(self.names())}"
 
 
+def coarsest_grouping(grouping: Grouping, tables: Sequence[ContingencyTable], domain: Domain) -> Grouping:
+    """Return the grouping that tables over the same axes can be counted by: by keys where few cells can be, else by classes.
+
+    A class holds the keys that no table tells apart, so the counts by classes give each table's; an engine then returns no
+    more cells than they have, though keys of three columns can have as many cells as there are rows.
+    """
+    sizes = [Axis(axis.column, axis.edges, missing=axis.missing).size(domain) for axis in grouping]
+    if math.prod(sizes) <= _FEW_CELLS:
+        return grouping
+    made = []
+    for axis in grouping:
+        codes = list(
+            dict.fromkeys(other.codes for table in tables for other in table.axes if other.column == axis.column)
+        )
+        classes = None
+        if None not in codes:
+            _, places = np.unique(np.array(codes), axis=1, return_inverse=True)
+            if np.count_nonzero(np.diff(places.ravel())) < _MOST_RUNS:
+                classes = tuple(places.ravel().tolist())
+        made.append(replace(axis, codes=classes))
+    return tuple(made)
+
+
+def tells_apart(grouping: Grouping, table: ContingencyTable) -> bool:
+    """Return whether no class of the grouping holds keys that the table gives different codes."""
+    for axis in grouping:
+        codes = next(other.codes for other in table.axes if other.column == axis.column)
+        if axis.codes is not None and (
+            codes is None or len(set(zip(axis.codes, codes, strict=True))) > len(set(axis.codes))
+        ):
+            return False
+    return True
+
+
 def select_groupings(groupings: Sequence[Grouping], on: Primitives, domain: Domain) -> exp.Select:
     """Return one SQL tree of the exact counts by several groupings: k0.. one a distinct axis, `left_out`, and t0.
 
     `left_out` has bit n - 1 - i set where axis i of the n distinct ones (in order of first use) is not of the row's grouping.
-    Rows are coded in a sub-query, so the table is read once.
+    Rows are coded in a sub-query, so the table is read once. There are `MOST_AXES` distinct axes at most.
     """
     from sqlglot import exp
 
     axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
-    if len(axes) > _MOST_COLUMNS:
-        raise QuestionRefused(f"tables over more than {_MOST_COLUMNS} columns take several questions")
     inner: list[Any] = []
     for i, axis in enumerate(axes):
         found = axis.keys(domain)
         cell = found.build(on)
-        inner.append(exp.alias_(cell if found.code is None else found.code(on, cell), f"k{i}"))
+        code = cell if found.code is None else found.code(on, cell)
+        inner.append(exp.alias_(code if axis.codes is None else _class_of(code, axis.codes, on), f"k{i}"))
     rows = exp.Select(expressions=inner).from_(on.source())
     names = [exp.column(f"k{i}") for i in range(len(axes))]
     sets = dict.fromkeys(tuple(axes.index(axis) for axis in grouping) for grouping in groupings)
@@ -196,6 +236,12 @@ def select_groupings(groupings: Sequence[Grouping], on: Primitives, domain: Doma
     made = exp.Select(expressions=chosen).from_(rows.subquery("sordino_keys"))
     made.set("group", exp.Group(grouping_sets=[groups]))
     return made
+
+
+def _class_of(code: exp.Expression, classes: Sequence[int], on: Primitives) -> exp.Expression:
+    """Return the class of a key, NULL where the row has none."""
+    starts = [i for i in range(1, len(classes)) if classes[i] != classes[i - 1]]
+    return on.look_up(code, starts, [classes[i] for i in (0, *starts)])
 
 
 def join_words(words: Sequence[str]) -> str:
