@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mistyping import mistype
+from sordino.accounting.amplify import Sampled
 from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.accounting.composition import best
 from sordino.accounting.discrete import DiscreteGaussianEvent
@@ -137,6 +138,16 @@ def test_threshold_profile_is_delta_above_the_inner_one() -> None:
     for x in (-0.5, 0.0, 0.7, 1.2):
         expected = 0.01 + 0.99 * hockey_stick(inner.removed, x, grid)
         assert hockey_stick(whole.removed, x, grid) == pytest.approx(expected, rel=1e-9)
+
+
+def test_threshold_profile_adds_its_delta_in_both_directions() -> None:
+    """Of what is sampled, rows that come and rows that go lose differently: neither direction may lack the delta."""
+    grid, sampled = Grid(1e-3, 1e-15), Sampled(LaplaceEvent(1), "1/2")
+    inner, whole = sampled.profile(grid), ThresholdEvent(sampled, "1/100").profile(grid)
+    assert whole is not None
+    assert inner.added is not inner.removed
+    for lost, before in ((whole.removed, inner.removed), (whole.added, inner.added)):
+        assert lost.infinite >= before.infinite + 0.01 * (1 - before.infinite) - 1e-12
 
 
 def test_finding_i5_bounded_range_in_mixed_lists() -> None:

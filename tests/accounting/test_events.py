@@ -51,6 +51,7 @@ def test_composed_sums_and_is_none_where_a_part_is() -> None:
     assert both.approx() == (Fraction(2), Fraction(1, 10**5))
     assert both.rho() == pure_rho(Fraction(1)) + Fraction(1, 8)
     assert both.renyi(2.0) == pytest.approx(LaplaceEvent(1).renyi(2.0) + 0.25)
+    assert Composed((CERTIFIED, CERTIFIED)).approx() == (Fraction(2), Fraction(2, 10**5))
     assert Composed((GaussianEvent(1),)).approx() is None
     assert Composed((GaussianEvent(1),), (Fraction(3), Fraction(1, 10))).approx() == (Fraction(3), Fraction(1, 10))
     assert Composed((LaplaceEvent("1/3"), LaplaceEvent("2/3"))).pure() == 1

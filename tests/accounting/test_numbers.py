@@ -11,7 +11,7 @@ from published import rows_of
 from sordino.accounting.advanced import advanced, kairouz
 from sordino.accounting.composition import best, charge_amounts
 from sordino.accounting.concentration import pure_rho
-from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent
+from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
 from sordino.accounting.gaussian_dp import (
     analytic_gaussian_sigma,
     calibrate_gaussian,
@@ -55,6 +55,15 @@ def test_best_epsilon_mixes_certificates_with_the_rest_and_takes_their_delta_fir
     with pytest.raises(DeclarationError, match="larger delta"):
         best([GaussianEvent(1)], 0)
     assert best([], 0).epsilon == 0
+
+
+def test_what_has_an_epsilon_and_a_delta_alone_is_added_to_the_rest_and_its_deltas_to_each_other() -> None:
+    pair, noise = ApproxEvent(1, "1e-7"), GaussianEvent("1/8")
+    beside = best([pair, noise], "1e-6").table["zCDP"]
+    assert beside == pytest.approx(1 + epsilon_of("1/8", "9e-7"), rel=1e-9)
+    assert best([pair] * 3, "3e-7").table["sum"] == 3
+    with pytest.raises(DeclarationError, match="larger delta"):
+        best([pair] * 3, "2e-7")
 
 
 def test_delta_of_is_never_below_the_exact_delta_of_a_gaussian() -> None:

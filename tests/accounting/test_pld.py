@@ -162,6 +162,17 @@ def test_composed_is_what_its_parts_are() -> None:
     )
 
 
+def test_what_has_no_bound_adds_up() -> None:
+    """Losses beyond any bound: of two mechanisms at delta .1 each, and of the tail that a table of Gaussian noise leaves."""
+    both = Composed((ApproxEvent(1, "0.1"), ApproxEvent(1, "0.1"))).profile(Grid(0.01, 1e-15))
+    assert both is not None
+    assert both.removed.infinite >= 0.19 - 1e-12
+    for sigma_squared in (50, 10**6):  # summed step by step, and in blocks
+        cut = DiscreteGaussianEvent(sigma_squared, 2, 1).profile(Grid(0.01, 1e-3))
+        assert cut is not None
+        assert cut.removed.infinite >= 1e-3
+
+
 def test_edges() -> None:
     assert pld_epsilon([], 1e-6) == 0
     assert pld_delta([], 0) == 0

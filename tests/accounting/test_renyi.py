@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from accounting import brute
@@ -22,6 +23,18 @@ LISTS: list[list[Event]] = [
     [GaussianEvent(200)],
     [Composed((LaplaceEvent(1), GaussianEvent("0.1")))] * 3,
 ]
+
+
+@pytest.mark.parametrize(("order", "divergence", "delta"), [(1.5, 0.2, 1e-2), (3.0, 1.0, 1e-6), (40.0, 0.05, 1e-4)])
+def test_no_loss_passes_the_converted_epsilon_and_one_reaches_it(order: float, divergence: float, delta: float) -> None:
+    """Canonne, Kamath, Steinke 2020, Proposition 12, over all laws that lie at one loss z or nowhere near it.
+
+    Such a law has chance exp((order - 1) (divergence - z)) of z at most; its delta is that times 1 - exp(epsilon - z).
+    """
+    epsilon = epsilon_from_renyi(order, divergence, delta)
+    losses = np.linspace(epsilon, epsilon + 20, 400_001)
+    found = np.exp((order - 1) * (divergence - losses)) * -np.expm1(epsilon - losses)
+    assert delta * (1 - 1e-6) <= found.max() <= delta
 
 
 @pytest.mark.each(5)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import binom
 
 import sordino as sd
@@ -39,6 +40,16 @@ def test_no_pair_of_chances_within_the_claim_is_accused_more_often_than_stated(
         p = min(1.0, math.exp(epsilon) * q + delta, 1 - (1 - q - delta) / math.exp(epsilon))
         chance = float(binom.pmf(counts, runs, p) @ accused @ binom.pmf(counts, runs, q))
         assert chance <= alarm + 1e-12
+
+
+def test_the_bound_is_of_clopper_and_pearson() -> None:
+    """At the ends of the two intervals so many events, or so few, come with half of the alarm each."""
+    runs, alarm, delta = 60, 0.02, 0.05
+    for more, less in ((60, 0), (50, 3), (31, 30)):
+        low = brentq(lambda p, n=more: binom.sf(n - 1, runs, p) - alarm / 2, 1e-9, 1 - 1e-9)
+        high = brentq(lambda p, n=less: binom.cdf(n, runs, p) - alarm / 2, 1e-9, 1 - 1e-9)
+        (found,) = bound_epsilons(np.array([more]), np.array([less]), runs=runs, delta=delta, alarm=alarm)
+        assert found == pytest.approx(math.log((low - delta) / high), rel=1e-9)
 
 
 def test_power_is_what_the_best_event_shows() -> None:

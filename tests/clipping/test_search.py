@@ -24,7 +24,7 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.noisy import Noisy
 from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
-from sordino.queries.adaptive.magnitudes import PARTS, TOP, MagnitudeHistogram, powers_of_two
+from sordino.queries.adaptive.magnitudes import PARTS, TOP, MagnitudeHistogram, TailCount, powers_of_two
 from sordino.release import Release
 
 
@@ -104,6 +104,14 @@ def test_counts_and_offsets_move_by_2c_and_4c_rows_and_a_part(relation: Any, fac
     parts = histogram.parts(domain, sd.Neighbors(relation, None))
     total = sum((s.l1 for s, _ in parts), Fraction(0)) * histogram.unit
     assert total == factor * (1 + Fraction(1, 2 * PARTS))
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_rows_beyond_an_edge_move_by_one_under_either_relation(relation: Any) -> None:
+    """An exchanged row may lie beyond where the other did not: its score is never free, and the search draws noise."""
+    tail = TailCount(MagnitudeHistogram(col("x").node, (0, 10, 20), offsets=False), 1, 0, "few", False)
+    ((moved, _),) = tail.parts(sd.Domain({"x": sd.Integer()}), sd.Neighbors(relation, None))
+    assert moved.linf == 1
 
 
 def test_histograms_move_within_their_sensitivity_over_all_neighbors_of_small_tables() -> None:

@@ -137,6 +137,15 @@ def test_sums_and_bounds_are_exact_decimals(kind: str, tmp_path: Path) -> None:
     engine.close()
 
 
+@pytest.mark.parametrize(("digits", "places"), [(5, 2), (12, 2), (38, 20)])
+def test_a_decimal_beyond_its_bounds_counts_as_the_bound(digits: int, places: int) -> None:
+    """Of a column with as many places as its resolution, which DuckDB clips as a DECIMAL, and of others."""
+    cells = [Decimal("999.99"), Decimal("-999.99"), Decimal("50.00"), Decimal("1.25")]
+    table = pa.table({"x": pa.array(cells, pa.decimal128(digits, places))})
+    domain = sd.Domain({"x": sd.Real("-10", "49.99", resolution="0.01")})
+    assert exact(table, domain, sd.sum("x")) == [[Fraction("91.23")]]
+
+
 def test_the_price_of_the_finding() -> None:
     prices = pa.table({"price": [9.99] * 300 + [1.0] * 300 + [12.5] * 400})
     domain = sd.Domain({"price": sd.Real(0, 1000, resolution=".01")})

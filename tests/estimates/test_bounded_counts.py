@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sordino.estimates.noisy import Law, Noisy, one_sided_error
+from sordino.estimates.selected import Selected
 from sordino.estimates.shown_count import CountLaw, ShownCount
 from sordino.estimates.weighted_sum import WeightedSum
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
@@ -52,6 +53,14 @@ def test_every_possible_value_is_covered_as_often_as_stated(
         assert found >= confidence - 1e-9, truth
         if not narrow:
             assert found <= confidence + steps + 1e-9, truth
+
+
+def test_a_value_that_was_chosen_among_many_errs_as_the_worst_of_them() -> None:
+    """By the union bound: of n rows each may miss an n-th as often."""
+    one = Noisy((7,), Fraction(1), DiscreteLaplace(Fraction(30)))
+    for among in (1, 2, 3, 40):
+        assert Selected(one, among).errors(0.95) == one.errors(float(1 - Fraction(1, 20) / among))
+        assert Selected(one, among).intervals(0.9) == one.intervals(float(1 - Fraction(1, 10) / among))
 
 
 @pytest.mark.parametrize("confidence", CONFIDENCES)

@@ -1,7 +1,9 @@
 """The ledger within one process: exact sums, request ids, declarations, amendments, tampering and rollback."""
 
+import contextlib
 import hashlib
 import random
+import sqlite3
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -73,6 +75,17 @@ def test_each_kind_of_cap_counts_its_own(path: Path, cap: Loss, event: LaplaceEv
     assert Ledger.open(path, cap=cap).spent() == spent
 
 
+def test_the_file_has_a_guard_of_its_own_under_the_sums(path: Path) -> None:
+    """A second sum in whole numbers, which SQLite holds below the cap whatever program writes."""
+    with Ledger.open(path, cap=PureDP("1/3")) as ledger:
+        for _ in range(2):
+            ask(ledger, "1/8")
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT spent_units, cap_units FROM budget").fetchall() == [(25 * 10**13, 10**15 // 3)]
+        with pytest.raises(sqlite3.IntegrityError):
+            db.execute("UPDATE budget SET spent_units = spent_units + 10 * ?", (10**13,))
+
+
 def test_delta_is_a_cap_of_its_own(path: Path) -> None:
     ledger = Ledger.open(path, cap=ApproxDP(10, 1e-6))
     event = GaussianEvent(0.01, (Fraction(1, 2), Fraction(6, 10**7)))
@@ -114,7 +127,9 @@ def test_answer_is_stored_and_found_again(ledger: Ledger) -> None:
     for again in agains:
         with pytest.raises(LedgerError, match="committed already"):
             again()
-    for unknown in ("c-0002", "c-", "0001", "c-²"):
+    ledger.commit(ask(ledger, 0.1, "sum"), '{"value": 18}')
+    assert [ledger.answer(name) for name in ("c-0001", "c-0002")] == ['{"value": 17}', '{"value": 18}']
+    for unknown in ("c-0003", "c-", "0001", "c-²"):
         with pytest.raises(UnknownName):
             ledger.answer(unknown)
 
@@ -127,6 +142,8 @@ def test_failure_stays_charged(ledger: Ledger) -> None:
     with pytest.raises(ChargedError, match="the engine stopped") as failure:
         ledger.answer(charge.id)
     assert failure.value.charge == charge.id
+    with pytest.raises(LedgerError, match="failed already, and that is final"):
+        ledger.commit(charge, '"an answer after all"')
 
 
 def test_request_id_is_charged_once(ledger: Ledger) -> None:

@@ -71,6 +71,19 @@ def test_tampering_is_named_and_no_answer_shown(path: Path, statement: str, entr
     assert "\n" not in str(refusal.value)
 
 
+def test_an_entry_that_was_made_anew_does_not_fit_the_next(path: Path) -> None:
+    """Its own hash is right and all sums are; the entry after it names the one that stood there before."""
+    fill(path)
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        row = db.execute("SELECT seq, kind, time, payload, prev FROM entries WHERE seq = 5").fetchone()
+    made = (*row[:3], row[3].replace("a question", "another one"), row[4])
+    assert made != row
+    text = made[3].replace("'", "''")
+    alter(path, f"UPDATE entries SET payload = '{text}', hash = '{entry_hash(*made)}' WHERE seq = 5")
+    with pytest.raises(LedgerError, match="entry 6 is not what was written"):
+        Ledger.existing(path).verify()
+
+
 def test_last_entry_or_head_that_was_altered_is_noticed_at_open(path: Path) -> None:
     fill(path)
     alter(path, "DELETE FROM entries WHERE seq = 12")
@@ -166,6 +179,18 @@ def test_rollback_under_an_open_ledger_is_noticed(path: Path, tmp_path: Path) ->
         assert ledger.verify().spent == PureDP(7)
 
 
+def test_an_older_state_written_into_the_open_file_is_noticed(path: Path, tmp_path: Path) -> None:
+    """The same file, page by page: neither its place nor its format tells, but the mark does."""
+    fill(path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "older")) as older, Ledger.existing(path) as ledger:
+        with contextlib.closing(sqlite3.connect(path)) as now:
+            now.backup(older)
+            ask(ledger, 1)
+            older.backup(now)
+        with pytest.raises(LedgerError, match="rolled back"):
+            ask(ledger, 1)
+
+
 def test_a_missing_mark_is_accepted_and_reported(path: Path, state: Path) -> None:
     fill(path)
     shutil.rmtree(state)
@@ -229,6 +254,8 @@ def test_a_ledger_that_is_gone_is_no_fresh_budget(path: Path) -> None:
         assert report.predecessor == (first, 12)
         assert report.uncounted == {}
         assert "epsilon 5 carried over" in report.describe()
+        with pytest.raises(DeclarationError, match="below what was spent"):  # by the ledger before it too
+            ledger.amend(reason="save", cap=PureDP(3))
         assert ledger.entries()[0].payload["reason"] == "the disk broke"
     path.unlink()
     assert Ledger.new(path, cap=PureDP(7), reason="again").spent() == PureDP(6)

@@ -11,6 +11,7 @@ import pytest
 
 from sordino.errors import DeclarationError
 from sordino.mechanisms.smooth_noise import SmoothLaplace
+from sordino.noise.rng import Rng
 
 EPSILONS = [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(10)]
 DELTAS = [Fraction(7, 10), Fraction(1, 4), Fraction(1, 100), Fraction(1, 10**6), Fraction(1, 10**12)]
@@ -40,6 +41,22 @@ def test_no_neighbors_pass_delta(epsilon: Fraction, delta: Fraction) -> None:
     made = SmoothLaplace(epsilon, delta)
     for width in (1.0, 1.5, 7.25, 40.0, 300.0):
         assert divergence(float(epsilon), made.beta, width) <= float(delta) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 100)], ids=str)
+def test_what_is_released_has_the_scale_of_that_law(delta: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice the width over epsilon: half of epsilon is for the value, half for the change of the scale."""
+    scales: list[Fraction] = []
+
+    def draw(scale: Fraction, rng: Rng) -> int:
+        del rng
+        scales.append(scale)
+        return 3
+
+    for name in ("discrete_laplace", "draw_rounded_cauchy"):
+        monkeypatch.setattr(f"sordino.mechanisms.smooth_noise.{name}", draw)
+    assert SmoothLaplace(Fraction(1, 2), delta).release(10, Fraction(7), Rng.seeded(1)) == 13
+    assert scales == [28]
 
 
 def test_a_beta_three_times_as_large_would_be_caught() -> None:

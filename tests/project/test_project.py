@@ -359,6 +359,13 @@ def test_tables_on_one_budget_protect_the_same_people(tmp_path: Path) -> None:
     assert "ledger of budget 'people' too" in only(tmp_path, shared).message
 
 
+def test_no_two_budgets_keep_one_ledger(tmp_path: Path) -> None:
+    """Each would count what was charged to both against its own cap, and know nothing of the other's."""
+    text = SAMPLE + '\n[budgets.others]\ncap = {epsilon = 1}\nledger = "./people.ledger"\n'
+    (found,) = problems(tmp_path, text)
+    assert (found.key, "is the ledger of budget 'people' too" in found.message) == ("budgets.others.ledger", True)
+
+
 def test_row_ceiling_and_reason(tmp_path: Path) -> None:
     text = PARQUET.replace('budget = "people"', 'budget = "people"\nrow_ceiling = 1000')
     text = text.replace("[tables.visits]", 'reason = "ethics board"\n[tables.visits]')
