@@ -20,7 +20,7 @@ from sordino import col
 from sordino.domain import Column
 from sordino.queries.build import Selection
 
-__all__ = ["BESIDE", "KINDS", "curator_draws", "group_draws"]
+__all__ = ["BESIDE", "KINDS", "bound_ends", "cell_ends", "curator_draws", "group_draws", "say"]
 
 HIGHEST = 100
 Loss = Mapping[str, Any]
@@ -131,7 +131,7 @@ def group_draws(size: int, *, kinds: Sequence[Kind], losses: Sequence[Loss] = ()
             yield from _groups(kind, loss, neighbors, max(50, size // kind.heavy))
 
 
-def _say(loss: Loss, *more: object) -> str:
+def say(loss: Loss, *more: object) -> str:
     return ", ".join([*(f"{name} {value}" for name, value in loss.items()), *(str(m) for m in more)])
 
 
@@ -163,7 +163,7 @@ def _protect(table: pa.Table, groups: int, loss: Loss, *, neighbors: str = "add_
     )
 
 
-def _ends(estimate: Any, rows: slice) -> Callable[[float], tuple[Any, Any]]:
+def cell_ends(estimate: Any, rows: slice) -> Callable[[float], tuple[Any, Any]]:
     def ends(confidence: float) -> tuple[Any, Any]:
         pairs = np.array(estimate.intervals(confidence)[rows], dtype=float)
         return pairs[:, 0], pairs[:, 1]
@@ -181,14 +181,20 @@ def _cells(
         if truth is not None:
             where = f"{place}; {shape}"
             yield Draws(
-                name or kind.name, where, truth, values[rows], _ends(estimate, rows), least=kind.least, most=kind.most
+                name or kind.name,
+                where,
+                truth,
+                values[rows],
+                cell_ends(estimate, rows),
+                least=kind.least,
+                most=kind.most,
             )
 
 
 def _groups(kind: Kind, loss: Loss, neighbors: str, each: int) -> Iterator[Draws]:
     table, groups = _table(kind.shapes, each)
     release = _protect(table, groups, loss, neighbors=neighbors).ask(_by_k(kind.asked), **loss)
-    yield from _cells(kind, release.outputs[0].estimate, kind.shapes, each, _say(loss, neighbors))
+    yield from _cells(kind, release.outputs[0].estimate, kind.shapes, each, say(loss, neighbors))
 
 
 def _by_k(*asked: Any) -> Any:
@@ -207,7 +213,7 @@ def _together(size: int) -> Iterator[Draws]:
         asked = _by_k(sd.count(), sd.sum("x"), sd.mean("x"))
         release = _protect(table, groups, loss, neighbors=neighbors).ask(asked, **loss)
         for name, output in zip(names, release.outputs, strict=True):
-            yield from _cells(_named(name), output.estimate, FEW, each, _say(loss, neighbors), f"{name}, of one ask")
+            yield from _cells(_named(name), output.estimate, FEW, each, say(loss, neighbors), f"{name}, of one ask")
 
 
 FORMULAS: dict[str, Callable[[Rows], float]] = {
@@ -230,7 +236,7 @@ def _formulas(size: int) -> Iterator[Draws]:
             rows = slice(i * each, (i + 1) * each)
             values = np.array([math.nan if v is None else v for v in estimate.values()[rows]], dtype=float)
             yield Draws(
-                "formula", f"{words}; {_say(loss)}; {shape}", truth(shape.columns()), values, _open_ends(estimate, rows)
+                "formula", f"{words}; {say(loss)}; {shape}", truth(shape.columns()), values, _open_ends(estimate, rows)
             )
 
 
@@ -270,8 +276,8 @@ def _units(size: int) -> Iterator[Draws]:
         for neighbors in ("add_remove", "replace"):
             curator = _protect(table, size, loss, neighbors=neighbors, unit=sd.PrivacyUnit("id", max_rows=rows))
             estimate = curator.ask(question, **loss).outputs[0].estimate
-            ends, most = _ends(estimate, slice(None)), 300.0 if "mean" in name else math.inf
-            yield Draws(name, _say(loss, neighbors), truth, estimate.values(), ends, least=0, most=most)
+            ends, most = cell_ends(estimate, slice(None)), 300.0 if "mean" in name else math.inf
+            yield Draws(name, say(loss, neighbors), truth, estimate.values(), ends, least=0, most=most)
 
 
 def _private_keys(size: int) -> Iterator[Draws]:
@@ -287,7 +293,7 @@ def _private_keys(size: int) -> Iterator[Draws]:
             if len(release.rows) >= 50:
                 kind = _named(name)
                 truth = kind.truth(shape.columns())
-                ends = _ends(output.estimate, slice(None))
+                ends = cell_ends(output.estimate, slice(None))
                 yield Draws(
                     f"{name} of a private key", place, truth, output.estimate.values(), ends,
                     least=1 if name == "count" else kind.least, most=kind.most,
@@ -310,7 +316,7 @@ def _weighted_keys(size: int) -> Iterator[Draws]:
         place = f"epsilon {epsilon}, delta 0.000001; {each} units of 8 keys; {len(release.rows) / names:.0%} show"
         for (name, truth), output in zip(truths.items(), release.outputs, strict=True):
             if len(release.rows) >= 40:
-                ends = _ends(output.estimate, slice(None))
+                ends = cell_ends(output.estimate, slice(None))
                 yield Draws(f"{name} of a key by weights", place, truth, output.estimate.values(), ends, least=0)
 
 
@@ -329,8 +335,8 @@ def _without_bounds(size: int) -> Iterator[Draws]:
         low, high = float(release.lower), float(release.upper)
         truth, estimate = float(np.clip(np.floor(x * 100 + 0.5) / 100, low, high).mean()), release.outputs[0].estimate
         yield Draws(
-            "mean without bounds, as clipped", f"{_say(loss)}; {rows} rows", truth, estimate.values(),
-            _ends(estimate, slice(None)), least=low, most=high,
+            "mean without bounds, as clipped", f"{say(loss)}; {rows} rows", truth, estimate.values(),
+            cell_ends(estimate, slice(None)), least=low, most=high,
         )  # fmt: skip
 
 
@@ -382,13 +388,13 @@ def _ranks(size: int) -> Iterator[Draws]:
                 values = np.array(output.estimate.values(), dtype=float)
                 below, upto = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
                 off = np.maximum(0.0, np.maximum(below - level * shape.rows, level * shape.rows - upto))
-                place = f"level {level}, {len(levels)} asked; {_say(loss)}; {shape}"
+                place = f"level {level}, {len(levels)} asked; {say(loss)}; {shape}"
                 yield Draws(
-                    "quantile, in ranks", place, 0.0, off, _bound(output.estimate, off), promise="at least", least=0
+                    "quantile, in ranks", place, 0.0, off, bound_ends(output.estimate, off), promise="at least", least=0
                 )
 
 
-def _bound(estimate: Any, off: Any) -> Callable[[float], tuple[Any, Any]]:
+def bound_ends(estimate: Any, off: Any) -> Callable[[float], tuple[Any, Any]]:
     """Return the interval [off - error, off] of an error of 0, which holds where the error stated is as large as `off`."""
 
     def ends(confidence: float) -> tuple[Any, Any]:
@@ -417,4 +423,6 @@ def _choices(size: int) -> Iterator[Draws]:
         releases = [curator.ask(plan) for _ in range(max(50, size // 4))]
         off = np.array([max(counts) - counts[labels.index(r.value)] for r in releases], dtype=float)
         estimate = releases[0].outputs[0].estimate
-        yield Draws("most common value", f"{words}; {_say(loss)}", 0.0, off, _bound(estimate, off), promise="at least")
+        yield Draws(
+            "most common value", f"{words}; {say(loss)}", 0.0, off, bound_ends(estimate, off), promise="at least"
+        )

@@ -83,12 +83,33 @@ def _answers(size: int) -> Iterator[Draws]:
                     )
                 truths.append(float(held.sum()))
                 answers.append(model.answer(asked.agg(sd.count())))
+            place = f"{columns} columns; epsilon {epsilon}"
+            yield _on_average("count by a model", place, truths, answers, fits, most=ROWS)
+        yield from _numbers(models, keys, f"epsilon {epsilon}", questions)
 
-            def ends(confidence: float, answers: Any = answers) -> tuple[Any, Any]:
-                pairs = np.array([r.interval(confidence) for r in answers], dtype=float)
-                return pairs[:, 0], pairs[:, 1]
 
-            yield Draws(
-                "count by a model", f"{columns} columns; epsilon {epsilon}", np.array(truths), [r.value for r in answers],
-                ends, promise="on average", least=0, most=ROWS, family=np.repeat(np.arange(fits), questions),
-            )  # fmt: skip
+def _on_average(kind: str, place: str, truths: Any, answers: Any, fits: int, *, most: float) -> Draws:
+    def ends(confidence: float) -> tuple[Any, Any]:
+        pairs = np.array([r.interval(confidence) for r in answers], dtype=float)
+        return pairs[:, 0], pairs[:, 1]
+
+    return Draws(
+        kind, place, np.array(truths), [r.value for r in answers], ends, promise="on average", least=0, most=most,
+        family=np.repeat(np.arange(fits), len(answers) // fits),
+    )  # fmt: skip
+
+
+def _numbers(models: Any, keys: Any, place: str, questions: int) -> Iterator[Draws]:
+    """Sums and means of a column, among the rows that another's range chooses."""
+    rng, d = np.random.default_rng(8), keys["d"]
+    for what, aggregate, truth, most in (
+        ("sum", sd.sum("d"), np.sum, 9.0 * ROWS),
+        ("mean", sd.mean("d"), np.mean, 9.0),
+    ):
+        truths, answers = [], []
+        for model, _ in itertools.product(models, range(questions)):
+            name = str(rng.choice(["a", "b", "c"]))
+            low, high = sorted(int(v) for v in rng.integers(0, keys[name].max() + 1, 2))
+            truths.append(float(truth(d[(keys[name] >= low) & (keys[name] <= high)])))
+            answers.append(model.answer(Selection().where(col(name).is_between(low, high)).agg(aggregate)))
+        yield _on_average(f"{what} by a model", place, truths, answers, len(models), most=most)

@@ -56,9 +56,7 @@ def main() -> None:
     }
     history.record(found["ask"])
     history.draw(history.read())
-    checks = interval_coverage.run()
-    interval_coverage.PAGE.write_text(interval_coverage.page(checks), encoding="utf-8")
-    found["intervals"] = interval_coverage.summary(checks)
+    found["intervals"] = interval_coverage.summary(interval_coverage.record(interval_coverage.run()))
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     for room, figures in found.items():

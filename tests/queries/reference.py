@@ -206,6 +206,7 @@ def keys_of(node: Node, domain: Domain) -> list[Any]:
         return list(range(min(seen), max(seen) + 1))
     if isinstance(node, When):
         cases = [k for case in (node.left, node.right) if case is not None for k in keys_of(case, domain)]
+        cases += [None] * (node.right is None)  # no ELSE
         return [*dict.fromkeys(k for k in cases if k is not None), *([None] if None in cases else [])]
     if isinstance(node, Constant):
         return [node.value]

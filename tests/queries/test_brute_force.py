@@ -86,6 +86,7 @@ FIXED: list[Aggregation] = [
         S.group_by("e", "free", keys=[("z", 0), ("x", 3)]).agg(count_distinct("i")),
         S.group_by(when(col("i") > 0, col("e")).otherwise("down")).agg(sd.sum("i")),
         S.group_by(when(col("t"), col("c")).otherwise(None)).agg(sd.count()),
+        S.group_by(when(col("i") > 0, "up").otherwise(None)).agg(sd.count(), sd.sum("i")),
         S.group_by(when(col("j") > 2, when(col("i") > 0, "up").otherwise(col("e"))).otherwise("x")).agg(sd.count()),
         S.group_by(col("r")).agg(sd.count()),
         sd.sum(col("i") > 0),

@@ -356,10 +356,20 @@ def _place(case: Keys, places: dict[Any, int], on: Primitives) -> exp.Expression
 
 
 def _rule_of_choice(cases: list[tuple[Build | None, Node]], node: When, domain: Domain) -> str:
-    """Return "keep" where a case may be a missing cell that is a key of its own; not so for COALESCE, which replaces it."""
+    """Return "keep" where a case may be missing: as a cell that is a key of its own, or for want of an ELSE, as in SQL.
+
+    Not so for COALESCE, which replaces a missing cell.
+    """
+    if _is_open(node):
+        return "keep"
     replaced = node.of.of if isinstance(node.of, IsNull) else None
     shown = [case for _, case in cases if not isinstance(case, Constant) and case != replaced]
     return "keep" if any(_missing_rule(case, domain) == "keep" for case in shown) else "drop"
+
+
+def _is_open(node: Node | None) -> bool:
+    """Return whether a choice, or one that is a case of it, has no ELSE: a row that meets no condition is missing."""
+    return node is None or (isinstance(node, When) and (_is_open(node.left) or _is_open(node.right)))
 
 
 def _label(node: Constant, choice: When) -> str | int | bool:
