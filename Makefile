@@ -14,13 +14,14 @@ DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md --i
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-deep lint bench docs notebooks coverage release clean
+.PHONY: help demo test test-deep attacks lint bench docs notebooks coverage release clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       set up, then ask questions of a generated census"
 	@echo "make test       set up, then lint, type check and run every test but the deep ones"
 	@echo "make test-deep  set up, then run the deep statistical and crash tests"
+	@echo "make attacks    set up, then try every known attack on what this makes, and say which held"
 	@echo "make lint       set up, then ruff and mypy only"
 	@echo "make bench      set up, then measure, with ratios to plain DuckDB"
 	@echo "make docs       set up, then build the site into build/site, with its links checked"
@@ -48,6 +49,9 @@ test: lint
 
 test-deep: $(STAMP)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m deep tests
+
+attacks: $(STAMP)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m attack $$($(BIN)/python scripts/list_attacks.py --files)
 
 bench: $(STAMP)
 	$(BIN)/python bench/run.py

@@ -15,6 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 
 import postgres_server as postgres
 import spark_session
+from attack_table import label_attacks, summarize
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +49,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if seen[test] % mark.args[0]:
                 item.add_marker("deep")
             seen[test] += 1
+    label_attacks(items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say of each attack whether it held, where attacks were asked for."""
+    if config.option.markexpr != "attack":
+        return
+    stats = terminalreporter.stats
+    outcomes = ("passed", "failed", "error", "skipped")
+    reports = [(outcome, report) for outcome in outcomes for report in stats.get(outcome, [])]
+    terminalreporter.section("attacks")
+    for name, source, tried, verdict, places in summarize(reports):
+        terminalreporter.write_line(f"{verdict:9}  {name}")
+        terminalreporter.write_line(f"           source: {source}; tried: {tried}")
+        terminalreporter.write_line(f"           where: {places}")
 
 
 @pytest.fixture(autouse=True)

@@ -89,6 +89,10 @@ QUESTIONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.attack(
+    "move an answer further than its sensitivity",
+    source="Ding, Wang, Wang, Zhang, Kifer 2018, Detecting violations of differential privacy",
+)
 @BOTH
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_nothing_but_exact_values_moves_and_none_further_than_declared(name: str, neighbors: str, unit: Any) -> None:
@@ -141,6 +145,7 @@ def test_the_whole_ask_is_audited(neighbors: str) -> None:
     assert not audit_question(sd.median("age"), here, there, rho="0.5", at_delta=0.01, samples=40, **stated).violated
 
 
+@pytest.mark.attack("move an answer further than its sensitivity")
 def test_replay_finds_noise_that_follows_the_data() -> None:
     def scaled(table: list[int], rng: Rng) -> float:  # noise as wide as the data
         return sum(table) + (1 + rng.below(2)) * max(table)

@@ -29,6 +29,10 @@ RELEASES: dict[str, tuple[pa.Table, sd.PureDP | sd.ApproxDP | None]] = {
 }
 
 
+@pytest.mark.attack(
+    "infer who is in a synthetic table",
+    source="Shokri, Stronati, Song, Shmatikov 2017; Stadler, Oprisanu, Troncoso 2022",
+)
 def test_members_of_a_copy_are_found_and_of_an_unrelated_table_are_not() -> None:
     """400 people: an advantage of .2 by chance has 4 standard errors of 100 a side, less than once in 10,000."""
     copy, unrelated = infer_membership(RELEASES, MEMBERS, OTHERS).results
@@ -47,6 +51,9 @@ def test_a_secret_is_read_off_a_copy_alone() -> None:
     assert unrelated.allowed == pytest.approx(min(np.e * q, 1 - (1 - q) / np.e))
 
 
+@pytest.mark.attack(
+    "reconstruct secrets from many counts", source="Dinur, Nissim 2003, Revealing information while preserving privacy"
+)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_exact_counts_reveal_all_and_noisy_ones_no_more_than_allowed(seed: int) -> None:
     """The share of 40 coins allowed is .73 on average; .95 is beyond it once in 1,000, and what is found is near a half."""
@@ -84,6 +91,9 @@ def test_an_attack_says_that_it_is_not_private_and_refuses_what_it_cannot_do() -
         reconstruct_from_counts([0, 2], epsilon=1)
 
 
+@pytest.mark.attack(
+    "average many reports of one person", source="Tang et al. 2017, Privacy loss in Apple's implementation"
+)
 @pytest.mark.parametrize("kind", ["GRR", "OUE", "SubsetSelection"])
 def test_answers_are_guessed_no_better_than_allowed_from_one_report_and_found_from_many(kind: str) -> None:
     """240 people: 4.5 standard errors of a share are .15, so one report passes its bound by more once in 100,000."""

@@ -47,6 +47,7 @@ def test_one_ask_is_two_transactions_of_the_ledger_and_no_other_read() -> None:
     assert [c.remaining for c in people.ledger.charges()] == [sd.PureDP("0.9"), sd.PureDP("0.7"), sd.PureDP("0.2")]
 
 
+@pytest.mark.attack("replay a request id")
 def test_request_ids(tmp_path: Path) -> None:
     people = curator(budget=sd.PureDP(1), ledger=tmp_path / "p.ledger")
     first = people.ask(sd.count(), epsilon=0.1, request_id="a")
@@ -82,6 +83,7 @@ def broken(tmp_path: Path) -> Any:
     return people
 
 
+@pytest.mark.attack("read data from an error or a failure")
 def test_a_failure_after_the_charge_stays_charged_and_says_nothing(broken: Any, capfd: Any, caplog: Any) -> None:
     caplog.set_level(logging.DEBUG)
     with pytest.raises(ChargedError) as failure:
@@ -100,6 +102,7 @@ def test_a_failure_after_the_charge_stays_charged_and_says_nothing(broken: Any, 
     assert SECRET not in "".join(capfd.readouterr()) + caplog.text
 
 
+@pytest.mark.attack("read data from an error or a failure")
 def test_nothing_of_the_data_is_in_refusals_or_reprs(capfd: Any) -> None:
     table = pa.table({"age": [1], "gain": [1.0], "occ": [SECRET], "sure": [1], "id": [SECRET]})
     people = curator(source=table)

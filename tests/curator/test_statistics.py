@@ -128,6 +128,7 @@ def test_through_ask_itself(neighbors: str, loss: dict[str, Any]) -> None:
         assert hit / runs >= 0.95 - coverage_slack(runs), name
 
 
+@pytest.mark.attack("tell neighbors by which floats can come out")
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("base", [0, 2**20, 2**52])
 def test_outputs_of_neighbors_are_multiples_of_one_public_grid(base: int, loss: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ def on_grid(value: float, unit: Fraction, low: int, high: int) -> Fraction:
     return max(Fraction(low), min(Fraction(high), unit * math.floor(Fraction(value) / unit + Fraction(1, 2))))
 
 
+@pytest.mark.attack("move a sum of floats by more than its sensitivity")
 def test_sums_of_reals_are_sums_of_fractions_in_any_order() -> None:
     rng = random.Random(7)
     values = [
@@ -41,6 +42,7 @@ def test_sums_of_reals_are_sums_of_fractions_in_any_order() -> None:
         rng.shuffle(values)
 
 
+@pytest.mark.attack("move a sum of floats by more than its sensitivity")
 @pytest.mark.parametrize("m", [2**53, 2**60, 2**62])
 def test_m_and_m_plus_1(m: int) -> None:
     domain = sd.Domain({"x": sd.Integer(-m, m)}, row_ceiling=10**6)
@@ -94,6 +96,7 @@ def test_comparisons_are_with_the_clipped_cell(kind: pa.DataType, op: str) -> No
     engine.close()
 
 
+@pytest.mark.attack("move a sum of floats by more than its sensitivity")
 def test_products_past_64_bits() -> None:
     x, m = col("x"), 2**29
     domain = sd.Domain({"x": sd.Integer(-m, m)}, row_ceiling=1000)
@@ -112,6 +115,7 @@ def test_units_that_do_not_divide_each_other() -> None:
     assert exact(table, domain, sd.sum(third)) == [[expected]]
 
 
+@pytest.mark.attack("learn from the order or the files of the rows")
 def test_many_threads_give_one_answer() -> None:
     values = [i * 0.1 for i in range(300_000)]
     domain = sd.Domain({"x": sd.Real(0, 1000, resolution="0.001")})

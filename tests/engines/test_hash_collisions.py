@@ -87,6 +87,7 @@ def force_hash(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sql_primitives, "hash_cells", hash_text)
 
 
+@pytest.mark.attack("learn from the order or the files of the rows")
 @pytest.mark.parametrize("groups", [None, 1])
 @pytest.mark.parametrize("text", HASHES, ids=["all collide", "many collide", "as it is"])
 def test_kept_rows_depend_on_the_unit_alone(
@@ -115,6 +116,7 @@ def test_kept_rows_depend_on_the_unit_alone(
         assert {u: c for u, c in found.items() if u in units} == {u: c for u, c in before.items() if u in found}
 
 
+@pytest.mark.attack("learn from the order or the files of the rows")
 def test_a_unit_of_colliding_rows_moves_a_sum_by_no_more_than_its_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     """As found: rows of equal hash, -1 and 1, gave a sum of 0 or of all units by the order in which they came."""
     force_hash(monkeypatch, HASHES[0])

@@ -66,6 +66,7 @@ def test_the_connection_is_shut(tmp_path: Path, kind: str) -> None:
     engine.close()
 
 
+@pytest.mark.attack("read data from an error or a failure")
 def test_a_failure_says_nothing_of_the_data(tmp_path: Path, capfd: Any, caplog: Any) -> None:
     caplog.set_level(logging.DEBUG)
     engine = engine_of(make(tmp_path, "parquet"), DOMAIN)
@@ -112,6 +113,7 @@ def test_odd_relations_of_a_duckdb_file(tmp_path: Path) -> None:
     engine_of(source, DOMAIN).close()
 
 
+@pytest.mark.attack("insert SQL by a name, a text or an id")
 @pytest.mark.parametrize(
     "name", ["a b.parquet", "a'b.parquet", 'a"b.parquet', "a[1].parquet", "a*.parquet", "a?.parquet"]
 )

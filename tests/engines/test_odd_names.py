@@ -48,6 +48,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.attack("insert SQL by a name, a text or an id")
 @pytest.mark.parametrize("name", NAMES)
 def test_column_names(name: str) -> None:
     domain = sd.Domain({name: sd.Integer(0, 9), "c": sd.Category(["a"])})
@@ -57,6 +58,7 @@ def test_column_names(name: str) -> None:
     assert exact(table, domain, S.group_by(name).agg(sd.count()))[0][1] == 1
 
 
+@pytest.mark.attack("insert SQL by a name, a text or an id")
 def test_category_values() -> None:
     domain = sd.Domain({"c": sd.Category(VALUES, other="rest")})
     table = pa.table({"c": [*VALUES, *VALUES, "zzz", None]})

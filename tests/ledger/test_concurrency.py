@@ -24,6 +24,7 @@ FORK = multiprocessing.get_context("fork")
 SOURCE = str(ROOT / "src")
 
 
+@pytest.mark.attack("spend between the look at a budget and the charge")
 @pytest.mark.parametrize("kind", ["disk", "memory"])
 def test_64_threads_never_overspend(path: Path, kind: str) -> None:
     ledger = Ledger.open(path if kind == "disk" else None, cap=PureDP(1))
@@ -41,6 +42,7 @@ def _spender(path: Path, results: "multiprocessing.SimpleQueue[int]") -> None:
     results.put(spend(Ledger.existing(path), "0.007"))
 
 
+@pytest.mark.attack("spend between the look at a budget and the charge")
 def test_8_processes_never_overspend(path: Path) -> None:
     ledger = Ledger.open(path, cap=PureDP(1))
     results = FORK.SimpleQueue()
@@ -68,6 +70,7 @@ def _requester(ledger: Ledger, start: Barrier, results: "multiprocessing.SimpleQ
         results.put("in doubt")
 
 
+@pytest.mark.attack("spend between the look at a budget and the charge")
 def test_processes_racing_with_one_request_id_are_charged_once(path: Path) -> None:
     ledger = Ledger.open(path, cap=PureDP(1))
     start, results = FORK.Barrier(4), FORK.SimpleQueue()
@@ -189,6 +192,7 @@ def kill_spenders(path: Path, *, kills: int, seed: int) -> None:
     assert before > 0
 
 
+@pytest.mark.attack("spend between the look at a budget and the charge")
 def test_killed_processes_never_refund_or_corrupt(path: Path) -> None:
     kill_spenders(path, kills=9, seed=11)
 

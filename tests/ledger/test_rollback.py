@@ -42,6 +42,7 @@ def alter(path: Path, *statements: str) -> None:
     db.close()
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 @pytest.mark.parametrize(
     ("statement", "entry"),
     [
@@ -138,6 +139,7 @@ def test_damaged_file_is_one_plain_error(path: Path, damage: str) -> None:
         open_ask_and_verify(path)
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 def test_older_copy_put_back_is_noticed(path: Path, tmp_path: Path) -> None:
     fill(path)
     shutil.copy(path, tmp_path / "backup")
@@ -150,6 +152,7 @@ def test_older_copy_put_back_is_noticed(path: Path, tmp_path: Path) -> None:
         Ledger.open(path, cap=PureDP(100))
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 def test_copy_that_went_its_own_way_is_noticed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(path)
     shutil.copy(path, tmp_path / "copy.ledger")
@@ -166,6 +169,7 @@ def test_copy_that_went_its_own_way_is_noticed(path: Path, tmp_path: Path, monke
         Ledger.existing(tmp_path / "copy.ledger")
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 def test_rollback_under_an_open_ledger_is_noticed(path: Path, tmp_path: Path) -> None:
     fill(path)
     shutil.copy(path, tmp_path / "backup")
@@ -227,6 +231,7 @@ def test_state_directory_that_cannot_be_written_is_named(path: Path, state: Path
     assert not path.exists()
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 def test_a_ledger_that_is_gone_is_no_fresh_budget(path: Path) -> None:
     fill(path)
     first = Ledger.existing(path).id
@@ -263,6 +268,7 @@ def test_a_ledger_that_is_gone_is_no_fresh_budget(path: Path) -> None:
         Ledger.new(path, cap=PureDP(7), reason="again")
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 def test_a_file_put_back_shows_what_was_charged_in_between(path: Path, tmp_path: Path) -> None:
     fill(path)
     os.rename(path, tmp_path / "aside")
@@ -275,6 +281,7 @@ def test_a_file_put_back_shows_what_was_charged_in_between(path: Path, tmp_path:
         assert "epsilon 2 was spent in another file that lay at this path" in report.describe()
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 @pytest.mark.parametrize(
     "statement",
     [
@@ -299,6 +306,7 @@ def test_an_edited_sum_cap_or_declaration_is_refused_at_the_next_charge(path: Pa
             attempt()
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 def test_an_entry_forged_beyond_the_mark_is_refused(path: Path) -> None:
     """Whoever computes hashes can append a sound link, but the mark is behind it: all entries are seen anew."""
     fill(path)

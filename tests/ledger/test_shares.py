@@ -284,6 +284,7 @@ def test_an_altered_table_of_shares_is_found(path: Path, ledger: Ledger) -> None
         Ledger.existing(path).verify()
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 def test_an_older_copy_does_not_refill_a_share(path: Path, ledger: Ledger, tmp_path: Path) -> None:
     ledger.close()
     shutil.copy(path, tmp_path / "copy")
@@ -419,6 +420,7 @@ def test_100_killed_processes_leave_share_and_budget_in_step(path: Path) -> None
     kill_spenders(path, kills=100, seed=22)
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 def test_a_forged_entry_that_charges_no_share_is_found(path: Path, ledger: Ledger) -> None:
     from sordino.ledger.records import canonical, entry_hash
     from sordino.ledger.replay import replay

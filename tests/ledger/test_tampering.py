@@ -98,6 +98,7 @@ def test_an_edit_of_the_last_entry_is_found_by_its_hash(tmp_path: Path, column: 
         Ledger.existing(path)
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 def test_any_edit_of_any_cell_or_row_is_refused_or_changes_nothing_of_the_spend(tmp_path: Path, state: Path) -> None:
     path, sound = tmp_path / "people.ledger", tmp_path / "sound"
     with Ledger.open(path, cap=CAP) as ledger:
@@ -123,6 +124,7 @@ def test_any_edit_of_any_cell_or_row_is_refused_or_changes_nothing_of_the_spend(
     assert refused > 12
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 @pytest.mark.parametrize("seed", range(8))
 def test_no_swapping_deleting_or_restoring_hides_a_charge(tmp_path: Path, seed: int) -> None:
     """Whatever was granted at a path is spent by, or told beside, whichever ledger can be opened there."""

@@ -12,7 +12,7 @@ import pytest
 from mistyping import mistype
 from noise.support import FALSE_ALARM, ScriptedRng, chi_square, textbook_bernoulli_exp, words
 from sordino.errors import DeclarationError
-from sordino.noise.bernoulli import CertifiedProbability, bernoulli, exp_bounds, settle
+from sordino.noise.bernoulli import CertifiedProbability, bernoulli, bernoulli_exp, exp_bounds, settle
 from sordino.noise.rng import Rng
 
 EXPONENTS = [Fraction(1), Fraction(1, 3), Fraction(7, 3), Fraction(10**9 + 7, 10**20), Fraction(100, 7), Fraction(64)]
@@ -130,3 +130,32 @@ def test_bad_arguments_are_refused_by_name() -> None:
     for call, name in refusals:
         with pytest.raises(DeclarationError, match=name):
             call()
+
+
+@pytest.mark.parametrize(
+    "gamma", [*EXPONENTS, Fraction(0), Fraction(10**40), Fraction(1, 10**40), Fraction(767, 3), Fraction(256)]
+)
+@pytest.mark.parametrize("scale", [1, 3 * 10**30])
+def test_the_coin_of_an_exponent_is_the_certified_one(gamma: Fraction, scale: int) -> None:
+    """Word for word, also for words right beside the threshold, where the quick bounds leave it open."""
+    coin = CertifiedProbability.exp_minus(gamma)
+    over, under = gamma.numerator * scale, gamma.denominator * scale
+    near = [coin.first + step for step in (-1000, -300, -258, -257, -256, -2, -1, 0, 1, 2, 3, 4, 300)]
+    for first in [word for word in near if 0 <= word < 2**64] + [0, 2**64 - 1]:
+        script = words(first, 12345, 2**63)
+        assert bernoulli_exp(over, under, ScriptedRng(script)) == bernoulli(coin, ScriptedRng(script)), first
+    for seed in range(20):
+        assert bernoulli_exp(over, under, Rng.seeded(seed)) == bernoulli(coin, Rng.seeded(seed))
+
+
+def test_the_bounds_of_an_exponent_are_closer_than_what_is_settled() -> None:
+    """Exponents with every hexadecimal digit: the threshold lies within the bounds that the theorem states."""
+    rng = Rng.seeded(3)
+    for _ in range(200):
+        under = 1 + rng.below(10**30)
+        gamma = Fraction(rng.below(40 * under), under)
+        coin = CertifiedProbability.exp_minus(gamma)
+        for step in (-260, 260):  # outside: decided by the bounds, and rightly
+            first = min(max(coin.first + step, 0), 2**64 - 1)
+            script = words(first, 1, 1)
+            assert bernoulli_exp(gamma.numerator, gamma.denominator, ScriptedRng(script)) == (first < coin.first)

@@ -70,6 +70,10 @@ def test_secure_streams_differ_and_seeded_is_not_private() -> None:
     assert not Rng.seeded(1).private
 
 
+@pytest.mark.attack(
+    "copy a generator by a fork",
+    source="Garfinkel, Leclerc 2020, Randomness concerns when deploying differential privacy",
+)
 def test_forked_workers_and_parent_draw_different_noise() -> None:
     rng = Rng.secure()
     rng.bytes(100)  # leaves buffered bytes that a child must not use
@@ -77,6 +81,7 @@ def test_forked_workers_and_parent_draw_different_noise() -> None:
     assert len(set(drawn)) == 3
 
 
+@pytest.mark.attack("copy a generator by a fork")
 def test_pid_check_alone_guards_a_fork() -> None:
     rng = Rng.secure()
     rng.bytes(100)
@@ -84,6 +89,7 @@ def test_pid_check_alone_guards_a_fork() -> None:
     assert len({in_child(rng), in_child(rng), rng.bytes(16)}) == 3
 
 
+@pytest.mark.attack("copy a generator by a fork")
 def test_fork_hook_alone_guards_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Rng.secure()
     rng.bytes(100)
@@ -122,6 +128,7 @@ def test_rekeying_takes_a_fresh_key() -> None:
     assert len({drawn[i : i + 64] for i in range(0, 640, 64)}) == 10
 
 
+@pytest.mark.attack("copy a generator by a fork")
 @pytest.mark.parametrize("rng", [Rng.secure(), Rng.seeded(1)], ids=["secure", "seeded"])
 def test_no_copies(rng: Rng) -> None:
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
@@ -129,6 +136,7 @@ def test_no_copies(rng: Rng) -> None:
             attempt(rng)
 
 
+@pytest.mark.attack("copy a generator by a fork")
 def test_repr_shows_no_key() -> None:
     assert repr(Rng.secure()) == "<Rng secure>"
     assert repr(Rng.seeded(31337)) == "<Rng seeded, hides nothing>"
@@ -158,6 +166,7 @@ def test_uniform_doubles_are_multiples_of_2_to_the_minus_53() -> None:
     assert chi_square(np.histogram(drawn, 20, (0, 1))[0].tolist(), [500.0] * 20) > FALSE_ALARM
 
 
+@pytest.mark.attack("copy a generator by a fork")
 def test_threads_share_one_stream_without_repeats() -> None:
     rng = Rng.seeded(8)
     drawn: list[bytes] = []

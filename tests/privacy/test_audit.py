@@ -80,6 +80,7 @@ def test_median(relation: str, other: list[int], runs: int) -> None:
     assert epsilon_bound(drawn([0] * 7, 1), drawn(other, 2)) <= 2
 
 
+@pytest.mark.attack("find a person by a key or a column that only they have")
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("delta", ["0.02", "0.3"])
 @pytest.mark.parametrize("there", [0, 2, 6])

@@ -68,6 +68,7 @@ def test_odd_keys_stay_apart_show_once_and_are_ordered_by_themselves() -> None:
     assert sd.Release.from_dict(json.loads(json.dumps(released.to_dict()))) == released
 
 
+@pytest.mark.attack("learn from the order or the files of the rows")
 def test_the_exact_counts_do_not_follow_the_order_of_rows_also_where_groups_are_capped() -> None:
     unit = sd.PrivacyUnit("id", max_rows=3, max_groups=2)
     rng = random.Random(8)
@@ -82,6 +83,7 @@ def test_the_exact_counts_do_not_follow_the_order_of_rows_also_where_groups_are_
         assert asker.plan(plan, curator_of(rows, unit=unit)) == whole
 
 
+@pytest.mark.attack("find a person by a key or a column that only they have")
 def test_a_unit_that_shouts_counts_once_also_behind_a_condition() -> None:
     """A thousand rows of one unit lift no key; units that a condition drops do not help it to show."""
     unit = sd.PrivacyUnit("id", max_rows=1000)
@@ -94,6 +96,7 @@ def test_a_unit_that_shouts_counts_once_also_behind_a_condition() -> None:
     assert Asker().plan(plan, one)[-1] == {("alta",): 501}
 
 
+@pytest.mark.attack("find a person by a key or a column that only they have")
 def test_units_without_a_name_and_keys_without_one_never_show() -> None:
     nameless = [{"id": None, "town": "alta", "i": 1} for _ in range(900)]
     unit = sd.PrivacyUnit("id", max_rows=1)
@@ -131,6 +134,7 @@ def test_no_rows_come_back_whole_in_every_shape(rows: Any) -> None:
     assert sorted(empty.to_dict()) == sorted(usual.to_dict())
 
 
+@pytest.mark.attack("find a person by a key or a column that only they have")
 @pytest.mark.parametrize("epsilon", ["0.01", "1", "20"])
 @pytest.mark.parametrize("delta", ["1e-2", "1e-6", "1e-40"])
 @pytest.mark.parametrize("keys", [1, 2, 7, 1000])

@@ -62,6 +62,10 @@ def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: in
             c.close()
 
 
+@pytest.mark.attack(
+    "learn the number of rows where it is private",
+    source="seen in smartnoise-core: the number of rows taken for public",
+)
 @pytest.mark.parametrize(
     ("most", "relation", "kind"),
     [(3, "replace", "parquet"), pytest.param(2, "replace", "csv", marks=pytest.mark.deep)],

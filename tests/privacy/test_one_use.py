@@ -84,6 +84,7 @@ def test_a_sparse_vector_session_answers_only_where_its_noise_was_drawn(kin: Cal
     assert session.above(10**6)
 
 
+@pytest.mark.attack("copy a generator by a fork")
 @needs_fork
 def test_a_child_of_a_parent_that_held_the_session_is_refused_and_does_not_wait() -> None:
     guard = SessionGuard("this session")
@@ -170,6 +171,7 @@ def _plans(held: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.attack("get an answer that costs more than its price")
 @pytest.mark.parametrize("kind", ["sum", "median", "choice", "robust"])
 def test_an_altered_plan_is_refused_and_an_honest_one_is_not(kind: str) -> None:
     held = curator(budget=PureDP(50))
@@ -199,6 +201,7 @@ def test_an_altered_plan_is_refused_and_an_honest_one_is_not(kind: str) -> None:
 LOSSES = st.fractions(min_value=Fraction(1, 1000), max_value=2, max_denominator=1000)
 
 
+@pytest.mark.attack("get an answer that costs more than its price")
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(planned=LOSSES, claimed=LOSSES, asked=LOSSES)
 def test_whatever_a_plan_claims_its_answer_costs_what_its_question_does(

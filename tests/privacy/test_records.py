@@ -40,6 +40,10 @@ QUESTIONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.attack(
+    "get an answer that costs more than its price",
+    source="seen in SmartNoise: a count cost twice its epsilon, an average three times",
+)
 @pytest.mark.parametrize("relation", [pytest.param("add_remove", marks=pytest.mark.deep), "replace"])
 @pytest.mark.parametrize("cap", CAPS)
 def test_what_is_charged_is_what_the_plan_said_under_every_cap(cap: str, relation: str) -> None:

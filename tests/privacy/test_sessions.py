@@ -47,6 +47,7 @@ def eager() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.attack("spend between the look at a budget and the charge")
 @pytest.mark.usefixtures("eager")
 def test_threads_of_one_algorithm_never_pass_its_loss() -> None:
     for _ in range(3):
@@ -95,6 +96,7 @@ def test_threads_that_ask_real_questions_get_as_many_as_were_paid_for() -> None:
     assert len(answers) == 8
 
 
+@pytest.mark.attack("copy a generator by a fork")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_cannot_spend_the_loss_once_more(tmp_path: Path) -> None:
     def forking(q: Queryable) -> tuple[bytes, Any]:
@@ -279,6 +281,7 @@ def _failures() -> dict[str, Any]:
     return {"shallow": shallow, "deep": deep, "group": grouped, "ours": ours, "over": over}
 
 
+@pytest.mark.attack("read data from an error or a failure")
 @pytest.mark.parametrize("name", _failures())
 def test_a_failure_is_charged_once_and_tells_nothing_anywhere(
     name: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]

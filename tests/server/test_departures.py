@@ -61,6 +61,10 @@ def recorded(server: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[f
         yield found
 
 
+@pytest.mark.attack(
+    "tell what a table holds from the time of an answer",
+    source="Haeberlen, Pierce, Narayan 2011, Differential privacy under fire",
+)
 def test_neighboring_tables_leave_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One row more makes the work longer here, by a stated time: what leaves tells its size class at most."""
     run, extra = DuckDBEngine.run, [0.0]

@@ -119,6 +119,7 @@ async def drive(server: Served, body: list[bytes], headers: list[tuple[bytes, by
     return int(sent[0]["status"])
 
 
+@pytest.mark.attack("exhaust the reader of questions")
 def test_large_and_slow_bodies_end(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     assert server.send("POST", "/v1/plan", content=b" " * (1 << 20) + b" ").status_code == 413
     assert asyncio.run(drive(server, [b"x" * 600_000] * 3, [])) == 413  # without a length, in chunks
@@ -179,6 +180,7 @@ def test_health_and_metrics_are_public_facts(server: Served) -> None:
     assert server.send("GET", "/readyz", who=None).json() == {"status": "ready"}
 
 
+@pytest.mark.attack("read data from an error or a failure")
 def test_an_error_says_nothing_of_the_machine(
     server: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -41,6 +41,7 @@ def test_json_equals_the_command_lines(server: Served, capsys: pytest.CaptureFix
     assert server.send("GET", "/v1/releases/c-0001/explanation").json() == printed("explain", "c-0001")
 
 
+@pytest.mark.attack("replay a request id")
 def test_a_key_is_bound_to_its_question_and_its_account(server: Served) -> None:
     server.ask(key="k")
     assert server.ask("SELECT COUNT(*) AS n FROM people", key="k").status_code == 422

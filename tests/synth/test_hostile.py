@@ -176,6 +176,7 @@ def rewritten(whole: bytes, name: str, data: bytes) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.attack("run code from a file")
 def test_a_file_with_objects_or_of_another_version_is_refused(tmp_path: Path) -> None:
     """Whoever rebuilds the container still meets the model's own checksum, and never an unpickler."""
     model = synth.Independent().fit(

@@ -212,6 +212,7 @@ def hostile(tmp_path: Path) -> Served:
     return made
 
 
+@pytest.mark.attack("insert a script by a name", source="CWE-79")
 def test_hostile_names_are_words(hostile: Served) -> None:
     person, officer = person_of(hostile), person_of(hostile, "ola")
     fields = {"table": "people", "measure": "count", f"group:{HOSTILE[1]}": "on", "epsilon": "1"}

@@ -18,12 +18,14 @@ __all__ = [
     "CertifiedProbability",
     "as_fraction",
     "bernoulli",
+    "bernoulli_exp",
     "exp_bounds",
     "odds_bounds",
     "rounding_contexts",
     "settle",
 ]
 
+_FACTOR_BITS = 118  # four digits of a Python integer, 1 included
 _WORD = 64
 _ZERO, _ONE = Decimal(0), Decimal(1)
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_FLOOR)
@@ -116,6 +118,43 @@ def bernoulli(p: CertifiedProbability, rng: Rng) -> bool:
     """
     word = rng.bits(_WORD)
     return word < p.first if word != p.first else settle(p, known=_WORD, rng=rng)
+
+
+def bernoulli_exp(numerator: int, denominator: int, rng: Rng) -> bool:
+    """Return True with probability exactly exp(-numerator / denominator), in time that hardly follows that number.
+
+    Theorem: let g = floor(gamma 2^56), gamma < 256, and e the product of exp(-d 16^i / 2^56) over its hexadecimal digits d, so
+    that e (1 - 2^-56) <= exp(-gamma) <= e. Each of 16 factors and 16 products is rounded down by less than 2^-118, so r lies
+    less than 32 below 2^118 e, and 2^64 exp(-gamma) from floor(r / 2^54) - 256 to floor(r / 2^54) + 2. A word U of 64 bits
+    outside is decided; one inside, of chance 2^-55 at most, is compared with the certified digits as by `bernoulli`.
+
+    >>> bernoulli_exp(0, 1, Rng.seeded(1))
+    True
+    """
+    word = rng.bits(_WORD)
+    shifted = ((numerator + (denominator << 8)) << 56) // denominator  # + 256: as long for every number
+    if shifted >> 65 == 0:
+        power = 1 << _FACTOR_BITS
+        for factors in _exp_factors():
+            power = power * factors[shifted & 15] >> _FACTOR_BITS
+            shifted >>= 4
+        near = power >> _FACTOR_BITS - _WORD
+        if not near - 257 <= word + 1 <= near + 3:
+            return word < near
+    coin = CertifiedProbability.exp_minus(Fraction(numerator, denominator))
+    return word < coin.first if word != coin.first else settle(coin, known=_WORD, rng=rng)
+
+
+@lru_cache(maxsize=1)
+def _exp_factors() -> tuple[tuple[int, ...], ...]:
+    """Return floor(2^120 exp(-d 16^i / 2^56)) for each hexadecimal digit d at each place i."""
+    return tuple(
+        tuple(
+            CertifiedProbability.exp_minus(Fraction(digit << 4 * place, 1 << 56)).digits(_FACTOR_BITS)
+            for digit in range(16)
+        )
+        for place in range(16)
+    )
 
 
 def settle(p: CertifiedProbability, *, known: int, rng: Rng) -> bool:

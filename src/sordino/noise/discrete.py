@@ -12,7 +12,6 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
-from struct import Struct
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -22,6 +21,7 @@ from sordino.noise.bernoulli import (
     CertifiedProbability,
     as_fraction,
     bernoulli,
+    bernoulli_exp,
     exp_bounds,
     odds_bounds,
     rounding_contexts,
@@ -127,11 +127,15 @@ def not_negative(value: Fraction | int, name: str) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class _LaplacePlan:
-    """The coins of one scale: digits 0 to L - 1, then overflow (G >= 2^L), then nonzero; and their 16-bit cuts."""
+    """The coins of one scale: digits 0 to L - 1, then overflow (G >= 2^L), then nonzero; their 16-bit cuts, also as an array.
+
+    `weights` is what a coin that falls adds to G: overflow and nonzero are looked at apart.
+    """
 
     coins: tuple[CertifiedProbability, ...]
     cuts: tuple[int, ...]
-    layout: Struct
+    levels: Integers
+    weights: Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +151,13 @@ def _fill(
 ) -> int | Integers:
     """Return one draw, or an array of `size` made of blocks, or of single draws where there is no block."""
     if size is None:
-        return one()
+        return int(one())
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
         raise DeclarationError(f"size must be None or an int of at least 0, not {size!r}")
     out = np.zeros(size, dtype=object if wide else np.int64)
     if wide or block is None or size < _SHORT:
         for i in range(size):
-            out[i] = one()
+            out[i] = int(one()) if wide else one()
         return out
     for start in range(0, size, _BLOCK):
         out[start : start + _BLOCK] = block(min(_BLOCK, size - start))
@@ -174,24 +178,27 @@ def _laplace_plan(scale: Fraction) -> _LaplacePlan:
         return down.add(lower, lower), up.add(upper, upper)
 
     coins = (*digits, overflow, CertifiedProbability.certify(nonzero))
-    return _LaplacePlan(coins, tuple(c.digits(_COIN_BITS) for c in coins), Struct(f"<{len(coins)}HB"))
+    cuts = tuple(c.digits(_COIN_BITS) for c in coins)
+    whole = np.int64 if length < 62 else object
+    weights = np.array([*(1 << i for i in range(length)), 0, 0], dtype=whole)
+    return _LaplacePlan(coins, cuts, np.array(cuts, dtype=np.uint16), weights)
 
 
-def _laplace_one(plan: _LaplacePlan, rng: Rng) -> int:
-    """Draw one, in Python integers of any length."""
-    *words, sign = plan.layout.unpack(rng.bytes(plan.layout.size))
-    hits, bit = 0, 1
-    for i, (word, cut) in enumerate(zip(words, plan.cuts, strict=True)):
-        if word < cut or (word == cut and settle(plan.coins[i], known=_COIN_BITS, rng=rng)):
-            hits |= bit
-        bit <<= 1
-    length = len(words) - 2
-    geometric = hits & ((1 << length) - 1)
-    if hits >> length & 1:
-        geometric += _overflows(plan, rng) << length
-    if not hits >> (length + 1):
-        return 0
-    return -(geometric + 1) if sign & 1 else geometric + 1
+def _laplace_one(plan: _LaplacePlan, rng: Rng) -> Any:
+    """Draw one, by the same steps whatever comes out: neither branches nor the lengths of numbers tell its size by the clock.
+
+    Ties and overflows, of chance 2^-11 or so, take longer. What is returned counts as an int, of any length where wide.
+    """
+    drawn = rng.bytes(2 * len(plan.cuts) + 1)
+    words = np.frombuffer(drawn, "<u2", len(plan.cuts))
+    hits, tied = words < plan.levels, words == plan.levels
+    if tied.any():
+        for i in np.flatnonzero(tied).tolist():
+            hits[i] = settle(plan.coins[i], known=_COIN_BITS, rng=rng)
+    magnitude = hits.dot(plan.weights) + 1
+    if hits[-2]:
+        magnitude += _overflows(plan, rng) << len(hits) - 2
+    return magnitude * int(hits[-1]) * (1 - 2 * (drawn[-1] & 1))
 
 
 def _overflows(plan: _LaplacePlan, rng: Rng) -> int:
@@ -206,7 +213,7 @@ def _laplace_block(plan: _LaplacePlan, rng: Rng, count: int) -> Integers:
     """Draw `count`, a row of words for each coin; words that tie with their cut are settled one by one."""
     length = len(plan.coins) - 2
     words = rng.words((length + 2, count), np.uint16)
-    cuts = np.array(plan.cuts, dtype=np.uint16)
+    cuts = plan.levels
     geometric = np.zeros(count, dtype="<i8")
     octets = geometric.view(np.uint8).reshape(count, 8)
     bit, tied = np.empty(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
@@ -247,9 +254,9 @@ def _gaussian_one(sigma_squared: Fraction, rng: Rng) -> int:
     t = isqrt(over // under) + 1
     plan = _laplace_plan(Fraction(t))
     while True:
-        drawn = _laplace_one(plan, rng)
+        drawn = int(_laplace_one(plan, rng))
         gap = abs(drawn) * under * t - over
-        if bernoulli(CertifiedProbability.exp_minus(Fraction(gap * gap, 2 * over * under * t * t)), rng):
+        if bernoulli_exp(gap * gap, 2 * over * under * t * t, rng):
             return drawn
 
 

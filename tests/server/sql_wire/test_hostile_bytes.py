@@ -64,6 +64,7 @@ def test_bind_is_read_as_it_was_written(values: list[bytes | None], name: str) -
         wire.read_bind(body + struct.pack("!hh", 1, 1) + b"\0")
 
 
+@pytest.mark.attack("insert SQL by a name, a text or an id")
 @given(
     st.binary(max_size=40),
     st.sampled_from([0, 1]),
@@ -142,6 +143,7 @@ def test_bytes_before_the_sign_in_end_the_connection(port: SqlPort, chunks: list
             pass
 
 
+@pytest.mark.attack("exhaust the reader of questions")
 @HARD
 @given(
     st.lists(

@@ -137,6 +137,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.attack("insert SQL by a name, a text or an id")
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_parameter_is_a_literal_whatever_it_says(port: SqlPort, hostile: str) -> None:
     before = port.spent()

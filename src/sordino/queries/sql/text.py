@@ -73,6 +73,7 @@ the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9))
 
 
 _LONGEST = 100_000
+_LONGEST_NAME = 300
 DIALECTS = ("duckdb", "postgres", "bigquery", "spark", "tsql", "snowflake", "mysql", "sqlite", "redshift", "trino")
 _TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)  # what may hold any character
 _BRACKETS = re.compile(r"\[\s*[A-Za-z_][\w .]*\]")  # our lists hold numbers alone
@@ -215,7 +216,10 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
         raise QuestionRefused(f"a question may have {_LONGEST} characters, not {len(text)}")
     if "anon" in text.lower() or "differential_privacy" in text.lower():
         refuse_privacy_clause(text)
-    first = next((t.text.upper() for t in _tokens(text)), "SELECT")
+    tokens = _tokens(text, dialect)
+    if any(len(t.text) > _LONGEST_NAME and t.token_type.name not in ("STRING", "NUMBER") for t in tokens):
+        raise QuestionRefused(f"a name may have {_LONGEST_NAME} characters")  # what is said of a name quotes it
+    first = next((t.text.upper() for t in tokens), "SELECT")
     if first not in _OPENERS:
         word = first.split()[0] if first[:1].isalpha() else repr(first)
         raise QuestionRefused(f"line 1, column 1: {word} is not supported: a question is one SELECT of aggregates")
