@@ -147,7 +147,7 @@ def bernoulli_exp(numerator: int, denominator: int, rng: Rng) -> bool:
 
 @lru_cache(maxsize=1)
 def _exp_factors() -> tuple[tuple[int, ...], ...]:
-    """Return floor(2^120 exp(-d 16^i / 2^56)) for each hexadecimal digit d at each place i."""
+    """Return floor(2^118 exp(-d 16^i / 2^56)) for each hexadecimal digit d at each place i."""
     return tuple(
         tuple(
             CertifiedProbability.exp_minus(Fraction(digit << 4 * place, 1 << 56)).digits(_FACTOR_BITS)

@@ -179,7 +179,7 @@ def _laplace_plan(scale: Fraction) -> _LaplacePlan:
 
     coins = (*digits, overflow, CertifiedProbability.certify(nonzero))
     cuts = tuple(c.digits(_COIN_BITS) for c in coins)
-    whole = np.int64 if length < 62 else object
+    whole = np.int64 if length < 60 else object  # sixteen overflows, of chance 2^-176, still fit in 64 bits
     weights = np.array([*(1 << i for i in range(length)), 0, 0], dtype=whole)
     return _LaplacePlan(coins, cuts, np.array(cuts, dtype=np.uint16), weights)
 
