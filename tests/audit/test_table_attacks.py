@@ -42,6 +42,13 @@ def test_members_of_a_copy_are_found_and_of_an_unrelated_table_are_not() -> None
     assert unrelated.allowed == pytest.approx(np.tanh(0.5))
 
 
+def test_what_may_be_found_at_the_ends_of_the_false_alarms() -> None:
+    """A copy that claims epsilon 1 and delta .1 accuses nobody else, and may find a tenth of its members at that."""
+    members, others = (pa.table({"age": list(range(start, start + 40))}) for start in (0, 1000))
+    told = infer_membership({"copy": (members, sd.ApproxDP(1, "0.1"))}, members, others).results[0]
+    assert (told.found, told.accused, told.most_found) == (1, 0, 0.1)
+
+
 def test_a_secret_is_read_off_a_copy_alone() -> None:
     copy, unrelated = infer_attribute(RELEASES, MEMBERS, OTHERS, secret="secret").results
     assert copy.achieved > 0.95
@@ -63,6 +70,12 @@ def test_exact_counts_reveal_all_and_noisy_ones_no_more_than_allowed(seed: int) 
     assert rounded.achieved > 0.8
     assert noisy.achieved < 0.95
     assert noisy.allowed == pytest.approx(1 / (1 + np.exp(-1)))
+
+
+def test_a_prior_that_is_not_a_coin_allows_more_and_several_losses_are_several_releases() -> None:
+    found = reconstruct_from_counts([0] * 9 + [1], epsilon=["1", 2], prior="0.1").results
+    assert [r.epsilon for r in found] == [None, None, 1, 2]
+    assert found[2].allowed == pytest.approx(0.9 / (0.9 + 0.1 * np.exp(-1)))
 
 
 def test_little_noise_at_a_large_epsilon_hides_nothing() -> None:

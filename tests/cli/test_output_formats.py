@@ -25,6 +25,7 @@ _WRITERS: dict[str, tuple[str, ...]] = {  # every command that writes a file, bu
     "bounds": ("capital_gain", "--epsilon", "0.1", "--plot"),
     "caps": ("--epsilon", "0.1", "--plot"),
     "sensitivity": ("--universe", "1,2,3", "--size", "2", "--query", "mean", "--plot"),
+    "attack": ("release", "-o"),
     "ledger export": ("-o",),
     "epsilon worlds": ("--universe", "1,2,3", "--size", "2", "--query", "mean", "--risk", "1/2", "--plot"),
     "epsilon choose": ("--query", _SQL, "--error", "9", "--max-posterior", "0.9", "--attacker-prior", "0.5", "--plot"),

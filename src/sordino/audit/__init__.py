@@ -12,11 +12,19 @@ from sordino.lazy import export_lazily
 
 if TYPE_CHECKING:
     from sordino.audit.answer_attack import infer_answers as infer_answers
+    from sordino.audit.attack import Attack as Attack
+    from sordino.audit.attack_collection import Attacks as Attacks
+    from sordino.audit.attack_suites import attack_kind as attack_kind
+    from sordino.audit.attack_suites import attack_local as attack_local
+    from sordino.audit.attack_suites import attack_release as attack_release
+    from sordino.audit.attack_suites import attack_synth as attack_synth
     from sordino.audit.binomial_bounds import largest_epsilon as largest_epsilon
     from sordino.audit.binomial_bounds import least_epsilon as least_epsilon
     from sordino.audit.binomial_bounds import typical_epsilon as typical_epsilon
     from sordino.audit.canary_run import CanaryAudit as CanaryAudit
     from sordino.audit.canary_run import audit_canaries as audit_canaries
+    from sordino.audit.closeness import ClosestRecords as ClosestRecords
+    from sordino.audit.closeness import closest_records as closest_records
     from sordino.audit.exact_laws import audit_laws as audit_laws
     from sordino.audit.exact_laws import audit_protocol as audit_protocol
     from sordino.audit.neighbor_tables import neighbor_tables as neighbor_tables
@@ -26,9 +34,10 @@ if TYPE_CHECKING:
     from sordino.audit.question_audit import audit_question as audit_question
     from sordino.audit.question_audit import replay_plan as replay_plan
     from sordino.audit.question_audit import telling_tables as telling_tables
+    from sordino.audit.repeated_questions import average_answers as average_answers
+    from sordino.audit.repeated_questions import take_differences as take_differences
     from sordino.audit.sampled_audit import audit_function as audit_function
     from sordino.audit.sampled_audit import audit_mechanism as audit_mechanism
-    from sordino.audit.table_attacks import Attack as Attack
     from sordino.audit.table_attacks import infer_attribute as infer_attribute
     from sordino.audit.table_attacks import infer_membership as infer_membership
     from sordino.audit.table_attacks import reconstruct as reconstruct
@@ -37,14 +46,19 @@ if TYPE_CHECKING:
 
 _EXPORTS = {
     "sordino.audit.answer_attack": "infer_answers",
+    "sordino.audit.attack": "Attack",
+    "sordino.audit.attack_collection": "Attacks",
+    "sordino.audit.attack_suites": "attack_kind attack_local attack_release attack_synth",
     "sordino.audit.binomial_bounds": "largest_epsilon least_epsilon typical_epsilon",
     "sordino.audit.canary_run": "CanaryAudit audit_canaries",
+    "sordino.audit.closeness": "ClosestRecords closest_records",
     "sordino.audit.exact_laws": "audit_laws audit_protocol",
     "sordino.audit.neighbor_tables": "neighbor_tables",
     "sordino.audit.noise_replay": "Replay replay_function",
     "sordino.audit.question_audit": "audit_plan audit_question replay_plan telling_tables",
+    "sordino.audit.repeated_questions": "average_answers take_differences",
     "sordino.audit.sampled_audit": "audit_function audit_mechanism",
-    "sordino.audit.table_attacks": "Attack infer_attribute infer_membership reconstruct reconstruct_from_counts",
+    "sordino.audit.table_attacks": "infer_attribute infer_membership reconstruct reconstruct_from_counts",
     "sordino.audit.verdict": "Audit",
 }
 

@@ -6,20 +6,20 @@ attack needs the true rows to know where it was right: what it says is NOT PRIVA
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sordino.audit.attack import Attack, Attacked, Epsilons, claims_from, guess_bound
+from sordino.audit.row_distances import Released, common_columns, read_claim, row_distances
 from sordino.errors import DeclarationError
-from sordino.loss import ApproxDP, Loss, Number, PureDP, to_fraction
+from sordino.loss import Number
 from sordino.mechanisms.additive_noise import Laplace
 from sordino.noise.rng import Rng
-from sordino.risk.hypotheses import advantage_bound
+from sordino.risk.arguments import chance
+from sordino.risk.hypotheses import advantage_bound, power_bound
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,44 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Attack", "Attacked", "infer_attribute", "infer_membership", "reconstruct", "reconstruct_from_counts"]
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-Released = tuple["pa.Table", "Loss | None"]  # rows that were published, and the loss they claim; None: not private
 _MOST_PEOPLE = 400
-_BLOCK = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Attacked:
-    """Hold what an attack achieved on one release, what guessing does, and the most that its epsilon allows."""
-
-    release: str
-    epsilon: float | None
-    achieved: float
-    guessing: float
-    allowed: float
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Attack:
-    """Hold an attack on several releases of the same rows; `measure` says what its numbers are."""
-
-    name: str
-    measure: str
-    results: tuple[Attacked, ...]
-
-    def describe(self) -> str:
-        """Return what was achieved, a line a release."""
-        lines = [f"{self.name}, NOT PRIVATE (true rows say where it was right): {self.measure}"]
-        for r in self.results:
-            claim = "not private" if r.epsilon is None else f"epsilon {r.epsilon:g}"
-            figures = f"achieved {r.achieved:.3f}; guessing {r.guessing:.3f}; theory allows {r.allowed:.3f}"
-            lines.append(f"  {r.release} ({claim}): {figures}")
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return self.describe()
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.describe())}</pre>"
 
 
 def infer_membership(releases: Mapping[str, Released], members: pa.Table, outsiders: pa.Table) -> Attack:
@@ -72,7 +35,8 @@ def infer_membership(releases: Mapping[str, Released], members: pa.Table, outsid
 
     Achieved is the advantage, the rate of members found less that of others accused, on the second half of both; the
     distance that accuses is chosen on the first half. Guessing has advantage 0. Theory: no test of one row has more than
-    (e^epsilon - 1 + 2 delta) / (e^epsilon + 1) (`risk.hypotheses`), in expectation. The loss stated is read under
+    (e^epsilon - 1 + 2 delta) / (e^epsilon + 1), and at a rate a of others accused none finds more members than
+    min(e^epsilon a + delta, 1 - e^-epsilon (1 - delta - a)) (`risk.hypotheses`), in expectation. The loss is read under
     replace, as one row leaves the table and another comes; a loss under add_remove counts twice.
 
     Raises DeclarationError for tables without common columns, or fewer than 4 rows on a side.
@@ -82,17 +46,20 @@ def infer_membership(releases: Mapping[str, Released], members: pa.Table, outsid
         raise DeclarationError("membership inference needs 4 members and 4 others at the least")
     found = []
     for name, (rows, loss) in releases.items():
-        epsilon, delta = _claim(loss)
-        columns = _common(rows, members, outsiders)
-        near = [_distances(rows, table, columns).min(axis=1) for table in people]
+        epsilon, delta = read_claim(loss)
+        columns = common_columns(rows, members, outsiders)
+        near = [d.min(axis=1) for d in row_distances(rows, people, columns)]
         halves = [len(d) // 2 for d in near]
         cuts = np.unique(np.concatenate([d[:h] for d, h in zip(near, halves, strict=True)]))
         rates = [[float((d[:h] <= c).mean()) for d, h in zip(near, halves, strict=True)] for c in cuts]
         cut = cuts[int(np.argmax([inside - outside for inside, outside in rates]))]
         inside, outside = (float((d[h:] <= cut).mean()) for d, h in zip(near, halves, strict=True))
         allowed = 1.0 if epsilon is None else advantage_bound(epsilon, delta=delta)
-        found.append(Attacked(name, epsilon, inside - outside, 0.0, allowed))
-    return Attack("Membership inference", "members found less others accused", tuple(found))
+        found.append(
+            Attacked(name, epsilon, inside - outside, 0.0, allowed, inside, outside, _power(epsilon, outside, delta))
+        )
+    way = "Whoever lies near a published row is accused, at a distance chosen on other people."
+    return Attack("Membership inference", "members found less others accused", tuple(found), way)
 
 
 def infer_attribute(releases: Mapping[str, Released], members: pa.Table, outsiders: pa.Table, *, secret: str) -> Attack:
@@ -105,36 +72,34 @@ def infer_attribute(releases: Mapping[str, Released], members: pa.Table, outside
     """
     found = []
     for name, (rows, loss) in releases.items():
-        epsilon, delta = _claim(loss)
-        columns = [c for c in _common(rows, members, outsiders) if c != secret]
+        epsilon, delta = read_claim(loss)
+        columns = [c for c in common_columns(rows, members, outsiders) if c != secret]
         if secret not in rows.column_names or not columns:
             raise DeclarationError(f"a release needs the column {secret!r} and another one to guess it by")
         published = np.array(rows.column(secret).to_pylist(), dtype=object)
         rights = []
-        for table in (members, outsiders):
-            guess = published[_distances(rows, table, columns).argmin(axis=1)]
+        for table, apart in zip((members, outsiders), row_distances(rows, (members, outsiders), columns), strict=True):
+            guess = published[apart.argmin(axis=1)].tolist()
             rights.append(
                 float(np.mean([a == b for a, b in zip(guess, table.column(secret).to_pylist(), strict=True)]))
             )
         inside, outside = rights
-        factor = math.inf if epsilon is None else math.exp(epsilon)
-        allowed = 1.0
-        if epsilon is not None:
-            allowed = min(1.0, factor * outside + delta, 1 - (1 - outside - delta) / factor)
-        found.append(Attacked(name, epsilon, inside, outside, allowed))
-    return Attack(f"Attribute inference of {secret}", "how often a member's value is guessed", tuple(found))
+        found.append(Attacked(name, epsilon, inside, outside, _power(epsilon, outside, delta)))
+    way = "All but one column of a person is known; the last is read off the published row that is closest."
+    return Attack(f"Attribute inference of {secret}", "how often a member's value is guessed", tuple(found), way)
 
 
 def reconstruct_from_counts(
-    bits: Sequence[int], *, epsilon: Number, queries: int | None = None, seed: int = 1
+    bits: Sequence[int], *, epsilon: Epsilons, queries: int | None = None, prior: Number = 0.5, seed: int = 1
 ) -> Attack:
     """Publish counts of random groups of people with a secret bit, exactly, rounded to fives and with noise; solve for the bits.
 
     Each group holds every person by a fair coin, and who is in it is public; `queries` groups (4 a person where None). With
-    noise all counts together are epsilon-private: discrete Laplace of scale queries / epsilon. Achieved is the share of
-    bits that a linear program finds. Theory: as a bit that is a fair coin is guessed right with at most
-    e^epsilon / (1 + e^epsilon), so is their share, in expectation. (Dinur, Nissim 2003, "Revealing information while
-    preserving privacy"; Dwork, McSherry, Talwar 2007 for the linear program.)
+    noise all counts together are epsilon-private: discrete Laplace of scale queries / epsilon; several epsilons are as many
+    releases. Achieved is the share of bits that a linear program finds. Theory: as a bit that the attacker expects to be 1
+    with probability `prior`, s of its commoner value, is guessed right with at most s / (s + (1 - s) e^-epsilon), so is
+    their share, in expectation; e^epsilon / (1 + e^epsilon) for fair coins. (Dinur, Nissim 2003, "Revealing information
+    while preserving privacy"; Dwork, McSherry, Talwar 2007 for the linear program.)
 
     >>> reconstruct_from_counts([1, 0, 0, 1, 1, 0, 1, 0], epsilon=1).results[0].achieved
     1.0
@@ -144,21 +109,25 @@ def reconstruct_from_counts(
         raise DeclarationError(f"bits are 0 or 1, of 2 to {_MOST_PEOPLE} people")
     rng, count = Rng.seeded(seed), 4 * people if queries is None else queries
     groups = (rng.words((count, people)) & np.uint64(1)).astype(np.float64)
-    exact = [int(x) for x in groups @ np.asarray(bits, dtype=np.float64)]
-    claim = to_fraction(epsilon, name="epsilon")
-    noisy = Laplace(Fraction(count), claim).release(exact, rng)
-    allowed = 1 / (1 + math.exp(-float(claim)))
-    answers: dict[str, tuple[Sequence[int], float | None, float]] = {
-        "exact counts": (exact, None, 1.0),
-        "counts rounded to fives": ([5 * round(x / 5) for x in exact], None, 1.0),
-        "counts with noise": (noisy, float(claim), allowed),
-    }
-    base = max(sum(bits), people - sum(bits)) / people
+    truth = np.asarray(bits, dtype=np.int64)
+    exact = [int(x) for x in groups @ truth.astype(np.float64)]
+    share = chance(prior, name="prior")
+    base, most = max(sum(bits), people - sum(bits)) / people, max(share, 1 - share)
+    answers: list[tuple[str, Sequence[int], float | None, float]] = [
+        ("exact counts", exact, None, 1.0),
+        ("counts rounded to fives", [5 * round(x / 5) for x in exact], None, 1.0),
+    ]
+    for claim in claims_from(epsilon):
+        noisy = Laplace(Fraction(count), claim).release(exact, rng)
+        answers.append(("counts with noise", noisy, float(claim), guess_bound(most, float(claim))))
     found = tuple(
-        Attacked(name, claimed, float(np.mean(reconstruct(groups, given) == np.asarray(bits))), base, most)
-        for name, (given, claimed, most) in answers.items()
+        Attacked(name, claimed, float(np.mean(reconstruct(groups, given) == truth)), base, allowed)
+        for name, given, claimed, allowed in answers
     )
-    return Attack(f"Reconstruction of {people} people from {count} counts", "the share of secret bits found", found)
+    way = "No count is of one person; all of them together are a system of equations."
+    return Attack(
+        f"Reconstruction of {people} people from {count} counts", "the share of secret bits found", found, way
+    )
 
 
 def reconstruct(groups: Floats, answers: Sequence[float]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -180,39 +149,10 @@ def reconstruct(groups: Floats, answers: Sequence[float]) -> np.ndarray[Any, np.
     return np.asarray(solved.x[:people] >= 0.5, dtype=np.int64)
 
 
-def _distances(rows: pa.Table, people: pa.Table, columns: Sequence[str]) -> Floats:
-    """Return the distance of each person from each published row: a column counts 1 where it differs, numbers by how much."""
-    found = np.zeros((len(people), len(rows)))
-    for name in columns:
-        ours, theirs = people.column(name).to_pylist(), rows.column(name).to_pylist()
-        if all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in (*ours, *theirs)):
-            a, b = np.array(ours, dtype=np.float64), np.array(theirs, dtype=np.float64)
-            span = max(float(np.ptp(np.concatenate([a, b]))), 1e-300)
-        else:
-            codes: dict[Any, int] = {}
-            a, b = (
-                np.array([codes.setdefault(x, len(codes)) for x in side], dtype=np.float64) for side in (ours, theirs)
-            )
-            span = 0.0
-        for start in range(0, len(a), _BLOCK):
-            apart = np.abs(a[start : start + _BLOCK, None] - b[None, :])
-            found[start : start + _BLOCK] += apart / span if span else apart > 0
-    return found
-
-
-def _common(*tables: pa.Table) -> list[str]:
-    """Return the columns that all tables have."""
-    shared = [name for name in tables[0].column_names if all(name in t.column_names for t in tables)]
-    if not shared or not all(len(t) for t in tables):
-        raise DeclarationError("the release, the members and the others need rows, and columns of the same names")
-    return shared
-
-
-def _claim(loss: Loss | None) -> tuple[float | None, float]:
-    """Return the epsilon and delta that a release claims, None for one that is not private."""
-    if loss is None:
-        return None, 0.0
-    if not isinstance(loss, (PureDP, ApproxDP)):
-        raise DeclarationError("state a release's loss as sd.PureDP(epsilon), sd.ApproxDP(epsilon, delta), or None")
-    amounts = loss.amounts()
-    return float(amounts["epsilon"]), float(amounts.get("delta", 0))
+def _power(epsilon: float | None, level: float, delta: float) -> float:
+    """Return the largest rate at which members are found where others are accused at `level`, 0 and 1 included."""
+    if epsilon is None:
+        return 1.0
+    if 0 < level < 1:
+        return power_bound(epsilon, level=level, delta=delta)
+    return max(level, delta)

@@ -28,6 +28,7 @@ from sordino.cli.epsilon.assess_worlds import worlds
 from sordino.cli.epsilon.choose_interval import choose
 from sordino.cli.learn.demo import demo
 from sordino.cli.learn.print_grammar import sql
+from sordino.cli.learn.run_attacks import attack
 from sordino.cli.learn.sensitivity import sensitivity
 from sordino.cli.local.collect import close, estimate, export_reports, serve, token
 from sordino.cli.local.plan_collection import local_plan
@@ -119,6 +120,7 @@ _PANELS: dict[str, Commands] = {
         ("sql", sql, "sordino sql"),
         ("sensitivity", sensitivity, f"sordino sensitivity {_MEDIAN}"),
         ("audit", audit, f'sordino audit "{_COUNT}" --epsilon 0.5'),
+        ("attack", attack, "sordino attack release --epsilon 1,10 -o board.html"),
     ),
 }
 _LEDGER: Commands = (

@@ -35,7 +35,8 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     - Neighborhoods: the local sensitivity of every table of a small universe, and the global one as their maximum;
     - LocalNoise: what noise as wide as local sensitivity reveals of two neighbors, NOT PRIVATE;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
-    - an Audit: claimed against shown epsilon, and the outputs of both neighbors.
+    - an Audit: claimed against shown epsilon, and the outputs of both neighbors; an Attack, or Attacks: achieved, guessing
+      and allowed; ClosestRecords: how far published rows lie from the closest ones.
 
     It shows itself in a notebook; `.save("picture.svg")` writes it (.svg, .png, .html, .json), `.chart` is the Altair
     chart. What is NOT PRIVATE says so in the title. Raises DeclarationError for anything else, or without the extra
@@ -70,6 +71,7 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 def _drawer(thing: Any) -> Drawer:
     from sordino.reporting import audit_charts, profiles, release_charts, representations, search_charts, synth
+    from sordino.reporting.attack_charts import Attacking, Distant, Together, draw, draw_closest, draw_together
 
     if isinstance(thing, Release):
         if any(name.startswith("max_") for name, _ in thing.chosen):
@@ -85,6 +87,9 @@ def _drawer(thing: Any) -> Drawer:
         return representations.draw_several
     if isinstance(thing, audit_charts.Audited):
         return audit_charts.draw
+    for kind, way in ((Attacking, draw), (Together, draw_together), (Distant, draw_closest)):
+        if isinstance(thing, kind):
+            return way
     if profiles.is_profile(thing):
         return profiles.draw
     if synth.is_accuracy(thing):

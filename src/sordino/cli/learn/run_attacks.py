@@ -1,0 +1,76 @@
+"""`sordino attack`: what attacks get out of figures with noise and without, beside what theory allows. NOT PRIVATE."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from sordino.cli.shared import options as given
+from sordino.cli.shared.terminal import note, say
+
+__all__ = ["attack"]
+
+Target = StrEnum("Target", "release synth local")
+On = Annotated[
+    Target,
+    typer.Argument(metavar="release|synth|local", help="Counts, a synthetic table, or reports of the local model."),
+]
+Epsilons = Annotated[str, given.option("--epsilon", "E,E", "What figures with noise lose: one or several, as in 1,10.")]
+Secret = Annotated[
+    str | None,
+    given.option("--secret", "S", "Of release, such as 'age > 45' or 'sex = Female'; a column for synth and local."),
+]
+Table = Annotated[
+    str | None, given.option("--table", "NAME", "Read true rows of a declared table. Without it: a generated census.")
+]
+People = Annotated[int | None, given.option("--people", "N", "How many people are taken, by lot.")]
+Rounds = Annotated[int | None, given.option("--rounds", "N", "Of local: how many reports each device sends, else 20.")]
+Seed = Annotated[int, given.option("--seed", "N", "The seed of people, noise and attacks.")]
+Page = Annotated[Path | None, given.output_ending(".html", ".htm")]
+
+
+def attack(
+    on: On,
+    secret: Secret = None,
+    epsilon: Epsilons = "1",
+    people: People = None,
+    rounds: Rounds = None,
+    seed: Seed = 1,
+    form: given.TextForm = given.TextFormat.table,
+    picture: given.PictureFile = None,
+    output: Page = None,
+    table: Table = None,
+    project: given.ProjectPath = None,
+    force: given.Force = False,
+    quiet: given.Quiet = False,
+) -> None:
+    """Attack figures with noise and without, of the same people, and print what theory allows beside what was achieved.
+
+    release: differencing, averaging with and without the ledger, all secrets from many counts. synth: who was in the table,
+    what is missing of a row, the distance to the closest record. local: answers from one report, from many, from a
+    permanent answer's. --output writes one page for a board. NOT PRIVATE: true rows say where an attack was right.
+    """
+    import sordino as sd
+    from sordino.cli.shared.atomic_file import open_atomic
+    from sordino.cli.shared.opening import project_at
+    from sordino.cli.synth.stage_display import stages
+    from sordino.errors import DeclarationError
+
+    if rounds is not None and on is not Target.local:
+        raise DeclarationError("--rounds is of `sordino attack local`: other figures are published once")
+    for path in (p for p in (picture, output) if p is not None):
+        given.refuse_existing(path, force=force)
+    rows = None if table is None and project is None else project_at(project).table(table)
+    stated = {"epsilon": epsilon, "people": people, "rounds": rounds, "seed": seed}
+    with stages(quiet=quiet) as watch:
+        found = sd.audit.attack_kind(cast("Any", on.value), rows, secret=secret, watch=watch.enter, **stated)
+    if picture is not None:
+        sd.plot(found).save(picture)
+    if output is not None:
+        with open_atomic(output) as target:
+            target.write(found.page().encode())
+        note(f"wrote {output}", quiet=quiet)
+    say(found.to_json() if form is given.TextFormat.json else found.describe())
