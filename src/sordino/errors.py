@@ -41,6 +41,9 @@ __all__ = [
 ]
 
 
+_LONGEST = 2000  # characters of a refusal
+
+
 class SordinoError(Exception):
     """Say that Sordino refused or failed; every error it raises on purpose is one of these."""
 
@@ -79,13 +82,14 @@ class LedgerError(DeclarationError):
 class QuestionRefused(SordinoError, ValueError):
     """Say that a question cannot be answered privately, or is not understood.
 
-    `sql`, where given, says the same to whoever asked in SQL; `in_sql()` is the error in those words.
+    `sql`, where given, says the same to whoever asked in SQL; `in_sql()` is the error in those words. A message that quotes more
+    of a question than anybody reads is cut.
     """
 
     exit_code = 3
 
     def __init__(self, message: str, *, sql: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(message if len(message) <= _LONGEST else f"{message[:_LONGEST]}...")
         self.sql = sql
 
     def in_sql(self) -> QuestionRefused:

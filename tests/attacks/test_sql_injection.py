@@ -245,6 +245,8 @@ DEEP: dict[str, str] = {
     "a tiny exponent": C + "age > 1e-999999999",
     "powers": C + "age > " + " * ".join(["99999999999999999999"] * 2_000),
     "a long name": C + "a" * 90_000 + " > 1",
+    "a long text": C + "sex = '" + "a" * 90_000 + "'",
+    "a long text for a number": C + "age > '" + "a" * 90_000 + "'",
     "comments": C + "/*" * 40_000 + " age > 1",
     "quotes": C + "sex = " + "'" * 90_001,
     "cases": "SELECT SUM(" + "CASE WHEN age > 1 THEN 1 ELSE " * 2_000 + "1" + " END" * 2_000 + ") FROM people",
@@ -260,7 +262,7 @@ DEEP: dict[str, str] = {
 def test_a_question_too_large_is_refused_soon_and_the_next_is_answered(name: str, curator: sd.Curator) -> None:
     start, before = time.process_time(), curator.spent
     said = refusal(lambda: curator.plan(sd.sql(DEEP[name]), epsilon=1))
-    assert len(said) < 600
+    assert len(said) < 2100
     assert "\n" not in said
     assert time.process_time() - start < 10
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 * 2**20  # kilobytes

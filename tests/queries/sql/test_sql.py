@@ -313,6 +313,9 @@ HUGE = {
     + "".join(f", a{i} AS (SELECT x + x AS x FROM a{i - 1})" for i in range(1, 60))
     + " SELECT SUM(x) FROM a59",
     "cases": "SELECT SUM(" + "CASE WHEN age > 1 THEN 1 ELSE " * 300 + "1" + " END" * 300 + ") FROM adult",
+    "a long name": C + "WHERE " + "a" * 90_000 + " > 1",
+    "a long table": "SELECT COUNT(*) FROM " + "a" * 90_000,
+    "a long function": "SELECT " + "f" * 90_000 + "(age) FROM adult",
     "too long": C + " " * 100_001,
 }
 
