@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ROWS = """
     CREATE TABLE people AS SELECT CAST(i % 100000 AS TEXT) AS id, i % 97 AS age, CAST(i % 777 AS DOUBLE PRECISION) / 7 AS gain,
-        CAST(i % 1000 AS NUMERIC(10, 2)) / 100 AS cost, (ARRAY['F', 'M'])[1 + i % 2] AS sex
+        CAST(CAST(i % 1000 AS NUMERIC) / 100 AS NUMERIC(10, 2)) AS cost, (ARRAY['F', 'M'])[1 + i % 2] AS sex
     FROM generate_series(1, {rows}) AS numbers(i)
 """
 DOMAIN = sd.Domain(

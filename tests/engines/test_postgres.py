@@ -131,3 +131,22 @@ def test_exact_answers_are_those_of_duckdb(name: str, people: tuple[str, Path]) 
     finally:
         one.close()
         other.close()
+
+
+def test_scans_are_shared_by_processes_and_steps_are_computed_once(people: tuple[str, Path]) -> None:
+    engine = postgres_engine(people[0], PEOPLE)
+    question = S.group_by("sex").agg(sd.count(), sd.mean("age"), sd.sum("gain"))
+    try:
+        with engine.snapshot() as held:
+            for name in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):
+                held.connection.execute(f"SET LOCAL {name} = 0".encode())
+            text = compile_query(as_aggregation(question), PEOPLE).select(held.primitives)
+            rows = f"WITH {held.layout.source} AS NOT MATERIALIZED (SELECT * FROM people)"
+            made = f"EXPLAIN (VERBOSE) {rows} {text.sql(dialect=held.primitives.dialect)}"
+            plan = "\n".join(line for (line,) in held.connection.execute(made.encode()))
+    finally:
+        engine.close()
+    assert "Parallel Seq Scan" in plan
+    assert "Partial HashAggregate" in plan  # each process sums its own rows
+    scan = plan.rpartition("Parallel Seq Scan")[2]
+    assert scan.count("CASE WHEN ((people.age ") == 1  # a mean takes it for the sum and for the count

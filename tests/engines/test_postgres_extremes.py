@@ -26,7 +26,7 @@ from protecting import protect
 from sordino import col
 from sordino.engines.postgres_primitives import PostgresPrimitives
 from sordino.engines.table_layout import TableLayout
-from sordino.errors import DeclarationError, QuestionRefused
+from sordino.errors import DeclarationError, QuestionRefused, SourceError
 from sordino.neighbors import Neighbors
 from sordino.queries.build import Selection
 
@@ -302,3 +302,55 @@ def test_steps_of_numbers_are_those_of_python(
     text = f"SELECT {cell} FROM {on.source().sql(dialect=on.dialect)} ORDER BY place"
     with psycopg.connect(postgres_database) as held:
         assert [n for (n,) in held.execute(text.encode()).fetchall()] == wanted
+
+
+@pytest.mark.parametrize(
+    ("written", "step", "multiplied"),
+    [
+        ("NUMERIC(9, 3)", "0.001", True),
+        ("NUMERIC(30, 2)", "0.01", True),
+        ("NUMERIC(9, 3)", "0.01", False),  # a tie would be rounded elsewhere than its float
+        ("NUMERIC(6, -2)", "100", False),
+        ("NUMERIC", "0.01", False),
+    ],
+)
+def test_decimals_of_stated_digits_have_the_steps_of_their_floats(
+    written: str, step: str, multiplied: bool, postgres_server: postgres.Server, postgres_database: str
+) -> None:
+    rng, unit = random.Random(15), Fraction(step)
+    texts = [f"{rng.choice('+-')}{rng.randrange(10 ** rng.randint(0, 6))}.{rng.randrange(1000):03}" for _ in range(400)]
+    texts += ["NaN", "0", "-0.001", "0.005", "999999.99", "999999.999", "-999999.999"]
+    cells = ", ".join(f"(CAST('{text}' AS {written}), {i})" for i, text in enumerate(texts))
+    name = postgres_database.rpartition("/")[2]
+    postgres_server.execute(
+        f"CREATE TABLE costs (d {written}, place INT)", f"INSERT INTO costs VALUES {cells}", database=name
+    )
+    domain = sd.Domain({"d": sd.Real(), "place": sd.Integer()})
+    engine = postgres_engine(postgres_database, domain, relation="costs")
+    try:
+        with engine.snapshot() as held:
+            stored = [x for (x,) in held.connection.execute("SELECT d FROM costs ORDER BY place")]
+            for lower, upper in ((-(10**9), 10**9), (0, 99_999), (-5, 5), (2**49 - 3, 2**49), (-7, -7)):
+                words = held.primitives
+                cell = words.lattice("d", unit, lower, upper).sql(dialect=words.dialect)
+                rows = words.source().sql(dialect=words.dialect)
+                assert multiplied != ("DOUBLE" in rows)
+                text = f"WITH {held.layout.source} AS (SELECT * FROM costs) SELECT {cell} FROM {rows} ORDER BY place"
+                found = [n for (n,) in held.connection.execute(text.encode())]
+                assert found == [float_steps(float(x), unit, lower, upper) for x in stored]
+    finally:
+        engine.close()
+
+
+def test_a_column_of_other_digits_than_it_had_is_refused(
+    postgres_server: postgres.Server, postgres_database: str
+) -> None:
+    name = postgres_database.rpartition("/")[2]
+    postgres_server.execute("CREATE TABLE costs AS SELECT CAST(1 AS NUMERIC(9, 3)) AS d", database=name)
+    engine = postgres_engine(postgres_database, sd.Domain({"d": sd.Real(0, 9, resolution=0.001)}), relation="costs")
+    try:
+        postgres_server.execute("ALTER TABLE costs ALTER COLUMN d TYPE NUMERIC(9, 4)", database=name)
+        with pytest.raises(SourceError, match="not as it was"), engine.snapshot():
+            pass
+    finally:
+        engine.close()

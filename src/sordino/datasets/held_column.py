@@ -9,7 +9,11 @@ __all__ = ["HeldColumn"]
 
 @dataclass(frozen=True, slots=True)
 class HeldColumn:
-    """How one column is held: the kind, in words that engines share, and of an array the kind of its items."""
+    """How one column is held: the kind, in words that engines share, and of an array the kind of its items.
+
+    `digits` of a decimal, where they are stated: all, and after the point.
+    """
 
     kind: str
     item: str = ""
+    digits: tuple[int, int] | None = None

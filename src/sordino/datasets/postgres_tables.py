@@ -188,22 +188,29 @@ def _ask_schema(source: Source, ask: Callable[[], T]) -> T:
 def _read(cursor: Any, rows: str) -> dict[str, HeldColumn]:
     if rows.startswith("("):
         cursor.execute(f"SELECT * FROM {rows} LIMIT 0")
-        named = [(column.name, column.type_code) for column in cursor.description]
+        named = [(column.name, column.type_code, -1) for column in cursor.description]
     else:
         cursor.execute(
-            "SELECT attname, atttypid::oid::bigint FROM pg_catalog.pg_attribute WHERE attrelid = CAST($1 AS regclass)"
+            "SELECT attname, atttypid::oid::bigint, atttypmod FROM pg_catalog.pg_attribute WHERE attrelid = CAST($1 AS regclass)"
             " AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             (rows,),
         )
         named = cursor.fetchall()
-    types = _read_types(cursor, [oid for _, oid in named])
+    types = _read_types(cursor, [oid for _, oid, _ in named])
     items = _read_types(cursor, [elem for *_, category, elem in types.values() if category == "A"])
     made = {}
-    for name, oid in named:
+    for name, oid, mode in named:
         typname, typtype, category, elem = types[oid]
         item = _kind(*items[elem][:3]) if category == "A" and elem in items else ""
-        made[name] = HeldColumn("LIST", item) if category == "A" else HeldColumn(_kind(typname, typtype, category))
+        kind = "LIST" if category == "A" else _kind(typname, typtype, category)
+        made[name] = HeldColumn(kind, item, _digits(mode) if typname == "numeric" else None)
     return made
+
+
+def _digits(mode: int) -> tuple[int, int] | None:
+    """Return the digits of NUMERIC(all, after the point) as the catalog writes them, None where they are not stated."""
+    places = ((mode - 4 & 0x7FF) ^ 0x400) - 0x400  # PostgreSQL 15 on: of 11 bits, and perhaps below 0
+    return (mode - 4 >> 16, places) if mode >= 4 and places >= 0 else None
 
 
 def _read_types(cursor: Any, oids: Sequence[int]) -> dict[int, tuple[str, str, str, int]]:

@@ -87,23 +87,11 @@ class DuckDBPrimitives(SqlPrimitives):
         return self._clip(f"CASE WHEN {above} THEN {whole_text(_TOP)} ELSE {self._narrow(cell)} END", lower, upper)
 
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
-        """Return the steps, clipped; of a decimal with as many places as the step has by a product of decimals.
-
-        Theorem: n / 10^p as a float, times 10^p, is n to within n 2^-52, less than 1/8 where n is at most 2^49. One half
-        more, rounded to a 16th, lies above n and below n + 1: `SqlCells.lattice` and other engines find n as well, and
-        clip alike what lies beyond.
-        """
-        held = None if column in self._joined else self._held.digits.get(column)
+        """Return the steps, clipped; of a decimal with as many places as the step has by a product of decimals."""
+        held = self._held_places(column, step, lower, upper)
         digits, places = held or (0, 0)
         most, one, size = 10**digits - 1, 10**places, max(abs(lower), abs(upper))
-        if (
-            held is None
-            or step != Fraction(1, one)
-            or lower > most
-            or upper < -most
-            or size > 2**49
-            or size * one >= 10**18
-        ):
+        if held is None or lower > most or upper < -most or size * one >= 10**18:
             return super().lattice(column, step, lower, upper)
         low, high = (_decimal(min(max(n, -most), most), digits, places) for n in (lower, upper))
         _, cell = self._cell(column)

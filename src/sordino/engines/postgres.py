@@ -122,7 +122,7 @@ class PostgresEngine:
             for name, table in self._tables.items():
                 held = self._held.find(name)
                 now = self._layout(connection, name, table)
-                if (now.physical, now.items) != (held.physical, held.items):
+                if (now.physical, now.items, now.digits) != (held.physical, held.items, held.digits):
                     assert isinstance(table.source, Source)
                     raise SourceError(
                         f"relation {table.source.relation!r} is not as it was when it was opened: open it anew"
@@ -174,7 +174,10 @@ class PostgresEngine:
         hold_columns(connection, table.source, table.domain.stored)
         physical = {column: held[column].kind for column in table.domain.stored}
         items = {column: held[column].item for column in table.domain.lists}
-        return TableLayout(physical, table.domain, table.unit, None, source=quote_name(name), items=items)
+        stated = {column: digits for column in physical if (digits := held[column].digits) is not None}
+        return TableLayout(
+            physical, table.domain, table.unit, None, source=quote_name(name), items=items, digits=stated
+        )
 
 
 @dataclass(slots=True)

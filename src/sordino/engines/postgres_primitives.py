@@ -1,7 +1,7 @@
 """The primitives in PostgreSQL's words.
 
 Its casts and its arithmetic fail where DuckDB's give NULL or infinity, so each is reached by a CASE for what it is total
-on. A sub-query ends in OFFSET 0, so that its steps are computed once and not wherever they are used. Text has collation "C",
+on. A sub-query ends in OFFSET '0', so that its steps are computed once and not wherever they are used. Text has collation "C",
 that of its bytes.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -44,7 +45,9 @@ class PostgresPrimitives(SqlPrimitives):
     """Build the cells of one SELECT over one table of a PostgreSQL server."""
 
     dialect: ClassVar[DialectType] = SordinoPostgres
-    fence: ClassVar[str] = " OFFSET 0"
+    fence: ClassVar[str] = (
+        " OFFSET '0'"  # not 0, a cast to BIGINT, which keeps processes from summing rows of their own
+    )
     refuses: ClassVar[bool] = True  # a label with a NUL
 
     def _tree(self, text: str) -> exp.Expression:
@@ -196,10 +199,23 @@ class PostgresPrimitives(SqlPrimitives):
         return f"{real} = {_NAN}"
 
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
-        """Return floor(cell / step + 1/2), clipped; the float of a decimal is taken within the bounds alone, as that is slow."""
+        """Return floor(cell / step + 1/2), clipped; the float of a decimal is taken within the bounds alone, as that is slow.
+
+        A decimal with as many places as the step has is multiplied instead (`_held_places`).
+        """
         kind, cell = self._cell(column)
         if kind != "DECIMAL" or column in self._held.steps:
             return super().lattice(column, step, lower, upper)
+        held = self._held_places(column, step, lower, upper)
+        if held is not None:
+            low, high, nan = (
+                f"CAST('{end}' AS NUMERIC)" for end in (*(_decimal(n, held[1]) for n in (lower, upper)), "NaN")
+            )
+            exact = f"CAST({cell} * CAST('{10 ** held[1]}' AS NUMERIC) AS BIGINT)"
+            return self._column(
+                f"CASE WHEN {cell} BETWEEN {low} AND {high} THEN {exact} WHEN {cell} < {low} THEN {whole_text(lower)} "
+                f"WHEN {cell} <> {nan} THEN {whole_text(upper)} END"
+            )
         large = f"scale({cell}) <= 300 OR abs({cell}) >= CAST('1e-300' AS NUMERIC)"  # no smaller than a float may be
         real = f"CASE WHEN {large} THEN CAST({cell} AS DOUBLE) ELSE {float_text(0.0)} END"
         near = self._near_steps(cell, "NUMERIC", real, step, lower, upper)
@@ -280,6 +296,11 @@ class PostgresPrimitives(SqlPrimitives):
             f"CASE WHEN {cell} < {first} THEN {FIRST_MICROS} WHEN {cell} > {last} THEN {LAST_MICROS} "
             f"ELSE CAST(EXTRACT(EPOCH FROM {cell}) * 1000000 AS BIGINT) END"
         )
+
+
+def _decimal(steps: int, places: int) -> str:
+    """Return a number of steps of 10^-places as it is written."""
+    return f"{Context(prec=50).scaleb(Decimal(steps), -places):f}"
 
 
 def coin_text(named: str, *, threshold: int) -> str:

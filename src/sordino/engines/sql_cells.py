@@ -106,6 +106,18 @@ class SqlCells(SqlSteps, ABC):
             f"WHEN {cell} <> {nan} THEN {whole_text(upper)} END"
         )
 
+    def _held_places(self, column: str, step: Fraction, lower: int, upper: int) -> tuple[int, int] | None:
+        """Return the digits of a decimal with as many places as the step has, all and after the point; None of any other.
+
+        Theorem: n / 10^p as a float, times 10^p, is n to within n 2^-52, less than 1/8 where n is at most 2^49. One half
+        more, rounded to a 16th, lies above n and below n + 1: `lattice` finds n as well as a product of decimals does, and
+        both clip alike what lies beyond.
+        """
+        held = None if column in self._joined else self._held.digits.get(column)
+        if held is None or step != Fraction(1, 10 ** held[1]) or max(abs(lower), abs(upper)) > 2**49:
+            return None
+        return held
+
     def _far_steps(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return the steps where a bound lies where floats are too coarse to be compared with it."""
         scaled = self.let(self._scale(real, *scale_of(step)))

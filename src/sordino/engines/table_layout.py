@@ -51,7 +51,7 @@ class TableLayout:
     has_dictionaries: bool = False  # whether few different cells of a column are held once each, as in Parquet
     digits: Mapping[str, tuple[int, int]] = field(
         default_factory=dict
-    )  # of decimals in 64 bits: all, and after the point
+    )  # of decimals (DuckDB's in 64 bits): all, and after the point, where it is known
     owner: str = ""  # the column that names the unit, where each row is made of all rows of one
 
     def find(self, relation: str) -> TableLayout:
