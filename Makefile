@@ -14,7 +14,7 @@ DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md --i
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-deep attacks lint bench docs notebooks coverage release clean
+.PHONY: help demo test test-deep attacks mutants lint bench docs notebooks coverage release clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make test       set up, then lint, type check and run every test but the deep ones"
 	@echo "make test-deep  set up, then run the deep statistical and crash tests"
 	@echo "make attacks    set up, then try every known attack on what this makes, and say which held"
+	@echo "make mutants    set up, then plant bugs in a copy of the source, one by one, and see a test kill each"
 	@echo "make lint       set up, then ruff and mypy only"
 	@echo "make bench      set up, then measure, with ratios to plain DuckDB"
 	@echo "make docs       set up, then build the site into build/site, with its links checked"
@@ -52,6 +53,9 @@ test-deep: $(STAMP)
 
 attacks: $(STAMP)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m attack $$($(BIN)/python scripts/list_attacks.py --files)
+
+mutants: $(STAMP)
+	$(BIN)/python tests/mutants.py --write
 
 bench: $(STAMP)
 	$(BIN)/python bench/run.py

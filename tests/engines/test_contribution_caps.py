@@ -92,10 +92,13 @@ def test_one_unit_decides_nothing_about_another_even_with_the_same_rows(tmp_path
     assert kept_rows_of([*twins, *mine], tmp_path / "t.parquet", groups=2)["me"] == alone
 
 
-def test_which_groups_of_a_unit_count_is_a_lot_of_its_own(tmp_path: Path) -> None:
+def test_which_groups_of_a_unit_count_is_a_lot_of_its_own() -> None:
     """200 units in the same four groups, one of which counts: 50 a group, of deviation 6; 4.5 of them have chance 1e-5."""
     table = [{"id": f"u{i}", "word": w, "x": 1, "r": 0.5} for i in range(200) for w in "abcd"]
-    found = kept_rows_of(table, tmp_path / "t.parquet", groups=1)
-    chosen = Counter(word for one in found.values() for word, _, _ in one)
+    engine = engine_of(pa.Table.from_pylist(table, schema=SCHEMA), DOMAIN, unit=PrivacyUnit("id", max_rows=4))
+    asked = compile_query(Selection().group_by("word").agg(sd.count()), DOMAIN)
+    found = engine.run(replace(asked, bounds=ContributionBounds(max_groups=1)).select(engine.primitives)).to_pylist()
+    engine.close()
+    chosen = {line["k0"]: line["t0"] for line in found}
     assert sum(chosen.values()) == 200
     assert all(abs(chosen[w] - 50) <= 28 for w in "abcd")

@@ -67,6 +67,13 @@ def test_a_token_spends_the_share_that_it_was_made_for(server: Served) -> None:
     assert (shares["ana"].spent, shares["ben"].spent) == (PureDP(0), PureDP("0.5"))
 
 
+def test_a_disabled_account_asks_nothing(server: Served) -> None:
+    accounts = server.service.desk.accounts
+    accounts.change(accounts.find("ana"), disabled=True)
+    assert server.ask().status_code == 401
+    assert server.ask(who="ben").status_code == 200
+
+
 def test_who_has_no_share_may_plan_but_not_ask(server: Served) -> None:
     server.add("cy", "analyst")
     assert server.send("POST", "/v1/plan", who="cy", json={"sql": COUNT, "epsilon": "1"}).status_code == 200

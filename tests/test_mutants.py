@@ -1,0 +1,73 @@
+"""The list of mutants fits the source and the tests as they are, and its page the list; all are run by the deep test."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import subprocess
+import sys
+
+import pytest
+
+import mutants
+from mutants import Mutant
+from places import ROOT
+
+MUTANTS = mutants.read_mutants()
+ROOMS = (
+    *("noise", "mechanisms", "sensitivity", "queries", "curator", "engines", "accounting", "ledger", "estimates"),
+    *("clipping", "synth", "local", "collector", "server", "project", "audit", "risk"),
+)
+
+
+def test_every_mutant_has_its_place_and_its_room() -> None:
+    assert len(MUTANTS) >= 60
+    assert len({m.name for m in MUTANTS}) == len(MUTANTS)
+    assert list(dict.fromkeys(m.room for m in MUTANTS)) == list(ROOMS)
+    for mutant in MUTANTS:
+        ast.parse(mutant.plant((mutants.SOURCE / mutant.path).read_text(encoding="utf-8")))
+
+
+@functools.cache
+def names_of_tests(file: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def test_every_killer_is_there() -> None:
+    for mutant in MUTANTS:
+        assert mutant.killers, mutant.name
+        for killer in mutant.killers:
+            file, _, name = killer.partition("::")
+            assert name.partition("[")[0] in names_of_tests(file), killer
+
+
+def test_a_place_that_is_not_there_or_there_twice_is_named() -> None:
+    for find in ("no such text", "import "):
+        stale = Mutant("stale", "noise", "noise/rng.py", find, "", "", ())
+        with pytest.raises(ValueError, match="stale: its text is"):
+            stale.plant((mutants.SOURCE / stale.path).read_text(encoding="utf-8"))
+
+
+def test_the_page_lists_each_mutant_and_no_other() -> None:
+    rows = [line for line in mutants.PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    told = [row for row in rows if not row.startswith("| mutant |")]
+    assert len(told) == len(MUTANTS)
+    for row, mutant in zip(told, MUTANTS, strict=True):
+        assert row.startswith(mutants.row_start(mutant))
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tests" / "mutants.py"), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_mutant_is_killed_by_its_test() -> None:
+    ran = run("a Laplace tail is one step short")
+    assert (ran.returncode, "1 killed, 0 survived" in ran.stdout) == (0, True), ran.stdout
+
+
+@pytest.mark.deep
+def test_all_are_killed() -> None:
+    ran = run()
+    assert (ran.returncode, f"{len(MUTANTS)} killed, 0 survived" in ran.stdout) == (0, True), ran.stdout[-5000:]
