@@ -52,6 +52,15 @@ class Diffprivlib:
         np.array([mechanism.randomise(0) for _ in range(size)])
         return "discrete"
 
+    def compose(self, law: str, scale: float, times: int, delta: float) -> float:
+        """Return the epsilon that its accountant states with a slack of delta (Kairouz, Oh, Viswanath 2015)."""
+        if law != "laplace":
+            raise NotImplementedError("knows a release by its epsilon and delta only")
+        accountant = library.BudgetAccountant(slack=delta)
+        for _ in range(times):
+            accountant.spend(1 / scale, 0)
+        return float(accountant.total()[0])
+
 
 if __name__ == "__main__":
     serve(Diffprivlib)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from peers.peer_process import Answer, Opening, Question, serve
 
 dp: Any = import_module("opendp.prelude")
-dp.enable_features("contrib", "floating-point")
+dp.enable_features("contrib", "idealized-numerics")
 
 
 class OpenDPVectors:
@@ -30,26 +30,27 @@ class OpenDPVectors:
 
     def count(self, question: Question) -> Answer:
         cells = self.columns[question.column]
-        space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.symmetric_distance()
-        return self._release(space >> dp.t.then_count(), cells[cells > question.lower], question)
+        return self._release(self._space(cells) >> dp.t.then_count(), cells[cells > question.lower], question)
 
     def sum(self, question: Question) -> Answer:
+        """Return a sum; of floats nan is imputed, and a public ceiling of rows is stated, as its map of rounding wants."""
         cells = self.columns[question.column]
-        real = cells.dtype.kind == "f"
-        number = float if real else int
-        most = 2 * max(len(cells), 1000)  # a public ceiling of rows
-        bounds = number(question.lower), number(question.upper)
-        cell = dp.atom_domain(T=dp.f64, nan=False) if real else dp.atom_domain(T=dp.i64)
-        space = dp.vector_domain(cell), dp.symmetric_distance()
-        clipped = space >> dp.t.then_clamp(bounds)
-        if real:
-            ceiling = dp.t.make_bounded_float_checked_sum(most, bounds)
-            return self._release(clipped >> ceiling, cells, question)
-        return self._release(clipped >> dp.t.then_sum(), cells, question)
+        if cells.dtype.kind == "f":
+            lower, upper = float(question.lower), float(question.upper)
+            filled = self._space(cells) >> dp.t.then_impute_constant(lower) >> dp.t.then_clamp((lower, upper))
+            summed = filled >> dp.t.make_bounded_float_checked_sum(2 * max(len(cells), 1000), (lower, upper))
+        else:
+            bounds = int(question.lower), int(question.upper)
+            summed = self._space(cells) >> dp.t.then_clamp(bounds) >> dp.t.then_sum()
+        return self._release(summed, cells, question)
+
+    def _space(self, cells: Any) -> tuple[Any, Any]:
+        cell = dp.atom_domain(T=dp.f64, nan=True) if cells.dtype.kind == "f" else dp.atom_domain(T=dp.i64)
+        return dp.vector_domain(cell), dp.symmetric_distance()
 
     def groups(self, question: Question) -> Answer:
         if question.keys is None:
-            raise ValueError("asked through its Context")
+            raise NotImplementedError("asked through its Context")
         space = dp.vector_domain(dp.atom_domain(T=str)), dp.symmetric_distance()
         counts = space >> dp.t.then_count_by_categories(categories=list(question.keys), null_category=False)
         found = self._release(counts, self.texts[question.column], question)

@@ -21,8 +21,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from peers import peer_attacks, peer_errors, side_by_side_page
+from peers import peer_attacks, peer_errors, peer_figures, side_by_side_page
 
 import sordino as sd
 
@@ -59,6 +59,7 @@ class Library:
     package: str
     relation: str = "add_remove"
     tables: bool = True  # whether it asks tables at all
+    surveys: bool = False  # whether it is for the local model
     venv: str = ""  # its environment, where several share one
 
     @property
@@ -70,9 +71,18 @@ OURS = Library("sordino", "sordino")
 LIBRARIES = {
     library.name: library
     for library in (
+        OURS,
         Library("opendp", "opendp"),
         Library("opendp_vectors", "opendp", venv="opendp"),
         Library("diffprivlib", "diffprivlib", relation="replace"),
+        Library("pydp", "python-dp"),
+        Library("smartnoise_sql", "smartnoise-sql"),
+        Library("pipelinedp", "pipeline-dp"),
+        Library("tumult", "tmlt.analytics"),
+        Library("qrlew", "pyqrlew"),
+        Library("dp_accounting", "dp-accounting", tables=False),
+        Library("pure_ldp", "pure-ldp", tables=False, surveys=True),
+        Library("multi_freq_ldpy", "multi-freq-ldpy", tables=False, surveys=True),
     )
 }
 
@@ -81,8 +91,8 @@ class Asked:
     """A library in a process of its own, which answers requests until it is closed."""
 
     def __init__(self, library: Library, venvs: Path, limit: float) -> None:
-        python = sys.executable if library == OURS else str(venvs / library.environment / "bin" / "python")
-        roads = [str(ROOT / "bench"), *([str(ROOT / "src")] if library == OURS else [])]
+        python = sys.executable if library.name == OURS.name else str(venvs / library.environment / "bin" / "python")
+        roads = [str(ROOT / "bench"), *([str(ROOT / "src")] if library.name == OURS.name else [])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roads), "PYSPARK_PYTHON": python}
         self.limit = limit
         self.process = subprocess.Popen(
@@ -129,9 +139,11 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self.options, self.folder = options, folder
+        self.errors_of_ours: dict[str, Found] = {}
 
-    def start(self, library: Library) -> Asked:
-        return Asked(library, self.options.venvs, self.options.limit)
+    def start(self, library: Library, *, limit: float = 0) -> Asked:
+        """Start a library; `limit` in seconds of its answers where it is not that of a release."""
+        return Asked(library, self.options.venvs, limit or self.options.limit)
 
     def census(self, rows: int) -> Path:
         """Return a Parquet file of the generated census: four columns, without missing cells."""
@@ -158,7 +170,7 @@ def make_venvs(venvs: Path, names: list[str]) -> None:
 def installed(names: list[str], venvs: Path) -> Iterator[Library]:
     """Yield the libraries that are installed; say which are not."""
     for name in names:
-        if (venvs / LIBRARIES[name].environment / "bin" / "python").exists():
+        if name == OURS.name or (venvs / LIBRARIES[name].environment / "bin" / "python").exists():
             yield LIBRARIES[name]
         else:
             print(f"left out: {name} is not installed under {venvs} (--make-venvs)", file=sys.stderr)
@@ -180,7 +192,8 @@ def speeds(bench: Bench, library: Library, rows: int) -> Found:
         sides = {"ours": ours, "theirs": theirs}
         found: Found = {"start": {n: s.start for n, s in sides.items()}, "questions": {}}
         found["open"] = {n: s.ask("open", **bench.opening(path, library.relation)) for n, s in sides.items()}
-        for name, question in QUESTIONS.items():
+        for name in bench.options.questions:
+            question = QUESTIONS[name]
             found["questions"][name] = _alternate(sides, {"epsilon": 1.0, **question}, bench.options)
         found["memory"] = {n: s.ask("memory").get("mb") for n, s in sides.items()}
     return found
@@ -195,11 +208,16 @@ def _alternate(sides: dict[str, Asked], question: Found, options: argparse.Names
         if first[name].keys() & {"no", "error"}:
             return {"first": first, "none": first[name]}
         again = side.ask("ask", **question, **once)
+        if again.keys() & {"no", "error"}:
+            return {"first": first, "none": again}
         times[name] = max(1, min(50, int(0.05 / max(again["wall"], 1e-6))))
     taken: dict[str, list[Found]] = {name: [] for name in sides}
     for _ in range(options.repeats):
         for name, side in sides.items():
-            taken[name].append(side.ask("ask", **question, times=times[name], limit=options.limit, values=False))
+            turn = side.ask("ask", **question, times=times[name], limit=options.limit, values=False)
+            if turn.keys() & {"no", "error"}:
+                return {"first": first, "none": turn}
+            taken[name].append(turn)
     costs = {
         cost: {name: [round(t[cost], 7) for t in turns] for name, turns in taken.items()} for cost in ("cpu", "wall")
     }
@@ -207,13 +225,13 @@ def _alternate(sides: dict[str, Asked], question: Found, options: argparse.Names
     return {"first": {n: f["cpu"] for n, f in first.items()}, **costs, "ratio": statistics.median(ratios)}
 
 
-def keep(part: str, library: Library, key: str, found: Found) -> None:
+def keep(path: Path, part: str, library: Library, key: str, found: Found) -> None:
     """Add what was found to the file, with the versions of that moment."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results = json.loads(path.read_text()) if path.exists() else {}
     results.setdefault(part, {}).setdefault(library.name, {})[key] = found
     results.setdefault("versions", {})[library.name] = version(library)
     results["versions"]["sordino"] = version(OURS)
-    RESULTS.write_text(json.dumps(_short(results), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(_short(results), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _short(found: Any) -> Any:
@@ -230,17 +248,41 @@ def run(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, Path(folder))
         for library in installed(options.peers, options.venvs):
-            if "speeds" in options.parts and library.tables:
-                for rows in options.rows:
-                    print(f"speeds of {library.name}, {rows:,} rows", flush=True)
-                    keep("speeds", library, str(rows), speeds(bench, library, rows))
-            if "errors" in options.parts and library.tables:
-                print(f"errors of {library.name}", flush=True)
-                keep("errors", library, "1000", peer_errors.measure(bench, library, OURS, QUESTIONS))
-            if "attacks" in options.parts and library.tables:
-                for name, attack in peer_attacks.ATTACKS.items():
-                    print(f"{name} of {library.name}", flush=True)
-                    keep("attacks", library, name, attack(bench, library))
+            for part, keys in _work(options, library):
+                for key in keys:
+                    print(f"{part} of {library.name}: {key}", flush=True)
+                    keep(options.keep, part, library, key, PARTS[part](bench, library, key))
+
+
+def _work(options: argparse.Namespace, library: Library) -> Iterator[tuple[str, list[str]]]:
+    """Yield what is measured of a library: ours is one side of every comparison, so only attacks are run on it alone."""
+    asked = {
+        "speeds": [str(rows) for rows in options.rows] if library.tables and library != OURS else [],
+        "errors": ["1000"] if library.tables and library != OURS else [],
+        "attacks": list(peer_attacks.ATTACKS) if library.tables else [],
+        "noise": list(peer_figures.LAWS) if library.tables and library != OURS else [],
+        "accounting": list(peer_figures.LISTS) if not library.surveys and library != OURS else [],
+        "surveys": list(peer_figures.SURVEYS) if library.surveys else [],
+    }
+    for part, keys in asked.items():
+        if part in options.parts:
+            yield part, [key for key in keys if key in options.only or not options.only]
+
+
+def _attack(bench: Bench, library: Library, name: str) -> Found:
+    """Run an attack; of those on sums ours is run under replace, where the least is declared."""
+    sums = name in ("float sum", "whole sum") and library.name == OURS.name
+    return peer_attacks.ATTACKS[name](bench, replace(library, relation="replace") if sums else library)
+
+
+PARTS: dict[str, Callable[[Bench, Library, str], Found]] = {
+    "speeds": lambda bench, library, rows: speeds(bench, library, int(rows)),
+    "errors": lambda bench, library, _rows: peer_errors.measure(bench, library, OURS, QUESTIONS),
+    "attacks": _attack,
+    "noise": lambda bench, library, law: peer_figures.noise(bench, library, OURS, law),
+    "accounting": lambda bench, library, name: peer_figures.account(bench, library, OURS, name),
+    "surveys": lambda bench, library, name: peer_figures.survey(bench, library, OURS, name),
+}
 
 
 def main() -> None:
@@ -251,17 +293,22 @@ def main() -> None:
     parser.add_argument("--peers", type=lambda text: text.split(","), default=list(LIBRARIES))
     parser.add_argument("--rows", type=lambda text: [int(float(n)) for n in text.split(",")], default=[1000, 1_000_000])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--asks", type=int, default=1000, help="answers of each question whose error is measured")
+    parser.add_argument("--asks", type=int, default=500, help="answers of each question whose error is measured")
     parser.add_argument(
         "--limit", type=float, default=60, help="seconds of a release, after which a library is stopped"
     )
-    parser.add_argument("--parts", type=lambda text: text.split(","), default=["speeds", "errors", "attacks"])
+    parser.add_argument("--parts", type=lambda text: text.split(","), default=list(PARTS))
+    parser.add_argument("--questions", type=lambda text: text.split(","), default=list(QUESTIONS), help="to be timed")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(","), default=[], help='of these parts, such as "float sum"'
+    )
+    parser.add_argument("--keep", type=Path, default=RESULTS, help="the file that figures are added to")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     if options.make_venvs:
         make_venvs(options.venvs, options.peers)
     elif options.write:
-        PAGE.write_text(side_by_side_page.page(json.loads(RESULTS.read_text())), encoding="utf-8")
+        PAGE.write_text(side_by_side_page.page(json.loads(options.keep.read_text())), encoding="utf-8")
     else:
         run(options)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Results = dict[str, Any]
@@ -22,6 +22,19 @@ TITLES = {
     "multi_freq_ldpy": "multi-freq-ldpy",
 }
 QUESTIONS = ("count", "sum", "mean", "median", "groups")
+METHOD = """\
+The table is the generated census: a region, an age and a gain in each row, without missing cells. The questions, at epsilon 1:
+the number of people over 64, the sum of gains within 0 and 100,000, the mean and the median age within 17 and 90, and the
+number of people in each of six regions. Sordino is asked under add_remove, and under replace beside diffprivlib, which has only
+that one; the other libraries have add_remove. The clock runs over a release, from question to value; the first is left out.
+
+The machine has 2 cores and 24 GiB and did much other work, so processor time is the figure, and the ratio of turns that alternate
+in one run says more than times. Each figure is the median of five turns; short releases are asked many times in a turn. A library
+that needed longer than a minute for a release was stopped. All threads and child processes of a library are counted.
+
+`python bench/peers/side_by_side.py --make-venvs` installs each library by its pins (`bench/peers/*.txt`), `--peers`, `--rows`
+and `--parts` say what to measure, and `--write` writes this page. How each was asked:
+"""
 AHEAD = 0.95  # below this share of ours a peer is ahead; nearer is a draw
 
 INTRODUCTION = """\
@@ -35,8 +48,8 @@ and where it has a relation of neighbors that Sordino has too, Sordino is asked 
 
 def page(results: Results) -> str:
     """Return the page: where others are ahead first, then each table of figures, then how they were measured."""
-    parts = [INTRODUCTION, *ahead(results), *time(results), *memory(results), *errors(results), *method(results)]
-    return "\n".join(parts).rstrip("\n") + "\n"
+    sections = (ahead, attacks, time, memory, errors, noise, accounting, surveys, synthesis, method)
+    return "\n".join([INTRODUCTION, *(line for section in sections for line in section(results))]).rstrip("\n") + "\n"
 
 
 def peers(results: Results, part: str) -> list[str]:
@@ -52,7 +65,7 @@ def sizes(results: Results) -> list[str]:
 def ahead(results: Results) -> Iterator[str]:
     """Yield where a peer takes less time, has less error, or less memory than ours."""
     yield "## Where others are ahead\n"
-    lines = [*_faster(results), *_nearer(results)]
+    lines = [*_faster(results), *_nearer(results), *_elsewhere(results)]
     yield from lines or ["Nowhere in these figures."]
     yield ""
 
@@ -60,7 +73,7 @@ def ahead(results: Results) -> Iterator[str]:
 def _faster(results: Results) -> Iterator[str]:
     for peer in peers(results, "speeds"):
         for rows, found in sorted(results["speeds"][peer].items(), key=lambda item: int(item[0])):
-            ratios = {q: found["questions"][q].get("ratio") for q in QUESTIONS}
+            ratios = {q: found["questions"].get(q, {}).get("ratio") for q in QUESTIONS}
             won = [f"{q} {_figure(r)}" for q, r in ratios.items() if r is not None and r < AHEAD]
             if won:
                 yield f"- {TITLES[peer]}, processor time at {int(rows):,} rows, as a share of ours: {', '.join(won)}."
@@ -78,6 +91,36 @@ def _nearer(results: Results) -> Iterator[str]:
             yield f"- {TITLES[peer]}, error at 1,000 rows, as a share of ours: {', '.join(won)}."
 
 
+def _elsewhere(results: Results) -> Iterator[str]:
+    """Yield where a peer draws noise faster, states less for the same list, or is ahead in a survey or in memory."""
+    for law in ("laplace", "gaussian"):
+        for peer in peers(results, "noise"):
+            found = results["noise"][peer].get(law, {})
+            if "theirs" in found and found["theirs"] > found["ours"]:
+                yield f"- {TITLES[peer]}, {law} draws a second: {_figure(found['theirs'] / found['ours'])} times ours."
+    for peer in peers(results, "accounting"):
+        for name, found in results["accounting"][peer].items():
+            theirs, ours = (found.get(side, {}).get("epsilon") for side in ("theirs", "ours"))
+            if theirs is not None and ours is not None and theirs < ours:
+                yield f"- {TITLES[peer]}, epsilon of {name} at delta 1e-6: {theirs:.6g} for {ours:.6g}."
+    for peer in peers(results, "surveys"):
+        for name, found in results["surveys"][peer].items():
+            if "theirs" not in found:
+                continue
+            doubt = 2 / math.sqrt(found["shares"])  # of a ratio of two root mean squares of normal errors
+            least = {"client": AHEAD, "server": AHEAD, "rmse": 1 - doubt}
+            won = [of for of in least if found["theirs"][of] < least[of] * found["ours"][of]]
+            shares = [f"{of} {_figure(found['theirs'][of] / found['ours'][of])}" for of in won]
+            if shares:
+                yield f"- {TITLES[peer]}, survey by {name}, as a share of ours: {', '.join(shares)}."
+    for peer in peers(results, "speeds"):
+        for rows, found in sorted(results["speeds"][peer].items(), key=lambda item: int(item[0])):
+            theirs, ours = found["memory"]["theirs"], found["memory"]["ours"]
+            if theirs is not None and theirs < AHEAD * ours:
+                yield f"- {TITLES[peer]}, peak memory at {int(rows):,} rows: {_figure(theirs)} MB for {_figure(ours)}."
+    yield "- Synthetic tables: what is ahead of `synth.fit` stands first on [its page](synth-beside-peers.md)."
+
+
 def _doubt(found: Results) -> float:
     """Return twice the standard error of a ratio of root mean squares of Laplace noise, whose kurtosis is 6."""
     return 2 * math.sqrt(sum(5 / 4 / found[side]["times"] for side in ("ours", "theirs")))
@@ -89,23 +132,26 @@ def time(results: Results) -> Iterator[str]:
         return
     yield (
         "## Time\n\nProcessor milliseconds of a release, theirs / ours in the same run, and in bold how many times ours theirs\n"
-        "takes (below 1 they are faster); medians of alternating turns.\n"
+        "takes (below 1 they are faster), and in brackets the same of wall time; medians of alternating turns.\n"
     )
     for rows in sizes(results):
         yield f"### {int(rows):,} rows\n"
         yield f"| | {' | '.join(QUESTIONS)} |\n|---|{'---|' * len(QUESTIONS)}"
         for peer in peers(results, "speeds"):
             if rows in results["speeds"][peer]:
-                cells = [_cost(results["speeds"][peer][rows]["questions"][q]) for q in QUESTIONS]
+                cells = [_cost(results["speeds"][peer][rows]["questions"].get(q)) for q in QUESTIONS]
                 yield f"| {TITLES[peer]} | {' | '.join(cells)} |"
         yield ""
 
 
-def _cost(found: Results) -> str:
+def _cost(found: Results | None) -> str:
+    if found is None:
+        return "not run"
     if "ratio" not in found:
         return _none(found["none"])
     theirs, ours = (statistics.median(found["cpu"][side]) * 1000 for side in ("theirs", "ours"))
-    return f"{_figure(theirs)} / {_figure(ours)} **{_figure(found['ratio'])}**"
+    walls = [statistics.median(found["wall"][side]) for side in ("theirs", "ours")]
+    return f"{_figure(theirs)} / {_figure(ours)} **{_figure(found['ratio'])}** ({_figure(walls[0] / walls[1])})"
 
 
 def _none(found: Results) -> str:
@@ -171,16 +217,197 @@ def _share(found: Results) -> str:
     return "no" if "coverage" not in found else f"{found['coverage']:.3f}"
 
 
+ATTACKS = {
+    "low bits": "tell a sum of 0 from one of 1 by the low digits of floats (Mironov 2012; Haney et al. 2022)",
+    "float sum": "move a sum of floats further than one row may, by rounding (Casacuberta et al. 2022)",
+    "whole sum": "move a sum of whole numbers further than one row may, by overflow",
+    "poison": "turn an answer to nan or an infinity by one cell: nan, an infinity, 1e308, or none",
+    "averages": "average 1,000 answers to the same count, where a budget of ten was stated",
+    "restarts": "spend that budget, start the process again, and ask on",
+    "presence": "see a person by the name of the group that only this person is in, names not public, delta 1e-6",
+    "seeds": "repeat noise by seeding the generators that a process shares",
+    "forks": "find the same noise in two forked children",
+}
+
+
+def attacks(results: Results) -> Iterator[str]:
+    """Yield which attacks succeed against whom, and by which figures."""
+    found = results.get("attacks", {})
+    names = [name for name in ("sordino", *TITLES) if name in found]
+    if not names:
+        return
+    yield (
+        "## Attacks\n\nEach is run through the ordinary questions of a library, ours too; the figures are those of the runs. A run\n"
+        "ends after 30 seconds, so slow libraries answered less often than fast ones.\n"
+    )
+    titles = [TITLES.get(name, "Sordino") for name in names]
+    yield f"| attack | {' | '.join(titles)} |\n|---|{'---|' * len(names)}"
+    for attack, text in ATTACKS.items():
+        yield f"| {text} | {' | '.join(_outcome(attack, found[name].get(attack)) for name in names)} |"
+    yield ""
+    yield from _raising(found, names)
+
+
+def _outcome(attack: str, found: Results | None) -> str:
+    """Return whether an attack succeeds, with the figure that says so."""
+    if found is None:
+        return "not run"
+    if "succeeds" not in found:
+        return "no" if "no" in found else f"refused: {found['error']}"
+    return f"{'**succeeds**' if found['succeeds'] else 'fails'}{DETAILS[attack](found)}"
+
+
+DETAILS: dict[str, Callable[[Results], str]] = {
+    "low bits": lambda f: f", shown epsilon {f['shown']:.2f} of {f['claimed']:g}, {f['runs']:,} runs",
+    "float sum": lambda f: f", moved {_figure(f['times'])} times what is declared",
+    "whole sum": lambda f: f", moved {_figure(f['times'])} times what is declared",
+    "poison": lambda f: "" if f["succeeds"] else ", but a cell raises an error" if f["raises"] else "",
+    "averages": lambda f: f": {f['capped']['answers']:,} answers",
+    "restarts": lambda f: f": {f['answers'][1]} more answers",
+    "presence": lambda f: f", seen {f['seen']:,} of {f['runs']:,} times",
+    "seeds": lambda _found: "",
+    "forks": lambda f: "" if f["children"] == ["numbers"] * 2 else f": children are refused ({f['children'][0]})",
+}
+
+
+def _raising(found: Results, names: list[str]) -> Iterator[str]:
+    """Yield what a cell changed of the kind of an answer, and how a count is averaged where no budget is stated."""
+    yield "What one cell among 1,000 did to the kind of an answer, where it did:\n"
+    for name in names:
+        changed = found[name].get("poison", {}).get("changed", {})
+        says = "; ".join(
+            f"{kind} with {', '.join(f'{cell}: {outcome}' for cell, outcome in of.items())}"
+            for kind, of in changed.items()
+        )
+        yield f"- {TITLES.get(name, 'Sordino')}: {says or 'nothing'}."
+    yield "\nAnswers to the same count, 1,000 times over at epsilon 0.5, where no budget is stated:\n"
+    for name in names:
+        asked = found[name].get("averages", {}).get("open")
+        if asked:
+            end = f", then {asked['stopped']}" if asked["stopped"] else ""
+            off = f"; their mean is off by {_figure(asked['off by'])}" if "off by" in asked else ""
+            yield f"- {TITLES.get(name, 'Sordino')}: {asked['answers']:,} answers{end}{off}."
+    yield ""
+
+
+def noise(results: Results) -> Iterator[str]:
+    """Yield a table of draws of noise."""
+    names = peers(results, "noise")
+    if not names:
+        return
+    yield (
+        "## Noise\n\nMillions of draws in a processor second, by each library's own sampler of noise on whole numbers,\n"
+        "scale 10: theirs / ours, medians in turns.\n"
+    )
+    yield "| | Laplace | Gaussian | theirs are |\n|---|---|---|---|"
+    for peer in names:
+        found = results["noise"][peer]
+        if not any("theirs" in f for f in found.values()):
+            continue
+        cells = [_rate(found.get(law, {"no": ""})) for law in ("laplace", "gaussian")]
+        yield f"| {TITLES[peer]} | {' | '.join(cells)} | {found.get('laplace', {}).get('kind', '')} |"
+    without = [TITLES[p] for p in names if not any("theirs" in f for f in results["noise"][p].values())]
+    yield f"\nNo sampler that a user is to call: {', '.join(without)}.\n" if without else ""
+
+
+def _rate(found: Results) -> str:
+    return f"{_figure(found['theirs'] / 1e6)} / {_figure(found['ours'] / 1e6)}" if "theirs" in found else _none(found)
+
+
+def accounting(results: Results) -> Iterator[str]:
+    """Yield a table of the epsilon that is stated for a finished list."""
+    names = peers(results, "accounting")
+    if not names:
+        return
+    lists = list(dict.fromkeys(name for peer in names for name in results["accounting"][peer]))
+    yield (
+        "## Accounting\n\nEpsilon at delta 1e-6 that a library states for a finished list: Gaussian noise of deviation 20 (the\n"
+        "single one: 5) and Laplace noise of scale 20, each of a real sum of sensitivity 1. Theory is the exact epsilon of\n"
+        "continuous noise. Every figure is an upper bound, so less is tighter.\n"
+    )
+    yield f"| | {' | '.join(lists)} |\n|---|{'---|' * len(lists)}"
+    some = results["accounting"][names[0]]
+    whole = next(p for p in names if any("ours" in f for f in results["accounting"][p].values()))
+    some = results["accounting"][whole]
+    yield f"| theory | {' | '.join(_epsilon(some[name].get('theory')) for name in lists)} |"
+    yield f"| Sordino | {' | '.join(_epsilon(some[name].get('ours', {}).get('epsilon')) for name in lists)} |"
+    for peer in names:
+        cells = [results["accounting"][peer].get(name, {"no": ""}) for name in lists]
+        if any("theirs" in cell for cell in cells):
+            yield f"| {TITLES[peer]} | {' | '.join(_stated(cell) for cell in cells)} |"
+    without = [TITLES[p] for p in names if not any("theirs" in cell for cell in results["accounting"][p].values())]
+    yield f"\nNo accountant of a list of releases that a user can ask: {', '.join(without)}.\n" if without else ""
+
+
+def _epsilon(value: float | None) -> str:
+    return "" if value is None else f"{value:.5g}"
+
+
+def _stated(found: Results) -> str:
+    return _epsilon(found["theirs"].get("epsilon")) or _none(found["theirs"]) if "theirs" in found else _none(found)
+
+
+def surveys(results: Results) -> Iterator[str]:
+    """Yield a table of surveys in the local model."""
+    names = [p for p in peers(results, "surveys") if any("theirs" in f for f in results["surveys"][p].values())]
+    if not names:
+        return
+    yield (
+        "## Surveys\n\n10,000 respondents at epsilon 1, shares falling as 1/k over 14 labels (GRR) or 64: processor\n"
+        "milliseconds of all clients and of the server, and the root mean square error of a share; theirs / ours, medians.\n"
+        "multi-freq-ldpy clips shares at 0 and scales them to one, so ours are the projected ones there; theory is of raw ones.\n"
+    )
+    yield "| | clients | server | error | theory |\n|---|---|---|---|---|"
+    for peer in names:
+        for name, found in results["surveys"][peer].items():
+            if "theirs" not in found:
+                yield f"| {TITLES[peer]}, {name} | {_none(found)} | | | |"
+                continue
+            pairs = [
+                (found["theirs"][of], found["ours"][of], by)
+                for of, by in (("client", 1e3), ("server", 1e3), ("rmse", 1))
+            ]
+            cells = [f"{_figure(theirs * by)} / {_figure(ours * by)}" for theirs, ours, by in pairs]
+            yield f"| {TITLES[peer]}, {name} | {' | '.join(cells)} | {_figure(found['theory'])} |"
+    yield ""
+
+
+def synthesis(_results: Results) -> Iterator[str]:
+    """Yield where synthetic tables are compared."""
+    yield (
+        "## Synthetic tables\n\nMST, AIM and PrivBayes of dpmm and of SmartNoise synth, over tables of many shapes, stand on\n"
+        "[a page of their own](synth-beside-peers.md). mbi's own package holds inference and no mechanism: its MST\n"
+        "and AIM run there through those two.\n"
+    )
+
+
+ASKED = {
+    "sordino": "`ask` of a curator over an Arrow table in memory, with a budget, its account in memory.",
+    "opendp": "a `Context` over a Polars frame in memory, a new one after 50 questions. It searches for the scale in each query.",
+    "opendp_vectors": "its framework's measurements over NumPy arrays; scales come of the sensitivity that its map states.",
+    "diffprivlib": "`tools` over NumPy arrays. Its neighbors differ in one row (replace), and the number of rows is public.",
+    "pydp": "an algorithm object a release, over lists. `noise_confidence_interval` raises TypeError in this version.",
+    "smartnoise_sql": "SQL over a pandas frame. Epsilon there is that of a column, of which an average has several: it is "
+    "divided by what `get_privacy_cost` states, so that losses are equal. Groups come from the table, above a threshold.",
+    "pipelinedp": "an engine a release, over a list of tuples, with its local backend; each row is a unit. Small tables only.",
+    "tumult": "a `Session` on Spark with two local threads, its frame cached, its budget infinite. Small tables only.",
+    "qrlew": "SQL that it rewrites for PostgreSQL, run by DuckDB. It has Gaussian noise only, at (1, 1e-6) where ours is at 1, "
+    "and knows the number of rows. Each row is a unit, declared unique.",
+    "dp_accounting": "its accountant of privacy loss distributions, at its own grid.",
+    "pure_ldp": "a respondent at a time.",
+    "multi_freq_ldpy": "a respondent at a time, compiled by numba before the clock starts.",
+}
+
+
 def method(results: Results) -> Iterator[str]:
-    """Yield the versions and how it was measured."""
+    """Yield how each was asked and measured, and the versions."""
     versions = results["versions"]
     yield "## How it was measured\n"
-    yield (
-        "On a machine of 2 cores and 24 GiB, beside other work: processor time is the first figure, and ratios of turns that\n"
-        "alternate in one run say more than times. The clock runs over a release only, from the question to its value.\n"
-    )
-    stated = ", ".join(f"{TITLES[p]} {v}" for p, v in versions.items() if p in TITLES)
-    yield f"Versions: {stated}; Sordino at {versions['sordino']}."
+    yield METHOD
+    for name, text in ASKED.items():
+        if name in versions:
+            at = f"at {versions[name]}" if name == "sordino" else versions[name]
+            yield f"- {TITLES.get(name, 'Sordino')} {at}: {text}"
 
 
 def _figure(value: float | None) -> str:

@@ -9,6 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -47,3 +48,17 @@ def test_our_side_answers_every_question(bench: ModuleType, tmp_path: Path) -> N
             # a Laplace law of the textbook's error is further off with chance e^-35; ours is as wide at most
             assert found["rmse"] < 25 * bench.peer_errors.theory(columns, question, "replace"), name
             assert found["times"] == 2
+
+
+def test_bounds_that_attacks_and_theory_rest_on(bench: ModuleType) -> None:
+    attacks, figures = bench.peer_attacks, bench.peer_figures
+    assert attacks.binomial_upper(0, 100, 0.05) == pytest.approx(1 - 0.05 ** (1 / 100))
+    assert attacks.binomial_upper(3, 20, 0.025) == pytest.approx(
+        0.378927, abs=1e-6
+    )  # Clopper-Pearson of 3 in 20 at 95%
+    assert figures.exact_gaussian(1 / 2.230476271192241) == pytest.approx(2, abs=1e-9)  # Balle, Wang 2018: (2, 1e-6)
+    seen = np.array([True] * 1000), np.array([False] * 1000)
+    assert attacks.shown_epsilon(*seen, alpha=0.05) == pytest.approx(
+        np.log(0.025 ** (1 / 1000) / (1 - 0.025 ** (1 / 1000)))
+    )
+    assert attacks.shown_epsilon(seen[0], seen[0], alpha=0.05) < 0.01
