@@ -237,8 +237,8 @@ def attacks(results: Results) -> Iterator[str]:
     if not names:
         return
     yield (
-        "## Attacks\n\nEach is run through the ordinary questions of a library, ours too; the figures are those of the runs. A run\n"
-        "ends after 30 seconds, so slow libraries answered less often than fast ones.\n"
+        "## Attacks\n\nEach is run through the ordinary questions of a library, ours too; the figures are those of the runs.\n"
+        "A run ends after 30 seconds, so slow libraries answered less often than fast ones.\n"
     )
     titles = [TITLES.get(name, "Sordino") for name in names]
     yield f"| attack | {' | '.join(titles)} |\n|---|{'---|' * len(names)}"
@@ -390,7 +390,8 @@ ASKED = {
     "smartnoise_sql": "SQL over a pandas frame. Epsilon there is that of a column, of which an average has several: it is "
     "divided by what `get_privacy_cost` states, so that losses are equal. Groups come from the table, above a threshold.",
     "pipelinedp": "an engine a release, over a list of tuples, with its local backend; each row is a unit. Small tables only.",
-    "tumult": "a `Session` on Spark with two local threads, its frame cached, its budget infinite. Small tables only.",
+    "tumult": "a `Session` on Spark with two local threads, its frame cached. No figure: on so loaded a machine "
+    "Spark did not start, or release a count, within two minutes, and it was stopped.",
     "qrlew": "SQL that it rewrites for PostgreSQL, run by DuckDB. It has Gaussian noise only, at (1, 1e-6) where ours is at 1, "
     "and knows the number of rows. Each row is a unit, declared unique.",
     "dp_accounting": "its accountant of privacy loss distributions, at its own grid.",
