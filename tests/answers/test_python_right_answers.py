@@ -223,6 +223,14 @@ CASES = [
         limit="3",
     ),
     plain(
+        S.group_by("member", "level").agg(n=sd.count()).order_by("member", -col("n")).limit(8),
+        ("member", "level", "n"),
+        (BY["member"], BY["level"]),
+        (COUNT,),
+        order="member, n DESC",
+        limit="8",
+    ),
+    plain(
         S.group_by("job").agg(n=sd.count()).having(col("n") > 10).order_by(-col("n"), "job").limit(4),
         ("job", "n"),
         (BY["job"],),

@@ -79,3 +79,22 @@ def test_a_part_of_the_grid(bench: Any) -> None:
     checks = [bench.check(d, level) for d in drawn for level in bench.CONFIDENCES]
     assert len(checks) > 200
     assert "below" not in bench.judge(checks)
+
+
+def test_the_page_says_what_its_data_say(bench: Any) -> None:
+    kept = bench.load()
+    assert all(kept.values()), "a source has no checks: run python bench/interval_coverage.py --write docs/coverage.md"
+    checks = [c for own in kept.values() for c in own]
+    assert bench.PAGE.read_text(encoding="utf-8") == bench.page(checks), "run it with --kept --write docs/coverage.md"
+    assert {c.confidence for c in checks} == set(bench.CONFIDENCES)
+    assert "below" not in bench.judge(checks)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("source", ["curator", "rarer", "local", "reports", "models"])
+def test_a_tenth_of_each_source_is_drawn_again(bench: Any, source: str) -> None:
+    checks = bench.run(200, only=source)[source]
+    assert {(c.kind, c.promise) for c in checks} >= {
+        (c.kind, c.promise) for c in bench.load()[source] if c.draws >= 500
+    }
+    assert "below" not in bench.judge(checks)
