@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 from peers.peer_process import Answer, Opening, Question, serve
@@ -17,6 +18,7 @@ class Tumult:
     def __init__(self) -> None:
         builder: Any = SparkSession.builder
         settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "6g"}
+        settings["spark.sql.warehouse.dir"] = tempfile.mkdtemp()  # it keeps tables there while it answers
         for name, value in settings.items():
             builder = builder.config(name, value)
         self.spark = builder.master("local[2]").getOrCreate()
