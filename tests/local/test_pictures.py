@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sordino.errors import DeclarationError
-from sordino.local import CollectionSimulation, Distribution, Hadamard, best, simulate_collection
+from sordino.local import SHE, CollectionSimulation, Distribution, Hadamard, best, plan_collection, simulate_collection
 from sordino.noise.rng import Rng
 from sordino.reporting.charts import plot
 from sordino.reporting.local_charts import draw_simulation
@@ -35,6 +35,21 @@ def test_each_type_has_its_chart() -> None:
     assert "smoothed and biased" in spec_of(spread)
     assert "NOT PRIVATE (true values of known people are shown)" in spec_of(simulated)
     assert "respondents, a rare label" in spec_of(best(range(14), epsilon=1, respondents=1000, malicious=0.01))
+
+
+def test_a_plan_shows_protocols_and_the_people_needed() -> None:
+    plan = plan_collection(range(4), epsilon=1, respondents=5000, malicious=0.01, shuffle_delta="1e-6")
+    spec = spec_of(plan)
+    assert f'"people": {plan.needed.local}' in spec
+    assert f'"people": {plan.needed.curator}' in spec
+    assert "only if an independent shuffler" in spec.replace('", "', " ")
+    assert "too wide to draw beside them: SHE" in spec.replace('", "', " ")  # its bar would hide the others
+    assert "SHE" in [row["protocol"] for row in plan.choice.table.to_pylist()]
+
+
+def test_noisy_sums_are_drawn_as_other_estimates() -> None:
+    made = SHE(range(3), epsilon=1)
+    assert "95% intervals" in spec_of(made.estimate(made.count(made.perturb([0, 1, 2], Rng.seeded(1)))))
 
 
 def test_many_labels_and_none() -> None:

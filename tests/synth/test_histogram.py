@@ -28,6 +28,43 @@ def test_the_error_of_a_range_grows_like_the_root_of_its_bins(relation: Relation
         assert math.isclose(deviation, twice * math.sqrt(2 * bins) / 0.25, rel_tol=0.01)
 
 
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("loss", [{"epsilon": "0.5"}, {"rho": "0.1"}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
+def test_a_plan_states_the_noise_that_the_fit_then_has(relation: Relation, loss: dict[str, Any]) -> None:
+    for asked in (synth.Histogram("age"), synth.Histogram(("age", "town")), synth.Histogram("age", rows=True)):
+        source = small_source(neighbors=Neighbors(relation, None))
+        plan = asked.plan(source, **loss)
+        made = asked.fit(source, **loss)
+        assert made.levels[0].cells.size == plan.bins
+        assert made.levels[0].variance == pytest.approx(plan.law.variance(), rel=1e-6)
+        assert plan.error(0.95, bins=4) == made._sum(made.counts().ravel()[:4]).error(0.95)
+        assert f"{plan.bins:,} bins" in str(plan)
+
+
+def test_a_plan_costs_nothing_and_refuses_what_it_cannot_say() -> None:
+    source = small_source()
+    tree = synth.Histogram("age", ranges=[(0, 60), (10, 90), (20, 100)] * 4).plan(source, epsilon=1)
+    assert tree.levels > 1
+    with pytest.raises(DeclarationError, match="plan_ranges"):
+        tree.error(0.95)
+    plan = synth.Histogram("age").plan(source, epsilon=1)
+    for bins in (0, plan.bins + 1, True):
+        with pytest.raises(DeclarationError, match="bins must be"):
+            plan.error(0.95, bins=bins)
+    with pytest.raises(UnknownName):
+        synth.Histogram("agee").plan(source, epsilon=1)
+    table = sd.protect(
+        pa.table({"age": [1, 2]}),
+        domain=sd.Domain({"age": sd.Integer(0, 9)}),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(1),
+        ledger=None,
+    )
+    assert synth.Histogram("age").plan(table, epsilon=1).error(0.95) == table.plan(sd.count(), epsilon=1).error(0.95)
+    assert table.spent == sd.PureDP(0)
+
+
 def test_a_range_is_the_sum_of_its_bins_and_missing_rows_are_not_in_it() -> None:
     rep = synth.Histogram("age").fit(small_source(), epsilon=1)
     assert math.isclose(rep.range(21, 33).value, float(rep.counts()[21:33].sum()))

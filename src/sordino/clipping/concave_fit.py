@@ -14,6 +14,7 @@ __all__ = ["fit_concave", "losses_by_bound"]
 
 Floats = npt.NDArray[np.float64]
 
+_CLEAR = 3.0  # deviations from which a rise is no chance
 _STEPS = 3  # times the number of bounds: the search visits no support twice, and seldom more than a few dozen
 
 
@@ -40,13 +41,23 @@ def fit_concave(bounds: Sequence[float], sums: Sequence[float], deviations: Sequ
 def losses_by_bound(
     bounds: Sequence[float], sums: Sequence[float], deviations: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Return for each bound what clipping there loses of the fitted sum at the last bound, and the noise it has.
+    """Return for each bound what clipping there loses, as far as that stands out of the noise, and the noise of its sum.
 
-    >>> [(round(lost, 1), noise) for lost, noise in losses_by_bound([1, 2, 3], [10, 14, 15], [1, 2, 3])]
-    [(5.0, 1), (1.0, 2), (0.0, 3)]
+    With f the fitted curve and v(c) three deviations of a level that all sums from c / 2 on are averaged to, clipping at b
+    loses the largest f(c) - f(b) - v(c) over c > b, at least 0: a higher sum counts where its noise cannot explain it. Without
+    v the noise of the last sums would count as lost, and a ladder of powers of two would end far too high. (This is the
+    comparison of Goldenshluger and Lepski 2011, with the pooled noise of the fit.)
+
+    >>> [(round(lost, 1), noise) for lost, noise in losses_by_bound([1, 2, 3], [100, 140, 150], [1, 2, 3])]
+    [(45.0, 1), (5.0, 2), (0.0, 3)]
     """
     fitted = fit_concave(bounds, sums, deviations)
-    return [(float(fitted[-1] - value), noise) for value, noise in zip(fitted, deviations, strict=True)]
+    noise = np.asarray(list(deviations), dtype=np.float64)
+    precise = 1 / np.maximum(noise, noise[noise > 0].min(initial=np.inf) if noise.any() else 1.0) ** 2
+    reach = np.asarray(list(bounds), dtype=np.float64) - float(bounds[0])
+    pooled = [_CLEAR / np.sqrt(precise[reach >= far / 2].sum()) if noise.any() else 0.0 for far in reach]
+    highest = np.maximum.accumulate((fitted - pooled)[::-1])[::-1]
+    return [(max(float(top - here), 0.0), own) for top, here, own in zip(highest, fitted, deviations, strict=True)]
 
 
 def _solve(columns: Floats, target: Floats) -> Floats:

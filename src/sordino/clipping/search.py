@@ -48,7 +48,7 @@ __all__ = ["Bounds", "Method", "find_bounds", "search_by"]
 Method = Literal["histogram", "ladder", "sparse_vector", "quantile"]
 _METHODS = ("histogram", "ladder", "sparse_vector", "quantile")
 _TEACHING = {
-    "ladder": 'a teaching tool: a mean within its bounds erred up to 86 times more than by method="histogram"',
+    "ladder": 'a teaching tool: a mean within its bounds erred up to 8 times more than by method="histogram"',
     "sparse_vector": 'a teaching tool: a mean within its bounds erred up to 3 times more than by method="quantile"',
 }
 _MOST_BOUNDS = 256
@@ -96,7 +96,8 @@ def find_bounds(
       by powers of two and then finely within the ends found; all clipped sums follow from it.
     - "quantile": the bound with about as many rows beyond as the exponential mechanism needs to prefer it to empty ones.
     - "ladder", for teaching: sums clipped at each bound of `ladder` (ascending upper bounds), an equal share of the loss
-      each, smoothed to the nearest rising concave curve; the bound where what is lost plus the noise is least.
+      each, smoothed to the nearest rising concave curve; the bound with the least expected squared error: what
+      is lost there, squared, and the variance of the noise.
     - "sparse_vector", for teaching: the first bound with few rows beyond, by AboveThreshold (Lyu, Su, Li 2017).
 
     Methods for teaching are never the best (`bench/bounds.py`), and the release says so.
@@ -228,18 +229,18 @@ def _histogram_bounds(
 
 
 def _by_sums(q: Queryable, node: Node, number: BoundNumber, cuts: tuple[Fraction, ...]) -> Bounds:
-    """Return the bound with the least expected error: what clipping loses of the concave fit, and the noise of the sum."""
+    """Return the bound with the least expected squared error: what clipping loses of the fitted sums, and the noise."""
     outputs = q.release(_sums(node, number, cuts), q.loss).outputs
     values = [float(o.estimate.values()[0] or 0) for o in outputs]
     confidence = 1 - 0.05 / len(cuts)  # all margins hold together with probability 0.95
     margins = [float(o.estimate.errors(confidence)[0] or 0) for o in outputs]
     deviations = tuple(math.sqrt(o.estimate.law.variance()) * float(o.estimate.unit) for o in outputs)  # type: ignore[attr-defined]
     curve = ClippedSums("upper", tuple(map(float, cuts)), tuple(values), deviations)
-    errors = [lost + noise for lost, noise in losses_by_bound(curve.bounds, values, deviations)]
+    errors = [math.hypot(*pair) for pair in losses_by_bound(curve.bounds, values, deviations)]
     chosen = errors.index(min(errors))
     more = max(0.0, values[-1] - values[chosen] + margins[-1] + margins[chosen]) if chosen < len(cuts) - 1 else 0.0
     beyond = f"clipped at {format_number(cuts[-1])}, the sum may be larger by up to about {show_number(_round(more))}"
-    how = "the bound at which what clipping loses of the smoothed sums, plus the noise, is least"
+    how = "the bound with the least squared error: what clipping loses of the smoothed sums, and the noise"
     return Bounds(_lower_clip(number, cuts), cuts[chosen], (curve,), how, beyond)
 
 

@@ -102,13 +102,15 @@ def _drawer(thing: Any) -> Drawer:
 @cache
 def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
-    from sordino.local import BloomEstimate, DistributionEstimate, FrequencyEstimate, ProtocolChoice
+    from sordino.local import BloomEstimate, CollectionPlan, DistributionEstimate, FrequencyEstimate, ProtocolChoice
+    from sordino.local.estimates.noisy_sums import NoisySumEstimate
     from sordino.local.simulation import CollectionSimulation
     from sordino.reporting import local_charts, neighborhood_charts, odds_icons, representations, risks, synth
     from sordino.risk.assessment import RiskAssessment
     from sordino.risk.worlds import Worlds
     from sordino.sensitivity.neighborhoods import Neighborhoods
     from sordino.sensitivity.unsafe_noise import LocalNoise
+    from sordino.synth.evaluation.evaluation import Evaluation
     from sordino.synth.histogram import Representation
     from sordino.synth.model import Model
 
@@ -121,13 +123,16 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         odds_icons.Tradeoff: odds_icons.draw,
         CollectionSimulation: local_charts.draw_simulation,
         ProtocolChoice: local_charts.draw_weighed,
+        CollectionPlan: local_charts.draw_plan,
         FrequencyEstimate: local_charts.draw,
+        NoisySumEstimate: local_charts.draw,
         BloomEstimate: local_charts.draw,
         DistributionEstimate: local_charts.draw_spread,
         synth.Histograms: synth.draw_histograms,
         synth.Ways: synth.draw_ways,
         synth.Matrices: synth.draw_matrices,
         Representation: representations.draw,
+        Evaluation: synth.draw_evaluation,
         Model: synth.draw_model,
     }
     of_several: dict[type, Drawer] = {

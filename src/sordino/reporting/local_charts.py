@@ -13,14 +13,15 @@ from sordino.loss import round_up
 from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
-    from sordino.local import BloomEstimate, DistributionEstimate, FrequencyEstimate, ProtocolChoice
+    from sordino.local import BloomEstimate, CollectionPlan, DistributionEstimate, FrequencyEstimate, ProtocolChoice
     from sordino.local.simulation import CollectionSimulation
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["draw", "draw_simulation", "draw_spread", "draw_weighed"]
+__all__ = ["draw", "draw_plan", "draw_simulation", "draw_spread", "draw_weighed"]
 
 MOST_LABELS = 200  # as many rows as a release shows
 _MALICIOUS = 0.01
+_DRAWN = 20  # times the least error of a protocol: a longer bar would hide the others
 _PARTS = {"error": "the noise", "shift": "what the assumed malicious clients can add"}  # column: what the bar is due to
 _TRUE, _LOCAL, _CENTRAL = "true", "local model", "trusted curator (Laplace)"
 
@@ -99,7 +100,11 @@ def draw_weighed(choice: ProtocolChoice, confidence: float, title: str | None) -
     import altair as alt
 
     del confidence
-    ranked = choice.table.to_pylist()
+    rated = choice.table.to_pylist()
+    farthest = _DRAWN * (rated[0]["error"] + rated[0]["shift"])
+    ranked = [r for r in rated if r["error"] + r["shift"] <= farthest]
+    beyond = [f"{r['protocol']} ({100 * (r['error'] + r['shift']):,.0f} points)" for r in rated[len(ranked) :]]
+    remarks = [choice.why, *([f"too wide to draw beside them: {', '.join(beyond)}"] if beyond else [])]
     rows = [
         {"protocol": r["protocol"], "part": word, "points": 100 * r[part]}
         for r in ranked
@@ -119,13 +124,43 @@ def draw_weighed(choice: ProtocolChoice, confidence: float, title: str | None) -
                 type="nominal",
                 title=None,
                 scale=alt.Scale(domain=parts, range=list(COLORS[: len(parts)])),
-                legend=alt.Legend(orient="bottom") if len(parts) > 1 else None,
+                legend=alt.Legend(orient="bottom", labelLimit=400) if len(parts) > 1 else None,
             ),
         )
     )
     said = title or "Protocols of the local model"
-    heading = title_of(said, [choice.why], width=480, alarm=False)
+    heading = title_of(said, remarks, width=480, alarm=False)
     return alt.layer(bars).properties(width=360, height=alt.Step(22), title=heading), said
+
+
+def draw_plan(plan: CollectionPlan, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of a plan: the error of each protocol, and below it how many respondents a margin needs."""
+    import altair as alt
+
+    above, said = draw_weighed(plan.choice, confidence, title or "Plan of a collection")
+    needed = plan.needed
+    rows = [
+        {"who": f"local model, by {needed.protocol}", "people": needed.local},
+        {"who": "trusted curator, same epsilon", "people": needed.curator},
+        {"who": "respondents planned for", "people": plan.choice.respondents},
+    ]
+    base = alt.Chart(data_of(rows)).encode(y=alt.Y(field="who", type="nominal", sort=None, title=None))
+    axis = alt.Axis(values=[10**i for i in range(10)], format=",")
+    x = alt.X(field="people", type="quantitative", title="people (log scale)", scale=alt.Scale(type="log"), axis=axis)
+    points = base.mark_point(filled=True, size=90, color=COLORS[0], opacity=1).encode(x=x)
+    words = base.mark_text(dy=-11).encode(x=x, text=alt.Text(field="people", type="quantitative", format=","))
+    mixed = plan.shuffled
+    remarks = (
+        [] if mixed is None else [f"shuffled: epsilon {mixed.epsilon:.3g} at delta {mixed.delta:g}, {mixed.condition}"]
+    )
+    heading = title_of(
+        f"People needed for a share within {100 * needed.margin:g} points at {100 * needed.confidence:g}%",
+        remarks,
+        width=480,
+        alarm=False,
+    )
+    below = alt.layer(points, words).properties(width=360, height=alt.Step(34), title=heading)
+    return alt.vconcat(above, below), said
 
 
 def draw_simulation(simulated: CollectionSimulation, confidence: float, title: str | None) -> tuple[AnyChart, str]:

@@ -36,7 +36,9 @@ def draw_bounds(release: Release, confidence: float, title: str | None) -> tuple
     panels = [_side(release, str(side), confidence) for side in sides] or [_ends(release)]
     if " by ladder of " in release.question:
         panels.append(_tradeoff(release))
-        notes.append("right: what clipping loses of the smoothed sums, the noise of each sum, and both")
+        notes.append(
+            "right: what clipping loses of the smoothed sums, the noise of each sum, and the root mean square of both"
+        )
     title, mark = title or f"{release.question}: {chosen}", None if release.private else SEEDED
     return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
 
@@ -110,13 +112,13 @@ def _tradeoff(release: Release) -> Any:
     rows = [
         {"bound": bound, "what": word, "value": value}
         for bound, (lost, noise) in zip(bounds, each, strict=True)
-        for word, value in zip(words, (lost, noise, lost + noise), strict=True)
+        for word, value in zip(words, (lost, noise, math.hypot(lost, noise)), strict=True)
     ]
     x = _bound_axis("upper", rows)
     hues = alt.Scale(domain=list(words), range=[COLORS[2], COLORS[3], COLORS[6]])
     color = alt.Color("what:N", title=None, scale=hues, legend=alt.Legend(orient="bottom"))
     least = min((d for d in curve.deviations if d > 0), default=1.0)
-    tall = max(least, *(lost + noise for lost, noise in each))
+    tall = max(least, *(math.hypot(*pair) for pair in each))
     scale = alt.Scale(type="symlog", constant=least)
     ticks = [
         0.0,

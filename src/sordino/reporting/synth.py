@@ -16,10 +16,12 @@ from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
+    from sordino.synth.evaluation.evaluation import Evaluation
 
 __all__ = ["ACCURACY_COLUMNS", "MISSING", "SEEDED", "Histograms", "Matrices", "Ways", "bins_of", "is_accuracy"]
 
 ACCURACY_COLUMNS = ("method", "epsilon", "distance")
+OPEN = "computed on the table itself"
 SEEDED = "its noise was seeded"
 MISSING = "(missing)"  # the bin of a missing value
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -108,7 +110,7 @@ def draw_model(model: Any, confidence: float, title: str | None) -> tuple[AnyCha
     more = len(parts.columns) - len(shown)
     remarks = [model.describe(), *([f"the first {len(shown)} columns; {more} more"] if more else [])]
     heading = title_of(said, remarks, width=660, alarm=mark is not None)
-    return alt.vconcat(*rows, spacing=18).properties(title=heading), said  # type: ignore[return-value]  # a chart too
+    return alt.vconcat(*rows, spacing=18).properties(title=heading), said
 
 
 def draw_accuracy(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -160,6 +162,21 @@ def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChar
     remarks = ["orange: the floor, the distance of as many rows sampled from the original itself", *made.remarks]
     heading = title_of(said, remarks, width=520, alarm=made.mark is not None)
     return alt.layer(bars, ends, floor).properties(width=420, height=alt.Step(34), title=heading), said
+
+
+def draw_evaluation(evaluation: Evaluation, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of an evaluation: distances by the number of columns, and the correlations if they were asked for."""
+    import altair as alt
+
+    e, mark = evaluation, None if evaluation.private else OPEN if evaluation.exact else SEEDED
+    figures = [(w, e.mean(w), 0.0 if e.exact else e.error(w, confidence), e.floor(w)) for w in e.ways]
+    remarks = (*e.figures(), e.cost)
+    above, said = draw_ways(Ways(figures, mark, remarks), confidence, title or "Synthetic rows beside the table")
+    if e.correlations is None:
+        return above, said
+    pair = [("synthetic", e.correlations.synthetic), ("original", e.correlations.original)]
+    below, _ = draw_matrices(Matrices(e.correlations.columns, pair, mark), confidence, None)
+    return alt.vconcat(above, below), said
 
 
 def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple[AnyChart, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import altair as alt
 
-    AnyChart = alt.LayerChart | alt.FacetChart | alt.HConcatChart
+    AnyChart = alt.LayerChart | alt.FacetChart | alt.HConcatChart | alt.VConcatChart
 
 __all__ = ["COLORS", "NOT_PRIVATE", "SEEDED", "add_title", "data_of", "join_panels", "mark_title", "title_of"]
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sordino.synth.histogram import RangePlan as RangePlan
     from sordino.synth.histogram import Representation as Representation
     from sordino.synth.histogram import plan_ranges as plan_ranges
+    from sordino.synth.histogram_errors import HistogramPlan as HistogramPlan
     from sordino.synth.model import Model as Model
     from sordino.synth.model import load as load
 
@@ -43,6 +44,7 @@ _EXPORTS = {
     "sordino.synth.evaluation.evaluation": "Evaluation",
     "sordino.synth.fitting": "AIM Independent MST Marginals Tree fit",
     "sordino.synth.histogram": "Histogram RangePlan Representation plan_ranges",
+    "sordino.synth.histogram_errors": "HistogramPlan",
     "sordino.synth.model": "Model load",
 }
 

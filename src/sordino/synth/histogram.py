@@ -17,8 +17,8 @@ import numpy as np
 
 from sordino.domain import Date, DateTime, Domain
 from sordino.errors import DeclarationError, QuestionRefused, nearest
-from sordino.estimates.noisy import Law
-from sordino.loss import Number, PureDP, format_number, to_fraction
+from sordino.loss import Number, PureDP, format_number, read_loss, to_fraction
+from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.marginal import ContingencyTable
 from sordino.queries.expressions.bound_number import number_cell
@@ -38,11 +38,10 @@ from sordino.synth.hierarchy import (
     best_layout,
     combine_levels,
     layout_of,
-    quantile,
     range_variances,
-    sum_quantile,
     weights_of,
 )
+from sordino.synth.histogram_errors import HistogramPlan, Range
 from sordino.synth.measurement import NoisyTable, release_counts, share_of, split_loss
 from sordino.synth.one_way_marginals import project
 from sordino.synth.sampler import draw_within
@@ -50,43 +49,11 @@ from sordino.synth.sampler import draw_within
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Histogram", "Range", "RangePlan", "Representation", "plan_ranges"]
+__all__ = ["Histogram", "HistogramPlan", "Range", "RangePlan", "Representation", "plan_ranges"]
 
 _MOST_BINS = 4096  # of a hierarchy
-_FEW = 60.0  # deviations up to which whole steps matter, and the exact law is computed
 _EXACT = "NOT PRIVATE (exact counts)"
 _COUNTED = 0.1  # of the loss, for the number of rows where it is asked for
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """An estimated number of rows in a range, with its error: `.value`, `.interval(0.95)`, `.error(0.95)`.
-
-    In a flat histogram the error is a sum of `bins` draws of one `law`, in whole rows; in a hierarchy the law is None.
-    """
-
-    value: float
-    deviation: float
-    excess: float
-    law: Law | None = None
-    bins: int = 0
-
-    def error(self, confidence: float) -> float:
-        """Return the error not exceeded with this probability."""
-        if isinstance(confidence, bool) or not 0 < confidence < 1:
-            raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
-        if self.law is not None and 0 < self.deviation <= _FEW:
-            return float(sum_quantile(self.law, self.bins, confidence))
-        reach = self.deviation * quantile(confidence, self.excess)
-        return reach if self.law is None else float(math.ceil(reach))
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """Return (lower, upper); a count is at least 0."""
-        reach = self.error(confidence)
-        return max(self.value - reach, 0.0), max(self.value + reach, 0.0)
-
-    def __float__(self) -> float:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +104,31 @@ class Histogram:
         seal = "" if release.private else "NOT PRIVATE (seeded noise). "
         facts = f"{seal}{words}; cost: {release.cost.describe()}; charge {release.charge}"
         return Representation(columns[0], layout, tuple(levels), total, columns[0].unit, facts, tuple(columns[1:]))
+
+    def plan(
+        self,
+        source: Adaptive,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+    ) -> HistogramPlan:
+        """Return what `fit` would cost and how far its counts would err, from public facts; nothing is charged.
+
+        Raises UnknownName, QuestionRefused or DeclarationError as `fit` does.
+        """
+        columns, loss = self._columns(source.domain), read_loss(epsilon=epsilon, delta=delta, rho=rho)
+        split = split_loss(loss, source.neighbors)
+        layout = self._layout(columns, pure=split.currency == "epsilon")
+        part = (1 - share_of(_COUNTED) if self.rows else Fraction(1)) / len(layout.widths)
+        spread = split.total * part
+        law = (
+            DiscreteLaplace(split.move_l1 / spread)
+            if split.currency == "epsilon"
+            else DiscreteGaussian(split.move_l2_squared / (2 * spread))
+        )
+        bins = math.prod(c.size for c in columns)
+        return HistogramPlan(tuple(c.name for c in columns), bins, len(layout.widths), loss, law)
 
     def exact(self, table: pa.Table, *, domain: Domain) -> Representation:
         """Return the exact counts of rows that one may see, as a representation: NOT PRIVATE, for teaching, and marked so.

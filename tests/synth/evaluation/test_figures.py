@@ -193,6 +193,17 @@ def test_what_cannot_be_asked_is_refused_before_the_charge(both: Both) -> None:
     assert data.spent == sd.PureDP(0)
 
 
+def test_an_evaluation_is_drawn(both: Both) -> None:
+    table, model, path = both
+    openly = sd.synth.evaluate(model, against=path, non_private=True, rows=500)
+    assert "NOT PRIVATE (computed on the table itself)" in str(sd.plot(openly).spec())
+    private = sd.synth.evaluate(model, against=protected(table), epsilon=5, rows=500, correlations=True)
+    spec = str(sd.plot(private, title="Beside the table").spec())
+    assert "Beside the table" in spec
+    assert "Correlations" in spec
+    assert "2 columns" in spec
+
+
 def test_correlations_see_what_is_there(both: Both) -> None:
     _, model, path = both
     made = sd.synth.evaluate(model, against=path, non_private=True, correlations=True, rows=2000).correlations

@@ -42,7 +42,7 @@ def plan(
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
-    """Price a question, or several with semicolons between them: cost, noise and expected error. It is free, without data."""
+    """Price a question, or several with semicolons between them: cost, noise and expected error. It is free and reads no data."""
     from sordino.cli.ask.question import plans_of, read_question, text_of
 
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
