@@ -208,12 +208,16 @@ def _error(found: Results) -> str:
     theirs = found.get("theirs", {})
     if "rmse" not in theirs:
         return _none(theirs)
+    if theirs["times"] < 30:
+        return f"too few answers ({theirs['times']})"
     return (
         f"{_figure(theirs['rmse'])} / {_figure(found['ours']['rmse'])} / {_figure(found['theory'])} ({theirs['times']})"
     )
 
 
 def _share(found: Results) -> str:
+    if found.get("times", 30) < 30:
+        return "too few"
     return "no" if "coverage" not in found else f"{found['coverage']:.3f}"
 
 
