@@ -126,6 +126,8 @@ def to_fraction(value: Number, *, name: str) -> Fraction:
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise DeclarationError(f"must be finite, not {value}", key=name)
+        if abs(value.adjusted()) > _LARGEST_TEXT:  # its digits would fill the memory
+            raise DeclarationError(f'must be a number such as 0.5 or "1/3", not {str(value)[:40]!r}', key=name)
         return Fraction(value)
     if isinstance(value, numbers.Integral):
         return Fraction(int(value))

@@ -276,9 +276,22 @@ class Release:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Release:
-        """Return the release that `to_dict` wrote; raises DeclarationError for another schema version."""
-        if data.get("schema") != SCHEMA_VERSION:
-            raise DeclarationError(f"this release has schema {data.get('schema')!r}, and {SCHEMA_VERSION} is read here")
+        """Return the release that `to_dict` wrote; raises DeclarationError for another schema version, and what is no release."""
+        version = data.get("schema") if isinstance(data, dict) else None
+        if version != SCHEMA_VERSION:
+            raise DeclarationError(f"this release has schema {version!r:.40}, and {SCHEMA_VERSION} is read here")
+        try:
+            made = cls._read(data)
+            made.to_json()  # what is altered deep within shows when it is written
+            str(made), repr(made)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
+            raise DeclarationError(
+                "this is no whole release: it was altered, cut short, or is something else"
+            ) from None
+        return made
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> Release:
         mechanisms, usual = data["mechanism"], [p["name"] for p in (*data["keys"], *data["estimates"])]
         return cls(
             question=data["question"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -341,7 +342,7 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
         kind = "sqlite" if kind == "sqlite" else "duckdb"
     elif csv is not None:
         kind = "csv"
-    elif str(path).endswith(("/", "\\")) or (kind in (None, "parquet") and Path(path).is_dir()):
+    elif str(path).endswith(("/", "\\")) or (kind in (None, "parquet") and os.path.isdir(path)):
         return Source(f"{str(path).rstrip('/')}/", "parquet")
     if kind == "csv" and csv is None:
         raise DeclarationError(f"source {str(path)!r} is CSV: declare csv = {{header = true}} or its names")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,7 @@ def locate(given: str | Path | ServerPlace, *, beside: Path | None = None) -> Pl
     if isinstance(given, ServerPlace):
         return given
     if not isinstance(given, str) or not given.startswith(("postgresql://", "postgres://")):
-        return Path(given).expanduser().resolve() if beside is None else beside / given
+        return _find_file(Path(given), beside)
     try:
         parts = urlsplit(given)
         secret = parts.password is not None or _SECRETS & set(parse_qs(parts.query, keep_blank_values=True))
@@ -61,3 +62,17 @@ def locate(given: str | Path | ServerPlace, *, beside: Path | None = None) -> Pl
             "the name of a ledger on a server, after #, is small letters, digits and _, 40 at most: postgresql://HOST/DB#people"
         )
     return ServerPlace(given.partition("#")[0], f"sordino_{parts.fragment}" if parts.fragment else "sordino")
+
+
+def _find_file(given: Path, beside: Path | None) -> Path:
+    """Return the file; raise DeclarationError where no system could hold one of that name."""
+    try:
+        found = given.expanduser().resolve() if beside is None else beside / given
+        os.stat(found)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return found
+    except (OSError, ValueError, RuntimeError):  # a name too long, a NUL in it, no such home
+        raise DeclarationError(
+            "the ledger's path is none that a file can have: name another, such as people.ledger"
+        ) from None
+    return found

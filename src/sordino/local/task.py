@@ -10,6 +10,7 @@ import base64
 import datetime
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -315,12 +316,24 @@ def key_fingerprint(public: str) -> str:
 
 def _object(text: str, what: str) -> dict[str, Any]:
     try:
-        plain = json.loads(text) if len(text) <= _LONGEST else None
+        plain = (
+            json.loads(text, parse_constant=_refuse_constant, parse_float=_finite) if len(text) <= _LONGEST else None
+        )
     except (ValueError, RecursionError):
         plain = None
     if not isinstance(plain, dict):
         raise DeclarationError(f"this is not {what}: it must be a JSON object")
     return plain
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(word)
+
+
+def _finite(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(digits)
+    return number
 
 
 def _manifest(plain: Mapping[str, Any]) -> Manifest:

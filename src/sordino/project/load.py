@@ -251,6 +251,8 @@ class _Reading:
             said = "is nested too deeply"
         except DeclarationError as error:
             said = str(error)
+        except ArithmeticError:
+            said = "has a number whose exponent is too large"
         except ValueError as error:  # TOMLDecodeError, and numbers of too many digits
             found = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
             self._places[()] = (int(found[1]), int(found[2])) if found else (1, 1)

@@ -9,6 +9,7 @@ import datetime
 import hashlib
 import io
 import json
+import math
 import os
 import struct
 import zipfile
@@ -61,6 +62,7 @@ _NODES: dict[str, Any] = {
 _BROKEN = (  # what reading an altered archive may raise
     ValueError,
     KeyError,
+    ArithmeticError,
     OSError,
     EOFError,
     TypeError,
@@ -133,6 +135,9 @@ def _read(source: Path) -> Stored | str | None:
     domain = Domain({n: column_from_dict(d) for n, d in header["domain"]})
     columns = tuple(model_column(n, domain) for n in domain)
     codes = tuple(DomainCompression(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
+    sizes = [code.size for code in codes]
+    _check_tree(header, sizes)
+    _check_arrays(header, raw, sizes)
     cliques = tuple(tuple(c) for c in header["cliques"])
     links = tuple(Link(p, c, tuple(s)) for p, c, s in header["links"])
     field = MarkovRandomField(
@@ -150,7 +155,51 @@ def _read(source: Path) -> Stored | str | None:
         _errors(header["errors"], frozenset(tuple(m) for m in header["measured"]), raw),
         _counts(header, raw),
     )
-    return parts, tuple(_constraint_from(c) for c in header["constraints"]), header["facts"]
+    constraints = tuple(_constraint_from(c) for c in header["constraints"])
+    _require(all({one.of, one.column} <= set(domain) for one in constraints if isinstance(one, Determines)))
+    facts = header["facts"]
+    _require(isinstance(facts, dict) and all(isinstance(text, str) for text in facts.values()))
+    return parts, constraints, facts
+
+
+def _require(holds: bool) -> None:
+    """Raise ValueError, which `read` turns into words, where a file's parts do not fit each other."""
+    if not holds:
+        raise ValueError
+
+
+def _check_tree(header: Any, sizes: Sequence[int]) -> None:
+    """Raise an error of `_BROKEN` unless the cliques and links are a tree over all columns, and each list names columns."""
+    cliques, links = header["cliques"], header["links"]
+    loose = [columns for columns, _ in header.get("loose", [])]
+    for columns in (*cliques, *(separator for *_, separator in links), *header["measured"], *loose):
+        _require(isinstance(columns, list) and all(type(c) is int and 0 <= c < len(sizes) for c in columns))
+        _require(columns == sorted(set(columns)))
+    _require({c for clique in cliques for c in clique} == set(range(len(sizes))) and len(links) == len(cliques) - 1)
+    reached = {0}
+    for parent, child, separator in links:
+        _require(type(parent) is int and type(child) is int and parent in reached and 0 < child < len(cliques))
+        _require(child not in reached and set(separator) <= {*cliques[parent]} & {*cliques[child]})
+        reached.add(child)
+
+
+def _check_arrays(header: Any, raw: Mapping[str, Any], sizes: Sequence[int]) -> None:
+    """Raise an error of `_BROKEN` unless each array is of finite numbers and of the shape that the header gives it."""
+    _require(all(array.dtype.kind in "iuf" and bool(np.isfinite(array).all()) for array in raw.values()))
+    tables = {"table": header["cliques"], "separator": [s for *_, s in header["links"]]}
+    tables["loose"] = [columns for columns, _ in header.get("loose", [])]
+    for name, several in tables.items():
+        _require(all(raw[f"{name}{i}"].shape == tuple(sizes[c] for c in columns) for i, columns in enumerate(several)))
+    one_way = header.get("one_way", [])
+    _require(len(one_way) in (0, len(sizes)))
+    for i, size in enumerate(sizes):
+        codes = raw[f"codes{i}"]
+        _require(codes.ndim == 1 and codes.dtype.kind in "iu" and set(codes.tolist()) == set(range(size)))
+        _require(raw[f"within{i}"].shape == codes.shape and raw[f"noise{i}"].shape == (4, *codes.shape))
+        _require(not one_way or raw[f"own{i}"].shape == codes.shape)
+    variances = [v for _, v in header.get("loose", [])] + one_way
+    numbers = [*variances, *(header["errors"][name] for name in _SCALES)]
+    _require(all(type(n) in (int, float) and math.isfinite(n) and n >= 0 for n in numbers))
 
 
 def _counts(header: Any, raw: dict[str, Any]) -> MeasuredCounts:

@@ -1,0 +1,106 @@
+"""What broken inputs have brought to light, each at its smallest: a refusal in words where an error of Python had left."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sordino as sd
+from collecting import KEY, task_of
+from fuzz.surfaces import PROJECT, make_curator, write_model
+from sordino.errors import DeclarationError, QuestionRefused
+from sordino.ledger.location import locate
+from sordino.local.task import read_task
+from sordino.project.load import check_file
+from sordino.release import Release
+
+
+@pytest.mark.parametrize("text", ["SELECT T() FILTER (WHERE age > 3) FROM people", "SELECT T()FILTER(W)"])
+def test_a_filter_of_a_function_that_nobody_knows_is_refused(text: str) -> None:
+    with pytest.raises(QuestionRefused):
+        make_curator().plan(sd.sql(text), epsilon=1)
+
+
+@pytest.mark.parametrize("number", ["1e999999999", "1e-999999999", "1e3333333333333333333"])
+def test_a_number_whose_digits_would_fill_the_memory_is_refused_in_a_project(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "sordino.toml"
+    path.write_text(PROJECT.replace("1.5", number))
+    assert len(check_file(path)) == 1
+
+
+def test_a_decimal_whose_digits_would_fill_the_memory_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="must be a number such as"):
+        sd.PureDP(Decimal("1e999999999"))
+
+
+def test_a_source_whose_name_no_file_can_have_is_a_source_that_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "sordino.toml"
+    path.write_text(PROJECT.replace("people.parquet", "p" * 300 + ".parquet"))
+    assert check_file(path) == []
+
+
+@pytest.mark.parametrize("name", ["p" * 300, "a\0b", "~nobody-lives-here/l"])
+def test_a_ledger_whose_name_no_file_can_have_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="none that a file can have"):
+        locate(name)
+    if "~" not in name:
+        with pytest.raises(DeclarationError, match="none that a file can have"):
+            locate(name, beside=tmp_path)
+
+
+BREAKS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "no object": lambda _: 5e-324,
+    "no time": lambda plain: {name: value for name, value in plain.items() if name != "time"},
+    "no columns": lambda plain: plain | {"columns": ["1/3"]},
+    "no outputs": lambda plain: plain | {"estimates": []},
+    "a number for a text": lambda plain: plain | {"neighbors": 7},
+    "infinity": lambda plain: plain | {"private": float("inf")},
+    "an estimate without numbers": lambda plain: (
+        plain | {"estimates": [plain["estimates"][0] | {"parts": [], "mix": 1}]}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BREAKS)
+def test_a_release_that_was_altered_is_refused(kind: str) -> None:
+    plain = json.loads(make_curator().ask(sd.sql("SELECT AVG(age) AS a FROM people"), epsilon=1).to_json())
+    assert Release.from_dict(plain).to_dict() == plain
+    with pytest.raises(DeclarationError, match="this"):
+        Release.from_dict(BREAKS[kind](plain))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_signed_manifest_with_a_number_that_is_none_is_refused(number: str) -> None:
+    text = task_of().manifest.text.replace('"bits":32', f'"bits":{number}')
+    signature = base64.b64encode(KEY.sign(text.encode())).decode()
+    with pytest.raises(DeclarationError, match="must be a JSON object"):
+        read_task(json.dumps({"key": KEY.public, "manifest": text, "signature": signature}), key=KEY.public)
+
+
+HEADERS: dict[str, Any] = {
+    "cliques": [[0, 1], [1, "2"]],
+    "links": [[0, 1, [7]]],
+    "measured": [[0, {}]],
+    "errors": {"own": 10**400, "measured": 1, "unmeasured": 1, "higher": 1, "rows": 1},
+    "facts": ["loss"],
+    "loose": [[[0, 1], "many"]],
+}
+
+
+@pytest.mark.parametrize("part", [*HEADERS, "table0", "codes0", "noise0"])
+def test_a_model_file_whose_parts_do_not_fit_is_refused_when_it_is_opened(part: str, tmp_path: Path) -> None:
+    """Also under a checksum that fits: anybody can compute one."""
+    path = tmp_path / "people.model"
+    header, arrays = write_model(path)
+    assert sd.synth.load(path).sample(2, rng=sd.Rng.seeded(1)).num_rows == 2
+    changed = {part: np.zeros((2, 5)) if part == "table0" else np.array([0.5, 2.0])} if part in arrays else {}
+    write_model(path, header | ({part: HEADERS[part]} if part in HEADERS else {}), arrays | changed)
+    with pytest.raises(DeclarationError, match="is not a whole model file"):
+        sd.synth.load(path)
