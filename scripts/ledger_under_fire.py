@@ -1,8 +1,9 @@
 """The ledger under fire: kills, hot caps, failing disks, lost power, copies put back; writes docs/ledger-under-fire.md.
 
-Run `python scripts/ledger_under_fire.py [--kills N] [--seed S] [--only TRIAL ...] [--json FILE] [--write]`. Spenders charge and answer on ledgers in
-a temporary directory (TMPDIR) and die; after each death what they said is held against the file. `--write` writes the page
-and its figures beside it. Where PostgreSQL is installed (scripts/system-packages), a server of its own takes a share.
+Run `python scripts/ledger_under_fire.py [--kills N] [--seed S] [--only TRIAL ...] [--json FILE] [--write]`. Spenders charge and
+answer on ledgers in a temporary directory (TMPDIR) and die; after each death what they said is held against the file. `--write`
+writes the page, and its figures beside it. Where PostgreSQL is installed (scripts/system-packages), a server of its own takes a
+share.
 """
 
 from __future__ import annotations
@@ -57,13 +58,14 @@ def run(kills: int, seed: int, names: list[str]) -> dict[str, Any]:
         "copies": lambda place: _put_back(place / "here", round(1000 * share), seed),
         "server": lambda place: _kill_on_server(place, round(500 * share), seed),
     }
-    found: dict[str, Any] = {"kills": kills, "seed": seed, "trials": {}}
+    found: dict[str, Any] = {"trials": {}}
     for name in names:
         before = _cpu_seconds()
         with tempfile.TemporaryDirectory(prefix="sordino-fire-") as place:
             os.environ["SORDINO_STATE"] = str(Path(place) / "state")
             toll = trials[name](Path(place))
         found["trials"][name] = vars(toll) | {"cpu_seconds": round(_cpu_seconds() - before)}
+        found["trials"][name]["command"] = f"--kills {kills} --seed {seed} --only {name} --write"
         print(f"{name}: {_words(found['trials'][name])}", flush=True)
     return found
 
@@ -135,14 +137,19 @@ def render(found: dict[str, Any]) -> str:
             cells = (trial["answers"], trial["charges"], trial["in_doubt"], trial["replayed"], len(trial["violations"]))
             rows.append(f"| {TRIALS[name]} | {tried:,} | " + " | ".join(f"{cell:,}" for cell in cells) + " |")
     kinds = "\n".join(f"| {kind} | {count:,} |" for kind, count in sorted(points.items()))
-    return TEXT.format(rows="\n".join(rows), kinds=kinds, kills=found["kills"], seed=found["seed"])
+    commands = "\n".join(
+        f"    python scripts/ledger_under_fire.py {trial['command']}"
+        for trial in found["trials"].values()
+        if trial["points"]
+    )
+    return TEXT.format(rows="\n".join(rows), kinds=kinds, commands=commands)
 
 
 TEXT = """# The ledger under fire
 
 What the [ledger promises](ledger.md#what-it-promises) was tried by killing, tearing and cutting. This page is written by
 
-    python scripts/ledger_under_fire.py --kills {kills} --seed {seed} --write
+{commands}
 
 | What was tried | points | answers seen | charges | in doubt | chains replayed | violations |
 |---|---:|---:|---:|---:|---:|---:|
@@ -166,10 +173,10 @@ A violation is any of these:
 
 - **Kills.** A spender opens the ledger anew, or goes on after a fork with the one that was open. It is killed after a random
   time, at a random line of `sordino/ledger`, before a random write or sync of SQLite, or when half of a write is done. A fifth
-  of those
-  killed at a random moment have three threads; a third of all run on a clock that jumps by centuries.
+  of those killed at a random moment have three threads; a third of all run on a clock that jumps by centuries.
 - **Between reservation and answer.** A first ask lists the lines that it runs after the reservation has begun, in all of Sordino,
-  and the writes and syncs of its ledger; then one ask is killed at each. Its standard output is whoever waits for the answer.
+  and the writes and syncs of its ledger; then one ask is killed at each (with `--kills 1000`, at each tenth). Its standard output
+  is whoever waits for the answer.
 - **A hot cap.** Those who are not killed go on until they are refused: the cap is then full to the last charge.
 - **Disks.** Half of the failures are a disk that is full from some write on, half a write or sync that fails once, half done.
 - **Power.** What SQLite wrote and synced is recorded. Each point is a moment, and a share of the sectors (512 bytes) written
@@ -178,8 +185,9 @@ A violation is any of these:
   is added to all that was spent before.
 
 Not tried here: a disk that says it has synced and has not, and a loss of power under PostgreSQL, which promises the same itself.
-`make test-deep` runs kills, hot caps and disks at these sizes, and every third line between reservation and answer; there
-a state machine also compares 100,000 calls, through two connections and forks, with a reference of a few dozen lines.
+`make test-deep` runs 10,000 kills, 20 hot caps, a thousand disks and cuts of power each, and every third line between
+reservation and answer; there a state machine also compares 100,000 calls, through two connections and forks, with a
+reference of a few dozen lines.
 """
 
 
@@ -196,9 +204,13 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="write the page from the figures as they are")
     asked = parser.parse_args()
     found = json.loads(FIGURES.read_text()) if asked.render else run(asked.kills, asked.seed, asked.only)
-    for path in [asked.json, FIGURES if asked.write else None]:
-        if path is not None:
-            path.write_text(json.dumps(found, indent=1) + "\n")
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=1) + "\n")
+    if asked.write:  # trials that were not run now stay as they were
+        older = json.loads(FIGURES.read_text())["trials"] if FIGURES.exists() else {}
+        trials = older | found["trials"]
+        found = {"trials": {name: trials[name] for name in TRIALS if name in trials}}
+        FIGURES.write_text(json.dumps(found, indent=1) + "\n")
     if asked.write or asked.render:
         PAGE.write_text(render(found))
     sys.exit(any(trial["violations"] for trial in found["trials"].values()))

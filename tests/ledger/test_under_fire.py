@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import sordino as sd
 from ledger.failpoints import kill_at_failpoints
 from ledger.fire import cut_power, fail_disks, kill_spenders, put_back_copies, spend_hot_cap
 from ledger.spenders_under_fire import KINDS, Toll
+from places import ROOT
 from postgres_server import Server
 from sordino.datasets.census import write_census_project
 from sordino.ledger.location import Place, locate
@@ -53,6 +56,17 @@ def test_no_copy_put_back_forgets(tmp_path: Path) -> None:
 def test_an_ask_that_is_killed_anywhere_sends_nothing_unrecorded(tmp_path: Path) -> None:
     project = write_census_project(tmp_path / "census", 200, sd.Rng.seeded(1)).parent
     assert kill_at_failpoints(project, every=500).violations == []
+
+
+def test_the_page_says_what_was_found() -> None:
+    found = importlib.util.spec_from_file_location("ledger_under_fire", ROOT / "scripts" / "ledger_under_fire.py")
+    assert found is not None
+    assert found.loader is not None
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    figures = json.loads((ROOT / "docs" / "ledger-under-fire.json").read_text())
+    assert script.render(figures) == (ROOT / "docs" / "ledger-under-fire.md").read_text()
+    assert [trial["violations"] for trial in figures["trials"].values()] == [[]] * len(script.TRIALS)
 
 
 @pytest.mark.deep
