@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
+_AS_WRITTEN = ("question", "neighbors", "privacy_unit", "declaration", "charge", "time", "private", "request")
 _PRACTICE = "DUMMY DATA: a made-up table of the declared shape answered; nothing was charged, and no data was read."
 _SHOWN = 40  # rows of a release that print shows
 
@@ -282,8 +283,7 @@ class Release:
             raise DeclarationError(f"this release has schema {version!r:.40}, and {SCHEMA_VERSION} is read here")
         try:
             made = cls._read(data)
-            made.to_json()  # what is altered deep within shows when it is written
-            str(made), repr(made)
+            made.to_json(), str(made), repr(made)  # what is altered deep within shows when it is written
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
             raise DeclarationError(
                 "this is no whole release: it was altered, cut short, or is something else"
@@ -294,27 +294,18 @@ class Release:
     def _read(cls, data: dict[str, Any]) -> Release:
         mechanisms, usual = data["mechanism"], [p["name"] for p in (*data["keys"], *data["estimates"])]
         return cls(
-            question=data["question"],
             keys=tuple(Key(k["name"], labels_from_dict(k), k.get("kind", "text")) for k in data["keys"]),
             layout=() if data["columns"] == usual else tuple(data["columns"]),
             outputs=tuple(
                 Output(e["name"], estimate_from_dict({k: e[k] for k in e if k != "name"}), mechanisms[e["name"]])
                 for e in data["estimates"]
             ),
-            cost=loss_from_numbers(data["cost"]),
-            spent=loss_from_numbers(data["spent"] or data["cost"]),
-            remaining=loss_from_numbers(data["remaining"] or data["cost"]),
+            **{name: data[name] for name in _AS_WRITTEN},
+            **dict[str, Any]((n, loss_from_numbers(data[n] or data["cost"])) for n in ("cost", "spent", "remaining")),
             event=event_from_dict(data["event"]),
-            neighbors=data["neighbors"],
-            privacy_unit=data["privacy_unit"],
-            declaration=data["declaration"],
-            charge=data["charge"],
             table_name=data["table"],
-            time=data["time"],
-            private=data["private"],
             practice=data.get("practice", False),
             spender=data.get("spender"),
-            request=data["request"],
             notes=tuple(data["notes"]),
             chosen=tuple((n, None if v is None else to_fraction(v, name=n)) for n, v in data.get("chosen", {}).items()),
             model=ModelSource(data["kind"], data["paid"]) if "paid" in data else None,

@@ -409,8 +409,9 @@ class _Reader:
         kinds = trees()
         if isinstance(item.this, kinds.Distinct):
             parts = [e for p in item.this.expressions for e in (p.expressions if isinstance(p, kinds.Tuple) else [p])]
-            return count_distinct(*map(self._values.value, parts))
-        if item.expressions:
+            if parts:
+                return count_distinct(*map(self._values.value, parts))
+        if item.expressions or isinstance(item.this, kinds.Distinct):
             raise QuestionRefused(f"{self._place.of(item)}COUNT takes * or one column")
         if isinstance(item.this, kinds.Star):
             return count()
