@@ -62,6 +62,8 @@ def audit_question(
 
     Raises as `protect` and `ask` do, and DeclarationError where a loss in rho has no `at_delta`.
     """
+    if through not in ("procedure", "ask"):
+        raise DeclarationError(f'through is "procedure" or "ask", not {through!r}')
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
     stated: dict[str, Any] = {"domain": domain, "neighbors": neighbors, "privacy_unit": privacy_unit, "public": public}
     budget = ApproxDP(10**9, "0.999999") if rho is None else ZCDP(10**9, slack="0.999999")
@@ -73,19 +75,15 @@ def audit_question(
     plan = _one(open_curator(here, seed).plan(question, **loss))
     if through == "procedure":
         return audit_plan(plan, here, there, at_delta=at_delta, samples=samples, alarm=alarm, seed=seed)
-    if through != "ask":
-        raise DeclarationError(f'through is "procedure" or "ask", not {through!r}')
 
     def ask(table: Any, runs: int) -> list[tuple[Any, ...]]:
         curator = open_curator(table, streams[id(table)])
         releases = (curator.ask(question, **loss) for _ in range(runs))
         return [_values(plan, release.keys, release.outputs) for release in releases]
 
-    target, words = _delta_of(plan, at_delta), plan.question.describe()
-    claim = claim_of(plan.event, target)
-    return audit_function(
-        ask, here, there, epsilon=claim, delta=target, samples=samples, alarm=alarm, subject=words, seed=seed
-    )
+    claimed: dict[str, Any] = {"delta": _delta_of(plan, at_delta), "subject": plan.question.describe()}
+    claimed["epsilon"] = claim_of(plan.event, claimed["delta"])
+    return audit_function(ask, here, there, samples=samples, alarm=alarm, seed=seed, **claimed)
 
 
 def audit_plan(

@@ -135,10 +135,5 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         Evaluation: synth.draw_evaluation,
         Model: synth.draw_model,
     }
-    of_several: dict[type, Drawer] = {
-        risks.Risks: risks.draw_columns,
-        Worlds: risks.draw_worlds,
-        RiskAssessment: risks.draw_assessments,
-        Representation: representations.draw_several,
-    }
-    return of_one, of_several
+    several: dict[type, Drawer] = {risks.Risks: risks.draw_columns, Representation: representations.draw_several}
+    return of_one, {**several, **{of: of_one[of] for of in (Worlds, RiskAssessment)}}

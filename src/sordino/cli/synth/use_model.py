@@ -57,16 +57,19 @@ def _lines(data: dict[str, Any]) -> list[str]:
     return lines
 
 
+Rows = Annotated[int | None, given.option("--rows", "N", "Default: as many as the model estimates.")]
+Condition = Annotated[str | None, given.option("--where", "CONDITION", "Draw only rows that satisfy this condition.")]
+Seed = Annotated[
+    int | None,
+    given.option("--seed", "N", "Draw the same rows each time. Safe: the privacy noise is already in the model."),
+]
+
+
 def synth_sample(
     model: ModelFile,
-    rows: Annotated[int | None, given.option("--rows", "N", "Default: as many as the model estimates.")] = None,
-    where: Annotated[
-        str | None, given.option("--where", "CONDITION", "Draw only rows that satisfy this condition.")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        given.option("--seed", "N", "Draw the same rows each time. Safe: the privacy noise is already in the model."),
-    ] = None,
+    rows: Rows = None,
+    where: Condition = None,
+    seed: Seed = None,
     output: given.OutputFile = None,
     quiet: given.Quiet = False,
 ) -> None:
