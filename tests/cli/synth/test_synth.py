@@ -395,8 +395,19 @@ def test_an_altered_model_is_refused(run: Run, command: list[str], damage: str) 
 
 def test_a_model_of_another_cut_is_refused(here: Path, run: Run) -> None:
     whole = load(here / "people.model")
-    codes = tuple(replace(k, codes=np.append(k.codes, 0)) for k in whole.parts.codes)
-    replace(whole, parts=replace(whole.parts, codes=codes)).save("other.model")
+    parts = whole.parts
+    noise = ("share", "variance", "lean", "drift")
+    columns = tuple(replace(c, **{n: np.append(getattr(c, n), 0.0) for n in noise}) for c in parts.errors.columns)
+    longer = replace(
+        parts,
+        codes=tuple(replace(k, codes=np.append(k.codes, 0)) for k in parts.codes),
+        within=tuple(np.append(cells, 0) for cells in parts.within),
+        errors=replace(parts.errors, columns=columns),
+        counts=replace(
+            parts.counts, one_way=tuple(replace(t, cells=np.append(t.cells, 0)) for t in parts.counts.one_way)
+        ),
+    )
+    replace(whole, parts=longer).save("other.model")
     done = run("synth", "show", "other.model")
     assert (done.code, done.out) == (2, "")
     assert "by a version that cut its columns otherwise" in done.err
