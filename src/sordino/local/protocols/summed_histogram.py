@@ -54,7 +54,7 @@ class SHE(ThresholdOracle):
 
     >>> made = SHE(["a", "b", "c"], epsilon=1)
     >>> made.numbers(made.perturb(["b"], Rng.seeded(1))).tolist()
-    [[-1, 2, 2]]
+    [[-1, 3, 0]]
     """
 
     threshold: int
