@@ -177,7 +177,7 @@ def test_overflow_and_sign() -> None:
     assert discrete_laplace(Fraction(7, 3), ScriptedRng(matrix + b"\1" + coins)) == -(3 * 2**length + 1)
 
 
-@pytest.mark.parametrize("low_bits", [1, 2, 5])
+@pytest.mark.parametrize("low_bits", [1, 2, pytest.param(5, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("variance", [Fraction(7, 3), Fraction(50), Fraction(900)])
 def test_gaussian_draws_of_low_bits_have_the_law(variance: Fraction, low_bits: int) -> None:
     """Of so few high parts most tries are settled by their own coin."""
