@@ -1,7 +1,7 @@
 """Random questions at epsilon 10^6 beside plain SQL, over tables as people have them: how many there are, and how many disagree.
 
-Run `python bench/right_answers.py [--questions 1000] [--seed 1] [--format csv]`. The questions and the plain SQL are those of
-the tests (`tests/answers`). It exits with 1 where a release disagrees, and prints both texts.
+Run `python bench/right_answers.py [--questions 1000] [--seed 1] [--format csv] [--kind dialects]`. The questions and the plain
+SQL are those of the tests (`tests/answers`). It exits with 1 where a release disagrees, and prints both texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from answers.plain_answers import compare
-from answers.plain_questions import KINDS, Questions
+from answers.plain_questions import Questions
+from answers.plain_shapes import EVERY_KIND, draw_question
 from answers.town_tables import FORMATS, open_tables
 
 
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rows", type=int, default=600)
     parser.add_argument("--format", action="append", choices=list(FORMATS))
+    parser.add_argument("--kind", action="append", choices=EVERY_KIND)
     options = parser.parse_args()
     formats = options.format or list(FORMATS)
     kinds, cells, near, wrong = Counter[str](), 0, 0, 0
@@ -37,12 +39,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             connection, plain = open_tables(name, Path(folder), seed=options.seed, rows=options.rows)
             drawn = Questions(random.Random(f"{name} {options.seed}"))
-            for i in range(share):
-                found = compare(drawn.question(KINDS[i % len(KINDS)]), connection, plain.rows)
+            asked = [kind for kind in options.kind or EVERY_KIND if kind != "lists" or FORMATS[name].lists]
+            for i in range(share if asked else 0):
+                found = compare(draw_question(drawn, asked[i % len(asked)]), connection, plain.rows)
                 kinds[found.question.kind] += 1
                 cells, near, wrong = cells + found.cells, near + found.near, wrong + bool(found.found)
                 if found.found:
-                    print(f"{name}: {found.question.text}\n  plain: {found.question.groups}\n  {found.found}")
+                    of = found.question
+                    print(f"{name} {of.dialect or ''}: {of.text}\n  plain: {of.groups}\n  {found.found}")
     said = {"questions": sum(kinds.values()), "kinds": dict(kinds), "formats": formats, "cells": cells}
     print(json.dumps({**said, "to a thousandth": near, "disagreements": wrong}, ensure_ascii=False))
     return int(wrong > 0)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import sordino as sd
 from answers.plain_questions import Output, Question, combinations
 
-__all__ = ["Comparison", "compare", "cut", "full_answer", "inspect"]
+__all__ = ["Comparison", "compare", "cut", "full_answer", "inspect", "inspect_sample"]
 
 SURE = 1 - 1e-9  # a right answer lies outside this interval once in 10^9
 LISTS = (
@@ -38,14 +38,43 @@ class Comparison:
 def compare(question: Question, connection: sd.Connection, ask: Ask) -> Comparison:
     """Ask a question at epsilon 10^6, and compare its release with what plain SQL answers."""
     asked, table = (
-        (sd.sql(question.text), connection) if question.asked is None else (question.asked, connection.table("people"))
+        (sd.sql(question.text, dialect=question.dialect), connection)
+        if question.asked is None
+        else (question.asked, connection.table("people"))
     )
     try:
         release = table.ask(asked, epsilon=10**6, delta="1e-9" if _private(question) else None)
     except Exception as failure:  # a question that is not answered is a find like any other
         return Comparison(question, (f"{type(failure).__name__}: {failure}",))
     assert isinstance(release, sd.Release)
+    if question.rate < 1:
+        return inspect_sample(question, release, ask(question.groups))
     return inspect(question, release, cut(question, full_answer(question, ask)))
+
+
+def inspect_sample(question: Question, release: sd.Release, parts: Sequence[tuple[Any, ...]]) -> Comparison:
+    """Compare a release of a sample with each person's part of the whole answer.
+
+    Each person is in the sample with chance r, so by Bernstein's inequality a total lies t or more from r times the whole with
+    chance 2 exp(-t^2 / (2 r (1 - r) sum x^2 + 2/3 t max |x|)) at most. A find has chance 2e-7.
+    """
+    keys, found, near = len(question.keys), shape(question, release), 0
+    rows = [_plain_row(row) for row in release.rows]
+    if [row[:keys] for row in rows] != (expected := combinations(question) or []):
+        return Comparison(question, (*found, f"rows {[r[:keys] for r in rows]} for {expected}"))
+    rate = question.rate
+    for place, output in enumerate(question.outputs):
+        errors = release.outputs[place].estimate.errors(SURE)
+        for at, row in enumerate(rows):
+            own = [float(part[keys + place] or 0) for part in parts if part[:keys] == row[:keys]]
+            off_by = abs(row[keys + place] - rate * math.fsum(own)) - float(errors[at] or 0) - ROOTS
+            spread = 2 * rate * (1 - rate) * math.fsum(x * x for x in own) + max(off_by, 0) * 2 / 3 * max(
+                map(abs, own), default=0
+            )
+            if off_by > 0 and (not spread or math.exp(-(off_by**2) / spread) < 1e-7):
+                found.append(f"{output.text} of {row[:keys]}: {row[keys + place]} for {rate} of {math.fsum(own)}")
+            near += 1
+    return Comparison(question, tuple(found), len(rows) * len(question.outputs), near)
 
 
 def inspect(question: Question, release: sd.Release, expected: Sequence[tuple[Any, ...]]) -> Comparison:

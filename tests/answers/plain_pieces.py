@@ -8,7 +8,7 @@ from typing import Any
 
 from answers.town_tables import JOBS
 
-__all__ = ["CONDITIONS", "KEYS", "NUMBERS", "START", "YES_NO", "Key"]
+__all__ = ["CONDITIONS", "KEYS", "MONTHS", "NUMBERS", "START", "YES_NO", "Key"]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 from answers.plain_pieces import CONDITIONS, KEYS, NUMBERS, START, YES_NO, Key
 from answers.town_tables import TOWNS
 
-__all__ = ["KINDS", "Output", "Question", "Questions"]
+__all__ = ["KINDS", "Output", "Question", "Questions", "names", "select"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Question:
     order: str = ""
     limit: str = ""
     asked: Any = None  # a question in Python, in the place of the text
+    dialect: str | None = None  # whose words the text is in
+    rate: float = 1.0  # of a sample; below 1 the plain SQL states each person's part
 
 
 def text(word: str) -> str:

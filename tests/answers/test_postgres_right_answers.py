@@ -9,14 +9,15 @@ import pytest
 
 import postgres_server as postgres
 from answers.plain_answers import compare
-from answers.plain_questions import KINDS, Questions
+from answers.plain_questions import Questions
+from answers.plain_shapes import EVERY_KIND, draw_question
 from answers.town_tables import SHOPS, VIEWS, people_rows, protect_tables, visit_rows
 
 TYPES = {
     "people": {
         "Person Id": "text", "age": "smallint", "Größe": "numeric(6, 2)", "it's paid": "numeric(12, 2)", "job": "text",
         "order": "varchar(9)", "town": "text", "member": "boolean", "joined": "date", "seen": "timestamptz", "balance": "bigint",
-        "score": "double precision", "level": "smallint",
+        "score": "double precision", "level": "smallint", "tags": "text[]", "marks": "integer[]",
     },
     "visits": {"member_id": "text", "cost": "integer", "kind": "text", "day": "date"},
     "shops": {"town": "text", "Kind": "text", "tax": "integer"},
@@ -56,9 +57,11 @@ def test_releases_say_what_plain_sql_says(each: int, postgres_server: postgres.S
     people = people_rows(300, rng)
     tables = {"people": people, "visits": visit_rows(300, people, rng), "shops": SHOPS.to_pylist()}
     server = Server(postgres_server, f"answers{each}", tables)
-    connection = protect_tables(dict.fromkeys(("people", "visits"), server.place), each, relation=("people", "visits"))
+    connection = protect_tables(
+        dict.fromkeys(("people", "visits"), server.place), each, relation=("people", "visits"), lists=True
+    )
     drawn = Questions(rng, without=WITHOUT)
-    found = [compare(drawn.question(kind), connection, server.rows) for kind in KINDS for _ in range(each)]
+    found = [compare(draw_question(drawn, kind), connection, server.rows) for kind in EVERY_KIND for _ in range(each)]
     server.connection.close()
     wrong = [f"{c.question.text}\n  {c.question.groups}\n  {c.found}" for c in found if c.found]
     assert not wrong, "\n".join(wrong[:5])

@@ -14,29 +14,31 @@ from pathlib import Path
 import pytest
 
 import sordino as sd
-from answers.plain_answers import compare, cut, full_answer, inspect
-from answers.plain_questions import KINDS, Question, Questions
+from answers.plain_answers import compare, cut, full_answer, inspect, inspect_sample
+from answers.plain_questions import Question, Questions
+from answers.plain_shapes import EVERY_KIND, draw_question
 from answers.town_tables import FORMATS, Plain, open_tables
 
-DEEP = 17  # questions of each kind and format: 1,020; 30 are asked each time, three of each kind
+DEEP = 17  # questions of each kind and format: 1,275; 38 are asked each time, three of each kind
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_releases_say_what_plain_sql_says(name: str, tmp_path: Path) -> None:
     half = list(FORMATS).index(name) % 2
-    check(name, tmp_path, rows=240, kinds=KINDS[half::2])
+    check(name, tmp_path, rows=240, kinds=EVERY_KIND[half::2])
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_thousand_releases_say_what_plain_sql_says(name: str, tmp_path: Path) -> None:
-    check(name, tmp_path, rows=600, kinds=KINDS * DEEP)
+    check(name, tmp_path, rows=600, kinds=EVERY_KIND * DEEP)
 
 
 def check(name: str, place: Path, *, rows: int, kinds: Sequence[str]) -> None:
     connection, plain = open_tables(name, place, seed=rows, rows=rows)
     drawn = Questions(random.Random(f"{name} {rows}"))
-    found = [compare(drawn.question(kind), connection, plain.rows) for kind in kinds]
+    kept = [kind for kind in kinds if kind != "lists" or FORMATS[name].lists]
+    found = [compare(draw_question(drawn, kind), connection, plain.rows) for kind in kept]
     wrong = [f"{c.question.text}\n  {c.question.groups}\n  {c.found}" for c in found if c.found]
     assert not wrong, "\n".join(wrong[:5])
     cells, near = sum(c.cells for c in found), sum(c.near for c in found)
@@ -73,3 +75,23 @@ def test_other_names_orders_and_rows_are_found(asked: tuple[sd.Connection, Plain
         assert inspect(question, release, rows[::-1]).found or len(rows) < 2
         keys = tuple(replace(key, type="uint8") for key in question.keys)
         assert inspect(replace(question, keys=keys), release, rows).found
+
+
+def test_another_rate_of_a_sample_and_a_sample_of_other_people_are_found(tmp_path: Path) -> None:
+    connection, plain = open_tables("arrow", tmp_path, seed=6)
+    drawn = Questions(random.Random(6))
+    questions = [q for q in (draw_question(drawn, "samples") for _ in range(40)) if q.rate < 1 and not q.keys][:8]
+    for question in questions:
+        release = connection.ask(sd.sql(question.text), epsilon=10**6)
+        assert isinstance(release, sd.Release)
+        parts = plain.rows(question.groups)
+        assert not inspect_sample(question, release, parts).found
+        others = [(*(0 for _ in part[:-1]), part[-1]) for part in parts]
+        assert inspect_sample(question, release, others).found
+    counts = [q for q in questions if "COUNT(*)" in q.text]
+    for question in counts:
+        release = connection.ask(sd.sql(question.text), epsilon=10**6)
+        assert isinstance(release, sd.Release)
+        wrong = replace(question, rate=0.02 if question.rate > 0.5 else 0.98)
+        assert inspect_sample(wrong, release, plain.rows(question.groups)).found
+    assert counts

@@ -28,8 +28,11 @@ __all__ = [
     "DOMAINS",
     "FORMATS",
     "JOBS",
+    "MOST_MARKS",
+    "MOST_TAGS",
     "PUBLIC",
     "SHOPS",
+    "TAGS",
     "TOWNS",
     "UNITS",
     "VIEWS",
@@ -55,6 +58,8 @@ TOWNS = [
     "Übersee",
 ]
 BLANKS = [" Ash", "Ash ", "  "]  # towns of their own where text is stored; a CSV file trims them
+TAGS = ["a", "b", "ü c"]
+MOST_TAGS, MOST_MARKS = 3, 4  # items of a row that count
 MOMENT = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 
 DOMAINS = {
@@ -83,6 +88,10 @@ DOMAINS = {
             "day": sd.Date("2024-01-01", "2024-12-31"),
         }
     ),
+}
+LISTS = {
+    "tags": sd.List(sd.Category(TAGS, missing="keep"), max_items=MOST_TAGS),
+    "marks": sd.List(sd.Integer(0, 9), max_items=MOST_MARKS),
 }
 UNITS = {
     "people": sd.PrivacyUnit("Person Id", max_rows=3, of="person"),  # nobody has more: no cap leaves out a row
@@ -132,7 +141,17 @@ def people_rows(count: int, rng: random.Random) -> Rows:
             }
         )  # fmt: skip
     rows[1 : count // 20] = [{**rows[0], "Person Id": row["Person Id"]} for row in rows[1 : count // 20]]
-    return rows
+    return add_lists(rows, random.Random(count))
+
+
+def add_lists(rows: Rows, rng: random.Random) -> Rows:
+    """Return the rows with two lists: missing ones, empty ones, items that are missing or not declared, and too many."""
+    tags, marks = [None, *TAGS, *TAGS, "zz", "A"], [None, -4, 12, *range(10)]
+
+    def draw(cells: list[Any], most: int) -> Any:
+        return rng.choice([None, [], *([rng.choice(cells) for _ in range(rng.randint(1, most))] for _ in range(6))])
+
+    return [{**row, "tags": draw(tags, MOST_TAGS + 2), "marks": draw(marks, MOST_MARKS + 2)} for row in rows]
 
 
 def visit_rows(count: int, people: Rows, rng: random.Random) -> Rows:
@@ -165,6 +184,8 @@ SCHEMAS = {
             ("balance", pa.int64()),
             ("score", pa.float64()),
             ("level", pa.int8()),
+            ("tags", pa.list_(pa.string())),
+            ("marks", pa.list_(pa.int32())),
         ]
     ),
     "visits": pa.schema(
@@ -192,7 +213,8 @@ VIEWS = {
             CASE WHEN balance < -1000000000 THEN -1000000000 WHEN balance > 1000000000 THEN 1000000000
                 ELSE balance END AS balance,
             CASE WHEN score < -1 THEN -1 WHEN score > 4 THEN 4 ELSE FLOOR(score * 4 + 0.5) / 4 END AS score,
-            CASE WHEN level < 1 THEN 1 WHEN level > 5 THEN 5 WHEN level IS NULL THEN 3 ELSE CAST(level AS INTEGER) END AS level
+            CASE WHEN level < 1 THEN 1 WHEN level > 5 THEN 5 WHEN level IS NULL THEN 3 ELSE CAST(level AS INTEGER) END AS level,
+            tags, marks
         FROM raw_people WHERE "Person Id" IS NOT NULL
     """.format(jobs=", ".join("'" + job.replace("'", "''") + "'" for job in JOBS)),
     "visits": """
@@ -228,7 +250,8 @@ class Plain:
 
 def arrow(name: str, rows: Rows) -> pa.Table:
     """Return the rows as an Arrow table."""
-    return pa.Table.from_pylist(rows, schema=SCHEMAS[name])
+    kinds = SCHEMAS[name]
+    return pa.Table.from_pylist(rows, schema=pa.schema([field for field in kinds if field.name in rows[0]]))
 
 
 def dictionary_parquet(place: Path, name: str, rows: Rows) -> Any:
@@ -242,7 +265,7 @@ def quoted_csv(place: Path, name: str, rows: Rows) -> Any:
     """Write a CSV file as spreadsheets do: quotes where they must be, newlines in cells, an offset at moments."""
     path = place / f"{name}.csv"
     text = io.StringIO()
-    writer = csv.DictWriter(text, SCHEMAS[name].names, lineterminator="\r\n")
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\r\n")
     writer.writeheader()
     writer.writerows(rows)
     path.write_text(text.getvalue(), encoding="utf-8", newline="")
@@ -290,6 +313,7 @@ class Format:
     write: Callable[[Path, str, Rows], Any]
     text: bool = False
     breaks: bool = True
+    lists: bool = False
 
     def keep(self, rows: Rows) -> Rows:
         """Return the rows as the format can hold them, which is what plain SQL is asked of too."""
@@ -304,12 +328,12 @@ class Format:
 
 
 FORMATS = {
-    "duckdb": Format(duckdb_file),
-    "parquet": Format(dictionary_parquet),
+    "duckdb": Format(duckdb_file, lists=True),
+    "parquet": Format(dictionary_parquet, lists=True),
     "csv": Format(quoted_csv, text=True, breaks=False),
     "imported csv": Format(imported_csv, text=True),
     "frame": Format(frame),
-    "arrow": Format(dictionary_arrow),
+    "arrow": Format(dictionary_arrow, lists=True),
 }
 
 
@@ -318,16 +342,25 @@ def open_tables(format_name: str, place: Path, seed: int, rows: int = 240) -> tu
     rng, kept = random.Random(seed), FORMATS[format_name]
     people = kept.keep(people_rows(rows, rng))
     tables = {"people": people, "visits": kept.keep(visit_rows(rows, people, rng))}
-    sources = {name: kept.write(place, name, own) for name, own in tables.items()}
-    opened = protect_tables(sources, seed, relation=list(tables) if format_name == "duckdb" else ())
+    written = {name: own if kept.lists else _without_lists(own) for name, own in tables.items()}
+    sources = {name: kept.write(place, name, own) for name, own in written.items()}
+    relation = list(tables) if format_name == "duckdb" else ()
+    opened = protect_tables(sources, seed, relation=relation, lists=kept.lists)
     return opened, Plain(people, tables["visits"])
 
 
-def protect_tables(sources: dict[str, Any], seed: int, relation: Sequence[str] = ()) -> sd.Connection:
+def _without_lists(rows: Rows) -> Rows:
+    return [{name: cell for name, cell in row.items() if name not in LISTS} for row in rows]
+
+
+def protect_tables(
+    sources: dict[str, Any], seed: int, relation: Sequence[str] = (), *, lists: bool = False
+) -> sd.Connection:
     """Return both tables with a budget that nothing exhausts."""
+    people = sd.Domain({**DOMAINS["people"].columns, **LISTS}) if lists else DOMAINS["people"]
     return sd.protect(
         sources,
-        domain=DOMAINS,
+        domain={**DOMAINS, "people": people},
         neighbors="add_remove",
         privacy_unit=UNITS,
         budget=sd.ApproxDP(10**12, "0.999"),

@@ -85,6 +85,7 @@ def coverage(estimate: Any, true: float) -> float:
     return float(((low <= true + 1e-9) & (true - 1e-9 <= high)).mean())
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("loss", "runs"),
     [(LOSSES[1], 200), (LOSSES[2], 200), *(pytest.param(loss, 10_000, marks=pytest.mark.deep) for loss in LOSSES)],

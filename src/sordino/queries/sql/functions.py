@@ -139,7 +139,7 @@ def _target(item: Any) -> str:
 def _round_cast(of: Expr, item: Any, target: str) -> Expr:
     places = [e.this for e in item.to.expressions]
     if target in _WHOLE:
-        return Expr(Apply("half_even", of.node))
+        return Expr(Apply("truncate" if item.meta.get("cut") else "half_even", of.node))
     return of if target != "DECIMAL" or len(places) < 2 else of.round(int(places[1].this))
 
 

@@ -268,8 +268,12 @@ written. The dialect is DuckDB's, or that of whoever quotes names with backticks
 Several SELECTs, separated by semicolons, are a batch."""
 _VALUES = """\
 They stand in WHERE, inside aggregates, in sub-queries and in GROUP BY. What is missing stays missing, and meets no
-condition. `/` never truncates and LEAST, GREATEST and CONCAT never replace a missing value, whatever the dialect.
-Functions of text are for columns of declared values."""
+condition. `/` never truncates, LEAST, GREATEST and CONCAT never replace a missing value, texts are equal where all of
+their characters are, and ORDER BY puts what is missing last, whatever the dialect. Other words mean what they mean in the
+dialect of the text: DAYOFWEEK is 1 on Sunday in BigQuery, MySQL, Spark and T-SQL, CAST to whole numbers rounds towards 0
+in Spark, SQLite and T-SQL, LIKE sees no case in SQLite, REGEXP_LIKE matches all of a text in Snowflake. Those that have
+no such meaning here are refused with one that has: a week that begins on Sunday, months that have passed whole, MySQL's
+LENGTH in bytes. Functions of text are for columns of declared values."""
 _TIMES = """\
 Days are compared with `DATE '2020-01-31'` or '2020-01-31', moments with `TIMESTAMP '2020-01-31 10:30:00'` or the same in
 quotes, also with an offset such as +01:00. What has none is read by the clock of the column's declared zone."""

@@ -75,6 +75,7 @@ the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9))
 _LONGEST = 100_000
 _LONGEST_NAME = 300
 DIALECTS = ("duckdb", "postgres", "bigquery", "spark", "tsql", "snowflake", "mysql", "sqlite", "redshift", "trino")
+_OWN_MEANINGS = frozenset({"duckdb", "postgres", "redshift"})  # whose words mean what they mean here
 _TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)  # what may hold any character
 _BRACKETS = re.compile(r"\[\s*[A-Za-z_][\w .]*\]")  # our lists hold numbers alone
 _TOP = re.compile(r"\bSELECT\s+(DISTINCT\s+)?TOP\b", re.IGNORECASE)
@@ -242,7 +243,11 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
     if not isinstance(statements[0], sqlglot.exp.Select):
         kind = type(statements[0]).__name__.upper()
         raise QuestionRefused(f"line 1, column 1: {kind} is not supported: a question is one SELECT of aggregates")
-    return statements[0]
+    if dialect in _OWN_MEANINGS:
+        return statements[0]
+    from sordino.queries.sql.dialect_words import apply_dialect
+
+    return apply_dialect(statements[0], dialect)
 
 
 def _lacks_quotes(column: str, text: str) -> bool:
