@@ -26,6 +26,7 @@ from local_intervals import local_draws
 from model_intervals import model_draws
 from rarer_intervals import rarer_draws
 from report_intervals import report_draws
+from sample_intervals import sample_draws
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 DATA = Path(__file__).with_suffix(".csv")
@@ -33,6 +34,7 @@ FULL, QUICK = 2000, 100
 SOURCES: dict[str, Callable[[int], Iterator[Draws]]] = {
     "curator": curator_draws,
     "rarer": rarer_draws,
+    "samples": sample_draws,
     "local": local_draws,
     "reports": report_draws,
     "models": model_draws,
@@ -74,9 +76,10 @@ Found: {low} below, {many} above. `width` is the mean width of the intervals ove
 the places; 1 is the least there is, - where no error at all would cover. `mean` is the mean of these ratios over the places that
 have one: an interval that always covers shows there what it wastes. Places of heavier kinds have fewer draws.
 
-A search of contribution bounds counts a unit by the middle of its bin of rows, and its interval is for that figure. Smooth
-sensitivity and other robust statistics state no interval (the width of their noise is private), nor does the yes or no of
-above_threshold, so none is checked.
+The interval of a sample is for what the sample itself would say, which the check reads behind the ask. A search of
+contribution bounds counts a unit by the middle of its bin of rows, and its interval is for that figure. Smooth
+sensitivity and other robust statistics state no interval (the width of their noise is private), nor does the yes or no
+of above_threshold, so none is checked.
 """
 
 

@@ -36,6 +36,7 @@ def coverage(law: Law, truth: int, confidence: float, least: int | None, most: i
     )
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("least", "most"), [(0, None), (None, 0), (0, 7), (0, 60), (0, 1)])

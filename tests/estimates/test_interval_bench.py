@@ -91,7 +91,7 @@ def test_the_page_says_what_its_data_say(bench: Any) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("source", ["curator", "rarer", "local", "reports", "models"])
+@pytest.mark.parametrize("source", ["curator", "rarer", "samples", "local", "reports", "models"])
 def test_a_tenth_of_each_source_is_drawn_again(bench: Any, source: str) -> None:
     checks = bench.run(200, only=source)[source]
     assert {(c.kind, c.promise) for c in checks} >= {
