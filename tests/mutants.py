@@ -27,6 +27,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
+BROWSER = Path("clients") / "js" / "sordino.js"  # which the collector's pages look for beside the source
 PAGE = ROOT / "docs" / "mutants.md"
 LIST = ROOT / "tests" / "data" / "mutants.toml"
 _PATIENCE, _LONG = 600.0, 7200.0  # seconds for the killer of one mutant, and for all killers
@@ -86,6 +87,8 @@ def copy_source() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="sordino-mutants-") as place:
         copied = Path(place) / "src"
         shutil.copytree(SOURCE, copied, ignore=shutil.ignore_patterns("__pycache__"))
+        (Path(place) / BROWSER).parent.mkdir(parents=True)
+        shutil.copy(ROOT / BROWSER, Path(place) / BROWSER)
         yield copied
 
 
@@ -205,7 +208,7 @@ def main(words: Sequence[str]) -> int:
         print(f"control: the killers of {len(chosen)} mutants pass on the source as it is ...", flush=True)
         code, said = run_tests(dict.fromkeys(k for m in chosen for k in m.killers), source, patience=_LONG)
         if code:
-            print(said[-3000:])
+            print("\n".join(line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))) or said[-3000:])
             return 1
         outcomes = []
         for number, mutant in enumerate(chosen, 1):

@@ -17,6 +17,7 @@ from sordino.collector.limits import Limits
 from sordino.collector.report_endpoint import ERRORS, MOST_REPORTS
 from sordino.collector.report_store import Store
 from sordino.errors import DeclarationError
+from sordino.local.device.client import ID_BYTES
 from sordino.local.protocols.hashing import OLH
 from sordino.local.protocols.memoization import memoize
 from sordino.local.protocols.response import GRR
@@ -35,6 +36,11 @@ def test_reports_are_stored_counted_and_estimated(store: str) -> None:
         assert service.post(reports_of(task, answers[1_999:], rng)).json() == {"stored": 1, "repeated": 0}
         found = service.estimate()
     assert found["reports"] == 2_000
+    disk = Store.open(store)
+    for chunk in disk.chunks(disk.task("drinks").number):
+        ids = [chunk.ids[at : at + ID_BYTES] for at in range(0, len(chunk.ids), ID_BYTES)]
+        assert ids == sorted(ids)  # random ids: the order of arrival is gone
+    disk.close()
     assert [one["label"] for one in found["labels"]] == list(LABELS)
     for one, share in zip(found["labels"], (0.5, 0.5, 0, 0), strict=True):
         assert abs(one["frequency"] - share) < 5 * one["error"] / 1.96
@@ -223,6 +229,14 @@ def test_administrators_and_respondents_are_kept_apart(store: str) -> None:
             "malicious=-1",
         ):
             assert service.get(f"/v1/tasks/drinks/estimate?{wrong}").status_code == 422
+
+
+def test_a_token_of_an_administrator_sends_no_report(store: str) -> None:
+    task = task_of()
+    with running(store, [task]) as service:
+        refused = service.post(reports_of(task, ["tea"], Rng.seeded(1)), token="a")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "wrong_role")
+        assert service.estimate()["reports"] == 0
 
 
 def test_a_token_is_checked_without_a_trace(store: str) -> None:

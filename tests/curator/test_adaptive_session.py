@@ -106,3 +106,15 @@ def test_epsilon_with_delta_counts_the_rho_it_pays_for_and_is_charged_as_asked()
     assert 0 < seen[0].rho < Fraction(1, 20)
     assert release.cost == sd.ApproxDP(1, "1e-6")
     assert held.release(release.charge).notes == release.notes
+
+
+def test_a_cell_that_holds_nobody_has_noise_as_any_other() -> None:
+    """Which cells are empty is the data's. At epsilon .1 one is 0 with chance .05: nine of nine of them, of one scan, never."""
+    empty = MarginalQuery((ContingencyTable((Axis("age", edges=(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)),)),))
+
+    def ask(q: Queryable) -> Any:
+        return q.release(empty, PureDP("0.1")).outputs[0].estimate.values()
+
+    found, _ = curator(budget=PureDP(1)).adapt(ask, describe="tables", epsilon="0.1")
+    assert len(found) == 9
+    assert sum(cell != 0 for cell in found) > 4

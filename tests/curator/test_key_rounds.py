@@ -68,6 +68,7 @@ QUESTIONS: dict[str, tuple[Aggregation, list[tuple[str, ...]]]] = {
 }
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("exclude", [False, True])
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def answers(path: Path, rules: Csv) -> list[list[list[Fraction]]]:
         engine.close()
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
 def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     rules = Csv(header=False, names=NAMES)
@@ -88,6 +88,7 @@ def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     assert before[0] == [[500]]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("end", [b"\r\n", b"\r"], ids=["CRLF", "CR"])
 @pytest.mark.parametrize("header", [True, False])
 def test_with_other_line_ends_and_headers(tmp_path: Path, end: bytes, header: bool) -> None:

@@ -10,8 +10,13 @@ import pytest
 
 import postgres_server as postgres
 import sordino as sd
+from engines.test_postgres import exact_parts
 from protecting import protect
+from sordino.datasets.postgres_tables import open_connection
+from sordino.engines.postgres import PostgresEngine
 from sordino.errors import ChargedError, DeclarationError, SourceError
+from sordino.queries.aggregation import compile_query
+from sordino.queries.build import Selection, as_aggregation
 from sordino.source import Source, source_from
 
 DOMAIN = sd.Domain({"age": sd.Integer(0, 125), "name": sd.Identifier()})
@@ -302,3 +307,52 @@ def test_a_full_disk_leaves_the_charge_and_says_so(
     people.close()
     assert abs(people.ask(sd.count(), epsilon=100).value - 100_000) < 5
     people.close()
+
+
+@pytest.mark.parametrize(("stated", "found"), [("", "1h"), ("?options=-c%20statement_timeout%3D300ms", "300ms")])
+def test_a_statement_ends_after_an_hour_unless_a_time_is_stated(stated: str, found: str, database: str) -> None:
+    with open_connection(source_from(database + stated, relation="people")) as connection:
+        assert connection.execute("SHOW statement_timeout").fetchall() == [(found,)]
+
+
+def test_all_scans_of_a_question_see_one_state_of_the_rows(postgres_server: postgres.Server, database: str) -> None:
+    engine = PostgresEngine(source_from(database, relation="people"), domain=DOMAIN, unit=None)
+    count = compile_query(as_aggregation(sd.count()), DOMAIN).select(engine.primitives)
+    with engine.snapshot() as held:
+        before = held.run(count)
+        run_sql(postgres_server, database, "INSERT INTO people VALUES (1, 'new')")
+        assert held.run(count) == before
+    assert engine.run(count) != before
+    engine.close()
+
+
+def test_to_open_a_table_and_to_plan_reads_no_row(postgres_server: postgres.Server, database: str) -> None:
+    """Each row of this view fails where it is read; that comes after the charge, and what the server says is not passed on."""
+    run_sql(
+        postgres_server,
+        database,
+        f"CREATE VIEW traps AS SELECT CAST('{SECRET}' || name AS INT) AS age, name FROM people",
+    )
+    people = protect(database, DOMAIN, relation="traps")
+    people.plan(sd.sum("age"), epsilon=1)
+    with pytest.raises(ChargedError, match="could not be computed; the charge stands") as failed:
+        people.ask(sd.sum("age"), epsilon=1)
+    cause: BaseException | None = failed.value
+    while cause is not None:
+        assert SECRET not in str(cause)
+        cause = cause.__cause__ or cause.__context__
+    people.close()
+
+
+def test_text_is_compared_by_its_bytes_whatever_its_collation(postgres_server: postgres.Server, database: str) -> None:
+    run_sql(
+        postgres_server,
+        database,
+        "CREATE COLLATION blind (provider = icu, locale = 'und-u-ks-level2', deterministic = false)",
+        "CREATE TABLE words (t TEXT COLLATE blind)",
+        "INSERT INTO words VALUES ('a'), ('A'), ('b')",
+    )
+    domain = sd.Domain({"t": sd.Category(["a", "b"])})
+    engine = PostgresEngine(source_from(database, relation="words"), domain=domain, unit=None)
+    assert exact_parts(engine, domain, Selection().group_by("t").agg(sd.count())) == [[1, 1]]
+    engine.close()

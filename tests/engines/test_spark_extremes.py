@@ -6,6 +6,7 @@ Neighboring tables in Parquet differ by no more than declared, and each primitiv
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from datetime import date
 from decimal import Decimal
@@ -28,6 +29,7 @@ from engines.test_postgres_extremes import MORE, answer
 from engines.test_spark import spark_engine
 from protecting import protect
 from sordino import col
+from sordino.engines.spark import SparkEngine
 from sordino.engines.spark_dialect import SordinoSpark
 from sordino.engines.spark_primitives import SparkPrimitives
 from sordino.engines.table_layout import TableLayout
@@ -244,3 +246,24 @@ def test_a_sum_is_exact_whatever_it_is_parted_in(ceiling: int, spark: SparkSessi
     found = exact_parts(engine, domain, sd.sum("x"))
     engine.close()
     assert found == [[sum(cells)]]
+
+
+@pytest.mark.parametrize("ceiling", [1, 1000, 10**6, 2**40, 2**48])
+def test_no_part_of_a_sum_leaves_64_bits(ceiling: int) -> None:
+    """So many rows, each with all bits of a part set, sum up to 2^62 at most; and so do rows of the largest number left."""
+    largest = 2**61
+    domain = sd.Domain({"i": sd.Integer(-largest, largest)}, row_ceiling=ceiling)
+    on = SparkPrimitives(TableLayout({"i": "BIGINT"}, domain, None, None))
+    text = on.total(on.raw("i"), Fraction(largest)).sql(dialect=SordinoSpark)
+    masks = [int(mask) for mask in re.findall(r"& (\d+)\)", text)]
+    shift = max([0, *map(int, re.findall(r"SHIFTRIGHT\(.*?, (\d+)\)", text))])
+    assert all(ceiling * mask <= 2**62 for mask in masks), text
+    assert ceiling * (largest >> shift) <= 2**62, text
+
+
+def test_text_is_compared_by_its_bytes_whatever_its_collation(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT t COLLATE UTF8_LCASE AS t FROM VALUES ('a'), ('A'), ('b') AS rows(t)")
+    domain = sd.Domain({"t": sd.Category(["a", "b"])})
+    engine = SparkEngine(frame, domain=domain, unit=None)
+    assert exact_parts(engine, domain, S.group_by("t").agg(sd.count())) == [[1, 1]]
+    engine.close()

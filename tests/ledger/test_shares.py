@@ -339,6 +339,7 @@ def _spender(path: Path, name: str, results: "multiprocessing.SimpleQueue[tuple[
     results.put((name, spend(ledger, "0.007", name)))
 
 
+@pytest.mark.deep
 def test_64_processes_pass_neither_the_share_nor_the_cap(path: Path) -> None:
     ledger = Ledger.open(path, cap=PureDP("0.7"))
     results = FORK.SimpleQueue()

@@ -259,6 +259,7 @@ def test_accuracy_is_the_plans_error_inverted(query: object, error: float, neigh
     assert planned(made.lower * (1 - 1e-6)) > error
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("currency", ["epsilon", "rho"])
 @pytest.mark.parametrize("delta", ["1e-6", "1/20"])
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from protecting import protect
 from sordino import synth
 from sordino.datasets import census_domain, make_census
 from sordino.errors import BudgetExhausted, DeclarationError
+from sordino.neighbors import Neighbors
+from sordino.synth.encoded_column import encode_columns
 
 
 def people(budget: sd.ApproxDP | sd.ZCDP) -> sd.Curator:
@@ -50,3 +52,10 @@ def test_nothing_is_spent_on_a_refusal() -> None:
     report = synth.evaluate(model, against=table, rho="0.2", rng=sd.Rng.seeded(6))
     assert not report.private  # seeded noise
     assert 0 <= report.mean(1) < 1
+
+
+def test_the_column_that_names_the_people_is_none_of_a_synthetic_table() -> None:
+    """Declared with bounds its values are public, and yet each is one person's."""
+    domain = sd.Domain({"id": sd.Integer(0, 99), "old": sd.Boolean()})
+    for unit, names in ((None, ["id", "old"]), (sd.PrivacyUnit("id", max_rows=2), ["old"])):
+        assert [c.name for c in encode_columns(domain, None, Neighbors("add_remove", unit))] == names

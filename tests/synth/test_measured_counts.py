@@ -10,13 +10,15 @@ import pytest
 import sordino as sd
 from sordino import synth
 from sordino.estimates.model_estimate import ModelEstimate
+from sordino.neighbors import Neighbors
 from sordino.queries.build import Selection
 from sordino.queries.expressions.expr import col
+from sordino.synth.encoded_column import encode_columns
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.measured_counts import KeyShares, MeasuredCounts, Question, rake_pairs
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.model import Model
-from sordino.synth.one_way_marginals import DomainCompression
+from sordino.synth.one_way_marginals import DomainCompression, combine_one_way, estimate_one_way
 from synth.support import Source
 
 CODES = [DomainCompression(np.array([0, 1, 1, 2, 3]), 4), *(DomainCompression(np.arange(n), n) for n in (6, 4))]
@@ -145,3 +147,32 @@ def test_a_saved_model_answers_alike_and_a_former_file_by_its_model(tmp_path: An
     assert read.parts.counts.laplace
     former = MeasuredCounts()
     assert former.estimate(Question((0,), [np.arange(6)], np.ones(6), None, 1), _keys()) is None
+
+
+def test_two_measurements_of_a_column_have_the_variance_of_their_combination() -> None:
+    """2,000 draws of two measurements of two columns, one four times as noisy: no bias, and the variance that is stated."""
+    truth, rng = [np.array([50.0, 20.0, 30.0]), np.array([60.0, 40.0])], np.random.default_rng(5)
+    domain = sd.Domain({"a": sd.Category(["x", "y", "z"]), "b": sd.Boolean()})
+    columns = encode_columns(domain, None, Neighbors("add_remove", None))
+    counts = [np.append(c, 0.0) for c in truth]  # a missing value is a key of its own
+
+    def measure(variance: float) -> Any:
+        noisy = [c + rng.normal(0.0, np.sqrt(variance), len(c)) for c in counts]
+        return estimate_one_way(columns, noisy, [variance] * 2)
+
+    found = [combine_one_way(measure(4.0), measure(16.0)) for _ in range(2000)]
+    assert found[0].variances == pytest.approx((3.2, 3.2))
+    for column, exact in enumerate(counts):
+        missed = np.array([one.noisy[column] - exact for one in found])
+        assert np.var(missed) == pytest.approx(found[0].variances[column], rel=0.1)
+    assert np.std([one.rows - 100.0 for one in found]) == pytest.approx(found[0].rows_deviation, rel=0.1)
+
+
+@pytest.mark.parametrize(("loss", "laplace"), [({"epsilon": 1}, True), ({"epsilon": 1, "delta": "1e-9"}, False)])
+def test_a_fit_states_which_noise_its_counts_have(loss: dict[str, Any], laplace: bool) -> None:
+    model, _ = _model(loss)
+    assert model.parts.counts.laplace is laplace
+    answer = model.answer(Selection().where(col("a").is_between(1, 2)).agg(sd.count()))
+    estimate = answer.outputs[0].estimate
+    assert isinstance(estimate, ModelEstimate)
+    assert estimate.laplace is laplace

@@ -264,6 +264,7 @@ def test_other_kinds_of_budget(census: Path, run: Run, cap: Any, options: list[s
     assert json.loads(run("show", "c-0001", "--format", "json").out)["charge"] == "c-0001"
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("census")
 def test_five_processes_under_a_cap_of_four() -> None:
     script = "import sys; from sordino.cli.main import main; sys.exit(main())"

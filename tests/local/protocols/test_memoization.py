@@ -257,6 +257,18 @@ def test_no_true_answer_is_kept(device: Client, tmp_path: Path) -> None:
     assert LABELS[3].encode() not in kept
 
 
+def test_what_a_device_keeps_is_a_randomised_answer(tmp_path: Path) -> None:
+    """20 devices keep another label than theirs with chance .64 each: that fewer than 3 do has chance 1e-6."""
+    task, others = task_of(ROUNDS["grr"]), 0
+    for number in range(20):
+        device = Client(ClientLedger.open(tmp_path / str(number), cap=4, rng=Rng.seeded(number)))
+        device.report(task, LABELS[3], rng=Rng.seeded(3), now=NOW)
+        (row,) = device.ledger._db.execute("SELECT permanent FROM charges").fetchall()
+        others += not _shows(row[0], 3, "grr")
+        device.ledger.close()
+    assert others >= 3
+
+
 def _encode(rounds: Memoized, label: int) -> bytes:
     number = label if isinstance(rounds.permanent, GRR) else 1 << label
     return number.to_bytes(rounds.width, "little")
