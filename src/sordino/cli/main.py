@@ -189,7 +189,7 @@ def _add_group(
 
 for _panel, _commands in _PANELS.items():
     _add(app, _commands, panel=_panel)
-_add_group(app, "ledger", _LEDGER, help="Verify, export, amend or begin the chain of charges.", panel="Look back")
+_add_group(app, "ledger", _LEDGER, help="Verify, export, amend, replace or move the ledger.", panel="Look back")
 _add_group(app, "epsilon", _EPSILON, help="Choose epsilon from requirements that people understand.", panel="Learn")
 _local = _add_group(app, "local", _LOCAL, help="Collect without a trusted server.", panel="Ask")
 _add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")

@@ -62,7 +62,7 @@ def ask(
     """Ask a question: charged to the budget first, then answered with noise.
 
     Several SELECTs with semicolons between them are a batch: they share the loss, each is charged by itself, and nothing
-    is asked where the budget does not cover all of them.
+    is asked if the budget does not cover all of them.
 
     A refused question (exit 2, 3) is never charged, nor is one that the budget does not cover (4). Exit 5 means that
     the charge stands without an answer: do not repeat such a command blindly.

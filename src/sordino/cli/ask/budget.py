@@ -27,7 +27,8 @@ def budget(
     name: BudgetName = None,
     form: ListForm = ListFormat.table,
     tight: Annotated[
-        bool, typer.Option("--tight", help="Also report all charges as one list, at --delta. The cap is unaffected.")
+        bool,
+        typer.Option("--tight", help="Also report the total by the best theorem, at --delta. The cap is unaffected."),
     ] = False,
     delta: Annotated[str | None, option("--delta", "D", "With --tight: the delta of that figure.")] = None,
     project: ProjectPath = None,

@@ -82,7 +82,7 @@ def amend(
 
 
 def new(reason: Reason, name: BudgetName = None, project: ProjectPath = None, quiet: Quiet = False) -> None:
-    """Begin a ledger in place of one whose file is lost. What was spent there carries over.
+    """Start a new ledger to replace one whose file is lost. What was spent there carries over.
 
     If you have any copy of the lost file, restore it: it holds the answers. For a table about other people, name another
     ledger file in the project instead.
@@ -98,12 +98,12 @@ def new(reason: Reason, name: BudgetName = None, project: ProjectPath = None, qu
 
 
 def move(
-    to: Annotated[str, typer.Argument(metavar="ADDRESS", help="Where it goes: postgresql://HOST/DATABASE#NAME.")],
+    to: Annotated[str, typer.Argument(metavar="ADDRESS", help="The new address: postgresql://HOST/DATABASE#NAME.")],
     name: BudgetName = None,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Move a ledger from its file to a PostgreSQL server, its chain checked. Stop the programs that ask first.
+    """Move a ledger from its file to a PostgreSQL server, after checking its chain. Stop the programs that ask first.
 
     The file stays as a record, with nothing left to spend.
     """

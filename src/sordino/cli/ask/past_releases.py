@@ -104,7 +104,7 @@ def explain(
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
-    """Say in plain words what a past release reveals at most about one person."""
+    """Say in plain words the most that a past release reveals about one person."""
     import sordino as sd
     from sordino.cli.shared.opening import project_at
     from sordino.loss import loss_to_numbers
@@ -128,9 +128,9 @@ def report(
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
-    """Write one HTML page for a board: what was asked, and what all of it reveals. It costs nothing.
+    """Write one HTML page for a board: what was asked, and the most that it reveals. It costs nothing.
 
-    It is made from the project file and the ledger. The data is not needed, and the page loads nothing.
+    It is made from the project file and the ledger. The data is not needed, and the page makes no requests.
     """
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at

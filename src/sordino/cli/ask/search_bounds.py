@@ -66,9 +66,7 @@ def bounds(
     ] = Search.histogram,
     ladder: Annotated[
         str | None,
-        given.option(
-            "--ladder", "B1,B2,...", "For --method ladder: ascending upper bounds, each a clipped sum of its own."
-        ),
+        given.option("--ladder", "B1,B2,...", "For --method ladder: ascending upper bounds, one clipped sum for each."),
     ] = None,
     plot: given.PictureFile = None,
     confidence: given.Confidence = 0.95,
@@ -79,8 +77,8 @@ def bounds(
 ) -> None:
     """Find clipping bounds of a column privately: noise hides the few rows beyond them.
 
-    Nothing else is required. The search is charged once, before data is touched. Exit 5 means that nothing was found: the
-    charge stands, and there are no bounds to use.
+    The search is charged once, before data is touched. Exit 5 means that nothing was found: the charge stands, and there
+    are no bounds to use.
     """
     from sordino.cli.shared.opening import table_at
 
@@ -128,7 +126,7 @@ def caps(
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
-    """Choose max_rows, the rows of one unit that count, privately: lost rows against added noise.
+    """Choose max_rows, how many rows of a unit count, privately: lost rows against added noise.
 
     Charged once, before data is touched. Declare the caps in the project file; `sordino ledger amend` records them.
     """

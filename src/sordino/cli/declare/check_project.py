@@ -38,7 +38,7 @@ def check(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Check the project file and that its sources can be opened: file:line:column, the rule, the nearest valid key.
+    """Check the project file, and that its sources can be opened. A problem states its line, the rule and the nearest valid key.
 
     Nothing is written, asked or recorded, and without --against-data nothing of the data is shown. Exit 2 if there is a
     problem.

@@ -17,8 +17,8 @@ __all__ = ["import_csv"]
 Source = Annotated[Path, typer.Argument(metavar="FILE.csv", help="The CSV file.")]
 Target = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="The file to write.")]
 Quote = Annotated[str, option("--quote", "CHAR", 'The character that cells may be quoted with; "" for none.')]
-Encoding = Annotated[str, option("--encoding", "NAME", "Such as utf-8, latin-1 or cp1252.")]
-NullValues = Annotated[list[str] | None, option("--null", "TEXT", "A cell that means missing. Empty cells always do.")]
+Encoding = Annotated[str, option("--encoding", "NAME", "The encoding, such as utf-8, latin-1 or cp1252.")]
+NullValues = Annotated[list[str] | None, option("--null", "TEXT", "A text that means missing. Empty cells always do.")]
 
 
 def import_csv(

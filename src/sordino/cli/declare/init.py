@@ -30,13 +30,13 @@ def init(
     quote: Quote = None,
     relation: Relation = None,
     output: Output = Path("sordino.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Replace a project file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing project file.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a project file from a table's schema alone, and mark every blank that you must fill in.
 
     It contains no bound, value or row of the data: those would leak. The first line of a CSV file may be a row, so you
-    must say whether it has the names.
+    must say whether it holds column names.
     """
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.project.proposal import propose_project

@@ -8,7 +8,7 @@ __all__ = ["sql"]
 
 
 def sql() -> None:
-    """Print the SQL that is read, as a Markdown page: every form with an example. It is docs/sql.md."""
+    """Print the SQL that Sordino reads, as a Markdown page: every form with an example. It is docs/sql.md."""
     from sordino.queries.sql.grammar import page
 
     say(page().rstrip("\n"))

@@ -18,16 +18,16 @@ On = Annotated[
     Target,
     typer.Argument(metavar="release|synth|local", help="Counts, a synthetic table, or reports of the local model."),
 ]
-Epsilons = Annotated[str, given.option("--epsilon", "E,E", "What figures with noise lose: one or several, as in 1,10.")]
+Epsilons = Annotated[str, given.option("--epsilon", "E,E", "The epsilon of noisy figures: one or several, 1,10.")]
 Secret = Annotated[
     str | None,
-    given.option("--secret", "S", "Of release, such as 'age > 45' or 'sex = Female'; a column for synth and local."),
+    given.option("--secret", "S", "For release: such as 'age > 45' or 'sex = Female'; for synth and local: a column."),
 ]
 Table = Annotated[
     str | None, given.option("--table", "NAME", "Read true rows of a declared table. Without it: a generated census.")
 ]
-People = Annotated[int | None, given.option("--people", "N", "How many people are taken, by lot.")]
-Rounds = Annotated[int | None, given.option("--rounds", "N", "Of local: how many reports each device sends, else 20.")]
+People = Annotated[int | None, given.option("--people", "N", "How many people to draw at random.")]
+Rounds = Annotated[int | None, given.option("--rounds", "N", "For local: the reports of each device; default 20.")]
 Seed = Annotated[int, given.option("--seed", "N", "The seed of people, noise and attacks.")]
 Page = Annotated[Path | None, given.output_ending(".html", ".htm")]
 
@@ -47,11 +47,11 @@ def attack(
     force: given.Force = False,
     quiet: given.Quiet = False,
 ) -> None:
-    """Attack figures with noise and without, of the same people, and print what theory allows beside what was achieved.
+    """Attack figures about the same people, with and without noise; print what theory allows beside what was achieved.
 
-    release: differencing, averaging with and without the ledger, all secrets from many counts. synth: who was in the table,
-    what is missing of a row, the distance to the closest record. local: answers from one report, from many, from a
-    permanent answer's. --output writes one page for a board. NOT PRIVATE: true rows say where an attack was right.
+    release: differencing, averaging with and without the ledger, reconstruction from many counts. synth: membership,
+    attribute inference, the distance to the closest record. local: answers guessed from one report, from many, from those
+    of a permanent answer. --output writes one page for a board. NOT PRIVATE: true rows decide whether an attack was right.
     """
     import sordino as sd
     from sordino.cli.shared.atomic_file import open_atomic

@@ -78,11 +78,13 @@ Column = Annotated[
 Size = Annotated[int | None, option("--size", "N", "Global: any table of N of the values.")]
 LocalTable = Annotated[str | None, option("--local", "V,V,..", "Local: this table; first:N is the first N values.")]
 Within = Annotated[int | None, option("--within", "K", "Neighbors at most K moves away.")]
-Exactly = Annotated[int | None, option("--exactly", "K", "Neighbors K moves away.")]
+Exactly = Annotated[int | None, option("--exactly", "K", "Neighbors exactly K moves away.")]
 Way = Annotated[
     Direction | None,
     typer.Option(
-        "--direction", help="With --exactly or --profile under add_remove: which way exactly K go.", show_default=False
+        "--direction",
+        help="With --exactly or --profile under add_remove: the direction of the K moves.",
+        show_default=False,
     ),
 ]
 Ddof = Annotated[int, option("--ddof", "D", "var and std divide by n - D.")]
@@ -108,7 +110,7 @@ def sensitivity(
 ) -> None:
     """Learn how far one person can move an answer: global, over every table of a size, or local, for one table.
 
-    The values are public, or the result is NOT PRIVATE if they come from a file. Nothing is charged.
+    The values must be public; if they come from a file, the result is NOT PRIVATE. Nothing is charged.
     """
     if neighbors is None:
         raise DeclarationError("state --neighbors add_remove or --neighbors replace: nothing is guessed")

@@ -21,7 +21,7 @@ Respondents = Annotated[int, option("--respondents", "N", "How many will answer.
 LabelList = Annotated[str | None, option("--labels", "V,V,..", "The values an answer may have.")]
 LabelCount = Annotated[int | None, option("--size", "K", "Instead: how many values.")]
 Alphabet = Annotated[str | None, option("--alphabet", "CHARS", "Instead: any text of these characters; see --length.")]
-Length = Annotated[int, option("--length", "N", "The most characters of a text, with --alphabet.")]
+Length = Annotated[int, option("--length", "N", "With --alphabet: the largest number of characters in a text.")]
 Margin = Annotated[float, option("--margin", "M", "The error of a share to achieve, at 95%.")]
 ShuffleDelta = Annotated[
     str | None, option("--shuffled", "DELTA", "Also report the amplified epsilon under a shuffler.")

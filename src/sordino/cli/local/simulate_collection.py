@@ -23,7 +23,7 @@ ProtocolName = StrEnum("ProtocolName", "best coins unary grr sue oue olh hadamar
 DataFile = Annotated[
     Path, option("--data", "FILE", "The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.")
 ]
-ColumnName = Annotated[str, option("--column", "NAME", "Its column of categories.")]
+ColumnName = Annotated[str, option("--column", "NAME", "A column of categories in it.")]
 DeclaredLabels = Annotated[
     str | None, option("--labels", "V,V,..", "The values an answer may have; not with the extract.")
 ]

@@ -93,7 +93,7 @@ def create(
 ) -> None:
     """Sign a task: what is asked, how answers are randomised, and how much that may reveal.
 
-    State one of --permanent-epsilon and --lifetime-epsilon. Devices recompute both epsilons from the signed
+    Give either --permanent-epsilon or --lifetime-epsilon. Devices recompute both epsilons from the signed
     thresholds, and refuse a task that understates one.
     """
     from sordino.local import HeavyHitters, SigningKey, create_task

@@ -19,12 +19,12 @@ def mcp(
         typer.Argument(metavar="[sordino.toml]", help="The project file, or a server's address, https://..."),
     ] = None,
     account: Annotated[str | None, option("--account", "NAME", "Whose share of a project file is spent.")] = None,
-    http: Annotated[bool, typer.Option("--http", help="Listen on this machine, not to standard input.")] = False,
+    http: Annotated[bool, typer.Option("--http", help="Listen on a port, not on standard input.")] = False,
     port: Annotated[int, option("--port", "N", "The port to listen on.")] = 8001,
 ) -> None:
     """Offer tables to an assistant as tools (Model Context Protocol): tables, dummy, plan, ask, budget, explain.
 
-    It spends the share of an account, or at a server that of the token in SORDINO_TOKEN, and waits for approvals.
+    It spends the share of an account or, at a server, of the token in SORDINO_TOKEN, and waits for approvals.
     """
     try:
         from sordino.assistant.listening import listen_http, open_backend, run_stdio

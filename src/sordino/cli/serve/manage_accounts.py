@@ -29,12 +29,10 @@ _BY = "the command line"
 def add_account(
     name: Name,
     role: Annotated[Role, typer.Option("--role", help="What it may do.")],
-    openid: Annotated[
-        str | None, option("--openid", "SUBJECT", "Whom the OpenID provider of [serve] knows it as.")
-    ] = None,
+    openid: Annotated[str | None, option("--openid", "SUBJECT", "Its subject at the OpenID provider.")] = None,
     project: ProjectPath = None,
 ) -> None:
-    """Add an account. It signs in with a password, a token or an OpenID provider; commands of their own make the former."""
+    """Add an account. It signs in with a password or a token, each set by a command of its own, or an OpenID provider."""
     service = _service(project)
     issuer = service.settings.issuer
     if openid is not None and issuer is None:
@@ -61,7 +59,7 @@ def disable_account(
     enable: Annotated[bool, typer.Option("--enable", help="Let it in again.")] = False,
     project: ProjectPath = None,
 ) -> None:
-    """Let an account in no more: its sessions end, its tokens are refused. What it spent stays spent."""
+    """Disable an account: its sessions end and its tokens are refused. What it spent stays spent."""
     service = _service(project)
     service.desk.accounts.change(service.desk.accounts.find(name), disabled=not enable)
     service.desk.audit_log.append(_BY, "account.change", f"{name} {'enabled' if enable else 'disabled'}")
@@ -81,7 +79,7 @@ def make_token(
 
 
 def set_password(name: Name, project: ProjectPath = None) -> None:
-    """Set the password of an account, typed twice in a terminal, or the first line of standard input."""
+    """Set the password of an account, typed twice in a terminal or read from the first line of standard input."""
     service = _service(project)
     account = service.desk.accounts.find(name)
     typed = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
@@ -97,7 +95,7 @@ def set_share(
     budget: BudgetName = None,
     project: ProjectPath = None,
 ) -> None:
-    """Give an account, or a program's share of its own, a part of a budget; again to change it."""
+    """Give an account, or a program's own share, a part of a budget. Run it again to change the amount."""
     from sordino.project.parts import share_from
 
     stated = {key: value for key, value in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if value is not None}

@@ -84,9 +84,9 @@ def open_workbench(
     project: ProjectFile = None,
     port: Annotated[int, option("--port", "N", "The port on this machine.")] = 8400,
 ) -> None:
-    """Open the pages of a project on this machine alone, for one person without accounts, until stopped.
+    """Serve the pages of a project on this machine only, for one person without accounts, until stopped.
 
-    It prints a link that lets one browser in, once; Ctrl-C stops it. What is asked is charged as by `sordino ask`.
+    It prints a link that signs in one browser, once; Ctrl-C stops it. Questions are charged as by `sordino ask`.
     """
     from sordino.cli.shared.opening import project_path
 

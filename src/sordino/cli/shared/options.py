@@ -89,14 +89,14 @@ QueryFile = Annotated[
     Path | None, typer.Option("--file", "-f", metavar="QUERY.SQL", help="Read the question from a file.")
 ]
 Epsilon = Annotated[
-    str | None, option("--epsilon", "E", 'What may be lost: an exact number such as 0.5 or "1/3".', panel=_LOSS)
+    str | None, option("--epsilon", "E", 'The loss: an exact number such as 0.5 or "1/3".', panel=_LOSS)
 ]
 Delta = Annotated[
     str | None,
     option(
         "--delta",
         "D",
-        "With --epsilon: the chance of losing more, such as 1e-9; with --rho: what private keys spend.",
+        "With --epsilon: the delta of (epsilon, delta), such as 1e-9; with --rho: what private keys spend.",
         panel=_LOSS,
     ),
 ]
@@ -117,7 +117,7 @@ Share = Annotated[
     ShareBy,
     typer.Option(
         "--share",
-        help="How weights count: as shares, or to find the least sum of errors, as they are or relative to their answers.",
+        help="How weights are used: as shares, or to minimize the sum of errors, absolute or relative to the answers.",
         rich_help_panel=_LOSS,
     ),
 ]
@@ -189,7 +189,7 @@ Dialect = Annotated[
     option(
         "--dialect",
         "NAME",
-        "Whose SQL it is: duckdb, postgres, bigquery, spark, tsql, ... Without it: shown by its quotes.",
+        "The SQL dialect: duckdb, postgres, bigquery, spark, tsql, ... Without it: recognised by its quotes.",
     ),
 ]
 KeysFile = Annotated[
@@ -201,9 +201,7 @@ KeysFile = Annotated[
         "says how private keys are selected.",
     ),
 ]
-MinUnits = Annotated[
-    int, option("--min-units", "N", "Keys that are private show from N units on at the least, besides their threshold.")
-]
+MinUnits = Annotated[int, option("--min-units", "N", "Show a private key only if it also has at least N units.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what was asked for: no notes, no hints.")]
 
 # what changes on record

@@ -41,7 +41,7 @@ MethodName = Annotated[
     Method, typer.Option("--method", help="`auto` uses what the loss can pay for: independent, tree or clique tree.")
 ]
 MarginalSets = Annotated[str | None, given.option("--marginals", "A,B;C,D", "The tables of --method marginals.")]
-WorkloadSets = Annotated[str, given.option("--workload", "W", 'Sets that matter: "all 2-way", or such as "a,b;b,c".')]
+WorkloadSets = Annotated[str, given.option("--workload", "W", 'Column sets that matter: "all 2-way" or "a,b;b,c".')]
 Cap = Annotated[int | None, given.option("--cap", "N", "The largest number of cells of the model.")]
 RowsGuess = Annotated[int | None, given.option("--assume-rows", "N", "A public guess at the number of rows.")]
 NeverRules = Annotated[
