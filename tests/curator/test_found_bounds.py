@@ -183,6 +183,29 @@ def test_far_numbers_are_answered_or_refused_before_the_charge(low: int, how: st
         assert table.spent == PureDP(0)
 
 
+ENDS = [sign * (2**power + near) for sign in (1, -1) for power in (61, 62, 63) for near in (-1, 0, 1, 2)]
+
+
+@pytest.mark.each(8)
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("side", ["lower", "upper"])
+def test_one_end_beside_the_last_edge_is_answered_or_refused_before_the_charge(end: int, side: str) -> None:
+    table = protect(pa.table({"x": [1, 2, 3] * 50}), sd.Domain({"x": sd.Integer()}))
+    x = col("x").clip(end, None) if side == "lower" else col("x").clip(None, end)
+    for how in ("mean", "histogram", "quantile"):
+        before = table.spent
+        try:
+            if how == "histogram":
+                table.find_bounds(x, method="histogram", epsilon=1)
+            elif how == "quantile":
+                table.find_bounds(x, method="quantile", epsilon=1)
+            else:
+                table.ask(sd.mean(x), epsilon=1)
+            assert table.spent != before
+        except QuestionRefused:
+            assert table.spent == before
+
+
 def test_the_rows_beyond_are_bounded() -> None:
     misses = 0
     for seed in range(10):

@@ -74,12 +74,18 @@ def equal_bins(low: int, high: int, bins: int = _BINS) -> tuple[int, ...]:
 
 
 def check_reach(number: BoundNumber) -> None:
-    """Raise QuestionRefused where a declared bound lies beyond all bins, before a search is charged."""
-    ends = (e for e in (number.interval.lower, number.interval.upper) if e is not None)
-    if any(abs(int(end)) >= 2**TOP for end in ends):
+    """Raise QuestionRefused where a declared bound lies beyond all bins, before a search is charged.
+
+    A bound that is declared may be an edge itself, below 2^TOP; one that is to be found lies among `powers_of_two`.
+    """
+    low, high, reach = number.interval.lower, number.interval.upper, 2 ** (TOP - 1)
+    beyond = any(abs(int(end)) >= 2 * reach for end in (low, high) if end is not None)
+    nothing_above = low is not None and high is None and low > reach
+    nothing_below = high is not None and low is None and high < -reach
+    if beyond or nothing_above or nothing_below:
         raise QuestionRefused(
-            f"bounds are found among numbers of up to 2^{TOP} steps of their grid, and a declared end of this one lies beyond: "
-            "clip it first, as in CLIP(x, 0, 100)"
+            f"bounds are found among numbers of up to 2^{TOP - 1} steps of their grid, and a declared end of this one lies "
+            "beyond: clip it first, as in CLIP(x, 0, 100)"
         )
 
 
