@@ -68,7 +68,7 @@ class QuantileSelection:
     Theorem (McSherry & Talwar 2007, Theorem 6). Choosing v with P(v) proportional to exp(-epsilon t(v) / (2 D)) is
     epsilon-differentially private: the ratio of P(v) on neighbors is e^(epsilon/2) for the power and e^(epsilon/2) for
     the normaliser. The log ratio lies in a range of length epsilon, so rho is about epsilon^2 / 8 (Cesar & Rogers 2021,
-    Lemma 3.4 of "Bounding, concentrating, and truncating").
+    Lemma 3.2 of "Bounding, concentrating, and truncating").
 
     Theorem (groups). Let W_g be the rows of one unit in group g: they sum to at most C. Under add_remove the costs of
     group g move by at most W_g max(q, 1 - q), its log ratio by epsilon W_g / C: epsilon in all. Under replace the unit

@@ -55,7 +55,7 @@ class OLH(ThresholdOracle):
 
     Raises DeclarationError for fewer than 2 labels, repeated ones, or epsilon not above 0.
 
-    Paper: Wang, Blocki, Li, Jha 2017, section 4.4; Carter & Wegman 1979 for the hash family.
+    Paper: Wang, Blocki, Li, Jha 2017, section 4.5; Carter & Wegman 1979 for the hash family.
 
     >>> OLH(["a", "b", "c"], epsilon=1).g
     4

@@ -42,7 +42,7 @@ class Unary(ThresholdOracle):
     `Unary(labels, p=, q=)` rounds p down and q up to thresholds. Raises DeclarationError for fewer than 2 labels,
     repeated ones, p or q outside (0, 1), or p not above q.
 
-    Paper: Erlingsson, Pihur, Korolova 2014, section 2; Wang, Blocki, Li, Jha 2017, section 4.2.
+    Paper: Erlingsson, Pihur, Korolova 2014, section 2; Wang, Blocki, Li, Jha 2017, section 4.3.
 
     >>> Unary(["a", "b"], p=0.75, q=0.25).epsilon
     2.1972245773362196
