@@ -65,8 +65,14 @@ class OpenDP:
         else:
             keys = pl.LazyFrame({question.column: list(question.keys)})
             query = self._query().group_by(question.column).agg(dp.len()).with_keys(keys)
-        found = query.release().collect()
-        return Answer(dict(zip(found[question.column].to_list(), found["len"].to_list(), strict=True)))
+        released = query.release().collect()
+        found = dict(zip(released[question.column].to_list(), released["len"].to_list(), strict=True))
+
+        def interval() -> tuple[dict[str, float], dict[str, float]]:
+            error = query.summarize(alpha=0.05)["accuracy"][0]
+            return {k: n - error for k, n in found.items()}, {k: n + error for k, n in found.items()}
+
+        return Answer(found, interval)
 
     def _cells(self, question: Question) -> Any:
         cells = pl.col(question.column)

@@ -51,7 +51,14 @@ class SmartNoiseSQL:
     def groups(self, question: Question) -> Answer:
         """Return counts; its keys come from the table, above a threshold, so that the declared ones are not used."""
         query = f"SELECT {question.column}, COUNT(*) AS n FROM PUBLIC.people GROUP BY {question.column}"
-        return Answer(dict(self._reader(query, question).execute(query)[1:]))
+        reader = self._reader(query, question)
+        found = dict(reader.execute(query)[1:])
+
+        def interval() -> tuple[dict[str, float], dict[str, float]]:
+            error = reader.get_simple_accuracy(query, alpha=0.05)[1]
+            return {k: n - error for k, n in found.items()}, {k: n + error for k, n in found.items()}
+
+        return Answer(found, interval)
 
     def _one(self, query: str, question: Question, *, stated: bool = True) -> Answer:
         reader = self._reader(query, question)

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 Found = dict[str, Any]
-SECONDS = 30  # of wall time, of each question
 UNIT = {"x": (0.0, 1.0)}
 
 
@@ -29,8 +28,8 @@ def table(bench: Any, name: str, columns: dict[str, pa.Array]) -> Path:
 
 
 def ask(process: Any, question: Found, *, times: int, **more: Any) -> Found:
-    """Return the answers to a question asked over again."""
-    found: Found = process.ask("ask", **question, times=times, limit=SECONDS, values=True, **more)
+    """Return the answers to a question asked over again, for a third of the time that the process has."""
+    found: Found = process.ask("ask", **question, times=times, limit=process.limit / 3, values=True, **more)
     return found
 
 
@@ -47,11 +46,11 @@ def low_bits(bench: Any, library: Any) -> Found:
     log of a lower bound of one chance over an upper bound of the other, at 95% for all of them together.
     """
     answers = []
-    with bench.start(library, limit=100) as process:
+    with bench.start(library, limit=3 * bench.options.seconds) as process:
         rest = 999 if library.relation == "replace" else 1000
         for name, cells in (("zero", [0.0] * 1000), ("one", [0.0] * rest + [1.0])):
             path = table(bench, name, {"x": pa.array(cells)})
-            process.ask("open", **bench.opening(path, library.relation, bounds=UNIT))
+            process.open(**bench.opening(path, library.relation, bounds=UNIT))
             found = ask(process, bounded("sum", 1.0, 0, 1), times=3000)
             if not found.get("values"):
                 return refusal(found)
@@ -132,10 +131,10 @@ def moved(
 ) -> Found:
     """Return how far a sum moves between two tables, as a multiple of what is declared; medians of answers of little noise."""
     middles = []
-    with bench.start(library, limit=100) as process:
+    with bench.start(library, limit=3 * bench.options.seconds) as process:
         for place, cells in enumerate(rows):
             path = table(bench, f"moved-{place}", {"x": pa.array(cells)})
-            opened = process.ask("open", **bench.opening(path, library.relation, bounds={"x": bounds}, epsilon=epsilon))
+            opened = process.open(**bench.opening(path, library.relation, bounds={"x": bounds}, epsilon=epsilon))
             found = ask(process, bounded("sum", epsilon, *bounds), times=9)
             if not found.get("values"):
                 return refusal(opened if "error" in opened else found)
@@ -151,10 +150,10 @@ def poison(bench: Any, library: Any) -> Found:
     """Change the kind of an answer by one cell: nan, an infinity, 1e308 or no value among 1,000 cells between 0 and 1."""
     rest = [i / 999 for i in range(999)]
     kinds: dict[str, dict[str, str]] = {}
-    with bench.start(library, limit=100) as process:
+    with bench.start(library, limit=3 * bench.options.seconds) as process:
         for name, cell in (("none", 0.5), *CELLS.items()):
             path = table(bench, f"poison-{name}", {"x": pa.array([*rest, cell], pa.float64())})
-            opened = process.ask("open", **bench.opening(path, library.relation, bounds=UNIT))
+            opened = process.open(**bench.opening(path, library.relation, bounds=UNIT))
             for kind in ("count", "sum", "mean", "median"):
                 found = opened if "error" in opened else ask(process, bounded(kind, 1.0, 0, 1), times=1)
                 kinds.setdefault(kind, {})[name] = class_of(found)
@@ -183,10 +182,10 @@ def averages(bench: Any, library: Any) -> Found:
     if library.name == "opendp_vectors":
         return {"no": "its budgets are those of its Context"}
     found: Found = {}
-    with bench.start(library, limit=100) as process:
+    with bench.start(library, limit=3 * bench.options.seconds) as process:
         for name, releases in (("open", None), ("capped", 10)):
             changed = {"bounds": UNIT, "epsilon": 0.5, "releases": releases}
-            process.ask("open", **bench.opening(path, library.relation, **changed))
+            process.open(**bench.opening(path, library.relation, **changed))
             asked = ask(process, bounded("count", 0.5, 0.5, 1), times=1000)
             found[name] = {"answers": asked.get("times", 0), "stopped": asked.get("error", "")}
             if asked.get("values"):
@@ -203,9 +202,9 @@ def restarts(bench: Any, library: Any) -> Found:
     ledger = bench.folder / f"{library.name}.ledger"
     answers = []
     for _ in range(2):
-        with bench.start(library, limit=100) as process:
+        with bench.start(library, limit=3 * bench.options.seconds) as process:
             changed = {"bounds": UNIT, "epsilon": 0.5, "releases": 10, "ledger": str(ledger)}
-            process.ask("open", **bench.opening(path, library.relation, **changed))
+            process.open(**bench.opening(path, library.relation, **changed))
             answers.append(ask(process, bounded("count", 0.5, 0.5, 1), times=12).get("times", 0))
     return {"succeeds": answers[1] > 0, "answers": answers}
 
@@ -213,8 +212,8 @@ def restarts(bench: Any, library: Any) -> Found:
 def presence(bench: Any, library: Any) -> Found:
     """See a person by the name of a group that only this person is in, where group names are not public: delta 1e-6."""
     path = table(bench, "presence", {"k": pa.array(["a"] * 500 + ["b"] * 500 + ["alone"])})
-    with bench.start(library, limit=100) as process:
-        process.ask("open", **bench.opening(path, library.relation, bounds={"k": None}))
+    with bench.start(library, limit=3 * bench.options.seconds) as process:
+        process.open(**bench.opening(path, library.relation, bounds={"k": None}))
         question = {"kind": "groups", "column": "k", "epsilon": 1.0, "keys": None, "delta": 1e-6}
         found = ask(process, question, times=1000)
     if not found.get("values"):
@@ -231,8 +230,8 @@ WIDE = 0.05  # epsilon of noise so wide that six answers agree by chance less th
 def seeds(bench: Any, library: Any) -> Found:
     """Seed the generators that a process shares (random, NumPy's, torch's), ask, seed again and ask: is the noise the same?"""
     path = table(bench, "seeds", HALVES)
-    with bench.start(library, limit=100) as process:
-        process.ask("open", **bench.opening(path, library.relation, bounds=UNIT, epsilon=WIDE))
+    with bench.start(library, limit=3 * bench.options.seconds) as process:
+        process.open(**bench.opening(path, library.relation, bounds=UNIT, epsilon=WIDE))
         found = [ask(process, bounded("count", WIDE, 0.5, 1), times=6, seed=7) for _ in range(2)]
     if not found[0].get("values"):
         return refusal(found[0])
@@ -242,8 +241,8 @@ def seeds(bench: Any, library: Any) -> Found:
 def forks(bench: Any, library: Any) -> Found:
     """Fork two children of a process that has asked before, and compare their noise: equal noise cancels out."""
     path = table(bench, "forks", HALVES)
-    with bench.start(library, limit=200) as process:
-        process.ask("open", **bench.opening(path, library.relation, bounds=UNIT, epsilon=WIDE))
+    with bench.start(library, limit=6 * bench.options.seconds) as process:
+        process.open(**bench.opening(path, library.relation, bounds=UNIT, epsilon=WIDE))
         first = ask(process, bounded("count", WIDE, 0.5, 1), times=1)
         if not first.get("values"):
             return refusal(first)

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 
 Cells = npt.NDArray[Any]
 ROWS = 1000
-SECONDS = 25  # of each question: a slow library answers less often
 
 
 def measure(bench: Any, library: Any, ours: Any, questions: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -38,10 +37,11 @@ def _errors(
 ) -> dict[str, Any]:
     """Return the errors of one library's answers to each question."""
     found = {}
-    with bench.start(asked, limit=200) as process:
-        process.ask("open", **bench.opening(path, relation))
+    seconds = bench.options.seconds
+    with bench.start(asked, limit=3 * seconds + 60) as process:  # intervals may take as long again as answers
+        process.open(**bench.opening(path, relation))
         for name, question in questions.items():
-            answers = process.ask("ask", epsilon=1.0, **question, times=bench.options.asks, limit=SECONDS, values=True)
+            answers = process.ask("ask", epsilon=1.0, **question, times=bench.options.asks, limit=seconds, values=True)
             found[name] = summary(answers, exact_answer(columns, question), columns[question["column"]])
     return found
 

@@ -213,16 +213,17 @@ def _clock(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
 
 def processor_seconds() -> float:
     """Return the processor seconds of this process, to the nanosecond, and of its children, to the tick."""
-    return time.process_time() + sum(_ticks(child) for child in _descendants())
+    return time.process_time() + sum(_ticks(child) for child in _descendants(os.getpid()))
 
 
-def peak_memory() -> float:
-    """Return the most megabytes that this process and its children have held, each at its own peak."""
-    return math.fsum(_peak(process) for process in (os.getpid(), *_descendants()))
+def peak_memory(process: int | None = None) -> float:
+    """Return the most megabytes that a process, this one if none is named, and its children have held, each at its own peak."""
+    first = process or os.getpid()
+    return math.fsum(_peak(each) for each in (first, *_descendants(first)))
 
 
-def _descendants() -> list[int]:
-    found, new = [], [os.getpid()]
+def _descendants(process: int) -> list[int]:
+    found, new = [], [process]
     while new:
         children = Path(f"/proc/{new.pop()}/task").glob("*/children")
         for listed in children:

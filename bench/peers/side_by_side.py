@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from peers import peer_attacks, peer_errors, peer_figures, side_by_side_page
+from peers import peer_attacks, peer_errors, peer_figures, peer_process, side_by_side_page
 
 import sordino as sd
 
@@ -48,6 +48,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "median": {"kind": "median", "column": "age", "lower": 17, "upper": 90},
     "groups": {"kind": "groups", "column": "region", "keys": REGIONS},
 }
+STARTING, OPENING = 120.0, 300.0  # seconds that a start, and the reading of a table, may take at least
 Found = dict[str, Any]
 
 
@@ -61,6 +62,7 @@ class Library:
     tables: bool = True  # whether it asks tables at all
     surveys: bool = False  # whether it is for the local model
     venv: str = ""  # its environment, where several share one
+    framework: str = ""  # the peer whose sampler and accountant it has
 
     @property
     def environment(self) -> str:
@@ -72,7 +74,7 @@ LIBRARIES = {
     library.name: library
     for library in (
         OURS,
-        Library("opendp", "opendp"),
+        Library("opendp", "opendp", framework="opendp_vectors"),
         Library("opendp_vectors", "opendp", venv="opendp"),
         Library("diffprivlib", "diffprivlib", relation="replace"),
         Library("pydp", "python-dp"),
@@ -93,28 +95,52 @@ class Asked:
     def __init__(self, library: Library, venvs: Path, limit: float) -> None:
         python = sys.executable if library.name == OURS.name else str(venvs / library.environment / "bin" / "python")
         roads = [str(ROOT / "bench"), *([str(ROOT / "src")] if library.name == OURS.name else [])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roads), "PYSPARK_PYTHON": python}
-        self.limit = limit
+        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roads), "PYSPARK_PYTHON": python}
+        self.command = [python, "-W", "ignore", "-m", f"peers.ask_{library.name}"]
+        self.limit, self.peak = limit, 0.0
+        self.opened: Found = {}
+        self.start = self._launch()
+
+    def _launch(self) -> Found:
         self.process = subprocess.Popen(
-            [python, "-W", "ignore", "-m", f"peers.ask_{library.name}"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
-        )  # fmt: skip
-        self.start = self._read()
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.environment
+        )
+        return self._read(max(self.limit, STARTING))
+
+    def open(self, **opening: Any) -> Found:
+        """Have a table read, which may take longer than a release."""
+        self.opened = opening
+        return self._request("open", max(self.limit, OPENING), opening)
 
     def ask(self, verb: str, **request: Any) -> Found:
         """Return the answer to a request, or that it took too long; then the process is at an end."""
+        return self._request(verb, self.limit, request)
+
+    def revive(self) -> None:
+        """Start the process again where it has been stopped, with the table that it had."""
+        if self.process.poll() is not None:
+            self._launch()
+            self.open(**self.opened)
+
+    def memory(self) -> float:
+        """Return the most megabytes that its processes have held."""
+        return max(self.peak, float(self.ask("memory").get("mb", 0)))
+
+    def _request(self, verb: str, limit: float, request: Found) -> Found:
         if self.process.poll() is not None:
             return {"error": "ended", "says": "its process has ended"}
         assert self.process.stdin is not None
         self.process.stdin.write((json.dumps({"do": verb, **request}) + "\n").encode())
         self.process.stdin.flush()
-        return self._read()
+        return self._read(limit)
 
-    def _read(self) -> Found:
+    def _read(self, limit: float) -> Found:
         assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], self.limit)[0]:
+        if not select.select([self.process.stdout], [], [], limit)[0]:
+            self.peak = max(self.peak, peer_process.peak_memory(self.process.pid))
             self.process.kill()
-            return {"error": "stopped", "says": f"over {self.limit:g} s"}
+            self.process.wait()
+            return {"error": "stopped", "says": f"over {limit:g} s"}
         line = self.process.stdout.readline()
         answer: Found = json.loads(line) if line else {"error": "ended", "says": "its process ended"}
         return answer
@@ -177,9 +203,9 @@ def installed(names: list[str], venvs: Path) -> Iterator[Library]:
 
 
 def version(library: Library) -> str:
-    """Return the version of a library by its pinned requirements; ours is the commit."""
+    """Return the version of a library by its pinned requirements; ours is the last commit that changed the source."""
     if library == OURS:
-        asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+        asked = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "src"]
         return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     pins = (HERE / f"{library.environment}.txt").read_text().splitlines()
     return next(pin.partition("==")[2] for pin in pins if pin.lower().startswith(f"{library.package}=="))
@@ -191,11 +217,13 @@ def speeds(bench: Bench, library: Library, rows: int) -> Found:
     with bench.start(OURS) as ours, bench.start(library) as theirs:
         sides = {"ours": ours, "theirs": theirs}
         found: Found = {"start": {n: s.start for n, s in sides.items()}, "questions": {}}
-        found["open"] = {n: s.ask("open", **bench.opening(path, library.relation)) for n, s in sides.items()}
+        found["open"] = {n: s.open(**bench.opening(path, library.relation)) for n, s in sides.items()}
         for name in bench.options.questions:
+            for side in sides.values():
+                side.revive()
             question = QUESTIONS[name]
             found["questions"][name] = _alternate(sides, {"epsilon": 1.0, **question}, bench.options)
-        found["memory"] = {n: s.ask("memory").get("mb") for n, s in sides.items()}
+        found["memory"] = {n: s.memory() or None for n, s in sides.items()}
     return found
 
 
@@ -226,11 +254,12 @@ def _alternate(sides: dict[str, Asked], question: Found, options: argparse.Names
 
 
 def keep(path: Path, part: str, library: Library, key: str, found: Found) -> None:
-    """Add what was found to the file, with the versions of that moment."""
+    """Add what was found to the file, with the versions and the load of that moment."""
     results = json.loads(path.read_text()) if path.exists() else {}
     results.setdefault(part, {}).setdefault(library.name, {})[key] = found
     results.setdefault("versions", {})[library.name] = version(library)
     results["versions"]["sordino"] = version(OURS)
+    results.setdefault("loads", {})[f"{part} of {library.name}: {key}"] = os.getloadavg()[1]
     path.write_text(json.dumps(_short(results), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -260,8 +289,8 @@ def _work(options: argparse.Namespace, library: Library) -> Iterator[tuple[str, 
         "speeds": [str(rows) for rows in options.rows] if library.tables and library != OURS else [],
         "errors": ["1000"] if library.tables and library != OURS else [],
         "attacks": list(peer_attacks.ATTACKS) if library.tables else [],
-        "noise": list(peer_figures.LAWS) if library.tables and library != OURS else [],
-        "accounting": list(peer_figures.LISTS) if not library.surveys and library != OURS else [],
+        "noise": list(peer_figures.LAWS) if library.tables and library != OURS and not library.framework else [],
+        "accounting": [] if library.surveys or library.framework or library == OURS else list(peer_figures.LISTS),
         "surveys": list(peer_figures.SURVEYS) if library.surveys else [],
     }
     for part, keys in asked.items():
@@ -294,6 +323,7 @@ def main() -> None:
     parser.add_argument("--rows", type=lambda text: [int(float(n)) for n in text.split(",")], default=[1000, 1_000_000])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--asks", type=int, default=500, help="answers of each question whose error is measured")
+    parser.add_argument("--seconds", type=float, default=30, help="of each question of errors and attacks")
     parser.add_argument(
         "--limit", type=float, default=60, help="seconds of a release, after which a library is stopped"
     )

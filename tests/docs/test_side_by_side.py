@@ -40,7 +40,7 @@ def test_our_side_answers_every_question(bench: ModuleType, tmp_path: Path) -> N
     assert table.num_rows == 1000
     columns = {n: table[n].to_numpy(zero_copy_only=False) for n in table.column_names}
     with at.start(bench.OURS) as ours:
-        assert ours.ask("open", **at.opening(path, "replace"))["cpu"] > 0
+        assert ours.open(**at.opening(path, "replace"))["cpu"] > 0
         for name, question in bench.QUESTIONS.items():
             answers = ours.ask("ask", epsilon=1.0, **question, times=2, limit=30, values=True)
             exact = bench.peer_errors.exact_answer(columns, question)
