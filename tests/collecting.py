@@ -16,6 +16,7 @@ import uvicorn
 
 from sordino.collector.app import collector_app
 from sordino.collector.limits import Limits
+from sordino.collector.patient_http import PatientHttp
 from sordino.collector.report_store import Store
 from sordino.collector.task_state import TaskState, counts_text
 from sordino.local.protocols.heavy_hitters import HeavyHitters
@@ -90,7 +91,13 @@ def running(
 ) -> Iterator[Running]:
     app = collector_app(store, tasks, limits=limits, clock=clock)
     config = uvicorn.Config(
-        app, port=port, log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=5
+        app,
+        port=port,
+        log_level="error",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=5,
+        http=PatientHttp,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

@@ -18,11 +18,20 @@ from typing import Any
 from fuzz.mutation import shrink
 from sordino.errors import SordinoError
 
-__all__ = ["CANARY", "Tally", "feed", "feed_one", "seconds_each"]
+__all__ = ["CANARY", "Surface", "Tally", "feed", "feed_one", "seconds_each"]
 
 CANARY = "zq7canary"  # stands in every table, credential and token, and in no input
 SLOW = 5.0  # seconds of processor time that one input may take
 GROWTH = 1_500_000  # kilobytes by which the process may grow
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """State a reader, sound inputs, and how a broken one is made from a seed."""
+
+    read: Callable[[Any], object]
+    make: Callable[[random.Random], Any]
+    sound: tuple[Any, ...] = ()
 
 
 class TooSlowError(BaseException):
@@ -103,7 +112,7 @@ def feed(
         if found not in ("read", "refused", *known):
             known.add(found)
             least = given
-            if isinstance(given, (str, bytes)) and found != "too slow":
+            if isinstance(given, (str, bytes)) and found != "too slow" and "Hung" not in found:
                 least = shrink(given, partial(_is_found, read, found))
             tally.faults.append(f"{found}: {words}: {least!r:.600}")
     if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - big > GROWTH:
