@@ -1,10 +1,12 @@
 // Sordino's browser client: checks a signed task, randomises an answer on the device, keeps a ledger of what it revealed.
 // It needs crypto.subtle: https, or localhost. Probabilities are thresholds T: heads if a 32-bit word is below T.
-const Int = BigInt, Bytes = Uint8Array, F = 2 ** 32, utf8 = s => new TextEncoder().encode(s);
-const hex = b => Array.from(b, x => x.toString(16).padStart(2, '0')).join('');
-const un64 = s => Bytes.from(atob(s), c => c.charCodeAt(0));
-const subtle = crypto.subtle, imported = (raw, kind, use) => subtle.importKey('raw', raw, kind, false, [use]);
-const need = (ok, why) => { if (!ok) throw new Error(why); };
+const Int = BigInt, Bytes = Uint8Array, F = 2 ** 32, utf8 = s => new TextEncoder().encode(s),
+  hex = b => Array.from(b, x => x.toString(16).padStart(2, '0')).join(''),
+  un64 = s => Bytes.from(atob(s), c => c.charCodeAt(0)),
+  subtle = crypto.subtle, imported = (raw, kind, use) => subtle.importKey('raw', raw, kind, false, [use]),
+  need = (ok, why) => { if (!ok) throw new Error(why); },
+  whole = (t, from, below) => Number.isInteger(t) && t >= from && t < below,
+  little = (n, size) => Bytes.from({ length: size }, (_, i) => n >>> 8 * i);
 
 // Epsilons are exact: a decimal or "a/b" as two BigInts.
 function fraction(text) {
@@ -12,8 +14,8 @@ function fraction(text) {
   need(n && +q && text.length < 99, 'bad epsilon');
   return [Int(n + d), Int(q) * 10n ** Int(+e + d.length)];
 }
-const above = ([a, b], [c, d]) => a * d > c * b;
-const plus = ([a, b], [c, d]) => [a * d + c * b, b * d];
+const above = ([a, b], [c, d]) => a * d > c * b,
+  plus = ([a, b], [c, d]) => [a * d + c * b, b * d];
 
 // ln(n/m) > a/b, for sure or nearly: exp's series, each term rounded down at 256 bits.
 export function reveals([n, m], [a, b]) {
@@ -23,15 +25,19 @@ export function reveals([n, m], [a, b]) {
 }
 
 // p, q over a common denominator; then both rounds as one; then the largest ratio of a report's probabilities.
-const law = (m, k) => m.kind == 'grr'
-  ? [Int(m.p) * Int(k - 1), Int(F - m.p), Int(F) * Int(k - 1)] : [Int(m.p), Int(m.q), Int(F)];
-const twice = ([p, q, d], [r, s, e]) => [p * r + (d - p) * s, q * r + (d - q) * s, d * e];
-const ratio = (kind, [p, q, d]) => kind == 'grr' ? [p, q] : [p * (d - q), (d - p) * q];
+const law = (m, k) => m.kind == 'unary' ? [Int(m.p), Int(m.q), Int(F)]
+    : m.ratio ? [Int(F) ** 2n, Int(m.ratio) ** 2n]
+    : [Int(m.p) * Int(k - 1), Int(F - m.p), Int(F) * Int(k - 1)],
+  twice = ([p, q, d], [r, s, e]) => [p * r + (d - p) * s, q * r + (d - q) * s, d * e],
+  ratio = (kind, [p, q, d]) => kind == 'unary' ? [p * (d - q), (d - p) * q] : [p, q],
+  // Noisy numbers are clipped where noise hardly ever reaches: in 1 byte, else in 2.
+  beyond = (m, limit) => (m.ratio / F) ** limit > 1e-12, bytes = m => beyond(m, 127) ? 2 : 1;
 
 function checked(m, k) {
-  const coin = t => Number.isInteger(t) && t > 0 && t < F;
-  need((m.kind == 'grr' || m.kind == 'unary' && coin(m.q)) && m.k === k && m.bits === 32 && coin(m.p), 'unknown protocol');
-  const l = law(m, k);
+  const { kind, g } = m, coin = t => whole(t, 1, F), noise = kind == 'histogram';
+  need((kind == 'grr' || kind == 'unary' && coin(m.q) || kind == 'olh' && g === 2 || noise && !beyond(m, 32767))
+    && coin(noise ? m.ratio : m.p) && noise == 'ratio' in m && (kind == 'olh') == 'g' in m && m.k === k && m.bits === 32, 'unknown protocol');
+  const l = law(m, g ?? k);
   need(l[0] > l[1], 'p must be above q');
   return l;
 }
@@ -49,7 +55,7 @@ export async function readTask(envelope, key, { now = new Date(), origin = globa
   const honest = (l, epsilon) => need(!reveals(ratio(once.kind, l), fraction(epsilon)), 'epsilon is understated');
   let l = checked(once, k);
   if (ever) {
-    need(ever.kind == once.kind, 'the rounds differ');
+    need(ever.kind == once.kind && !once.g && !once.ratio, 'the rounds differ');
     const first = checked(ever, k);
     honest(first, m.lifetime_epsilon);
     l = twice(first, l);
@@ -65,17 +71,47 @@ const bits = (k, heads) => {
   return out;
 };
 
-// One report of label number v (null: missing, unary only), from a source of 32-bit words.
-export function perturb(m, k, v, next) {
-  need(v === null ? m.kind == 'unary' : Number.isInteger(v) && v >= 0 && v < k, 'no such label');
-  if (m.kind == 'unary') return bits(k, j => next() < (j === v ? m.p : m.q));
-  if (next() >= m.p) {
-    let w;
-    do w = next(); while (w >= F - F % (k - 1));
-    w %= k - 1;
-    v = w < v ? w : w + 1;
+// v of 0 .. n - 1, or with probability 1 - p another of them.
+function mixed(m, n, v, next) {
+  if (next() < m.p) return v;
+  let w;
+  do w = next(); while (w >= F - F % (n - 1));
+  w %= n - 1;
+  return w < v ? w : w + 1;
+}
+
+// A random hash function of the label's bits onto one bit, and its value there, mixed.
+function hashed(m, k, v, next) {
+  let n = 0, y = 0, i = 0;
+  for (; 2 ** i < k; i++) {
+    const a = next() & 1;
+    n += n + a;
+    y ^= a & v >> i;
   }
-  return Bytes.from({ length: k <= 256 ? 1 : k <= 65536 ? 2 : 4 }, (_, i) => v >>> 8 * i);
+  y = v === null ? next() & 1 : mixed(m, 2, y, next);
+  return little(n + y * 2 ** i, i + 8 >> 3);
+}
+
+// 1 for the label, 0 for every other, each with the difference of two geometric numbers.
+function noisy(m, k, v, next) {
+  const most = 2 ** (8 * bytes(m) - 1) - 1, out = [], heads = () => {
+    let n = 0;
+    while (next() < m.ratio) n++;
+    return n;
+  };
+  for (let j = 0; j < k; j++) {
+    const y = (j === v) + heads() - heads();
+    out.push(...little(Math.max(1 - most, Math.min(most, y)) + most - 1, bytes(m)));
+  }
+  return Bytes.from(out);
+}
+
+// One report of label number v (null: missing, not of grr), from a source of 32-bit words.
+export function perturb(m, k, v, next) {
+  const { kind } = m;
+  need(v === null ? kind != 'grr' : whole(v, 0, k), 'no such label');
+  return kind == 'unary' ? bits(k, j => next() < (j === v ? m.p : m.q)) : m.g ? hashed(m, k, v, next)
+    : m.ratio ? noisy(m, k, v, next) : little(mixed(m, k, v, next), k <= 256 ? 1 : k <= 65536 ? 2 : 4);
 }
 
 // A report randomised once more: the second round.
@@ -94,7 +130,8 @@ export async function keyedWords(secret, task, v) {
   let at = -4;
   return () => words.getUint32(at += 4, true);
 }
-const random = n => crypto.getRandomValues(new Bytes(n)), fresh = () => new Uint32Array(random(4).buffer)[0];
+const random = n => crypto.getRandomValues(new Bytes(n)),
+  fresh = () => new Uint32Array(random(4).buffer)[0];
 
 // A person's device: secret, permanent answers and charges, in the browser's storage, and gone when that is cleared.
 export class Client {

@@ -16,9 +16,12 @@ from collecting import KEY, UNTIL, free_port, running, task_of, with_tokens
 from sordino.collector.limits import Limits
 from sordino.collector.pages import POLICY
 from sordino.collector.report_store import Store
+from sordino.local.protocols.hashing import BLH
 from sordino.local.protocols.memoization import memoize
 from sordino.local.protocols.response import GRR
+from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import SUE
+from sordino.local.reports import Reports
 from sordino.local.task import create_task
 from sordino.noise.rng import Rng
 
@@ -121,6 +124,29 @@ def _forty(task: Any) -> bytes:
     rows = task.protocol.instant.perturb(["tea"] * 40, Rng.seeded(9)).rows
     rng = Rng.seeded(10)
     return bytes(task.manifest.hash) + b"".join(rng.bytes(16) + row.tobytes() for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "words"),
+    [(BLH(LABELS, epsilon=1), "a random half of the answers"), (SHE(LABELS, epsilon=1), "noise on each")],
+)
+def test_a_hash_and_noisy_numbers_are_explained_and_counted(
+    visit: Visit, tmp_path: Path, protocol: Any, words: str
+) -> None:
+    task, service = _survey(protocol, tmp_path)
+    with service as at:
+        visit.page.goto(f"{at.url}/tasks/drinks#token=r")
+        visit.answer("milk")
+        visit.page.get_by_text(words).wait_for()
+        said = str(visit.page.locator("#says").text_content())
+        visit.send()
+        assert at.estimate()["reports"] == 1
+        stored = next(iter(Store.open(at.store).chunks(1))).reports
+    if isinstance(protocol, SHE):
+        numbers = protocol.numbers(Reports.from_rows(stored, task.protocol))[0].tolist()
+        assert said.startswith(
+            "It says " + ", ".join(f"{n} for {label}" for n, label in zip(numbers, LABELS, strict=True))
+        )
 
 
 def test_above_the_cap_nothing_is_sent(visit: Visit, tmp_path: Path) -> None:

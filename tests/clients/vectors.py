@@ -15,8 +15,10 @@ from typing import Any
 
 from sordino.local.device.client import permanent_answer, permanent_key
 from sordino.local.labels import canonical
-from sordino.local.protocols.memoization import memoize
+from sordino.local.protocols.hashing import BLH, OLH
+from sordino.local.protocols.memoization import Memoized, memoize
 from sordino.local.protocols.response import GRR
+from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import OUE, SUE, Unary
 from sordino.local.task import SigningKey, Task, create_task
 from sordino.local.thresholds import log_up
@@ -43,6 +45,7 @@ def vectors() -> dict[str, Any]:
 
 
 def _protocols() -> list[GRR | Unary]:
+    """Return protocols that also make permanent answers."""
     few, many = ["tea", "Grüße", "日本", 'a"b\\c'], [f"label {i}" for i in range(300)]
     return [
         GRR(few, epsilon=1),
@@ -55,13 +58,26 @@ def _protocols() -> list[GRR | Unary]:
     ]
 
 
+def _others() -> list[OLH | SHE]:
+    """Return protocols of one report: hashes onto one bit, and noisy numbers of one byte and of two."""
+    few, many = ["tea", "Grüße", "日本"], [f"label {i}" for i in range(300)]
+    return [
+        BLH(few[:2], epsilon=1),
+        BLH(few, epsilon=1),
+        BLH(many, epsilon=2),
+        SHE(few, epsilon=1),
+        SHE(many[:9], epsilon="0.1"),  # 2 bytes a number
+        SHE(few, epsilon=4),
+    ]
+
+
 def _task(protocol: Any, name: str) -> Task:
     return create_task(
         KEY,
         protocol,
         task=name,
         question="Which – one?",
-        lifetime_epsilon=10 if isinstance(protocol, GRR | Unary) else None,
+        lifetime_epsilon=None if isinstance(protocol, Memoized) else 10,
         epoch="2029",
         expires=datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC),
         origin=ORIGIN,
@@ -71,16 +87,19 @@ def _task(protocol: Any, name: str) -> Task:
 def _tasks() -> list[Task]:
     plain: list[Any] = _protocols()
     twice = [memoize(p, epsilon=p.claim / 2) for p in _protocols()]
-    return [_task(p, f"task-{i}") for i, p in enumerate([*plain, *twice])]
+    return [_task(p, f"task-{i}") for i, p in enumerate([*plain, *twice, *_others()])]
 
 
 def _report_vectors(task: Task) -> dict[str, Any]:
     """Return a task with, for some answers and words, the reports that must come of them."""
     rng, k = Rng.seeded(len(task.envelope)), len(task.manifest.labels)
-    edge = int(str(task.manifest.mechanism["p"]))
-    need = 8 if task.manifest.mechanism["kind"] == "grr" else k
+    mechanism = task.manifest.mechanism
+    edge = int(str(mechanism["ratio" if mechanism["kind"] == "histogram" else "p"]))
+    need = {"grr": 8, "unary": k, "olh": 12, "histogram": 4 * k}[str(mechanism["kind"])]
+    ends = [edge] * 2 * k if mechanism["kind"] == "histogram" else []  # each noise stops at the edge, at the latest
     words = [[], [2**32 - 1] * need, [edge - 1, edge] * (need // 2)]
     words += [[int.from_bytes(rng.bytes(4), "little") for _ in range(need)] for _ in range(3)]
+    words = [[*some, *ends] for some in words]
     protocol: Any = task.protocol
     instant = protocol.instant if task.permanent else protocol
     told: dict[str, Any] = {
@@ -88,7 +107,7 @@ def _report_vectors(task: Task) -> dict[str, Any]:
         "hash": task.manifest.hash.hex(),
         "reports": [_report(instant, v, w) for v in (0, k // 2, k - 1) for w in words],
     }
-    if isinstance(instant, Unary):
+    if isinstance(instant, Unary | OLH | SHE):
         told["reports"].append(_report(instant, None, words[-1]))
     if task.permanent:
         secret = rng.bytes(32)
@@ -120,7 +139,9 @@ def _refusals() -> list[dict[str, Any]]:
         _task(GRR(["a", "b", "c"], epsilon=1), "a"),
         _task(memoize(SUE(["a", "b"], epsilon=2), epsilon=1), "b"),
     )
-    plain = json.loads(honest.manifest.text)["mechanism"]
+    hashed, noisy = _task(BLH(["a", "b", "c"], epsilon=1), "c"), _task(SHE(["a", "b", "c"], epsilon=1), "d")
+    wider = _task(OLH(["a", "b", "c"], epsilon=1), "e")
+    plain, bit, numbers = (json.loads(t.manifest.text)["mechanism"] for t in (honest, hashed, noisy))
     altered = json.loads(honest.envelope)
     altered["manifest"] = altered["manifest"].replace("Which", "What?")
     stranger = SigningKey.make(Rng.seeded(2))
@@ -141,8 +162,16 @@ def _refusals() -> list[dict[str, Any]]:
         (honest, {"epsilon": "none"}),
         (twice, {"epsilon": "0.999"}),
         (twice, {"lifetime_epsilon": "1.999"}),
+        (hashed, {"epsilon": "0.999"}),
+        (hashed, {"mechanism": bit | {"p": bit["p"] + 2}}),
+        (hashed, {"mechanism": plain | {"g": 2}}),
+        (noisy, {"epsilon": "0.999"}),
+        (noisy, {"mechanism": numbers | {"ratio": numbers["ratio"] - 2}}),
+        (noisy, {"mechanism": numbers | {"ratio": 2**32}}),
+        (noisy, {"mechanism": plain | {"ratio": numbers["ratio"]}}),
     ]
-    return [altered, other, *(_sign_again(task, change) for task, change in changes)]
+    again = [_sign_again(task, change) for task, change in changes]
+    return [altered, other, *again, json.loads(wider.envelope)]  # browsers hash onto one bit alone
 
 
 def _sign_again(task: Task, changed: dict[str, Any]) -> dict[str, Any]:

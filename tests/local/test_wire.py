@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sordino.errors import DeclarationError
-from sordino.local import GRR, OLH, OUE, SUE, Hadamard, Reports, SubsetSelection, Unary, from_parameters
+from sordino.local import BLH, GRR, OLH, OUE, SUE, Hadamard, Reports, SubsetSelection, Unary, from_parameters
 from sordino.local.draws import bit_sums, next_uniform_int, pack_bernoulli
 from sordino.local.labels import canonical, labels_hash
 from sordino.local.protocols.hashing import _divide, _wide
@@ -215,3 +215,26 @@ def test_parameters_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DeclarationError):
         from_parameters({n: v for n, v in good.items() if n != "q"}, labels)
     assert from_parameters(good | {"epsilon": "1.5"}, labels).epsilon == 1.5  # a claim may be more than is needed
+
+
+@pytest.mark.parametrize(
+    "protocol", [BLH(range(5), epsilon=1), OLH(range(7), epsilon="1.1"), OLH(range(9), epsilon="1.6")]
+)
+def test_a_hash_from_words_supports_the_label_exactly_where_it_is_kept(protocol: OLH) -> None:
+    rng = Rng.seeded(protocol.g)
+    for value in range(len(protocol.labels)):
+        for _ in range(20):
+            factors = [int.from_bytes(rng.bytes(2), "little") for _ in range(protocol.digits)]
+            for last, kept in (
+                (0, True),
+                (protocol.threshold - 1, True),
+                (protocol.threshold, False),
+                (FULL - 1, False),
+            ):
+                row = protocol.perturb_words(value, [*factors, last, factors[0]])
+                reports = Reports.from_rows(row, protocol)
+                assert bool(protocol.count(reports).supports[value]) is kept
+                assert int(protocol.public_part(reports.rows)[0]) < protocol.public_values
+    assert len(protocol.perturb_words(None, [3] * (protocol.digits + 1))) == protocol.width
+    with pytest.raises(DeclarationError, match="number of a label"):
+        protocol.perturb_words(len(protocol.labels), [0] * 9)

@@ -5,6 +5,7 @@ Everything they load comes from this very origin, and the policy in their header
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -33,21 +34,30 @@ _HEADERS = {
     "permissions-policy": "geolocation=(), camera=(), microphone=(), browsing-topics=()",
     "cache-control": "no-cache",
 }
+_TEXT = re.compile(r"('[^']*'|`[^`]*`|/\S+/)")  # texts and patterns of the client, which keep their spaces
+_SPACED = re.compile(r" *([=<>,;:?&|{}()\[\]*%^!]+|[+-](?! *[+-])|/(?= )) *")
 _PAGE = Path(__file__).parent / "page"
 _FILES = {"survey.js": "text/javascript", "live.js": "text/javascript", "style.css": "text/css"}
 
 
 @cache
 def client_module() -> str:
-    """Return the browser client as it is served: without its comments and indentation.
+    """Return the browser client as it is served: without its comments, indentation, and spaces beside signs.
 
     It lies in `clients/js` of the source tree, and beside the pages where Sordino was installed.
     """
     for place in (_PAGE / "sordino.js", Path(__file__).parents[3] / "clients" / "js" / "sordino.js"):
         if place.is_file():
             lines = [line.strip() for line in place.read_text(encoding="utf-8").splitlines()]
-            return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
+            text = "\n".join(_squeeze(line) for line in lines if line and not line.startswith("//")) + "\n"
+            return re.sub(r"(?<=[;{,])\n", "", text)
     raise DeclarationError("the browser client sordino.js is missing from this installation; install Sordino again")
+
+
+def _squeeze(line: str) -> str:
+    """Return a line of script without the spaces beside signs, but for texts and patterns."""
+    parts = _TEXT.split(line)
+    return "".join(part if place % 2 else _SPACED.sub(r"\1", part) for place, part in enumerate(parts))
 
 
 def add_pages(app: FastAPI, collector: Collector) -> None:

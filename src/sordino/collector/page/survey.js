@@ -14,9 +14,18 @@ function tell(words, bad = false) {
 
 const named = label => label === null ? 'no answer' : String(label);
 
-// What a report says, in words: the labels it supports.
+// What a report says, in words: the labels it supports, or its numbers.
 function says(report) {
-  if (task.mechanism.kind === 'grr') {
+  const { kind } = task.mechanism;
+  if (kind === 'olh') return 'It says, of a random half of the answers or so, that yours is among them; chance decided whether it is.';
+  if (kind === 'histogram') {
+    const each = task.labels.map((label, j) => {
+      const sent = report.length > task.labels.length ? report[2 * j] + 256 * report[2 * j + 1] - 32766 : report[j] - 126;
+      return `${sent} for ${named(label)}`;
+    });
+    return `It says ${each.join(', ')}: 1 for your answer, 0 for all others, and noise on each.`;
+  }
+  if (kind === 'grr') {
     const number = report.reduceRight((n, b) => n * 256 + b, 0);
     return `It says “${named(task.labels[number])}”, which may or may not be your answer: chance decided.`;
   }

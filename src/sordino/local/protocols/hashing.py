@@ -5,7 +5,7 @@ It may not know collectors, tasks or devices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sordino.errors import DeclarationError
-from sordino.local.draws import keep_or_replace, uniform_int
+from sordino.local.draws import keep_or_replace, next_u32, next_uniform_int, uniform_int
 from sordino.local.estimates.frequency import variance
 from sordino.local.labels import Answers, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import ThresholdOracle
@@ -129,6 +129,31 @@ class OLH(ThresholdOracle):
         hashed[absent] = uniform_int(g, absent.size, rng)
         reports: Codes = (number + hashed.astype(narrow) * narrow(g**self.digits)).astype(np.uint64)
         return reports
+
+    def perturb_words(self, value: int | None, words: Iterable[int]) -> bytes:
+        """Return the report of label number `value` (None: missing) from 32-bit words, the same in every language.
+
+        For each digit of the label, the least first, a_i is the next number uniform in 0 .. g - 1 (words from 2^32 - 2^32
+        mod g on are passed over); then y is the hash where the next word is below T, else one of the g - 1 others, uniform.
+        A missing answer sends a uniform y.
+
+        >>> BLH(["a", "b", "c"], epsilon=1).perturb_words(2, [1, 1, 0]).hex()
+        '07'
+        """
+        if value is not None and not 0 <= value < len(self.labels):
+            raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}, or None")
+        drawn, base, number, hashed, rest = iter(words), _least_factor(self.g), 0, 0, value or 0
+        for _ in range(self.digits):
+            rest, digit = divmod(rest, base)
+            factor = next_uniform_int(self.g, drawn)
+            number, hashed = number * self.g + factor, hashed + factor * digit
+        hashed %= self.g
+        if value is None:
+            hashed = next_uniform_int(self.g, drawn)
+        elif next_u32(drawn) >= self.threshold:
+            other = next_uniform_int(self.g - 1, drawn)
+            hashed = other if other < hashed else other + 1
+        return (hashed * self.public_values + number).to_bytes(self.width, "little")
 
     @property
     def public_values(self) -> int:
