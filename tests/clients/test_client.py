@@ -28,7 +28,7 @@ def test_the_vectors_are_those_that_python_makes() -> None:
 
 
 def test_python_refuses_what_a_browser_must() -> None:
-    """Python checks expiry and origin elsewhere (`Task.has_expired`, and by whom it sends to), and hashes onto more than a bit."""
+    """Python checks expiry and origin elsewhere (`Task.has_expired`, and by whom it sends to), and hashes onto more values."""
     refused = 0
     for envelope in VECTORS["refused"]:
         try:
