@@ -29,6 +29,7 @@ from sordino.engines.moment_cells import refine_times
 from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
+from sordino.engines.select_text import write_tree
 from sordino.engines.table_layout import PeopleTable, TableLayout, check_unit, is_spark
 from sordino.engines.utf8 import load_parquet, mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
@@ -195,7 +196,7 @@ class DuckDBEngine:
     def run(self, select: exp.Select) -> pa.Table:
         """Return the exact answer; raises EngineFailed, without any of DuckDB's words."""
         one_row = _is_one_row(select)
-        text = select.sql(dialect="duckdb", copy=False)
+        text = write_tree(select)
         answer = self._answer(text, one_row=one_row)
         if answer is None and self._far is not None and not self._far.are_there():
             raise EngineFailed(cause="the source, on another machine, could not be read any more")

@@ -218,7 +218,7 @@ _SET_SHARE = (
 
 
 class LedgerFile(sqlite3.Connection):
-    """A connection to a ledger's file, which remembers the end that it read until anything is written there.
+    """A connection to a ledger's file, or to one in memory, which remembers the end that it read until anything is written.
 
     Another connection's commit changes SQLite's data_version, and a row written by this one its own count of rows.
     """
@@ -266,7 +266,10 @@ class Transaction:
         return seq, time
 
     def finish(self) -> None:
-        """Write the head, the cap and the sums; the CHECK on units refuses sums above the cap once more."""
+        """Write the head, and the cap and the sums that an entry changed; the CHECK on units refuses sums above the cap again."""
+        if self.sums is self._before:  # as for an answer, which costs nothing
+            self.db.execute("UPDATE state SET head = ?, hash = ?", (self.head, self.hash))
+            return
         cap, spent, most = canonical(loss_to_dict(self.sums.cap)), self.sums.spent, self.sums.cap.amounts()
         state = (cap, self.head, self.hash, self.sums.charges)
         self.db.execute("UPDATE state SET cap = ?, head = ?, hash = ?, charges = ?", state)
@@ -321,7 +324,7 @@ def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str)
 
 def in_memory(payload: Mapping[str, Any], *, cap: Loss, time: str) -> sqlite3.Connection:
     """Return a ledger that lives in this connection only."""
-    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    db = LedgerFile(":memory:", isolation_level=None, check_same_thread=False)
     _fill(db, payload, cap=cap, time=time)
     return db
 

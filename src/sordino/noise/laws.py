@@ -271,4 +271,4 @@ def _miss(confidence: float | Fraction) -> Fraction:
     """Return 1 - confidence as a Fraction, a float by its shortest decimal."""
     if not 0 < confidence < 1:
         raise DeclarationError(f"confidence must lie between 0 and 1, such as 0.95, not {confidence}")
-    return 1 - Fraction(repr(float(confidence)) if isinstance(confidence, float) else confidence)
+    return 1 - Fraction(Decimal(repr(float(confidence))) if isinstance(confidence, float) else confidence)
