@@ -39,6 +39,7 @@ from sordino.cli.serve.assist import mcp
 from sordino.cli.serve.serve_tables import ServeGroup, open_workbench, start
 from sordino.cli.shared.terminal import paint
 from sordino.cli.synth.fit_model import synth_fit
+from sordino.cli.synth.plan_histogram import synth_plan
 from sordino.cli.synth.report_quality import synth_report
 from sordino.cli.synth.use_model import synth_answer, synth_sample, synth_show
 from sordino.errors import SordinoError
@@ -158,6 +159,7 @@ _ACCOUNTS: Commands = (
     ("share", accounts.set_share, "sordino serve account share ana --epsilon 0.5"),
 )
 _SYNTH: Commands = (
+    ("plan", synth_plan, "sordino synth plan age,occupation --epsilon 1 --table adult"),
     ("fit", synth_fit, "sordino synth fit --table adult --epsilon 1 --delta 1e-9 -o adult.model"),
     ("sample", synth_sample, "sordino synth sample adult.model --rows 32561 -o adult.csv"),
     ("answer", synth_answer, 'sordino synth answer adult.model "SELECT COUNT(*) AS n FROM adult WHERE age > 64"'),

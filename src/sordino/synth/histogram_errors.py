@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from sordino.errors import DeclarationError
 from sordino.estimates.noisy import Law
@@ -73,6 +74,20 @@ class HistogramPlan:
         if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= self.bins:
             raise DeclarationError(f"bins must be a whole number from 1 to {self.bins:,}, all of them")
         return Range(0.0, math.sqrt(self.law.variance() * bins), 3.0 / bins, self.law, bins).error(confidence)
+
+    def to_dict(self, confidence: float = 0.95) -> dict[str, Any]:
+        """Return the plan as JSON data: `errors` of 1, 10, 100, 1,000 and all bins together, in rows, by the number of bins.
+
+        Raises DeclarationError for a hierarchy, where errors depend on the range.
+        """
+        sizes = [*(n for n in (1, 10, 100, 1_000) if n < self.bins), self.bins]
+        return {
+            "columns": list(self.columns),
+            "bins": self.bins,
+            "cost": self.cost.describe(),
+            "confidence": confidence,
+            "errors": {str(n): self.error(confidence, bins=n) for n in sizes},
+        }
 
     def describe(self) -> str:
         """Return the plan as a sentence."""

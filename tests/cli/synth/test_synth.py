@@ -411,3 +411,20 @@ def test_a_model_of_another_cut_is_refused(here: Path, run: Run) -> None:
     done = run("synth", "show", "other.model")
     assert (done.code, done.out) == (2, "")
     assert "by a version that cut its columns otherwise" in done.err
+
+
+def test_a_histogram_is_priced_before_it_is_asked_for(here: Path, run: Run) -> None:
+    before = spent(here)
+    done = run("synth", "plan", "age,sex", "--epsilon", "1", "--format", "json")
+    shown = json.loads(done.out)
+    people = sd.connect(here / "sordino.toml").table("people")
+    plan = sd.synth.Histogram(("age", "sex")).plan(people, epsilon=1)
+    assert (shown["columns"], shown["bins"], shown["cost"]) == (["age", "sex"], plan.bins, "epsilon 1")
+    assert shown["errors"] == {str(n): plan.error(0.95, bins=n) for n in (1, 10, 100, plan.bins)}
+    text = run("synth", "plan", "age", "--rho", "0.1", "--confidence", "0.5")
+    assert "cost       rho 0.1" in text.out
+    assert "50% error" in text.out
+    assert "GROUP BY age" in text.out + text.err
+    assert run("synth", "plan", "nothing", "--epsilon", "1").code == 3
+    assert run("synth", "plan", "age").code == 2
+    assert spent(here) == before

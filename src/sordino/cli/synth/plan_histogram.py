@@ -1,0 +1,46 @@
+"""`sordino synth plan`: what a histogram would cost and how far its counts would err. Nothing is spent, no data is used."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from sordino.cli.shared import options as given
+from sordino.cli.shared.terminal import columns_of, note, say, wrap
+
+__all__ = ["synth_plan"]
+
+Names = Annotated[str, typer.Argument(metavar="A,B,..", help="The columns; of several, all combinations are counted.")]
+
+
+def synth_plan(
+    columns: Names,
+    epsilon: given.Epsilon = None,
+    delta: given.Delta = None,
+    rho: given.Rho = None,
+    table: given.TableName = None,
+    confidence: given.Confidence = 0.95,
+    form: given.TextForm = given.TextFormat.table,
+    project: given.ProjectPath = None,
+) -> None:
+    """Price a histogram of one or more columns: cost, bins, and the error of some of them together. It is free."""
+    from sordino import synth
+    from sordino.cli.shared.opening import table_at
+    from sordino.cli.synth.arguments import column_names
+
+    histogram = synth.Histogram(column_names(columns) or ())
+    data = histogram.plan(table_at(project, table), epsilon=epsilon, delta=delta, rho=rho).to_dict(confidence)
+    if form is given.TextFormat.json:
+        say(json.dumps(data, ensure_ascii=False, indent=2))
+        return
+    rows = [[f"{int(bins):,}", f"{error:,.0f}"] for bins, error in data["errors"].items()]
+    head = [*wrap("histogram", f"of {' and '.join(data['columns'])}"), *wrap("cost", data["cost"])]
+    for line in [*head, *columns_of(["bins together", f"{100 * confidence:g}% error"], rows, right=[True, True])]:
+        say(line)
+    note(
+        f"nothing was spent; `sordino ask` with GROUP BY {', '.join(data['columns'])} spends it",
+        quiet=False,
+        aside=False,
+    )
