@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -198,6 +199,15 @@ def list_requests_elsewhere(site: Path) -> list[str]:
     ]
 
 
+def read_address(project: str) -> dict[str, str]:
+    """Return the site's own address in project.urls as a setting; none until it is filled in.
+
+    The theme would ask a forge's server for figures if it knew the repository, and the site asks nobody for anything.
+    """
+    urls = tomllib.loads(project)["project"]["urls"]
+    return {"site_url": urls["Documentation"]} if "Documentation" in urls else {}
+
+
 def main() -> int:
     """Gather, write and build; return 1 where a page would load anything from elsewhere."""
     from mkdocs.commands.build import build
@@ -206,7 +216,7 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     gather_pages()
     nav = make_navigation(write_names(), write_theorems(), write_commands())
-    build(load_config(str(ROOT / "mkdocs.yml"), nav=nav))
+    build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, **read_address((ROOT / "pyproject.toml").read_text("utf-8"))))
     loud = list_requests_elsewhere(SITE)
     for page in loud:
         print(f"{page} loads something from elsewhere", file=sys.stderr)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -101,6 +102,11 @@ def main() -> None:
     check_wheel(wheels[0], version)
     check_source(sources[0], version)
     try_wheel(wheels[0], version)
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    if not {"Repository", "Documentation"} <= set(urls):
+        print(
+            "it has no public address yet: fill in Repository and Documentation under [project.urls] in pyproject.toml"
+        )
     print(f"{wheels[0].name} and {sources[0].name} are fit to release")
 
 

@@ -19,6 +19,15 @@ def test_the_version_stands_in_one_place() -> None:
     assert f"\nversion: {sd.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
+def test_public_addresses_stand_in_one_place() -> None:
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    assert set(urls) <= {"Repository", "Documentation"}
+    for name in ("mkdocs.yml", "CITATION.cff"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert not re.search(r"^(site_url|repo_url|url|repository-code):", text, flags=re.MULTILINE), name
+    assert "[project.urls]" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
 def test_the_change_log_holds_every_note() -> None:
     code = "import sys; sys.path.insert(0, 'scripts'); import build_changelog; print(build_changelog.write_changelog())"
     made = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout

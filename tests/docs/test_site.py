@@ -47,6 +47,12 @@ def test_links_follow_their_pages(site: ModuleType) -> None:
     assert "(start.md)" in (site.PAGES / "index.md").read_text(encoding="utf-8")
 
 
+def test_the_site_takes_its_address_from_the_project(site: ModuleType) -> None:
+    filled = '[project.urls]\nRepository = "https://forge.example/sordino"\nDocumentation = "https://sordino.example"\n'
+    assert site.read_address(filled) == {"site_url": "https://sordino.example"}
+    assert site.read_address("[project.urls]\n") == {}
+
+
 def test_commands_are_found(site: ModuleType) -> None:
     found = list(site.list_commands())
     assert {("ask",), ("synth", "fit"), ("local", "task", "create")} <= set(found)
