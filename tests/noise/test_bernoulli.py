@@ -148,6 +148,18 @@ def test_the_coin_of_an_exponent_is_the_certified_one(gamma: Fraction, scale: in
         assert bernoulli_exp(over, under, Rng.seeded(seed)) == bernoulli(coin, Rng.seeded(seed))
 
 
+@pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(19, 2), Fraction(5000, 21)])
+def test_no_offset_has_a_part_in_what_a_coin_says(gamma: Fraction) -> None:
+    """The last byte of a word chooses among 256 computations: each says what the certified digits say, on either side of them."""
+    first = CertifiedProbability.exp_minus(gamma).first
+    for last in range(256):
+        for step in (-(1 << 40), -512, -256, 0, 256, 512, 1 << 40):
+            word = (first + step >> 8 << 8) + last
+            if 0 <= word < 2**64 and word != first:
+                script = words(word, 0, 0)
+                assert bernoulli_exp(gamma.numerator, gamma.denominator, ScriptedRng(script)) == (word < first), last
+
+
 def test_the_bounds_of_an_exponent_are_closer_than_what_is_settled() -> None:
     """Exponents with every hexadecimal digit: the threshold lies within the bounds that the theorem states."""
     rng = Rng.seeded(3)

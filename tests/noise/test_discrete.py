@@ -23,6 +23,7 @@ from noise.support import (
 from noise.test_bernoulli import exact_exp
 from sordino.errors import DeclarationError
 from sordino.noise import discrete
+from sordino.noise.bernoulli import CertifiedProbability, bernoulli
 from sordino.noise.discrete import discrete_gaussian, discrete_laplace
 from sordino.noise.rng import Rng
 
@@ -317,3 +318,19 @@ def test_laplace_blocks_at_forty_million(scale: int) -> None:
 def test_gaussian_blocks_at_forty_million(variance: Fraction) -> None:
     """False alarm 1e-6."""
     assert fit("gaussian", variance, discrete_gaussian(variance, Rng.seeded(12), 40_000_000)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    "variance", [Fraction(1, 7), Fraction(1), Fraction(10**9, 3), *(Fraction(2**k, 3) for k in range(88, 132, 4))]
+)
+def test_single_gaussian_draws_are_those_of_the_rejection_rule(variance: Fraction) -> None:
+    """Draw for draw, in every width of numbers: the plan of a variance only computes what the rule says."""
+    t = math.isqrt(int(variance)) + 1
+    rng, same = Rng.seeded(6), Rng.seeded(6)
+    for _ in range(60):
+        while True:
+            proposed = int(discrete_laplace(t, same))
+            gap = abs(proposed) - variance / t
+            if bernoulli(CertifiedProbability.exp_minus(gap * gap / (2 * variance)), same):
+                break
+        assert discrete_gaussian(variance, rng) == proposed

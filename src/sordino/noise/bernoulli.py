@@ -19,6 +19,7 @@ __all__ = [
     "as_fraction",
     "bernoulli",
     "bernoulli_exp",
+    "bernoulli_exp_raised",
     "exp_bounds",
     "odds_bounds",
     "rounding_contexts",
@@ -121,40 +122,63 @@ def bernoulli(p: CertifiedProbability, rng: Rng) -> bool:
 
 
 def bernoulli_exp(numerator: int, denominator: int, rng: Rng) -> bool:
-    """Return True with probability exactly exp(-numerator / denominator), in time that hardly follows that number.
-
-    Theorem: let g = floor(gamma 2^56), gamma < 256, and e the product of exp(-d 16^i / 2^56) over its hexadecimal digits d, so
-    that e (1 - 2^-56) <= exp(-gamma) <= e. Each of 16 factors and 16 products is rounded down by less than 2^-118, so r lies
-    less than 32 below 2^118 e, and 2^64 exp(-gamma) from floor(r / 2^54) - 256 to floor(r / 2^54) + 2. A word U of 64 bits
-    outside is decided; one inside, of chance 2^-55 at most, is compared with the certified digits as by `bernoulli`.
+    """Return True with probability exactly exp(-numerator / denominator), by `bernoulli_exp_raised`.
 
     >>> bernoulli_exp(0, 1, Rng.seeded(1))
     True
     """
-    word = rng.bits(_WORD)
-    shifted = ((numerator + (denominator << 8)) << 56) // denominator  # + 256: as long for every number
+    return bernoulli_exp_raised(numerator + (denominator << 8), denominator, rng)
+
+
+def bernoulli_exp_raised(raised: int, denominator: int, rng: Rng) -> bool:
+    """Return True with probability exactly exp(-gamma), gamma = raised / denominator - 256, in time that hardly follows gamma.
+
+    Theorem: let g = floor(gamma 2^56), o the offset that the last byte of a word U of 64 bits chooses, gamma + o / 2^56 < 256,
+    and f the product of s_i exp(-d 16^i / 2^56) over the hexadecimal digits d of g + o. With S the product of the scales s_i,
+    slightly below 1, e = f exp(o / 2^56) / S = exp(-g / 2^56), so e (1 - 2^-56) <= exp(-gamma) <= e. A factor is rounded down
+    by less than 2 / 2^118, a product by less than 1 / 2^118, and o / 2^56 < 8, so the result r lies less than 2^18 below 2^118 e,
+    and 2^64 exp(-gamma) from floor(r / 2^54) - 256 to floor(r / 2^54) + 2. A U outside is decided; one inside, of chance 2^-55
+    at most, is compared with certified digits as by `bernoulli`: the offset has no part in what is returned.
+
+    It keeps gamma off the clock. A processor is faster at a computation that it saw before, so that a common gamma would show:
+    offsets make 256 of each, scales let no digit be a factor of 1, and the 256, which a caller adds early, and 2^65 let every
+    number have one length.
+    """
+    above = int.from_bytes(rng.bytes(8) + b"\2", "little")  # U + 2^65
+    table, offsets = _exp_factors()
+    offset, restore = offsets[above & 255]
+    shifted = (raised << 56) // denominator + offset
     if shifted >> 65 == 0:
         power = 1 << _FACTOR_BITS
-        for factors in _exp_factors():
+        for factors in table:
             power = power * factors[shifted & 15] >> _FACTOR_BITS
             shifted >>= 4
-        near = power >> _FACTOR_BITS - _WORD
-        if not near - 257 <= word + 1 <= near + 3:
-            return word < near
-    coin = CertifiedProbability.exp_minus(Fraction(numerator, denominator))
+        near = (power * restore >> _FACTOR_BITS) + (1 << _FACTOR_BITS + 1) >> _FACTOR_BITS - _WORD
+        if not near - 257 <= above + 1 <= near + 3:
+            return above < near
+    coin, word = CertifiedProbability.exp_minus(Fraction(raised, denominator) - 256), above - (1 << _WORD + 1)
     return word < coin.first if word != coin.first else settle(coin, known=_WORD, rng=rng)
 
 
 @lru_cache(maxsize=1)
-def _exp_factors() -> tuple[tuple[int, ...], ...]:
-    """Return floor(2^118 exp(-d 16^i / 2^56)) for each hexadecimal digit d at each place i."""
-    return tuple(
-        tuple(
-            CertifiedProbability.exp_minus(Fraction(digit << 4 * place, 1 << 56)).digits(_FACTOR_BITS)
-            for digit in range(16)
-        )
-        for place in range(16)
-    )
+def _exp_factors() -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, int], ...]]:
+    """Return 2^118 s_i exp(-d 16^i / 2^56) for digits d at places i, and offsets o < 2^59 with 2^118 exp(o / 2^56) / S.
+
+    All but the offsets are rounded down. These, and k_i in s_i = 1 - k_i / 2^118, are bits far down in powers of e: any without
+    a pattern would do.
+    """
+    one, product, table = 1 << _FACTOR_BITS, Fraction(1), []
+    for place in range(16):
+        scale = one - CertifiedProbability.exp_minus(Fraction(place + 1, 7)).digits(88)
+        product *= Fraction(scale, one)
+        powers = [CertifiedProbability.exp_minus(Fraction(digit << 4 * place, 1 << 56)) for digit in range(16)]
+        table.append(tuple(scale * power.digits(_FACTOR_BITS) >> _FACTOR_BITS for power in powers))
+    offsets = []
+    for j in range(256):
+        offset = CertifiedProbability.exp_minus(Fraction(j + 1, 257)).digits(160) & ((1 << 59) - 1)
+        shrunk = CertifiedProbability.exp_minus(Fraction(offset, 1 << 56)).digits(200) + 1
+        offsets.append((offset, int(Fraction(one << 200, shrunk) / product)))
+    return tuple(table), tuple(offsets)
 
 
 def settle(p: CertifiedProbability, *, known: int, rng: Rng) -> bool:

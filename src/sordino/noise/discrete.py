@@ -21,7 +21,7 @@ from sordino.noise.bernoulli import (
     CertifiedProbability,
     as_fraction,
     bernoulli,
-    bernoulli_exp,
+    bernoulli_exp_raised,
     exp_bounds,
     odds_bounds,
     rounding_contexts,
@@ -36,6 +36,7 @@ Integers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _BLOCK = 1 << 15  # samples a block: its words stay in the cache
 _SHORT = 8  # below this many samples the loop of single draws is faster
 _COIN_BITS = 16
+_NARROW = 54  # below so many coins a draw and its lift of 2^61 fit in 64 bits together
 _WIDE = 1 << 56  # from this scale on, arrays hold Python integers
 _TABLE_SIGMA = 32_768
 _TABLE_SIZE = 256
@@ -139,6 +140,23 @@ class _LaplacePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class _GaussianPlan:
+    """How one draw of a variance is made: the law that proposes m = |Y|, and (m t - sigma^2)^2 as a polynomial of m + lift.
+
+    With 256 added, `(square * raised - slope) * raised + base` over `denominator` is gamma + 256 of `bernoulli_exp_raised`. The
+    lift, a part of it added in 64 bits where m has no more, is longer than m: no step works on longer numbers for a larger m.
+    """
+
+    proposal: _LaplacePlan
+    short_lift: np.int64 | int
+    long_lift: int
+    square: int
+    slope: int
+    base: int
+    denominator: int
+
+
+@dataclass(frozen=True, slots=True)
 class _GaussianTable:
     """Floors of P(|X| > k) 2^64, rising, after a 0; and |X| by the leading 16 bits, -1 where they leave it open."""
 
@@ -185,9 +203,15 @@ def _laplace_plan(scale: Fraction) -> _LaplacePlan:
 
 
 def _laplace_one(plan: _LaplacePlan, rng: Rng) -> Any:
-    """Draw one, by the same steps whatever comes out: neither branches nor the lengths of numbers tell its size by the clock.
+    """Draw one. What is returned counts as an int, of any length where wide."""
+    magnitude, sign = _laplace_parts(plan, rng)
+    return magnitude * sign
 
-    Ties and overflows, of chance 2^-11 or so, take longer. What is returned counts as an int, of any length where wide.
+
+def _laplace_parts(plan: _LaplacePlan, rng: Rng) -> tuple[Any, int]:
+    """Draw |X| and a fair sign, by the same steps whatever comes out: neither branches nor the lengths of numbers tell its size.
+
+    Ties and overflows, of chance 2^-11 or so, take longer.
     """
     drawn = rng.bytes(2 * len(plan.cuts) + 1)
     words = np.frombuffer(drawn, "<u2", len(plan.cuts))
@@ -198,7 +222,7 @@ def _laplace_one(plan: _LaplacePlan, rng: Rng) -> Any:
     magnitude = hits.dot(plan.weights) + 1
     if hits[-2]:
         magnitude += _overflows(plan, rng) << len(hits) - 2
-    return magnitude * int(hits[-1]) * (1 - 2 * (drawn[-1] & 1))
+    return magnitude * int(hits[-1]), 1 - 2 * (drawn[-1] & 1)
 
 
 def _overflows(plan: _LaplacePlan, rng: Rng) -> int:
@@ -248,16 +272,32 @@ def _draw_signs(magnitude: Integers, rng: Rng) -> Integers:
     return np.negative(magnitude, out=magnitude, where=signs)
 
 
-def _gaussian_one(sigma_squared: Fraction, rng: Rng) -> int:
-    """Draw one by rejection from the discrete Laplace law."""
+@lru_cache(maxsize=256)
+def _gaussian_plan(sigma_squared: Fraction) -> _GaussianPlan:
+    """Return how one draw of a variance is made.
+
+    With m t - sigma^2 = gap / under, gap = m c - over and c = under t, the coin's gamma is gap^2 / (2 over under t^2).
+    """
     over, under = sigma_squared.numerator, sigma_squared.denominator
     t = isqrt(over // under) + 1
-    plan = _laplace_plan(Fraction(t))
+    proposal = _laplace_plan(Fraction(t))
+    narrow = len(proposal.cuts) < _NARROW
+    lift = 1 << max(61, len(proposal.cuts) + 8)
+    short = np.int64(lift) if narrow else 0
+    c, denominator = under * t, 2 * over * under * t * t
+    middle = c * lift + over  # gap = c (m + lift) - middle
+    base = middle * middle + (denominator << 8)
+    return _GaussianPlan(proposal, short, lift - int(short), c * c, 2 * c * middle, base, denominator)
+
+
+def _gaussian_one(sigma_squared: Fraction, rng: Rng) -> Any:
+    """Draw one by rejection from the discrete Laplace law, each try by the same steps on numbers of the same lengths."""
+    plan = _gaussian_plan(sigma_squared)
     while True:
-        drawn = int(_laplace_one(plan, rng))
-        gap = abs(drawn) * under * t - over
-        if bernoulli_exp(gap * gap, 2 * over * under * t * t, rng):
-            return drawn
+        magnitude, sign = _laplace_parts(plan.proposal, rng)
+        raised = int(magnitude + plan.short_lift) + plan.long_lift
+        if bernoulli_exp_raised((plan.square * raised - plan.slope) * raised + plan.base, plan.denominator, rng):
+            return magnitude * sign
 
 
 def _gaussian_block(sigma_squared: Fraction, rng: Rng, count: int, *, low_bits: int = 0) -> Integers:
