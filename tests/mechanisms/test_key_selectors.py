@@ -217,3 +217,17 @@ def test_what_cannot_be_tabled_is_refused_and_bad_arguments_too() -> None:
     with pytest.raises(DeclarationError, match="count"):
         PartitionSelection(*CASES[0]).appears(-1)
     assert TruncatedLaplace(Fraction(3), 7).upper_tail(7) == 0
+
+
+@pytest.mark.parametrize("least", [1, 7, 1000])
+def test_units_to_show_are_the_fewest_that_show_as_often(least: int) -> None:
+    for selector in (
+        TruncatedThreshold(2, Fraction(1, 3), Fraction(1, 10**6)),
+        LaplaceThreshold(1, Fraction(1, 100), Fraction(1, 10**9)),
+        PartitionSelection(1, Fraction(1), Fraction(1, 10**5)),
+    ):
+        chosen = KeySelection(selector, least)
+        for chance in (1e-12, 0.5, 0.95, 1 - 1e-9):
+            found = chosen.units_to_show(chance)
+            assert chosen.appears(found) >= chance
+            assert found == 1 or chosen.appears(found - 1) < chance

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sordino.errors import QuestionRefused
@@ -66,12 +67,14 @@ class KeySelection:
     def release(self, exact: Mapping[Any, int], rng: Rng) -> dict[Any, int | None]:
         """Return the keys that show, in their own order, with noisy counts where the selector has them."""
         less = self.min_units - 1
+        if not less:
+            return {**self.selector.release(exact, rng)}
         found = self.selector.release({key: n - less for key, n in exact.items() if n > less}, rng)
         return {key: None if noisy is None else noisy + less for key, noisy in found.items()}
 
     def units_to_show(self, chance: float) -> int:
         """Return the least number of units with which a private key shows with this chance."""
-        return 1 + bisect_left(range(1, 2**62), chance, key=self.appears)  # it rises
+        return _units_to_show(self, chance)
 
     def describe(self) -> str:
         """Return in words which keys show."""
@@ -97,6 +100,16 @@ class KeySelection:
             f"keys of fewer than about {half:,} units stay hidden: {how} (half of the keys of {half:,} units do, 95% of those "
             f"of {sure:,}){least}"
         )
+
+
+@lru_cache(maxsize=256)
+def _units_to_show(keys: KeySelection, chance: float) -> int:
+    """Return `KeySelection.units_to_show`, which a plan and its words need several times."""
+    high = 1
+    while high < 2**62 and keys.appears(high) < chance:
+        high *= 2
+    low = high // 2 + 1
+    return low + bisect_left(range(low, high), chance, key=keys.appears)  # it rises
 
 
 def choose_key_selection(

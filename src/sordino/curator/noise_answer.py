@@ -107,7 +107,8 @@ def _release_keys(
     resolved = parts.resolved
     exact_units = table.column(f"t{len(resolved.terms) - 1}").to_pylist()
     places = key_places(table, resolved)
-    shown = selection.release({key: int(exact_units[place]) for key, place in places.items()}, rng)
+    exact = map(int, map(exact_units.__getitem__, places.values()))
+    shown = selection.release(dict(zip(places, exact, strict=True)), rng)
     kept = list(shown)
     vectors, at = [v.part for v in parts.noisy], [places[key] for key in kept]
     read = {term for vector in vectors for _, term in vector.terms}  # the count that keys are selected by has its noise

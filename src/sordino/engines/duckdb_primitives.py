@@ -101,7 +101,7 @@ class DuckDBPrimitives(SqlPrimitives):
 
     def _find_few(self, value: exp.Expression) -> tuple[str, int, int] | None:
         """Return the cell and bounds that a step clips, where a dictionary may hold the few cells within them."""
-        clip = self._clips.get(self._words(value)) if self._held.has_dictionaries else None
+        clip = self._clips.get(value.name) if value.key == "var" and self._held.has_dictionaries else None
         return clip if clip is not None and 0 <= clip[2] - clip[1] < _FEW else None
 
     def present(self, value: exp.Expression) -> exp.Expression:

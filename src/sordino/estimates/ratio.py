@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sordino.errors import DeclarationError
+from sordino.estimates.array_bisection import bisect_arrays
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.estimates.noisy import Law, Noisy
 from sordino.estimates.weighted_sum import Mix, mix_steps
@@ -21,7 +22,6 @@ from sordino.noise.sums import at_least
 __all__ = ["Ratio", "ratio_margin", "two_laplace_tail"]
 
 _LUMPY = 12  # below this deviation of a noise, its whole steps show in a ratio's interval
-_FEW = 64  # points up to which several steps of a search are taken at once
 _TURNS = 6  # rounds of the search for where tests become one-sided
 _MOST_EXACT = 300_000  # terms up to which they are summed exactly
 _PLAIN: Mix = ((Fraction(1), Fraction(0)), (Fraction(0), Fraction(1)))
@@ -127,7 +127,9 @@ class _Test:
         low, high = np.zeros_like(means), np.maximum(np.sqrt(sum(weighed)), 1.0)
         while (within := self.accepts(means, high, alpha)).any():
             high = np.where(within, 2 * high, high)
-        return self._divide(lambda distance: self.accepts(means, distance, alpha), low, high, 60)
+        return bisect_arrays(
+            lambda distance: self.accepts(means, distance, alpha), low, high, halvings=60, terms=self._terms
+        )
 
     def ends(self, total: Any, count: Any, alpha: float) -> tuple[Any, Any]:
         """Return the ends of the intervals at 1 - alpha."""
@@ -177,20 +179,9 @@ class _Test:
         end is rejected.
         """
         outside = np.broadcast_to(far, (len(far), len(start)))
-        return np.where(inside(outside), far, self._divide(inside, np.broadcast_to(start, outside.shape), outside, 42))
-
-    def _divide(self, inside: Callable[[Any], Any], within: Any, outside: Any, halvings: int) -> Any:
-        """Return the first points from `within` to `outside` that are not `inside`, as exactly as so many halvings find them.
-
-        Of few points 15 are tried at once, as one call of numpy costs more than they do: four halvings in one.
-        """
-        bits = 4 if within.size * self._terms <= _FEW else 1
-        parts = np.arange(2**bits + 1).reshape(-1, *(1 for _ in within.shape)) / 2**bits
-        for _ in range(-(-halvings // bits)):
-            points = within * (1 - parts) + outside * parts
-            holds = np.logical_and.accumulate(inside(points[1:-1])).sum(axis=0)[None]
-            within, outside = (np.take_along_axis(points, holds + k, axis=0)[0] for k in (0, 1))
-        return outside
+        within = np.broadcast_to(start, outside.shape)
+        found = bisect_arrays(inside, within, outside, halvings=42, terms=self._terms)
+        return np.where(inside(outside), far, found)
 
     def _weights(self, mean: Any) -> Weights:
         return [a - mean * b for a, b in zip(self.top, self.bottom, strict=True)]
@@ -247,7 +238,7 @@ def _acceptance(laws: Sequence[Law], *, cells: int) -> tuple[Callable[[Weights, 
     if len(laws) > 2:
         from sordino.estimates.second_moments import noise_margin
 
-        return lambda weights, distance, alpha: np.abs(distance) <= noise_margin(laws, weights, min(alpha, 1.0)), _FEW
+        return lambda weights, distance, alpha: np.abs(distance) <= noise_margin(laws, weights, min(alpha, 1.0)), 1
     tail, terms = _tails(laws[0], laws[1], cells=cells)
     return lambda weights, distance, alpha: tail(weights, distance) >= min(alpha, 1.0), terms
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sordino.estimates.array_bisection import bisect_arrays
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.estimates.noisy import Law, Noisy
 from sordino.estimates.weighted_sum import Mix, mix_steps, mix_weights
@@ -288,24 +289,22 @@ def _ends(of: SecondMoments, rows: slice, alpha: float) -> tuple[Any, Any]:
 
     value = _estimates(of, rows)
     least, most = _least(of), of.most
-    low = np.minimum(np.clip(_edge(inside, start, least).min(axis=1), least, most), value)
-    high = np.maximum(np.clip(_edge(inside, start, most).max(axis=1), least, most), value)
+    lower, upper = _edges(inside, start, least, most)
+    low = np.minimum(np.clip(lower.min(axis=1), least, most), value)
+    high = np.maximum(np.clip(upper.max(axis=1), least, most), value)
     unknown = sums.count[:, 0] < 1.0 + of.ddof
     return np.where(unknown, least, low), np.where(unknown, most, high)
 
 
-def _edge(inside: Callable[[Any], Any], start: Any, end: float) -> Any:
-    """Return the last point from `start` towards `end` that is not rejected, by bisection.
+def _edges(inside: Callable[[Any], Any], start: Any, low: float, high: float) -> tuple[Any, Any]:
+    """Return the last points from `start` towards `low` and towards `high` that are not rejected, by bisection.
 
-    On that way |equation| minus the (convex) margin is concave, so it changes sign at most once where `end` is rejected.
+    On that way |equation| minus the (convex) margin is concave, so it changes sign at most once where the end is rejected.
     """
-    within, outside = start.copy(), np.full_like(start, end)
-    whole = inside(outside)
-    for _ in range(_HALVINGS):
-        middle = (within + outside) / 2
-        kept = inside(middle)
-        within, outside = np.where(kept, middle, within), np.where(kept, outside, middle)
-    return np.where(whole, end, outside)
+    ends = np.stack([np.full_like(start, low), np.full_like(start, high)])
+    outside = bisect_arrays(inside, np.broadcast_to(start, ends.shape), ends, halvings=_HALVINGS)
+    lower, upper = np.where(inside(ends), ends, outside)
+    return lower, upper
 
 
 def _means(of: SecondMoments, sums: _Sums, i: int, alpha: float) -> Any:
@@ -320,7 +319,8 @@ def _means(of: SecondMoments, sums: _Sums, i: int, alpha: float) -> Any:
         weights[i], weights[-1] = zero + 1.0, -a
         return (sums.count < 1.0) | (np.abs(sums.at(weights)) <= sums.margin(weights, alpha))
 
-    return np.concatenate([_edge(inside, start, low), start, _edge(inside, start, high)], axis=1)
+    lower, upper = _edges(inside, start, low, high)
+    return np.concatenate([lower, start, upper], axis=1)
 
 
 def _turns(sums: _Sums, a: Any, b: Any, alpha: float) -> Any:
@@ -334,7 +334,8 @@ def _turns(sums: _Sums, a: Any, b: Any, alpha: float) -> Any:
         weights = [-2 * a * s, 2 * b * c, s, -c, zero, s * np.square(a) - c * np.square(b)]
         return (np.maximum(xx, yy) <= 0) | (np.abs(sums.at(weights)) <= sums.margin(weights, alpha))
 
-    found = np.stack([_edge(inside, start, 0.0), start, _edge(inside, start, math.pi / 2)], axis=2)
+    lower, upper = _edges(inside, start, 0.0, math.pi / 2)
+    found = np.stack([lower, start, upper], axis=2)
     return found.reshape(found.shape[0], -1)
 
 

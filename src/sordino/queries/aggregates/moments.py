@@ -181,7 +181,7 @@ def _where(of: BoundNumber, present: BoundNumber) -> BoundNumber:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        absent = exp.Is(this=exp.paren(present.build(on)), expression=exp.Null())
+        absent = exp.Is(this=exp.Paren(this=present.build(on)), expression=exp.Null())
         return exp.Case(ifs=[exp.If(this=absent, true=exp.Null())], default=of.build(on))
 
     return BoundNumber(of.unit, of.interval, of.stored, True, build, meaning=(of.meaning, present.meaning))

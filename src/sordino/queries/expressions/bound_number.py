@@ -313,8 +313,8 @@ def binary(op: str, left: BoundNumber, right: BoundNumber, stored: Interval) -> 
         a, b = left.build(on), right.build(on)
         if wide:
             a, b = on.wide(a), on.wide(b)
-        made: exp.Expression = kinds[op](this=exp.paren(a), expression=exp.paren(b))
-        return exp.paren(made)
+        made: exp.Expression = kinds[op](this=exp.Paren(this=a), expression=exp.Paren(this=b))
+        return exp.Paren(this=made)  # each is new: exp.paren would copy it, at every level anew
 
     return build
 
