@@ -55,6 +55,16 @@ def test_a_long_answer_and_a_long_list_wait_for_the_details() -> None:
     assert "row 19" not in first
     assert "a table, in the details" in first
     assert "row 19" in details
+    wide = replace(
+        ONE,
+        answer=(
+            "sex     n       95% interval     med  95% interval",
+            "Female  15,327  15,297 - 15,357  43   at most 73 rows",
+        ),
+    )
+    narrow = replace(ONE, answer=("sex     n", "Female  15,327"))
+    pages = [render_board(Board((account(one),))).split('<div class="details">')[0] for one in (wide, narrow)]
+    assert ["15,327" in page for page in pages] == [False, True]
     assert "The last 10 of 14 answers" in first
     assert first.count("<tr><td") == 10
     assert details.count("<pre") == 14

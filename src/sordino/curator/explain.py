@@ -31,9 +31,10 @@ def explain_loss(cost: Loss, event: Event, neighbors: str, privacy_unit: str) ->
     epsilon, delta = epsilon_and_delta(cost)
     one = privacy_unit == "one row"
     unit = "a given row" if one else privacy_unit.replace("of one", "of a given")
-    state = "in the table" if neighbors == "add_remove" else "this or that"
+    many = ("is", "has") if one else ("are", "have")
+    state = f"{many[0]} in the table" if neighbors == "add_remove" else f"{many[1]} one value rather than another"
     claim = (
-        f"Anyone who knew everything else, and thought it as likely as not that {unit} {'is' if one else 'are'} {state}, "
+        f"Anyone who knew everything else, and thought it as likely as not that {unit} {state}, "
         f"can be {belief_after([event], delta=delta).describe(of='it afterwards')}."
     )
     power = round_up(100 * power_bound(epsilon, level=0.05, delta=delta), digits=4)

@@ -118,7 +118,7 @@ def _unanswered(charge: Charge) -> UnansweredCharge:
 
 
 def _describe_belief(release: Release) -> str:
-    """Return how sure of one of those protected an attacker can be after one answer, as `explain` states it."""
+    """Return how sure an attacker can be of one person or row after one answer, as `explain` states it."""
     belief = belief_after([release.event], delta=epsilon_and_delta(release.cost)[1])
     seal = "" if release.private else "NOT PRIVATE: its noise was seeded. "
     return seal + belief.describe(of="it")
@@ -132,11 +132,11 @@ def _together(found: Report, ledger: Ledger) -> str:
     belief = belief_after(pure or events, delta=epsilon_and_delta(spent)[1])
     charges = found.committed + found.failed + found.in_doubt
     relations = {declared["neighbors"] for declared in ledger.declarations().values()}
-    state = "is this or that" if relations == {"replace"} else "is in the table"
+    state = "has one value rather than another" if relations == {"replace"} else "is in the table"
     supposed = " (counted as a list of questions that was fixed beforehand)" if belief.chance else ""
     return (
         f"All {charges} charge{'s' * (charges != 1)} together spent {spent.describe()}. Anyone who knew everything else, "
-        f"and thought it as likely as not that a given one of those protected {state}, can be "
+        f"and thought it as likely as not that a particular person or row {state}, can be "
         f"{belief.describe(of='it after all of them')}{supposed}."
     )
 

@@ -40,7 +40,7 @@ def test_a_page_for_a_board(asked: Path, run: Run) -> None:
         "c-0001",
         "c-0002",
         "62.25%",
-        "a given one of those protected is in the table",
+        "a particular person or row is in the table",
         "67.92%",  # 1 / (1 + exp(-0.75))
         "the cap is now epsilon 3",
         "the <b>board</b> met",
