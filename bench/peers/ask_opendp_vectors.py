@@ -53,8 +53,14 @@ class OpenDPVectors:
             raise NotImplementedError("asked through its Context")
         space = dp.vector_domain(dp.atom_domain(T=str)), dp.symmetric_distance()
         counts = space >> dp.t.then_count_by_categories(categories=list(question.keys), null_category=False)
-        found = self._release(counts, self.texts[question.column], question)
-        return Answer(dict(zip(question.keys, found.value, strict=True)))
+        keys, found = question.keys, self._release(counts, self.texts[question.column], question).value
+        error = dp.discrete_laplacian_scale_to_accuracy(counts.map(d_in=1) / question.epsilon, alpha=0.05)
+
+        def interval() -> tuple[dict[str, float], dict[str, float]]:
+            low, high = ({k: n + move for k, n in zip(keys, found, strict=True)} for move in (-error, error))
+            return low, high
+
+        return Answer(dict(zip(keys, found, strict=True)), interval)
 
     def _release(self, query: Any, cells: Any, question: Question) -> Answer:
         scale = query.map(d_in=1) / question.epsilon

@@ -216,6 +216,11 @@ def processor_seconds() -> float:
     return time.process_time() + sum(_ticks(child) for child in _descendants(os.getpid()))
 
 
+def ticked_seconds(process: int) -> float:
+    """Return the processor seconds of a process and its children, to the tick."""
+    return sum(_ticks(each) for each in (process, *_descendants(process)))
+
+
 def peak_memory(process: int | None = None) -> float:
     """Return the most megabytes that a process, this one if none is named, and its children have held, each at its own peak."""
     first = process or os.getpid()

@@ -48,7 +48,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "median": {"kind": "median", "column": "age", "lower": 17, "upper": 90},
     "groups": {"kind": "groups", "column": "region", "keys": REGIONS},
 }
-STARTING, OPENING = 120.0, 300.0  # seconds that a start, and the reading of a table, may take at least
+SLOWEST = 300.0  # seconds that a start, and the reading of a table, may take at least
 Found = dict[str, Any]
 
 
@@ -105,12 +105,12 @@ class Asked:
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.environment
         )
-        return self._read(max(self.limit, STARTING))
+        return self._read(max(self.limit, SLOWEST))
 
     def open(self, **opening: Any) -> Found:
         """Have a table read, which may take longer than a release."""
         self.opened = opening
-        return self._request("open", max(self.limit, OPENING), opening)
+        return self._request("open", max(self.limit, SLOWEST), opening)
 
     def ask(self, verb: str, **request: Any) -> Found:
         """Return the answer to a request, or that it took too long; then the process is at an end."""
@@ -136,11 +136,13 @@ class Asked:
 
     def _read(self, limit: float) -> Found:
         assert self.process.stdout is not None
+        before = peer_process.ticked_seconds(self.process.pid)
         if not select.select([self.process.stdout], [], [], limit)[0]:
+            used = peer_process.ticked_seconds(self.process.pid) - before
             self.peak = max(self.peak, peer_process.peak_memory(self.process.pid))
             self.process.kill()
             self.process.wait()
-            return {"error": "stopped", "says": f"over {limit:g} s"}
+            return {"error": "stopped", "says": f"over {limit:g} s ({used:.0f} s of the processor)"}
         line = self.process.stdout.readline()
         answer: Found = json.loads(line) if line else {"error": "ended", "says": "its process ended"}
         return answer
@@ -218,13 +220,24 @@ def speeds(bench: Bench, library: Library, rows: int) -> Found:
         sides = {"ours": ours, "theirs": theirs}
         found: Found = {"start": {n: s.start for n, s in sides.items()}, "questions": {}}
         found["open"] = {n: s.open(**bench.opening(path, library.relation)) for n, s in sides.items()}
-        for name in bench.options.questions:
+        if "error" in found["open"]["theirs"]:
+            unread = {**found["open"]["theirs"], "says": f"not read: {found['open']['theirs']['says']}"}
+            found["questions"] = {name: {"none": unread} for name in bench.options.questions}
+        for name in [n for n in bench.options.questions if n not in found["questions"]]:
             for side in sides.values():
                 side.revive()
-            question = QUESTIONS[name]
-            found["questions"][name] = _alternate(sides, {"epsilon": 1.0, **question}, bench.options)
+            found["questions"][name] = _alternate(sides, {"epsilon": 1.0, **QUESTIONS[name]}, bench.options)
         found["memory"] = {n: s.memory() or None for n, s in sides.items()}
     return found
+
+
+def durable(bench: Bench, rows: int) -> Found:
+    """Return what a count costs us with an account on disk ("theirs") and in memory ("ours"), asked in turns."""
+    path, ledger = bench.census(rows), bench.folder / "durable.ledger"
+    with bench.start(OURS) as memory, bench.start(OURS) as disk:
+        memory.open(**bench.opening(path, OURS.relation))
+        disk.open(**bench.opening(path, OURS.relation, ledger=str(ledger)))
+        return _alternate({"ours": memory, "theirs": disk}, {"epsilon": 1.0, **QUESTIONS["count"]}, bench.options)
 
 
 def _alternate(sides: dict[str, Asked], question: Found, options: argparse.Namespace) -> Found:
@@ -258,8 +271,9 @@ def keep(path: Path, part: str, library: Library, key: str, found: Found) -> Non
     results = json.loads(path.read_text()) if path.exists() else {}
     results.setdefault(part, {}).setdefault(library.name, {})[key] = found
     results.setdefault("versions", {})[library.name] = version(library)
-    results["versions"]["sordino"] = version(OURS)
-    results.setdefault("loads", {})[f"{part} of {library.name}: {key}"] = os.getloadavg()[1]
+    run = f"{part} of {library.name}: {key}"
+    results.setdefault("commits", {})[run] = results["versions"]["sordino"] = version(OURS)
+    results.setdefault("loads", {})[run] = os.getloadavg()[1]
     path.write_text(json.dumps(_short(results), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
@@ -284,7 +298,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _work(options: argparse.Namespace, library: Library) -> Iterator[tuple[str, list[str]]]:
-    """Yield what is measured of a library: ours is one side of every comparison, so only attacks are run on it alone."""
+    """Yield what is measured of a library: ours is one side of all, so attacks and accounts on disk alone are run on it."""
     asked = {
         "speeds": [str(rows) for rows in options.rows] if library.tables and library != OURS else [],
         "errors": ["1000"] if library.tables and library != OURS else [],
@@ -292,6 +306,7 @@ def _work(options: argparse.Namespace, library: Library) -> Iterator[tuple[str, 
         "noise": list(peer_figures.LAWS) if library.tables and library != OURS and not library.framework else [],
         "accounting": [] if library.surveys or library.framework or library == OURS else list(peer_figures.LISTS),
         "surveys": list(peer_figures.SURVEYS) if library.surveys else [],
+        "durable": ["1000"] if library == OURS else [],
     }
     for part, keys in asked.items():
         if part in options.parts:
@@ -311,6 +326,7 @@ PARTS: dict[str, Callable[[Bench, Library, str], Found]] = {
     "noise": lambda bench, library, law: peer_figures.noise(bench, library, OURS, law),
     "accounting": lambda bench, library, name: peer_figures.account(bench, library, OURS, name),
     "surveys": lambda bench, library, name: peer_figures.survey(bench, library, OURS, name),
+    "durable": lambda bench, _library, rows: durable(bench, int(rows)),
 }
 
 

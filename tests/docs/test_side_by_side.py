@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -62,3 +63,27 @@ def test_bounds_that_attacks_and_theory_rest_on(bench: ModuleType) -> None:
         np.log(0.025 ** (1 / 1000) / (1 - 0.025 ** (1 / 1000)))
     )
     assert attacks.shown_epsilon(seen[0], seen[0], alpha=0.05) < 0.01
+
+
+def test_a_library_that_was_stopped_answers_the_next_question(bench: ModuleType, tmp_path: Path) -> None:
+    at = bench.Bench(Namespace(venvs=tmp_path, limit=3), tmp_path)
+    question = {"epsilon": 1.0, **bench.QUESTIONS["count"], "limit": 3600, "values": True}
+    with at.start(bench.OURS) as ours:
+        ours.open(**at.opening(at.census(1000), "add_remove"))
+        stopped = ours.ask("ask", **question, times=10**7)
+        assert stopped["error"] == "stopped"
+        assert re.fullmatch(r"over 3 s \(\d+ s of the processor\)", stopped["says"])
+        assert ours.peak > 10  # megabytes, read before it was stopped
+        assert ours.ask("ask", **question, times=1)["error"] == "ended"
+        ours.revive()
+        assert len(ours.ask("ask", **question, times=1)["values"]) == 1
+
+
+def test_a_stopped_library_is_not_said_to_lack_what_it_was_not_asked(bench: ModuleType) -> None:
+    page = bench.side_by_side_page
+    assert page._cost({"none": {"no": "has no group-by"}}) == "no"
+    assert page._cost({"none": {"error": "stopped", "says": "over 60 s"}}) == "over 60 s"
+    assert page._cost({"none": {"error": "TypeError", "says": ""}}) == "raises TypeError"
+    assert page._share({"coverage": 0.9, "intervals": 29}) == "too few"
+    assert page._share({"coverage": 0.9, "intervals": 30}) == "0.900"
+    assert page._share({"rmse": 1.0, "times": 500}) == "no"
