@@ -338,11 +338,14 @@ class CountCache:
     def count(self, tables: Sequence[ContingencyTable]) -> list[SparseCounts]:
         """Return the sparse exact counts of each table, by raw keys (before codes), one for all that it does not tell apart."""
         orders = [_order(table) for table in tables]
-        unknown: dict[Grouping, list[ContingencyTable]] = {}
+        asked: dict[Grouping, list[ContingencyTable]] = {}
         for order, table in zip(orders, tables, strict=True):
-            if order not in self._kept or not tells_apart(self._kept[order][0], table):
-                unknown.setdefault(order, []).append(table)
-        wanted = [(order, coarsest_grouping(order, of, self._domain)) for order, of in unknown.items()]
+            asked.setdefault(order, []).append(table)
+        wanted = [
+            (order, coarsest_grouping(order, of, self._domain))  # of all: what is scanned replaces what was kept
+            for order, of in asked.items()
+            if order not in self._kept or not all(tells_apart(self._kept[order][0], table) for table in of)
+        ]
         for batch in _batches(wanted):
             self._scan(batch)
         found: list[SparseCounts] = []
