@@ -187,7 +187,7 @@ class Category:
             )
         if len(set(kept)) != len(kept):
             twice = next(v for i, v in enumerate(kept) if v in kept[:i])
-            raise DeclarationError(f"must not repeat: {twice!r} is there twice", key="values")
+            raise DeclarationError(f"must not repeat: {twice!r} occurs twice", key="values")
         object.__setattr__(self, "values", kept)
         object.__setattr__(self, "other", other)
         rule = _missing(missing)

@@ -133,7 +133,7 @@ def test_seeded_noise_is_that_of_every_table() -> None:
         ({"domain": {"person": DOMAIN["person"]}}, "domain lacks table 'visits'"),
         (
             {"domain": {**DOMAIN, "visit": DOMAIN["visits"]}},
-            "domain has 'visit', which is no table of source; did you mean",
+            "domain has 'visit', which is not a table of source; did you mean",
         ),
         ({"domain": DOMAIN["person"]}, "domain must be a mapping by the tables' names"),
         ({"domain": {**DOMAIN, "visits": {}}}, "domain must be a Domain"),
@@ -148,7 +148,7 @@ def test_seeded_noise_is_that_of_every_table() -> None:
             {"privacy_unit": {**UNIT, "visits": MEMBER}},
             "where both hold the same people, declare that: PrivacyUnit(..., of=",
         ),
-        ({"csv": {"vists": sd.Csv(header=True)}}, "csv has 'vists', which is no table of source"),
+        ({"csv": {"vists": sd.Csv(header=True)}}, "csv has 'vists', which is not a table of source"),
         ({"csv": {"visits": sd.Csv(header=True)}}, "table 'visits': csv and relation go with a path"),
         ({"relation": "main.t"}, "relation must be a mapping"),
         ({"name": "both"}, "name is of one table"),

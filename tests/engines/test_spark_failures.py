@@ -164,7 +164,7 @@ def test_a_setting_that_cannot_be_set_is_named(name: str, wrong: str, spark: Spa
         (lambda s: s.sql("SELECT 1 AS age, binary('a') AS name"), "is held as binary"),
         (lambda s: s.sql("SELECT map(1, 2) AS age, 'a' AS name"), "is held as map"),
         (lambda s: s.sql("SELECT 1 AS age, 'a' AS name, 2 AS sordino_x"), "are reserved"),
-        (lambda s: s.sql("SELECT 1 AS age, 'a' AS name, 2 AS AGE"), "another has its name but for case"),
+        (lambda s: s.sql("SELECT 1 AS age, 'a' AS name, 2 AS AGE"), "name differs only in case"),
         (lambda s: s.sql("SELECT 1 AS Age, 'a' AS name"), "no such column"),
     ],
 )

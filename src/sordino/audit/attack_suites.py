@@ -121,7 +121,7 @@ def attack_synth(
     columns = [name for name in declared if not isinstance(declared[name], Identifier)]
     guessed = _last_category(declared, columns) if secret is None else secret
     if guessed not in columns:
-        raise UnknownName(f"secret {guessed!r} is no column; {nearest(guessed, columns)}")
+        raise UnknownName(f"secret {guessed!r} is not a column; {nearest(guessed, columns)}")
     table = make_census(2 * people, Rng.seeded(seed)) if rows is None else rows
     drawn = _take(table.select(columns), 2 * people, seed)
     members, others = drawn.slice(0, len(drawn) // 2), drawn.slice(len(drawn) // 2)

@@ -46,7 +46,7 @@ def neighbor_tables(
     stated = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
     unknown = [name for name in changed or {} if name not in domain.stored]
     if unknown:
-        raise DeclarationError(f"changed names {unknown[0]!r}, which is no column of the domain")
+        raise DeclarationError(f"changed names {unknown[0]!r}, which is not a column of the domain")
     base = dummy(domain, rows=rows, unit=stated.unit, rng=Rng.seeded(seed))
     column = None if stated.unit is None else stated.unit.column
     if column is not None:

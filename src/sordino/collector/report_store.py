@@ -121,7 +121,7 @@ class Store:
                 raise DeclarationError(f"{path} is a database, but not a collector's store; name another file")
             make_durable(db)
         except sqlite3.DatabaseError:
-            raise DeclarationError(f"{path} is there, but is not a store; name another file") from None
+            raise DeclarationError(f"{path} exists but is not a store; name another file") from None
         store = cls(db, marker="?", where=str(path), path=path)
         with store._transaction():
             if not read_format(db)[0]:

@@ -76,7 +76,7 @@ class AboveThreshold:
     def release(self) -> Release:
         """The answers on record; raises QuestionRefused while the session is open."""
         if self._release is None:
-            raise QuestionRefused("the session is not closed: its release is there after the with block")
+            raise QuestionRefused("the session is not closed: its release exists only after the with block")
         return self._release
 
     def above(self, question: Any, *, threshold: Number) -> bool:

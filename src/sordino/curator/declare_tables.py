@@ -160,7 +160,9 @@ def _by_name(stated: Mapping[str, Any], name: str | None) -> dict[str, dict[str,
             raise DeclarationError(f"must be a mapping by the tables' names, {{{next(iter(tables))!r}: ...}}", key=key)
         for table in of:
             if table not in tables:
-                raise DeclarationError(f"has {table!r}, which is no table of source; {nearest(table, tables)}", key=key)
+                raise DeclarationError(
+                    f"has {table!r}, which is not a table of source; {nearest(table, tables)}", key=key
+                )
         lacking = [table for table in tables if table not in of]
         if lacking and not optional:
             raise DeclarationError(f"lacks table {lacking[0]!r}: state it for each table of source", key=key)

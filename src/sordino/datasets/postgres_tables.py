@@ -177,7 +177,7 @@ def _ask_schema(source: Source, ask: Callable[[], T]) -> T:
             "42501": "this user has no right to read it",
             "57014": "the server did not say within its statement_timeout; another program may hold a lock on it",
             "55P03": "another program holds a lock on it",
-        }.get(state or "", "it is no table, view or query of the server")
+        }.get(state or "", "it is not a table, view or query on the server")
         if is_lost(state):
             cause = "the connection to the server was lost"
     if found is None:

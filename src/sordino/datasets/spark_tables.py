@@ -157,7 +157,7 @@ def _cause(error: Exception, kind: str) -> str:
         "UNABLE_TO_INFER_SCHEMA": "there is no such table there",
         "DATA_SOURCE_NOT_FOUND": f"this session has no reader of {kind} tables: {needs}",
         "INSUFFICIENT_PERMISSIONS": "this user has no right to read it",
-        "PARSE_SYNTAX_ERROR": "it is no name of a table: spark:catalog.schema.table",
+        "PARSE_SYNTAX_ERROR": "it is not the name of a table, such as spark:catalog.schema.table",
     }
     return next((causes[name] for name in error_names(error) if name in causes), "the session cannot open it")
 

@@ -219,7 +219,7 @@ def _check_case(held: Mapping[str, HeldColumn]) -> None:
     for name in held:
         if lower.count(name.lower()) > 1:
             raise DeclarationError(
-                f"column {name!r}: another has its name but for case, which Spark does not see; rename it"
+                f"column {name!r}: another column's name differs only in case, which Spark ignores; rename it"
             )
 
 

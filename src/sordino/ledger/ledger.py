@@ -143,7 +143,7 @@ class Ledger:
         loss_to_dict(cap)
         place = locate(path)
         if exists(place):
-            raise DeclarationError(f"the ledger {place} is there: ask through it, or amend it; no new one is begun")
+            raise DeclarationError(f"the ledger {place} exists: ask through it, or amend it; no new one is started")
         translate_errors(lambda: begin(place, cap=cap, mark=mark, time=clock(), reason=reason.strip()), str(place))
         return cls.existing(place, mark=mark, clock=clock)
 

@@ -305,7 +305,7 @@ def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str)
     """
     logs = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
     if any(log.exists() and log.stat().st_size for log in logs):
-        rule = f"the ledger {path} is missing but its write-ahead log is there"
+        rule = f"the ledger {path} is missing but its write-ahead log exists"
         raise LedgerError(f"{rule}; put the ledger back, or move the log away to begin anew")
     draft = path.with_name(path.name + "-new")
     for leftover in (*logs, draft, draft.with_name(draft.name + "-wal"), draft.with_name(draft.name + "-journal")):

@@ -51,7 +51,7 @@ def check_labels(labels: Labels) -> tuple[Label, ...]:
     seen: set[tuple[type, Label]] = set()
     for label in kept:
         if (type(label), label) in seen:
-            raise DeclarationError(f"labels must not repeat: {label!r} is there twice")
+            raise DeclarationError(f"labels must not repeat: {label!r} occurs twice")
         seen.add((type(label), label))
     return kept
 

@@ -91,7 +91,7 @@ class SigningKey:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
                 file.write(text)
         except FileExistsError:
-            raise DeclarationError(f"{path} is there: a key is never overwritten; name another file") from None
+            raise DeclarationError(f"{path} exists: a key is never overwritten; name another file") from None
         except OSError as error:
             raise DeclarationError(f"{path} cannot be written: {error.strerror}; name another place") from None
 

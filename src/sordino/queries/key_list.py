@@ -195,7 +195,7 @@ def compile_key_list(listed: KeyList, groups: Sequence[tuple[str, Node]], domain
     unknown = [c for c in listed.columns if c not in aliases]
     if unknown:
         raise QuestionRefused(
-            f"the listed keys name {unknown[0]!r}, which is no key of the group-by; {nearest(unknown[0], aliases)}"
+            f"the listed keys name {unknown[0]!r}, which is not a key of the group-by; {nearest(unknown[0], aliases)}"
         )
     columns = [_column(alias, of, domain, listed) for alias, of in groups]
     codes: dict[tuple[int, ...], tuple[Label, ...]] = {}

@@ -119,7 +119,7 @@ def _write(value: Any) -> Any:
         return {"is": type(value).__name__, **{n: _write(v) for n, v in given.items() if v != usual[n] or v is True}}
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
-    raise QuestionRefused(f"{type(value).__name__} cannot be asked of a far table: ask it where the table is")
+    raise QuestionRefused(f"{type(value).__name__} cannot be asked of a table on a server: ask it where the table is")
 
 
 def _sql_to_json(question: SqlText) -> dict[str, Any]:

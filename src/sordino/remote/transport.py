@@ -63,7 +63,7 @@ def _httpx() -> Any:
     try:
         import httpx
     except ImportError:
-        raise DeclarationError("a far table needs one more package: pip install 'sordino[remote]'") from None
+        raise DeclarationError("a table on a server needs one more package: pip install 'sordino[remote]'") from None
     return httpx
 
 

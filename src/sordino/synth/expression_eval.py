@@ -191,7 +191,7 @@ def _compare(node: Compare, cells: Mapping[str, ColumnCells]) -> Truth:
         left, right, op = right, left, MIRROR[op]
     if is_text(left):
         if op not in ("=", "!=") or not isinstance(right, Constant):
-            raise QuestionRefused(f"{describe(left)} is no number: it can be compared with a value by = and != only")
+            raise QuestionRefused(f"{describe(left)} is not a number: it can be compared with a value by = and != only")
         wanted = right.value
         return _choose(left, cells, lambda value: (value == wanted) == (op == "="))
     if isinstance(left, Name) and isinstance(right, Constant):

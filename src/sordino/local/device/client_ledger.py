@@ -115,7 +115,7 @@ class ClientLedger:
                 db.close()
             if isinstance(error, LedgerError):
                 raise
-            raise LedgerError(f"{place} is there, but is not a device's ledger; name another file") from None
+            raise LedgerError(f"{place} exists but is not a device's ledger; name another file") from None
         if device.cap != most:
             had = format_number(device.cap)
             device.close()

@@ -238,7 +238,7 @@ def _joined_table(
         return JoinedTable(inner.table, alias, columns), None if inner.where is None else rename(inner.where, names)
     if not isinstance(source, kinds.Table) or not isinstance(source.this, kinds.Identifier):
         raise QuestionRefused(
-            f"{place.word('JOIN')}JOIN with what is no table is not supported: write JOIN regions ON adult.state = regions.state"
+            f"{place.word('JOIN')}JOIN takes a table only: write JOIN regions ON adult.state = regions.state"
         )
     for name, value in source.args.items():
         if value and name not in ("this", "alias", "db", "catalog"):
