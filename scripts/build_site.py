@@ -46,10 +46,17 @@ ELSEWHERE = re.compile(
 )
 
 
+STYLE = """/* Wider pages and smaller code, so that lines of code and help fit. */
+.md-grid { max-width: 80rem }
+.md-typeset pre > code { font-size: .62rem }
+"""
+
+
 def gather_pages() -> None:
     """Copy docs/ and the pages beside it, with links that fit their new places."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
+    (PAGES / "site.css").write_text(STYLE, encoding="utf-8")
     for name, page in FROM_ROOT.items():
         if (ROOT / name).exists():
             (PAGES / page).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
@@ -166,8 +173,8 @@ def list_commands() -> Iterator[tuple[str, ...]]:
 
 
 def read_help(words: tuple[str, ...]) -> str:
-    """Return what `sordino WORDS --help` prints on a terminal of 100 columns without colors."""
-    plain = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
+    """Return what `sordino WORDS --help` prints on a terminal of 92 columns without colors."""
+    plain = {**os.environ, "COLUMNS": "92", "TERMINAL_WIDTH": "92", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "sordino", *words, "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=plain)
     return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
@@ -220,9 +227,9 @@ def main() -> int:
     loud = list_requests_elsewhere(SITE)
     for page in loud:
         print(f"{page} loads something from elsewhere", file=sys.stderr)
-    print(
-        f"{len(list(SITE.rglob('*.html')))} pages in {SITE.relative_to(ROOT)}; open {SITE.relative_to(ROOT)}/index.html"
-    )
+    place = SITE.relative_to(ROOT)
+    print(f"{len(list(SITE.rglob('*.html')))} pages in {place}; open {place}/index.html")
+    print(f"to search as well: python -m http.server --bind 127.0.0.1 --directory {place}")
     return 1 if loud else 0
 
 
