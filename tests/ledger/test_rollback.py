@@ -264,7 +264,7 @@ def test_a_ledger_that_is_gone_is_no_fresh_budget(path: Path) -> None:
         assert ledger.entries()[0].payload["reason"] == "the disk broke"
     path.unlink()
     assert Ledger.new(path, cap=PureDP(7), reason="again").spent() == PureDP(6)
-    with pytest.raises(DeclarationError, match="is there"):
+    with pytest.raises(DeclarationError, match="exists: ask through it"):
         Ledger.new(path, cap=PureDP(7), reason="again")
 
 

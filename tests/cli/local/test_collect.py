@@ -45,7 +45,7 @@ def test_a_key_is_for_its_owner_and_never_written_over(place: Path, run: Run) ->
     assert (place / "collector.key").stat().st_mode & 0o777 == 0o600
     again = run("local", "keygen", "-o", "collector.key")
     assert again.code == 2
-    assert "is there" in again.err
+    assert "a key is never overwritten" in again.err
     assert (place / "collector.key").read_bytes() == kept
     other = run("local", "keygen", "-o", "other.key")
     assert len(other.out.strip()) == 44
