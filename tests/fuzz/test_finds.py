@@ -57,6 +57,25 @@ def test_a_ledger_whose_name_no_file_can_have_is_refused(name: str, tmp_path: Pa
             locate(name, beside=tmp_path)
 
 
+@pytest.mark.each(3)
+@pytest.mark.parametrize("part", ["tables.people", "tables.visits", "budgets.people"])
+def test_whatever_lies_below_a_name_that_is_refused_is_not_read(part: str, tmp_path: Path) -> None:
+    """Each line left out or emptied, with and without a sound name above it: problems in words, whatever the rest says."""
+    path = tmp_path / "sordino.toml"
+    for name in (part, part.partition(".")[0] + ".199"):
+        text = PROJECT.replace(f"[{part}", f"[{name}")
+        lines = text.splitlines()
+        for i, line in enumerate(lines):
+            key = line.partition(" = ")[0]
+            for instead in (
+                ("", f"{key} = {{}}", f"{key} = {{t = 1}}", f"{key} = []", f'{key} = ""') if " = " in line else ("",)
+            ):
+                path.write_text("\n".join([*lines[:i], instead, *lines[i + 1 :]]))
+                found = check_file(path)
+                assert found or name == part
+                assert found == check_file(path)
+
+
 BREAKS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "no object": lambda _: 5e-324,
     "no time": lambda plain: {name: value for name, value in plain.items() if name != "time"},

@@ -270,8 +270,13 @@ class _Reading:
             self.problems[at] = Diagnostic(self.path, *place, dotted_key(at), message)
 
     def _is_clean(self, at: At, *, but: str | None = None) -> bool:
-        """Return whether nothing at or under `at` was refused, apart from what lies under its key `but`."""
-        return not any(p[: len(at)] == at and p[len(at) : len(at) + 1] != (but,) for p in self.problems)
+        """Return whether nothing above, at or under `at` was refused, apart from what lies under its key `but`.
+
+        What lies below a refusal is not noted: there the keys may be anything.
+        """
+        return not any(
+            p == at[: len(p)] or (p[: len(at)] == at and p[len(at) : len(at) + 1] != (but,)) for p in self.problems
+        )
 
     def _attempt(self, at: At, make: Callable[[], T], *, key: str = "") -> T | None:
         """Return what `make` returns; what it refuses stands at the key that it names, at `key` where it names none."""
