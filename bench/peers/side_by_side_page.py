@@ -33,8 +33,9 @@ that one; the other libraries have add_remove. The clock runs over a release, fr
 The machine has 2 cores and 24 GiB and was shared: other work ran on it all the while
 ({load}).
 So processor time is the figure, and the ratio of turns that alternate in one run says more than times. Each figure is the median
-of five turns; short releases are asked many times in a turn. A library that needed longer than a minute for a release (Tumult:
-two), or than five to read its table, was stopped, and the table says so, with how much of that the processor worked for it.
+of five turns; short releases are asked many times in a turn. A library that needed longer by the clock than a minute for a
+release (Tumult: two and a half), or than five to read its table, was stopped, and the table says so, with how much of that the
+processor worked for it: little where much else ran.
 Threads and child processes of a library are counted too.
 
 `python bench/peers/side_by_side.py --make-venvs` installs each library by its pins (`bench/peers/*.txt`), `--peers`, `--rows`
@@ -276,7 +277,8 @@ def attacks(results: Results) -> Iterator[str]:
         return
     yield (
         "## Attacks\n\nEach is run through the ordinary questions of a library, ours too; the figures are those of the runs.\n"
-        "A run ends after 30 seconds (of Tumult after two minutes), so slow libraries answered less often than fast ones.\n"
+        "A run ends after 30 seconds (of OpenDP's Context and Tumult after up to four minutes), so\n"
+        "slow libraries answered less often than fast ones.\n"
     )
     titles = [TITLES.get(name, "Sordino") for name in names]
     yield f"| attack | {' | '.join(titles)} |\n|---|{'---|' * len(names)}"
@@ -431,8 +433,8 @@ ASKED = {
     "smartnoise_sql": "SQL over a pandas frame. Epsilon there is that of a column, of which an average has several: it is "
     "divided by what `get_privacy_cost` states, so that losses are equal. Groups come from the table, above a threshold.",
     "pipelinedp": "an engine a release, over a list of tuples, with its local backend; each row is a unit.",
-    "tumult": "a `Session` on Spark with two local threads, its frame cached. No figure: on so loaded a machine "
-    "Spark did not start, or release a count, within two minutes, and it was stopped.",
+    "tumult": "a `Session` on Spark with two local threads, its frame cached; a thousand rows only. What the processor did for "
+    "Python workers that Spark ended meanwhile is missing, so its times are too short if anything.",
     "qrlew": "SQL that it rewrites for PostgreSQL, run by DuckDB. It has Gaussian noise only, at (1, 1e-6) where ours is at 1, "
     "and knows the number of rows. Each row is a unit, declared unique.",
     "dp_accounting": "its accountant of privacy loss distributions, at its own grid.",
