@@ -316,8 +316,8 @@ DETAILS: dict[str, Callable[[Results], str]] = {
 def _raising(found: Results, names: list[str]) -> Iterator[str]:
     """Yield what a cell changed of the kind of an answer, and how a count is averaged where no budget is stated."""
     yield "What one cell among 1,000 did to the kind of an answer, where it did:\n"
-    for name in names:
-        changed = found[name].get("poison", {}).get("changed", {})
+    for name in [n for n in names if "poison" in found[n]]:
+        changed = found[name]["poison"].get("changed", {})
         says = "; ".join(
             f"{kind} with {', '.join(f'{cell}: {outcome}' for cell, outcome in of.items())}"
             for kind, of in changed.items()

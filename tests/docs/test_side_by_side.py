@@ -87,3 +87,10 @@ def test_a_stopped_library_is_not_said_to_lack_what_it_was_not_asked(bench: Modu
     assert page._share({"coverage": 0.9, "intervals": 29}) == "too few"
     assert page._share({"coverage": 0.9, "intervals": 30}) == "0.900"
     assert page._share({"rmse": 1.0, "times": 500}) == "no"
+
+
+def test_nothing_is_said_of_an_attack_that_was_not_run(bench: ModuleType) -> None:
+    found = {"sordino": {"poison": {"changed": {}}}, "tumult": {"seeds": {"succeeds": False}}}
+    says = "\n".join(bench.side_by_side_page._raising(found, ["sordino", "tumult"]))
+    assert "Sordino: nothing." in says
+    assert "Tumult" not in says
