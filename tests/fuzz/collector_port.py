@@ -128,6 +128,7 @@ def parse_answers(answer: bytes) -> list[tuple[int, bytes]]:
         assert blank, f"half a response: {answer[:100]!r}"
         length = re.search(rb"\r\ncontent-length: (\d+)", head, re.I)
         size = int(length[1]) if length is not None and len(rest) >= int(length[1]) else len(rest)
+        size = 0 if line[1].startswith(b"1") else size  # 100 Continue: the response itself follows
         found.append((int(line[1]), rest[:size]))
         answer = rest[size:]
     return found
