@@ -27,7 +27,7 @@ help:
 	@echo "make bench      set up, then measure, with ratios to plain DuckDB"
 	@echo "make docs       set up, then build the site into build/site, with its links checked"
 	@echo "make notebooks  set up, then build the tours as notebooks, with their outputs, into build/notebooks"
-	@echo "make coverage   set up, then run every test but the deep ones and say what share of the lines they ran"
+	@echo "make coverage   set up, then run every test but the deep ones and record what share of the lines they ran"
 	@echo "make release    set up, then build wheel and sdist into dist, and check them in a fresh environment"
 	@echo "make clean      remove .venv and what tools leave behind"
 
@@ -69,7 +69,8 @@ notebooks: $(STAMP)
 
 coverage: $(STAMP)
 	$(BIN)/python -m pip install -qq -c constraints.txt pytest-cov
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not deep" --cov=sordino --cov-report=html:build/coverage --cov-report=term:skip-covered src tests
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not deep" --cov=sordino --cov-report=html:build/coverage --cov-report=json:build/coverage.json --cov-report=term:skip-covered src tests
+	$(BIN)/python scripts/record_coverage.py build/coverage.json
 
 release: $(STAMP)
 	$(BIN)/python -m pip install -qq -c constraints.txt build

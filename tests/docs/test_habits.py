@@ -39,6 +39,25 @@ def test_the_change_log_holds_every_note() -> None:
         assert note.read_text(encoding="utf-8").strip().splitlines()[0].lstrip("# ").replace("](../", "](") in made
 
 
+def test_the_share_of_lines_that_ran_is_that_of_the_page_that_make_coverage_writes() -> None:
+    page = (ROOT / "docs" / "line-coverage.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\S.*?) \| ([\d,]+) \| ([\d,]+) \| ([\d.]+)% \|$", page, flags=re.MULTILINE)
+    counts = {name: (int(statements.replace(",", "")), int(ran.replace(",", ""))) for name, statements, ran, _ in rows}
+    total = counts.pop("all")
+    assert total == (sum(s for s, _ in counts.values()), sum(r for _, r in counts.values()))
+    packages = {f"`{file.parent.name}/`" for file in (ROOT / "src" / "sordino").glob("*/__init__.py")}
+    assert packages <= set(counts)
+    shares = {
+        name: f"{ran * 1000 // statements / 10:.1f}" for name, (statements, ran) in {**counts, "all": total}.items()
+    }
+    assert shares == {name: share for name, _, _, share in rows}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"The quick tests run {shares['all']}% of the lines" in readme
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "--cov-report=json:build/coverage.json" in makefile
+    assert "scripts/record_coverage.py build/coverage.json" in makefile
+
+
 def test_decisions_are_short_and_listed() -> None:
     records = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
     listed = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
