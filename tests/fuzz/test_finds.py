@@ -112,6 +112,7 @@ HEADERS: dict[str, Any] = {
     "errors": {"own": 10**400, "measured": 1, "unmeasured": 1, "higher": 1, "rows": 1},
     "facts": ["loss"],
     "loose": [[[0, 1], "many"]],
+    "domain": [["\ud800", {"type": "boolean"}]],
 }
 
 

@@ -130,6 +130,7 @@ def _read(source: Path) -> Stored | str | None:
     if raw.pop("checksum").tobytes() != _checksum(raw):
         return None
     header = json.loads(raw["header"].tobytes().decode())
+    json.dumps(header, ensure_ascii=False).encode()  # half a character, as an escape can state, is no text
     if header["format"] != _FORMAT:
         return str(header["format"])[:40]
     domain = Domain({n: column_from_dict(d) for n, d in header["domain"]})
