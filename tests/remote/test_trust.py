@@ -218,7 +218,7 @@ def test_a_deep_tree_is_refused_by_name_and_a_long_condition_is_not(tmp_path: Pa
         many = many & (col("age") != number)
     long = {"question": question_to_json(Selection().where(many).agg(sd.count())), "table": "people", "epsilon": "1"}
     deep: Any = {"is": "Name", "name": "age"}
-    for _ in range(900):
+    for _ in range(500):
         deep = {"is": "Not", "of": deep}
     asked = {**question_to_json(sd.count()), "where": deep}
     with served(tmp_path) as server:
