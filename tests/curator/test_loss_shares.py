@@ -152,7 +152,7 @@ def test_what_no_unit_moves_gets_no_share() -> None:
     [
         ({"weights": [1, 2]}, DeclarationError, "weights are 3 numbers"),
         ({"weights": [1, 2, 0]}, DeclarationError, "above 0"),
-        ({"weights": {"m": 2}}, UnknownName, "no column"),
+        ({"weights": {"m": 2}}, UnknownName, "not a column of the answer; known: 'n', 'age', 'total'"),
         ({"weights": "n=1"}, DeclarationError, "by name"),
         ({"weights": {"n": "many"}}, DeclarationError, "a number"),
         ({"share": "fair"}, DeclarationError, "equal"),

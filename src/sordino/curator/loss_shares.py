@@ -46,7 +46,7 @@ def weigh(items: Sequence[Collection[str]], split: LossSplit, *, what: str) -> l
     for name, weight in weights.items():
         at = [i for i, names in enumerate(items) if name in names]
         if not at:
-            known = [n for names in items for n in names]
+            known = list(dict.fromkeys(n for names in items for n in names))
             raise UnknownName(f"weights name {name!r}, which is not a column of the answer; {nearest(name, known)}")
         if len(at) > 1 or found[at[0]] not in (None, weight):
             raise DeclarationError(f"weights name {name!r}, but not one {what} alone: give the weights in order")

@@ -67,7 +67,7 @@ def test_the_terminal_shows_each_plan_and_what_all_cost(run: Run, questions: str
         (["--request-id", "r"], 2, "one question"),
         (["--weights", "1,2"], 2, "one a question"),
         (["--weights", "n:1"], 2, "above 0|a number|weights"),
-        (["--weights", "m=1"], 3, "no column"),
+        (["--weights", "m=1"], 3, "not a column of the answer"),
         (["--share", "relative"], 3, "--assume-rows"),
         (["--scale", "age"], 2, "NAME=NUMBER"),
     ],
