@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 import uuid
@@ -20,6 +21,11 @@ from attack_table import label_attacks, summarize
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.remote import Producer
+
+
+# A worker late in a run holds a gigabyte of small objects, which a fork shares until it writes to them. One full collection in
+# a fork writes to all: 64 forks that happen to collect at once fill a machine of 24 GiB, and the kernel kills the worker.
+os.register_at_fork(before=gc.freeze, after_in_parent=gc.unfreeze, after_in_child=gc.disable)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:

@@ -46,6 +46,12 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert target.suffix != ".md" or anchor in anchors(target), f"{page.name}: {target.name} has no #{anchor}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_item_of_a_list_has_its_own_line(page: Path) -> None:
+    items = [line for line in prose(page).splitlines() if re.match(r" *- |  +\S", line)]
+    assert [line for line in items if re.search(r"[.:;] - (\*\*|[A-Z`])|[.:;] -$", line)] == []
+
+
 def test_every_page_is_reached_from_the_readme() -> None:
     reached, new = set(), {ROOT / "README.md"}
     while new:
