@@ -20,12 +20,12 @@ from sordino.collector.report_store import Store
 from sordino.local.protocols.response import GRR
 from sordino.noise.rng import Rng
 
-__all__ = ["collector_port"]
+__all__ = ["HOSTILE_HEADERS", "collector_port", "converse", "http_request", "parse_answers"]
 
 QUIET = 0.3  # seconds without a byte after which a client that is owed nothing leaves
 
 
-def _http(line: str, body: bytes = b"", /, **headers: str) -> bytes:
+def http_request(line: str, body: bytes = b"", /, **headers: str) -> bytes:
     stated = {"host": "collector", "connection": "close"} | {k.replace("_", "-"): v for k, v in headers.items()}
     if body and "content-length" not in stated and "transfer-encoding" not in stated:
         stated["content-length"] = str(len(body))
@@ -70,11 +70,13 @@ HOSTILE_HEADERS = (
 
 def _corpus(tasks: Sequence[Any]) -> tuple[bytes, ...]:
     rng = Rng.seeded(3)
-    sent = [_http(f"GET {path}", authorization="Bearer a") for path in GETS]
+    sent = [http_request(f"GET {path}", authorization="Bearer a") for path in GETS]
     for task, answers in zip(tasks, (["tea"], ["milk", "tea", "coffee"]), strict=True):
         body = reports_of(task, answers, rng)
-        sent.append(_http(f"POST /v1/tasks/{task.manifest.task}/reports", body, authorization="Bearer r"))
-    sent.append(_http("POST /v1/tasks/shut/close", b"{}", authorization="Bearer a", content_type="application/json"))
+        sent.append(http_request(f"POST /v1/tasks/{task.manifest.task}/reports", body, authorization="Bearer r"))
+    sent.append(
+        http_request("POST /v1/tasks/shut/close", b"{}", authorization="Bearer a", content_type="application/json")
+    )
     return tuple(sent)
 
 
@@ -96,7 +98,7 @@ def make_request(draw: random.Random, tasks: Sequence[Any], corpus: Sequence[byt
         )
         method = draw.choice(["GET", "GET", "GET", "HEAD", "PUT", "OPTIONS", "TRACE", "get", "POST"])
         path = path.replace(" ", "+").replace("\r", "").replace("\n", "")
-        return _http(f"{method} {path}", **headers)
+        return http_request(f"{method} {path}", **headers)
     task = draw.choice(list(tasks))
     sound = reports_of(
         task, [draw.choice(["tea", "milk"]) for _ in range(draw.choice([1, 1, 2, 9]))], Rng.seeded(draw.getrandbits(60))
@@ -115,7 +117,7 @@ def make_request(draw: random.Random, tasks: Sequence[Any], corpus: Sequence[byt
         body = b'{"a":' * depth + b"1" + b"}" * depth
     else:
         body = sound[:32] + draw.choice([b"", b"\0" * 40, b"\xff" * 5000, b"x" * 3_000_000])
-    return _http(f"POST {draw.choice(PLACES)}", body, **headers)
+    return http_request(f"POST {draw.choice(PLACES)}", body, **headers)
 
 
 def parse_answers(answer: bytes) -> list[tuple[int, bytes]]:

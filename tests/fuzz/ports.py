@@ -45,7 +45,7 @@ def check_words(said: str, secrets: Sequence[str]) -> None:
     """Refuse a secret, a place of the machine or a trace of Python in what a server says."""
     found = TROUBLE.search(said)
     assert found is None, f"it says {said[max(0, found.start() - 60) : found.end() + 60]!r}"
-    assert not any(secret in said for secret in secrets), "a token in an answer"
+    assert not any(secret in said for secret in secrets), "a secret in an answer"
 
 
 def read_to_end(one: socket.socket) -> bytes:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import sordino as sd
 from collecting import KEY, task_of
 from fuzz.collector_port import collector_port
+from fuzz.curator_port import curator_port
 from fuzz.mutation import bend_tree, mutate_bytes, mutate_text
 from fuzz.sql_ports import sql_session, sql_start
 from fuzz.surface import CANARY, Surface
@@ -445,6 +446,7 @@ SURFACES = {
         sql_session,
         collector,
         collector_port,
+        curator_port,
         csv,
         model,
     )

@@ -15,6 +15,7 @@ import pytest
 import sordino as sd
 from collecting import KEY, task_of
 from fuzz.surfaces import PROJECT, make_curator, write_model
+from serving import served
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.ledger.location import locate
 from sordino.local.task import read_task
@@ -126,3 +127,40 @@ def test_a_model_file_whose_parts_do_not_fit_is_refused_when_it_is_opened(part: 
     write_model(path, header | ({part: HEADERS[part]} if part in HEADERS else {}), arrays | changed)
     with pytest.raises(DeclarationError, match="is not a whole model file"):
         sd.synth.load(path)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "DELETE /v1/tokens/{}",
+        "GET /v1/approvals/{}",
+        "GET /v1/models/{}",
+        "GET /v1/models/1/evaluations/{}",
+        "GET /v1/jobs/{}",
+        "GET /v1/audit?after={}",
+    ],
+)
+def test_a_number_that_no_database_holds_is_refused(call: str, number: int, tmp_path: Path) -> None:
+    with served(tmp_path, rows=10) as server:
+        method, path = call.format(number).split()
+        assert server.send(method, path, who="ola").status_code == 400
+
+
+@pytest.mark.parametrize("table", [1e308, 7])
+def test_a_fit_of_a_table_whose_name_is_a_number_is_refused(table: float, tmp_path: Path) -> None:
+    with served(tmp_path, rows=10) as server:
+        answer = server.send("POST", "/v1/models", json={"table": table, "epsilon": 1})
+        assert answer.status_code == 400
+        assert answer.json()["detail"] == "table must be text"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/ask", b'{"\\ud800": 1}'), ("/v1/tokens", b'{"name": "a\\udfff"}'), ("/v1/session", b'{"\\ud800": 1}')],
+)
+def test_half_a_character_in_a_body_is_refused(path: str, body: bytes, tmp_path: Path) -> None:
+    with served(tmp_path, rows=10) as server:
+        answer = server.send("POST", path, content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 400
+        assert "half a character" in answer.json()["detail"]

@@ -14,6 +14,7 @@ from sordino.server.access import Visitor
 from sordino.server.accounts import Account
 from sordino.server.http_request import (
     PROBLEMS,
+    StoredInt,
     body_of,
     check_origin,
     cookie_name,
@@ -163,7 +164,7 @@ async def make_token(request: Request, visitor: Who) -> Response:
 
 
 @DESK.delete("/tokens/{number}")
-async def revoke_token(request: Request, visitor: Who, number: int) -> Response:
+async def revoke_token(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Revoke a token."""
     await run_in_threadpool(service_of(request).desk.revoke_token, visitor, number)
     return respond({"schema": 1})
@@ -181,14 +182,14 @@ async def list_approvals(request: Request, visitor: Who, state: str | None = Non
 
 
 @DESK.get("/approvals/{number}")
-async def show_approval(request: Request, visitor: Who, number: int) -> Response:
+async def show_approval(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return one of them."""
     found = await run_in_threadpool(service_of(request).desk.find_approval, visitor, number)
     return respond(found.to_dict())
 
 
 @DESK.post("/approvals/{number}", openapi_extra=body_of(fields_schema("decision", "reason")))
-async def decide(request: Request, visitor: Who, number: int) -> Response:
+async def decide(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Approve or decline: {"decision": "approved", "reason": "..."}; 409 where another officer was first."""
     given = await _fields(request, "decision", "reason")
     if given["decision"] not in ("approved", "declined"):
@@ -200,7 +201,7 @@ async def decide(request: Request, visitor: Who, number: int) -> Response:
 
 
 @DESK.get("/audit")
-async def read_audit_log(request: Request, visitor: Who, after: int = 0, most: int = 1000) -> Response:
+async def read_audit_log(request: Request, visitor: Who, after: StoredInt = 0, most: StoredInt = 1000) -> Response:
     """Return who did what when, oldest first, after the line of a number."""
     desk = service_of(request).desk
     lines = await run_in_threadpool(lambda: desk.read_audit_log(visitor, after=after, most=most))

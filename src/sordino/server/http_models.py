@@ -12,7 +12,7 @@ from sordino.errors import DeclarationError
 from sordino.server.access import Visitor
 from sordino.server.asked import asked_schema, read_asked
 from sordino.server.evaluation_desk import EVALUATION_SCHEMA, EvaluationDesk
-from sordino.server.http_request import PROBLEMS, body_of, read_json, respond, visitor_of
+from sordino.server.http_request import PROBLEMS, StoredInt, body_of, read_json, respond, visitor_of
 from sordino.server.model_desk import FIT_SCHEMA, ModelDesk
 
 __all__ = ["MODELS_AND_JOBS"]
@@ -48,7 +48,7 @@ async def list_models(request: Request, visitor: Who) -> Response:
 
 
 @MODELS_AND_JOBS.get("/models/{number}")
-async def show_model(request: Request, visitor: Who, number: int, confidence: float = 0.95) -> Response:
+async def show_model(request: Request, visitor: Who, number: StoredInt, confidence: float = 0.95) -> Response:
     """Return what a model is, as `sordino synth show --format json`."""
     if not 0 < confidence < 1:
         raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
@@ -57,7 +57,7 @@ async def show_model(request: Request, visitor: Who, number: int, confidence: fl
 
 
 @MODELS_AND_JOBS.get("/models/{number}/file")
-async def send_model(request: Request, visitor: Who, number: int) -> Response:
+async def send_model(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a model as a file, which `sd.synth.load` reads."""
     model = await run_in_threadpool(_desk(request).model, visitor, number)
     headers = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{number}.model"'}
@@ -65,7 +65,7 @@ async def send_model(request: Request, visitor: Who, number: int) -> Response:
 
 
 @MODELS_AND_JOBS.post("/models/{number}/sample", openapi_extra=body_of(_SAMPLE))
-async def sample(request: Request, visitor: Who, number: int) -> Response:
+async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return drawn rows as CSV, free: {"rows": 1000, "where": "age > 40"}."""
     given = await read_json(request)
     rows, where = given.get("rows"), given.get("where")
@@ -78,7 +78,7 @@ async def sample(request: Request, visitor: Who, number: int) -> Response:
 
 
 @MODELS_AND_JOBS.post("/models/{number}/answer", openapi_extra=body_of(asked_schema()))
-async def answer(request: Request, visitor: Who, number: int) -> Response:
+async def answer(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a model's own answer to a question, free, as `sordino synth answer --format json`."""
     asked = read_asked(await read_json(request))
     release = await run_in_threadpool(_desk(request).answer, visitor, number, asked)
@@ -86,7 +86,7 @@ async def answer(request: Request, visitor: Who, number: int) -> Response:
 
 
 @MODELS_AND_JOBS.post("/models/{number}/evaluations", openapi_extra=body_of(EVALUATION_SCHEMA))
-async def evaluate(request: Request, visitor: Who, number: int, key: RequestId = None) -> Response:
+async def evaluate(request: Request, visitor: Who, number: StoredInt, key: RequestId = None) -> Response:
     """Begin to compare a model's rows with its table, charged once; the answer is its job, as of a fit."""
     asked = await read_json(request)
     job = await run_in_threadpool(lambda: _evaluations(request).begin(visitor, number, asked, request=key))
@@ -94,14 +94,14 @@ async def evaluate(request: Request, visitor: Who, number: int, key: RequestId =
 
 
 @MODELS_AND_JOBS.get("/models/{number}/evaluations")
-async def list_evaluations(request: Request, visitor: Who, number: int) -> Response:
+async def list_evaluations(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return the evaluations of a model: number, charge, mean distances over one, two and three columns."""
     found = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
     return respond({"schema": 1, "evaluations": found})
 
 
 @MODELS_AND_JOBS.get("/models/{number}/evaluations/{evaluation}")
-async def send_evaluation(request: Request, visitor: Who, number: int, evaluation: int) -> Response:
+async def send_evaluation(request: Request, visitor: Who, number: StoredInt, evaluation: StoredInt) -> Response:
     """Return an evaluation as the page that `sordino synth report` writes."""
     text = await run_in_threadpool(lambda: _evaluations(request).page(visitor, number, evaluation))
     headers = {"cache-control": "no-store", "content-disposition": 'attachment; filename="evaluation.html"'}
@@ -116,6 +116,6 @@ async def list_jobs(request: Request, visitor: Who) -> Response:
 
 
 @MODELS_AND_JOBS.get("/jobs/{number}")
-async def show_job(request: Request, visitor: Who, number: int) -> Response:
+async def show_job(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a job; when it is done, `model` is the number of its model."""
     return respond((await run_in_threadpool(_desk(request).find_job, visitor, number)).to_dict())

@@ -6,12 +6,13 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
@@ -23,6 +24,7 @@ from sordino.server.sessions import Session
 
 __all__ = [
     "PROBLEMS",
+    "StoredInt",
     "add_error_handlers",
     "body_of",
     "check_origin",
@@ -41,6 +43,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {  # of the OpenAPI document
     "4XX": {"description": "refused; nothing was charged", "content": {"application/problem+json": {}}},
     "5XX": {"description": "failed; `exit_code` 5: a charge stands", "content": {"application/problem+json": {}}},
 }
+StoredInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # of an address: the databases hold no more
 _LOG = logging.getLogger("sordino.server")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -130,9 +133,12 @@ async def read_json(request: Request) -> dict[str, Any]:
     body = await request.body()
     try:
         found = json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_pairs)
+        json.dumps(
+            found, ensure_ascii=False
+        ).encode()  # fails for half a character, such as \ud800, which no answer could quote
     except (ValueError, RecursionError):
         raise DeclarationError(
-            "must be a JSON object, in UTF-8, without NaN and without a key twice", key="the body"
+            "must be a JSON object, in UTF-8, without NaN, half a character or a key twice", key="the body"
         ) from None
     if not isinstance(found, dict):
         raise DeclarationError("must be a JSON object {...}", key="the body")

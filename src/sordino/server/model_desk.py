@@ -240,6 +240,9 @@ def _check_fit(given: Mapping[str, Any]) -> None:
             raise DeclarationError("must be a list", key=name)
         if name not in _LISTS and (isinstance(value, bool) or not isinstance(value, (str, int, float))):
             raise DeclarationError("must be text or a number", key=name)
+    for name in ("table", "method"):
+        if not isinstance(given.get(name, ""), str):
+            raise DeclarationError("must be text", key=name)
     for name in ("cap", "assume_rows"):
         if not isinstance(given.get(name, 1), int):
             raise DeclarationError("must be a whole number", key=name)
@@ -253,7 +256,7 @@ def _fit_request(given: Mapping[str, Any], columns: Sequence[str]) -> FitRequest
         rules.append(at_most(_text(pair[0], "at_most"), _text(pair[1], "at_most")))
     workload = given.get("workload", "all 2-way")
     return FitRequest(
-        str(given.get("method", "auto")),
+        given.get("method", "auto"),
         None if "columns" not in given else [_text(name, "columns") for name in given["columns"]],
         None if "marginals" not in given else _sets(given["marginals"], "marginals"),
         workload if isinstance(workload, str) else _sets(workload, "workload"),

@@ -13,7 +13,7 @@ from sordino.errors import DeclarationError, NotAllowed, SignInNeeded
 from sordino.server.access import OWNER, NotThere, Visitor, check_access, sees_all
 from sordino.server.account_desk import AccountDesk
 from sordino.server.accounts import Token
-from sordino.server.http_request import service_of, set_cookie
+from sordino.server.http_request import StoredInt, service_of, set_cookie
 from sordino.server.sessions import SESSION_HOURS, Session
 from sordino.workbench.page_route import Changing, PageRoute, Reading, go, page, pick, run_in_threadpool
 
@@ -60,7 +60,7 @@ async def make_token(request: Request, session: Changing) -> Response:
 
 
 @ACCOUNT_PAGES.post("/account/tokens/{number}")
-async def revoke_token(request: Request, session: Changing, number: int) -> Response:
+async def revoke_token(request: Request, session: Changing, number: StoredInt) -> Response:
     """Revoke a token of one's own."""
     desk = _desk(request, session.visitor)
     await run_in_threadpool(_revoke, desk, session.visitor, session.visitor.name, number)
@@ -90,7 +90,7 @@ async def set_password(request: Request, session: Changing, name: str) -> Respon
 
 
 @ACCOUNT_PAGES.post("/desk/accounts/{name}/tokens/{number}")
-async def revoke_token_of(request: Request, session: Changing, name: str, number: int) -> Response:
+async def revoke_token_of(request: Request, session: Changing, name: str, number: StoredInt) -> Response:
     """Revoke a token of an account."""
     desk = _desk(request, session.visitor)
     check_access(session.visitor, "account.change")

@@ -11,7 +11,7 @@ from sordino.errors import DeclarationError
 from sordino.project.parts import share_from
 from sordino.reporting.board import board_page
 from sordino.server.access import check_access
-from sordino.server.http_request import service_of
+from sordino.server.http_request import StoredInt, service_of
 from sordino.workbench.page_route import (
     HEADERS,
     Changing,
@@ -45,7 +45,7 @@ async def show_desk(request: Request, session: Reading) -> Response:
 
 
 @DESK_PAGES.get("/desk/audit")
-async def show_audit_log(request: Request, session: Reading, after: int = 0) -> Response:
+async def show_audit_log(request: Request, session: Reading, after: StoredInt = 0) -> Response:
     """Show who did what when."""
     desk = service_of(request).desk
     lines = await run_in_threadpool(lambda: desk.read_audit_log(session.visitor, after=after, most=_LINES))
@@ -64,7 +64,7 @@ async def export_board(request: Request, session: Reading) -> Response:
 
 
 @DESK_PAGES.post("/desk/approvals/{number}")
-async def decide(request: Request, session: Changing, number: int) -> Response:
+async def decide(request: Request, session: Changing, number: StoredInt) -> Response:
     """Approve or decline what waits."""
     given = await pick(request, "decision", "reason")
     if given["decision"] not in ("approved", "declined"):

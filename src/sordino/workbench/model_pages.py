@@ -14,7 +14,7 @@ from sordino.reporting.picture import Picture, encode_picture, read_picture
 from sordino.server.access import NotThere
 from sordino.server.asked import read_asked
 from sordino.server.evaluation_desk import EvaluationDesk
-from sordino.server.http_request import read_form, service_of
+from sordino.server.http_request import StoredInt, read_form, service_of
 from sordino.server.jobs import Job
 from sordino.server.model_desk import ModelDesk
 from sordino.server.problems import words_of
@@ -113,7 +113,7 @@ def _columns(table: dict[str, Any]) -> list[str]:
 
 
 @MODEL_PAGES.get("/jobs/{number}")
-async def show_job(request: Request, session: Reading, number: int) -> Response:
+async def show_job(request: Request, session: Reading, number: StoredInt) -> Response:
     """Show a job: its stage and the time it has taken, until it is done."""
     job = await run_in_threadpool(_models(request).find_job, session.visitor, number)
     if request.headers.get("x-fragment") == "1":
@@ -132,7 +132,7 @@ def _job_words(job: Job) -> dict[str, Any]:
 
 
 @MODEL_PAGES.get("/models/{number}")
-async def show_model(request: Request, session: Reading, number: int) -> Response:
+async def show_model(request: Request, session: Reading, number: StoredInt) -> Response:
     """Show what a model is, and what can be had of it."""
     desk, visitor = _models(request), session.visitor
     model = await run_in_threadpool(desk.model, visitor, number)
@@ -143,14 +143,14 @@ async def show_model(request: Request, session: Reading, number: int) -> Respons
 
 
 @MODEL_PAGES.get("/models/{number}/{shade}.png")
-async def show_model_picture(request: Request, session: Reading, number: int, shade: str) -> Response:
+async def show_model_picture(request: Request, session: Reading, number: StoredInt, shade: str) -> Response:
     """Return the picture of a model, column by column."""
     model = await run_in_threadpool(_models(request).model, session.visitor, number)
     return await _send_picture(lambda: plot(model), shade)
 
 
 @MODEL_PAGES.get("/models/{number}/file")
-async def export_model(request: Request, session: Reading, number: int) -> Response:
+async def export_model(request: Request, session: Reading, number: StoredInt) -> Response:
     """Return a model as a file, which `sd.synth.load` reads."""
     model = await run_in_threadpool(_models(request).model, session.visitor, number)
     content = await run_in_threadpool(model.to_bytes)
@@ -158,7 +158,7 @@ async def export_model(request: Request, session: Reading, number: int) -> Respo
 
 
 @MODEL_PAGES.post("/models/{number}/rows")
-async def show_rows(request: Request, session: Changing, number: int) -> Response:
+async def show_rows(request: Request, session: Changing, number: StoredInt) -> Response:
     """Answer a few drawn rows, free."""
     form = await read_form(request)
     desk = _models(request)
@@ -174,7 +174,7 @@ async def show_rows(request: Request, session: Changing, number: int) -> Respons
 
 
 @MODEL_PAGES.post("/models/{number}/sample")
-async def export_rows(request: Request, session: Changing, number: int) -> Response:
+async def export_rows(request: Request, session: Changing, number: StoredInt) -> Response:
     """Return drawn rows as CSV, free."""
     form = await read_form(request)
     rows, where = whole_number(form, "rows").get("rows"), form.get("where", "").strip() or None
@@ -184,7 +184,7 @@ async def export_rows(request: Request, session: Changing, number: int) -> Respo
 
 
 @MODEL_PAGES.post("/models/{number}/answer")
-async def answer(request: Request, session: Changing, number: int) -> Response:
+async def answer(request: Request, session: Changing, number: StoredInt) -> Response:
     """Answer the model's own answer to a question, free."""
     form = await read_form(request)
     try:
@@ -199,7 +199,7 @@ async def answer(request: Request, session: Changing, number: int) -> Response:
 
 
 @MODEL_PAGES.post("/models/{number}/price")
-async def price_evaluation(request: Request, session: Changing, number: int) -> Response:
+async def price_evaluation(request: Request, session: Changing, number: StoredInt) -> Response:
     """Answer what an evaluation would be charged; nothing is spent."""
     try:
         asked = read_evaluation(await read_form(request))
@@ -210,7 +210,7 @@ async def price_evaluation(request: Request, session: Changing, number: int) -> 
 
 
 @MODEL_PAGES.post("/models/{number}/evaluations")
-async def evaluate(request: Request, session: Changing, number: int) -> Response:
+async def evaluate(request: Request, session: Changing, number: StoredInt) -> Response:
     """Begin to evaluate, charged once, and go to its job."""
     form = await read_form(request)
     asked, key = read_evaluation(form), form.get("request_id") or new_request()
@@ -223,7 +223,7 @@ async def evaluate(request: Request, session: Changing, number: int) -> Response
 
 
 @MODEL_PAGES.get("/models/{number}/evaluations/{evaluation}")
-async def show_evaluation(request: Request, session: Reading, number: int, evaluation: int) -> Response:
+async def show_evaluation(request: Request, session: Reading, number: StoredInt, evaluation: StoredInt) -> Response:
     """Show how far a model's rows are from its table, as the report says it."""
     sheet = await run_in_threadpool(_evaluations(request).sheet, session.visitor, number, evaluation)
     at = f"/models/{number}/evaluations/{evaluation}"
@@ -231,7 +231,7 @@ async def show_evaluation(request: Request, session: Reading, number: int, evalu
 
 
 @MODEL_PAGES.get("/models/{number}/evaluations/{evaluation}/file")
-async def export_evaluation(request: Request, session: Reading, number: int, evaluation: int) -> Response:
+async def export_evaluation(request: Request, session: Reading, number: StoredInt, evaluation: StoredInt) -> Response:
     """Return the page that `sordino synth report` writes."""
     desk = _evaluations(request)
     text = await run_in_threadpool(lambda: desk.page(session.visitor, number, evaluation))
