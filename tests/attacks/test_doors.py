@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -11,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from attacks.doors import DOORS, Seen, open_door, people
+from attacks.doors import DOORS, Seen, open_door, people, run_command
 from attacks.test_sql_injection import payloads, quote
 from sordino.loss import ApproxDP
 
@@ -131,7 +134,7 @@ def test_a_replayed_request_of_any_door_is_one_charge_and_one_answer(door: str, 
             assert not refused.answered or refused.numbers != first.numbers
             assert not refused.answered
         assert len(opened.charges()) == 1
-        if door != "command line":  # which is a process of its own: tests/ledger has eight of them
+        if door != "command line":  # which is a process of its own: the next test
             with ThreadPoolExecutor(8) as pool:
                 at_once: list[Seen] = list(pool.map(partial(opened.ask, epsilon="0.01", request="r2"), [COUNT] * 8))
             assert {one.numbers for one in at_once if one.answered} == {next(o.numbers for o in at_once if o.answered)}
@@ -244,3 +247,18 @@ def test_averaging_ends_at_the_cap_of_any_door(door: str, tmp_path: Path) -> Non
         assert len(set(answers)) > 5
         assert len({one.words for one in found[20:]}) == 1
         assert not opened.ask(COUNT + " WHERE age >= 0", epsilon="0.05").answered  # the same count in other words
+
+
+@pytest.mark.attack("replay a request id")
+def test_commands_at_once_with_one_request_id_are_one_charge_and_one_answer(tmp_path: Path) -> None:
+    """Each is told the stored answer, or that the charge of this id has none yet."""
+    with open_door("command line", tmp_path, people()) as opened:
+        words = ["ask", COUNT, "--epsilon", "0.01", "--project", str(opened.project), "--format", "json"]
+        command = [sys.executable, "-m", "sordino", *words, "--request-id", "r1"]
+        runs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+        said = [(*one.communicate(), one.returncode) for one in runs]
+        answers = {json.dumps(json.loads(out)["estimates"]) for out, _, code in said if code == 0}
+        assert len(answers) == 1
+        assert all("being answered now" in err and (out, code) == ("", 5) for out, err, code in said if code)
+        assert len(opened.charges()) == 1
+        assert json.dumps(json.loads(run_command([*words, "--request-id", "r1"])[1])["estimates"]) in answers
