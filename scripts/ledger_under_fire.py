@@ -147,7 +147,8 @@ def render(found: dict[str, Any]) -> str:
 
 TEXT = """# The ledger under fire
 
-What the [ledger promises](ledger.md#what-it-promises) was tried by killing, tearing and cutting. This page is written by
+The [promises of the ledger](ledger.md#what-it-promises) were tested by killing processes, tearing writes and cutting power. These
+commands write this page:
 
 {commands}
 
@@ -157,37 +158,38 @@ What the [ledger promises](ledger.md#what-it-promises) was tried by killing, tea
 
 A violation is any of these:
 
-- an answer or a grant that somebody was told of and that the ledger does not hold;
-- an answer on record that is not the one sent;
-- a charge or an answer that vanishes later;
-- spent above the cap, or not the sum of the charges; a refusal below the cap;
-- more charges that nobody was told of than one for each thread that died;
-- a request that is charged twice, or answered while in doubt;
-- a chain that does not replay.
+- an answer or a grant was sent, but the ledger does not hold it;
+- the answer on record is not the one that was sent;
+- a charge or an answer disappears later;
+- the amount spent is above the cap, or is not the sum of the charges, or a charge is refused below the cap;
+- there are more unreported charges than threads that died;
+- a request is charged twice, or is answered while in doubt;
+- the chain does not replay.
 
-"In doubt" are charges without an outcome: they count as spent. A 0 among the answers: that trial looks at the file alone.
+A charge is "in doubt" if it has no outcome; it counts as spent. A trial with 0 answers looks at the file alone.
 
-| Where it was struck | points |
+| Where the failure struck | points |
 |---|---:|
 {kinds}
 
-- **Kills.** A spender opens the ledger anew, or goes on after a fork with the one that was open. It is killed after a random
-  time, at a random line of `sordino/ledger`, before a random write or sync of SQLite, or when half of a write is done. A fifth
-  of those killed at a random moment have three threads; a third of all run on a clock that jumps by centuries.
-- **Between reservation and answer.** A first ask lists the lines that it runs after the reservation has begun, in all of Sordino,
-  and the writes and syncs of its ledger; then one ask is killed at each (with `--kills 1000`, at each tenth). Its standard output
-  is whoever waits for the answer.
-- **A hot cap.** Those who are not killed go on until they are refused: the cap is then full to the last charge.
-- **Disks.** Half of the failures are a disk that is full from some write on, half a write or sync that fails once, half done.
-- **Power.** What SQLite wrote and synced is recorded. Each point is a moment, and a share of the sectors (512 bytes) written
-  since the last sync of their file; the rest is lost. The high-water mark, which is not synced, is at times the first one.
-- **Files.** An older copy, a deleted file, a last page cut short or half zeros: either the ledger is refused, or the next charge
-  is added to all that was spent before.
+- **Kills.** A spender opens the ledger anew, or continues after a fork with the ledger that was open. It is killed after a random
+  time, at a random line of `sordino/ledger`, before a random write or sync of SQLite, or when half of a write is done. Of the
+  spenders killed at a random moment, a fifth have three threads. A third of all spenders run on a clock that jumps by centuries.
+- **Between reservation and answer.** A first ask lists every line of Sordino that runs after the reservation begins, and every
+  write and sync of its ledger. Then one ask is killed at each of these points (with `--kills 1000`, at every tenth). An answer
+  counts as sent if it appears on the standard output of the command.
+- **A hot cap.** The spenders that are not killed continue until they are refused. The cap must then be full to the last charge.
+- **Disks.** In half of the failures, the disk is full from some write on. In the other half, one write or sync fails halfway.
+- **Power.** The trial records what SQLite writes and syncs. Each point is a moment at which the power fails: a random share of
+  the sectors (512 bytes) written since the last sync of their file survives, and the rest is lost. The high-water mark is not
+  synced, so in some points only its first version survives.
+- **Files.** An older copy is put back, the file is deleted, or its last page is cut short or half filled with zeros. Either the
+  ledger is refused, or the next charge is added to all that was spent before.
 
-Not tried here: a disk that says it has synced and has not, and a loss of power under PostgreSQL, which promises the same itself.
-`make test-deep` runs 10,000 kills, 20 hot caps, a thousand disks and cuts of power each, and every third line between
-reservation and answer; there a state machine also compares 100,000 calls, through two connections and forks, with a
-reference of a few dozen lines.
+Two failures were not tried: a disk that reports a sync that it has not done, and a loss of power under PostgreSQL, which makes
+the same promise itself. `make test-deep` runs 10,000 kills, 20 hot caps, a thousand failing disks, a thousand cuts of power, and
+every third line between reservation and answer. In it, a state machine also compares 100,000 calls, through two connections and
+forks, with a reference of a few dozen lines.
 """
 
 

@@ -16,15 +16,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "attack-suite.md"
 HEAD = """# The attack suite
 
-`make attacks` tries every attack of this table on the library as it is, and says of each whether it held. An attacker here has
-what a user has: questions, answers, refusals, times, and files that they may write or replace. Where others fall, the same file
-also aims the attack at the way of a textbook, and it succeeds: so the test can fail.
+`make attacks` tries every attack in this table on the library as it is, and reports for each whether the library held. The
+attacker has what a user has: questions, answers, refusals, times, and files that they may write or replace. Where other software
+falls to an attack, the same test file also runs it against a textbook implementation, where it succeeds. This shows that the test
+can fail.
 
-The quick ones also run in `make test`; those with a star take longer and run in `make attacks` and `make test-deep` alone. This
-page is written by `python scripts/list_attacks.py` from the markers of the tests. What attacks mean to a board is in
-[Attacks](attacks.md), and which theorem each part rests on in [Proofs](proofs.md).
+The quick tests also run in `make test`. Those with a star take longer and run only in `make attacks` and `make test-deep`.
+`python scripts/list_attacks.py` writes this page from the markers of the tests. [Attacks](attacks.md) explains to a board what
+attacks mean, and [Proofs](proofs.md) lists the theorem that each part rests on.
 
-| attack | published, or seen, in | tests |
+| attack | where it was published or seen | tests |
 |---|---|---|
 """
 

@@ -27,28 +27,29 @@ QUESTIONS = ("count", "sum", "mean", "median", "groups")
 METHOD = """\
 The table is the generated census: a region, an age and a gain in each row, without missing cells. The questions, at epsilon 1:
 the number of people over 64, the sum of gains within 0 and 100,000, the mean and the median age within 17 and 90, and the
-number of people in each of six regions. Sordino is asked under add_remove, and under replace beside diffprivlib, which has only
-that one; the other libraries have add_remove. The clock runs over a release, from question to value; the first is left out.
+number of people in each of six regions. Sordino is asked under add_remove, and under replace beside diffprivlib, which supports
+only replace; the other libraries support add_remove. Each release is timed from question to value. The first is left out.
 
-The machine has 2 cores and 24 GiB and was shared: other work ran on it all the while
+The machine has 2 cores and 24 GiB. It was shared, and other work ran on it all the time
 ({load}).
-So processor time is the figure, and the ratio of turns that alternate in one run says more than times. Each figure is the median
-of five turns; short releases are asked many times in a turn. A library that needed longer by the clock than a minute for a
-release (Tumult: two and a half), or than five to read its table, was stopped, and the table says so, with how much of that the
-processor worked for it: little where much else ran.
-Threads and child processes of a library are counted too.
+So the tables give processor time, and ratios say more than times, because both sides take turns in one run. Each figure is the
+median of five turns; in a turn, a short release is repeated many times. A library was stopped if a release took longer than a
+minute by the clock (Tumult: two and a half), or if reading its table took longer than five. The table then says so, and states
+how long the processor worked for it, which is little where much else ran.
+The threads and child processes of a library are counted too.
 
-`python bench/peers/side_by_side.py --make-venvs` installs each library by its pins (`bench/peers/*.txt`), `--peers`, `--rows`
-and `--parts` say what to measure, and `--write` writes this page. How each was asked:
+`python bench/peers/side_by_side.py --make-venvs` installs each library at its pinned version (`bench/peers/*.txt`). `--peers`,
+`--rows` and `--parts` choose what to measure, and `--write` writes this page. This is how each library was asked:
 """
 AHEAD = 0.95  # below this share of ours a peer is ahead; nearer is a draw
 
 INTRODUCTION = """\
 # Sordino beside other libraries
 
-`python bench/peers/side_by_side.py --write` writes this page from `bench/peers/results.json`, which that command fills; nobody
-edits it. The same table, the same questions and the same epsilon go to each library, in a process and an environment of its own,
-and where it has a relation of neighbors that Sordino has too, Sordino is asked under the same. Nothing was tuned against a peer.
+`python bench/peers/side_by_side.py --write` writes this page from `bench/peers/results.json`, where the same script keeps what it
+measures; nobody edits the page. Each library gets the same table, the same questions and the same epsilon, in a process and an
+environment of its own. If Sordino has the library's neighbor relation, Sordino is asked under that relation. Nothing was tuned
+against a peer.
 """
 
 
@@ -95,12 +96,11 @@ def _worth(results: Results) -> Iterator[str]:
     shown = f"{'; '.join(rest)}; and {last}" if rest else last
     disk = results["durable"]["sordino"][rows[0]]["ratio"]
     text = (
-        f"A bare call of a function is faster than an `ask` for every small question: {shown} answer one over {int(rows[0]):,} "
-        f"rows well before Sordino does, which takes {_figure(min(ours))} to {_figure(max(ours))} ms of processor time with its "
-        f"account in memory and {_figure(disk)} times as long for a count with its account on disk. What that time buys, and "
-        "such a call leaves to its caller, is a plan that proves the sensitivity from the declaration, a refusal of what the "
-        "budget or the declaration does not allow, a charge that is kept before data is touched, and exact noise from a "
-        "secure generator."
+        f"For every small question, a bare function call is faster than an `ask`. Over {int(rows[0]):,} rows, {shown} answer "
+        f"well before Sordino, which takes {_figure(min(ours))} to {_figure(max(ours))} ms of processor time with its account in "
+        f"memory, and {_figure(disk)} times as long for a count with its account on disk. In that time Sordino makes a plan that "
+        "proves the sensitivity from the declaration, refuses what the budget or the declaration does not allow, records a "
+        "charge before it touches data, and draws exact noise from a secure generator. A bare call leaves all this to its caller."
     )
     yield textwrap.fill(text, 130) + "\n"
 
@@ -153,7 +153,7 @@ def _elsewhere(results: Results) -> Iterator[str]:
             theirs, ours = found["memory"]["theirs"], found["memory"]["ours"]
             if theirs is not None and theirs < AHEAD * ours:
                 yield f"- {TITLES[peer]}, peak memory at {int(rows):,} rows: {_figure(theirs)} MB for {_figure(ours)}."
-    yield "- Synthetic tables: what is ahead of `synth.fit` stands first on [its page](synth-beside-peers.md)."
+    yield "- Synthetic tables: [their page](synth-beside-peers.md) begins with what is ahead of `synth.fit`."
 
 
 def _doubt(found: Results) -> float:
@@ -166,8 +166,9 @@ def time(results: Results) -> Iterator[str]:
     if not peers(results, "speeds"):
         return
     yield (
-        "## Time\n\nProcessor milliseconds of a release, theirs / ours in the same run, and in bold how many times ours theirs\n"
-        "takes (below 1 they are faster), and in brackets the same of wall time; medians of alternating turns.\n"
+        "## Time\n\n"
+        "Processor milliseconds per release, theirs / ours in the same run. In bold: their time divided by ours (below 1\n"
+        "they are faster). In brackets: the same ratio of wall times. All are medians of alternating turns.\n"
     )
     for rows in sizes(results):
         yield f"### {int(rows):,} rows\n"
@@ -200,8 +201,9 @@ def memory(results: Results) -> Iterator[str]:
     if not peers(results, "speeds"):
         return
     yield (
-        "## Start and memory\n\nProcessor seconds of importing the library, and of reading the table into the form that it\n"
-        "asks; megabytes at the peak of the process over all its releases. Theirs / ours.\n"
+        "## Start and memory\n\n"
+        "Processor seconds for importing the library and for reading the table into the form that it needs, and\n"
+        "the peak memory of the process over all its releases, in megabytes. Theirs / ours.\n"
     )
     columns = [f"open {int(rows):,} | MB" for rows in sizes(results)]
     yield f"| | import | {' | '.join(columns)} |\n|---|---|{'---|---|' * len(columns)}"
@@ -222,15 +224,16 @@ def errors(results: Results) -> Iterator[str]:
     if not peers(results, "errors"):
         return
     yield (
-        "## Error\n\nRoot mean square error of an answer at epsilon 1 and 1,000 rows: theirs / ours / the textbook's mechanism,\n"
-        "and in brackets how many answers of theirs.\n"
+        "## Error\n\n"
+        "Root mean square error of an answer at epsilon 1 and 1,000 rows: theirs / ours / the textbook's mechanism. In\n"
+        "brackets: the number of their answers.\n"
     )
     yield f"| | {' | '.join(QUESTIONS)} |\n|---|{'---|' * len(QUESTIONS)}"
     for peer in peers(results, "errors"):
         found = results["errors"][peer]["1000"]
         yield f"| {TITLES[peer]} | {' | '.join(_error(found[q]) for q in QUESTIONS)} |"
     yield ""
-    yield "### Stated errors\n\nShare of the 95% intervals that a library states of its answers which hold: theirs / ours.\n"
+    yield "### Stated errors\n\nShare of the 95% intervals stated by a library that contain the true answer: theirs / ours.\n"
     yield f"| | {' | '.join(QUESTIONS)} |\n|---|{'---|' * len(QUESTIONS)}"
     for peer in peers(results, "errors"):
         found = results["errors"][peer]["1000"]
@@ -257,14 +260,14 @@ def _share(found: Results) -> str:
 
 
 ATTACKS = {
-    "low bits": "tell a sum of 0 from one of 1 by the low digits of floats (Mironov 2012; Haney et al. 2022)",
+    "low bits": "distinguish a sum of 0 from a sum of 1 by the low digits of floats (Mironov 2012; Haney et al. 2022)",
     "float sum": "move a sum of floats further than one row may, by rounding (Casacuberta et al. 2022)",
     "whole sum": "move a sum of whole numbers further than one row may, by overflow",
-    "poison": "turn an answer to nan or an infinity by one cell: nan, an infinity, 1e308, or none",
-    "averages": "average 1,000 answers to the same count, where a budget of ten was stated",
-    "restarts": "spend that budget, start the process again, and ask on",
-    "presence": "see a person by the name of the group that only this person is in, names not public, delta 1e-6",
-    "seeds": "repeat noise by seeding the generators that a process shares",
+    "poison": "turn an answer into nan or an infinity by one cell: nan, an infinity, 1e308, or a missing cell",
+    "averages": "average 1,000 answers to the same count, although the stated budget covers ten",
+    "restarts": "spend that budget, start the process again, and go on asking",
+    "presence": "find a person by the name of a group that nobody else is in, where names are not public, at delta 1e-6",
+    "seeds": "repeat noise by seeding the generators that the whole process shares",
     "forks": "find the same noise in two forked children",
 }
 
@@ -276,9 +279,10 @@ def attacks(results: Results) -> Iterator[str]:
     if not names:
         return
     yield (
-        "## Attacks\n\nEach is run through the ordinary questions of a library, ours too; the figures are those of the runs.\n"
-        "A run ends after 30 seconds (of OpenDP's Context and Tumult after up to four minutes), so\n"
-        "slow libraries answered less often than fast ones.\n"
+        "## Attacks\n\n"
+        "Each attack uses only the ordinary questions of a library, and is run on ours too. The figures are what the runs\n"
+        "showed. A run ends after 30 seconds (for OpenDP's Context and Tumult after up to four minutes), so slow libraries\n"
+        "answered less often than fast ones.\n"
     )
     titles = [TITLES.get(name, "Sordino") for name in names]
     yield f"| attack | {' | '.join(titles)} |\n|---|{'---|' * len(names)}"
@@ -299,9 +303,9 @@ def _outcome(attack: str, found: Results | None) -> str:
     return f"{'**succeeds**' if found['succeeds'] else 'fails'}{DETAILS[attack](found)}"
 
 
-CHILDREN = {"numbers": "", "ended": ": children hang, and give no answer"}
+CHILDREN = {"numbers": "", "ended": ": children hang and give no answer"}
 DETAILS: dict[str, Callable[[Results], str]] = {
-    "low bits": lambda f: f", shown epsilon {f['shown']:.2f} of {f['claimed']:g}, {f['runs']:,} runs",
+    "low bits": lambda f: f", showed epsilon {f['shown']:.2f} of {f['claimed']:g}, {f['runs']:,} runs",
     "float sum": lambda f: f", moved {_figure(f['times'])} times what is declared",
     "whole sum": lambda f: f", moved {_figure(f['times'])} times what is declared",
     "poison": lambda f: "" if f["succeeds"] else ", but a cell raises an error" if f["raises"] else "",
@@ -315,7 +319,7 @@ DETAILS: dict[str, Callable[[Results], str]] = {
 
 def _raising(found: Results, names: list[str]) -> Iterator[str]:
     """Yield what a cell changed of the kind of an answer, and how a count is averaged where no budget is stated."""
-    yield "What one cell among 1,000 did to the kind of an answer, where it did:\n"
+    yield "How one cell among 1,000 changed the kind of an answer:\n"
     for name in [n for n in names if "poison" in found[n]]:
         changed = found[name]["poison"].get("changed", {})
         says = "; ".join(
@@ -323,7 +327,7 @@ def _raising(found: Results, names: list[str]) -> Iterator[str]:
             for kind, of in changed.items()
         )
         yield f"- {TITLES.get(name, 'Sordino')}: {says or 'nothing'}."
-    yield "\nAnswers to the same count, 1,000 times over at epsilon 0.5, where no budget is stated:\n"
+    yield "\nAnswers to the same count, asked 1,000 times at epsilon 0.5 with no stated budget:\n"
     for name in names:
         asked = found[name].get("averages", {}).get("open")
         if asked:
@@ -339,8 +343,9 @@ def noise(results: Results) -> Iterator[str]:
     if not names:
         return
     yield (
-        "## Noise\n\nMillions of draws in a processor second, by each library's own sampler of noise on whole numbers,\n"
-        "scale 10: theirs / ours, medians in turns.\n"
+        "## Noise\n\n"
+        "Millions of draws per processor second from each library's own sampler of noise on whole numbers, at scale 10:\n"
+        "theirs / ours, medians of alternating turns.\n"
     )
     yield "| | Laplace | Gaussian | theirs are |\n|---|---|---|---|"
     for peer in names:
@@ -350,7 +355,7 @@ def noise(results: Results) -> Iterator[str]:
         cells = [_rate(found.get(law, {"no": ""})) for law in ("laplace", "gaussian")]
         yield f"| {TITLES[peer]} | {' | '.join(cells)} | {found.get('laplace', {}).get('kind', '')} |"
     without = [TITLES[p] for p in names if not any("theirs" in f for f in results["noise"][p].values())]
-    yield f"\nNo sampler that a user is to call: {', '.join(without)}.\n" if without else ""
+    yield f"\nLibraries without a sampler meant for users: {', '.join(without)}.\n" if without else ""
 
 
 def _rate(found: Results) -> str:
@@ -364,9 +369,10 @@ def accounting(results: Results) -> Iterator[str]:
         return
     lists = list(dict.fromkeys(name for peer in names for name in results["accounting"][peer]))
     yield (
-        "## Accounting\n\nEpsilon at delta 1e-6 that a library states for a finished list: Gaussian noise of deviation 20 (the\n"
-        "single one: 5) and Laplace noise of scale 20, each of a real sum of sensitivity 1. Theory is the exact epsilon of\n"
-        "continuous noise. Every figure is an upper bound, so less is tighter.\n"
+        "## Accounting\n\n"
+        "Epsilon at delta 1e-6 that a library states for a finished list of answers: sums of real numbers with\n"
+        "sensitivity 1, with Gaussian noise of standard deviation 20 (the single one: 5) or Laplace noise of scale 20. Theory\n"
+        "is the exact epsilon of continuous noise. Every figure is an upper bound, so a smaller one is tighter.\n"
     )
     yield f"| | {' | '.join(lists)} |\n|---|{'---|' * len(lists)}"
     some = results["accounting"][names[0]]
@@ -379,7 +385,11 @@ def accounting(results: Results) -> Iterator[str]:
         if any("theirs" in cell for cell in cells):
             yield f"| {TITLES[peer]} | {' | '.join(_stated(cell) for cell in cells)} |"
     without = [TITLES[p] for p in names if not any("theirs" in cell for cell in results["accounting"][p].values())]
-    yield f"\nNo accountant of a list of releases that a user can ask: {', '.join(without)}.\n" if without else ""
+    yield (
+        f"\nLibraries without an accountant that users can ask about a list of releases: {', '.join(without)}.\n"
+        if without
+        else ""
+    )
 
 
 def _epsilon(value: float | None) -> str:
@@ -396,9 +406,11 @@ def surveys(results: Results) -> Iterator[str]:
     if not names:
         return
     yield (
-        "## Surveys\n\n10,000 respondents at epsilon 1, shares falling as 1/k over 14 labels (GRR) or 64: processor\n"
-        "milliseconds of all clients and of the server, and the root mean square error of a share; theirs / ours, medians.\n"
-        "multi-freq-ldpy clips shares at 0 and scales them to one, so ours are the projected ones there; theory is of raw ones.\n"
+        "## Surveys\n\n"
+        "10,000 respondents at epsilon 1, with shares that fall as 1/k over 14 labels (GRR) or 64 labels (the others).\n"
+        "The table gives processor milliseconds of all clients and of the server, and the root mean square error of a share:\n"
+        "theirs / ours, medians. multi-freq-ldpy clips shares at 0 and scales them to sum to one, so ours are projected beside\n"
+        "it. Theory is for raw shares.\n"
     )
     yield "| | clients | server | error | theory |\n|---|---|---|---|---|"
     for peer in names:
@@ -418,28 +430,29 @@ def surveys(results: Results) -> Iterator[str]:
 def synthesis(_results: Results) -> Iterator[str]:
     """Yield where synthetic tables are compared."""
     yield (
-        "## Synthetic tables\n\nMST, AIM and PrivBayes of dpmm and of SmartNoise synth, over tables of many shapes, stand on\n"
-        "[a page of their own](synth-beside-peers.md). mbi's own package holds inference and no mechanism: its MST\n"
-        "and AIM run there through those two.\n"
+        "## Synthetic tables\n\n"
+        "[A page of their own](synth-beside-peers.md) compares MST, AIM and PrivBayes of dpmm and of SmartNoise synth\n"
+        "over tables of many shapes. The package mbi itself does inference only and has no mechanism: its MST and AIM are run\n"
+        "there through those two.\n"
     )
 
 
 ASKED = {
-    "sordino": "`ask` of a curator over an Arrow table in memory, with a budget, its account in memory.",
-    "opendp": "a `Context` over a Polars frame in memory, a new one after 50 questions. It searches for the scale in each query.",
-    "opendp_vectors": "its framework's measurements over NumPy arrays; scales come of the sensitivity that its map states.",
+    "sordino": "`ask` of a curator over an Arrow table in memory, with a budget and with its account in memory.",
+    "opendp": "a `Context` over a Polars frame in memory, renewed after 50 questions. It searches for the scale in each query.",
+    "opendp_vectors": "its framework's measurements over NumPy arrays; scales follow from the sensitivity that its map states.",
     "diffprivlib": "`tools` over NumPy arrays. Its neighbors differ in one row (replace), and the number of rows is public.",
-    "pydp": "an algorithm object a release, over lists. `noise_confidence_interval` raises TypeError in this version.",
-    "smartnoise_sql": "SQL over a pandas frame. Epsilon there is that of a column, of which an average has several: it is "
-    "divided by what `get_privacy_cost` states, so that losses are equal. Groups come from the table, above a threshold.",
-    "pipelinedp": "an engine a release, over a list of tuples, with its local backend; each row is a unit.",
-    "tumult": "a `Session` on Spark with two local threads, its frame cached; a thousand rows only. What the processor did for "
+    "pydp": "one algorithm object per release, over lists. `noise_confidence_interval` raises TypeError in this version.",
+    "smartnoise_sql": "SQL over a pandas frame. Its epsilon is per column, and an average has several columns, so epsilon is "
+    "divided by what `get_privacy_cost` states, to make losses equal. Groups come from the table, above a threshold.",
+    "pipelinedp": "one engine per release, over a list of tuples, with its local backend; each row is a unit.",
+    "tumult": "a `Session` on Spark with two local threads and a cached frame; a thousand rows only. The processor time of "
     "Python workers that Spark ended meanwhile is missing, so its times are too short if anything.",
-    "qrlew": "SQL that it rewrites for PostgreSQL, run by DuckDB. It has Gaussian noise only, at (1, 1e-6) where ours is at 1, "
+    "qrlew": "SQL that it rewrites for PostgreSQL, run by DuckDB. It has only Gaussian noise, at (1, 1e-6) where ours is at 1, "
     "and knows the number of rows. Each row is a unit, declared unique.",
     "dp_accounting": "its accountant of privacy loss distributions, at its own grid.",
-    "pure_ldp": "a respondent at a time.",
-    "multi_freq_ldpy": "a respondent at a time, compiled by numba before the clock starts.",
+    "pure_ldp": "one respondent at a time.",
+    "multi_freq_ldpy": "one respondent at a time, compiled by numba before the clock starts.",
 }
 
 
