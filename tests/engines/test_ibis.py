@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +55,13 @@ def test_an_expression_that_fails_says_nothing_of_its_cells(store: Path) -> None
     assert failed.value.__cause__ is failed.value.__context__ is None
     with pytest.raises(DeclarationError, match="no such column"):
         protect(people.drop("gain"), DOMAIN)
+
+
+def test_sql_is_read_and_written_alike_wherever_ibis_has_changed_sqlglot() -> None:
+    own = Path(__file__).with_name("sql_texts.py")
+    never, before, after = (
+        subprocess.run([sys.executable, own, when], capture_output=True, text=True, check=True).stdout
+        for when in ("never", "before", "after")
+    )
+    assert "POWER(" in never
+    assert never.splitlines() == before.splitlines() == after.splitlines()

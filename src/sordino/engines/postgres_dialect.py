@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
@@ -12,8 +12,17 @@ from sqlglot.tokenizer_core import TokenType
 __all__ = ["SordinoPostgres"]
 
 
+_ALTERED = frozenset({exp.ArraySize, exp.DateFromParts, exp.Pow, exp.RegexpSplit, exp.Split})  # by ibis, for the process
+
+
 class PostgresWriter(PostgresGenerator):
-    """Write wide numbers as numeric, of which there is no largest."""
+    """Write wide numbers as numeric, of which there is no largest, and the rest as sqlglot does by itself.
+
+    Other libraries change sqlglot's own table of words in place: ibis does, when it connects. This one is a copy without
+    what it changes, so that our text is the same whether it was imported before us, after us or never.
+    """
+
+    TRANSFORMS: ClassVar[dict[Any, Any]] = {k: v for k, v in PostgresGenerator.TRANSFORMS.items() if k not in _ALTERED}
 
     TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {
         **PostgresGenerator.TYPE_MAPPING,

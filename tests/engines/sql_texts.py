@@ -1,0 +1,71 @@
+"""Prints how each form of docs/sql.md is read in each dialect, and how each engine's SQL of it is written: for one process.
+
+`python sql_texts.py before` imports ibis's dialects before sqlglot and Sordino, `after` once both are loaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+IBIS = "ibis.backends.sql.dialects"  # what it imports when it connects; it changes sqlglot's dialects for the process
+
+if "before" in sys.argv:
+    importlib.import_module(IBIS)
+
+import sordino as sd
+from sordino.engines.duckdb_primitives import DuckDBPrimitives
+from sordino.engines.postgres_primitives import PostgresPrimitives
+from sordino.engines.spark_primitives import SparkPrimitives
+from sordino.engines.sql_primitives import SqlPrimitives
+from sordino.engines.table_layout import TableLayout
+from sordino.errors import SordinoError
+from sordino.queries.aggregation import Aggregation, compile_query
+from sordino.queries.row_steps import apply_steps
+from sordino.queries.sql.grammar import AGGREGATE_FORMS, ROW_FORMS, TIME_FORMS
+from sordino.queries.sql.parse import parse_question, sql
+from sordino.queries.sql.text import DIALECTS
+
+DOMAIN = sd.Domain(
+    {
+        "age": sd.Integer(0, 125),
+        "pay": sd.Real(0, 90_000, resolution=0.01),
+        "job": sd.Category(["nurse", "cook"], missing="keep"),
+        "member": sd.Boolean(),
+        "joined": sd.Date("2000-01-01", "2020-12-31"),
+        "seen": sd.DateTime("2000-01-01", "2020-12-31", zone="Europe/Berlin"),
+    }
+)
+HELD = dict(zip(DOMAIN.stored, ("BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP"), strict=True))
+KINDS: tuple[type[SqlPrimitives], ...] = (DuckDBPrimitives, PostgresPrimitives, SparkPrimitives)
+
+
+def write_texts(asked: Aggregation) -> list[str]:
+    """Return the SQL of a question on each engine."""
+    compiled, layout = compile_query(asked, DOMAIN), TableLayout(HELD, DOMAIN, None, None)
+    made = []
+    for kind in KINDS:
+        on = kind(layout)
+        made.append(compiled.select(apply_steps(on, asked.steps, DOMAIN)).sql(dialect=on.dialect))
+    return made
+
+
+def main() -> None:
+    """Print a line for each form and dialect: what it is read as, or why it is not, then what is written of it."""
+    if "after" in sys.argv:
+        importlib.import_module(IBIS)
+    forms = [f for f, _ in AGGREGATE_FORMS.values()] + [f"COUNT({f})" for f, _ in (ROW_FORMS | TIME_FORMS).values()]
+    forms.append("SUM(CLIP(LOG2(pay + 1), 0, 20))")  # by a power, which ibis writes otherwise
+    for form in forms:
+        for dialect in DIALECTS:
+            try:
+                question = sql(f"SELECT {form} AS a FROM people", dialect=dialect)
+                asked = parse_question(question, table="people", columns=DOMAIN.stored)
+                assert isinstance(asked, Aggregation)
+                print(dialect, repr(asked), *(write_texts(asked) if dialect == "duckdb" else []))
+            except SordinoError as error:
+                print(dialect, form, error)
+
+
+if __name__ == "__main__":
+    main()
