@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from sordino.errors import DeclarationError, SourceError
 
-__all__ = ["FarFile", "FarStore", "check_address", "check_far", "far_store", "find_far", "open_far"]
+__all__ = ["FarFile", "FarStore", "check_address", "check_far", "far_store", "find_far", "list_far", "open_far"]
 
 _ADDRESS = re.compile(r"(s3a?|https?)://[^/?#@\s]+/[^?#\s]*")
 _CONNECT, _READ = 10, 60  # seconds
@@ -58,6 +58,14 @@ def check_far(address: str, store: FarStore) -> None:
     plain = re.split(r"[*?\[]", address, maxsplit=1)[0]
     place = address if plain == address else os.path.dirname(plain)
     _explain(address, lambda: store.info(_strip(place)))
+
+
+def list_far(folder: str, store: FarStore) -> list[str]:
+    """Return the names in a folder on another machine, nothing where there is no such folder."""
+    try:
+        return [str(entry["name"]).rstrip("/").rpartition("/")[2] for entry in store.ls(_strip(folder))]
+    except OSError:
+        return []
 
 
 def open_far(address: str) -> FarFile:

@@ -1,17 +1,6 @@
-"""Prints how each form of docs/sql.md is read in each dialect, and how each engine's SQL of it is written: for one process.
-
-`python sql_texts.py before` imports ibis's dialects before sqlglot and Sordino, `after` once both are loaded.
-"""
+"""How each form of docs/sql.md is read in each dialect, and how each engine's SQL of it is written, printed by one process."""
 
 from __future__ import annotations
-
-import importlib
-import sys
-
-IBIS = "ibis.backends.sql.dialects"  # what it imports when it connects; it changes sqlglot's dialects for the process
-
-if "before" in sys.argv:
-    importlib.import_module(IBIS)
 
 import sordino as sd
 from sordino.engines.duckdb_primitives import DuckDBPrimitives
@@ -50,10 +39,8 @@ def write_texts(asked: Aggregation) -> list[str]:
     return made
 
 
-def main() -> None:
+def print_texts() -> None:
     """Print a line for each form and dialect: what it is read as, or why it is not, then what is written of it."""
-    if "after" in sys.argv:
-        importlib.import_module(IBIS)
     forms = [f for f, _ in AGGREGATE_FORMS.values()] + [f"COUNT({f})" for f, _ in (ROW_FORMS | TIME_FORMS).values()]
     forms.append("SUM(CLIP(LOG2(pay + 1), 0, 20))")  # by a power, which ibis writes otherwise
     for form in forms:
@@ -65,7 +52,3 @@ def main() -> None:
                 print(dialect, repr(asked), *(write_texts(asked) if dialect == "duckdb" else []))
             except SordinoError as error:
                 print(dialect, form, error)
-
-
-if __name__ == "__main__":
-    main()

@@ -19,6 +19,7 @@ import sordino as sd
 from engines.support import ask, engine_of, exact
 from far_server import FileServer, serve_files, serve_s3
 from protecting import protect
+from sordino.datasets.file_schema import read_schema
 from sordino.errors import ChargedError, DeclarationError, SourceError
 from sordino.far_files import FarFile
 from sordino.queries.build import Selection
@@ -59,6 +60,12 @@ def write_files(folder: Path) -> None:
     for year in ("2023", "2024"):
         (folder / "years" / f"year={year}").mkdir(parents=True)
         pq.write_table(table.slice(0, 900), folder / "years" / f"year={year}" / "part.parquet")
+    for name in ("delta/_delta_log/00000000000000000000.json", "ice/metadata/00000-a.metadata.json"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text("{}")
+    (folder / "ice" / "data").mkdir()
+    for name in ("delta/part.parquet", "ice/data/part.parquet"):
+        pq.write_table(table, folder / name)
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +143,21 @@ def test_files_of_a_bucket_answer_as_the_files_here(name: str, folder: Path, buc
 def test_the_keys_of_folders_of_a_bucket_are_columns() -> None:
     domain = sd.Domain({"year": sd.Category(["2023", "2024"]), "age": sd.Integer(0, 125)})
     assert exact("s3a://lake/years/", domain, S.group_by("year").agg(sd.count())) == [[900, 900]]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("delta/", "a Delta"),
+        ("delta/*.parquet", "a Delta"),
+        ("ice/", "an Iceberg"),
+        ("ice/data/*.parquet", "an Iceberg"),
+    ],
+)
+def test_the_files_of_a_table_in_a_bucket_are_not_read_as_parquet(name: str, kind: str, bucket: str) -> None:
+    for read in (answers, read_schema):
+        with pytest.raises(SourceError, match=f"{kind} table, among them rows that it has deleted"):
+            read(f"{bucket}/{name}")
 
 
 def test_only_the_declared_columns_are_fetched(folder: Path, site: FileServer) -> None:

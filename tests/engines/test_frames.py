@@ -177,6 +177,20 @@ def test_a_dataset_of_text_files_is_refused_since_its_rows_decide_its_types(tmp_
         exact(ds.dataset(tmp_path / "x.csv", format="csv"), READ["integer"][0], sd.count())
 
 
+def test_a_dataset_with_a_filter_is_refused_since_one_row_decides_whether_others_count(tmp_path: Path) -> None:
+    wanted = ~(ds.field("x") <= 3)
+    counts = []
+    for number, more in enumerate(([], [9.0])):
+        pq.write_table(pa.table({"x": [float("nan")] * 5 + [1.0, *more]}), tmp_path / f"{number}.parquet")
+        counts.append(ds.dataset(tmp_path / f"{number}.parquet").to_table(filter=wanted).num_rows)
+    assert counts == [0, 6]  # Arrow's own, of two neighbors
+    filtered = ds.dataset(tmp_path / "1.parquet").filter(wanted)
+    with pytest.raises(DeclarationError, match="put the condition into the question"):
+        exact(filtered, READ["real"][0], sd.count())
+    whole = ds.dataset(tmp_path / "1.parquet").to_table().filter(wanted)
+    assert exact(whole, READ["real"][0], sd.count()) == [[6]]
+
+
 def test_streams_that_break_say_nothing_of_their_cells() -> None:
     def batches() -> Any:
         yield pa.record_batch({"x": pa.array([1])})
@@ -190,6 +204,21 @@ def test_streams_that_break_say_nothing_of_their_cells() -> None:
         assert error.value.__cause__ is error.value.__context__ is None
     with pytest.raises(DeclarationError, match="no such column; known: 'y'"):
         exact(Streamed(pa.table({"y": [1]})), READ["integer"][0], sd.count())
+
+
+class Panicking:
+    """What panics, in Rust's word, when it is read: libraries written in it raise what is no Exception."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise pl.exceptions.PanicException("S3CRET-9f")
+
+
+def test_a_library_that_panics_says_nothing_of_its_cells() -> None:
+    assert not issubclass(pl.exceptions.PanicException, Exception)
+    with pytest.raises(SourceError, match="the Arrow stream cannot be read") as error:
+        exact(Panicking(), READ["integer"][0], sd.count())
+    assert "S3CRET" not in repr(error.value)
+    assert error.value.__cause__ is error.value.__context__ is None
 
 
 def test_text_of_a_stream_that_is_not_utf8_is_missing() -> None:

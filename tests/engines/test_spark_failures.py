@@ -78,10 +78,13 @@ def test_what_changed_since_it_was_opened_is_refused_before_the_charge(spark: Sp
         ("spark:no_such_catalog.a.b", "no such"),
         ("spark:a; DROP TABLE b", "spark:catalog.schema.table"),
         (Source("no-such-folder", "parquet", engine="spark"), "there is no such path"),
-        (Source("no-such-folder", "delta"), "no reader of delta tables: start it with .*io.delta:delta-spark_2.13"),
+        (
+            Source("no-such-folder", "delta"),
+            "no reader of delta tables: .*io.delta:delta-spark_2.13.*without Spark, sd.protect",
+        ),
         (
             Source("no-such-folder", "iceberg"),
-            "no reader of iceberg tables: start it with .*iceberg-spark-runtime-4.0_2.13",
+            "no reader of iceberg tables: start it with .*iceberg-spark-runtime-4.0_2.13.*without Spark, sd.protect",
         ),
     ],
 )

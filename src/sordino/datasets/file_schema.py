@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from sordino.datasets.csv_import import TYPES, default_delimiter
+from sordino.datasets.lake_tables import check_folder
 from sordino.datasets.sqlite_file import sqlite_columns
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.source import (
@@ -90,6 +91,7 @@ def read_schema(
         said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files, --header for JSON lines"
         raise DeclarationError(f"{said}; leave them out")
     if folder or ending in _PARQUET:
+        check_folder(Source(f"{source.rstrip('/')}/" if folder else source, "parquet"))
         return _folder_schema(source) if folder else _parquet_schema(source)
     _check_present(source)
     if ending in _ARROW:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.datasets.held_column import HeldColumn
+from sordino.datasets.lake_tables import BY_LIBRARY, check_folder
 from sordino.errors import SourceError
 from sordino.source import SPARK, Source
 
@@ -128,6 +129,7 @@ def is_alive(session: SparkSession) -> bool:
 
 def open_frame(session: SparkSession, source: Source, schema: Any = None) -> DataFrame:
     """Return the rows of a source, none read yet; raises SourceError. With `schema` no file is opened to find one."""
+    check_folder(source)
     frame: DataFrame | None = None
     cause = "it cannot be read"
     try:
@@ -147,7 +149,11 @@ def open_frame(session: SparkSession, source: Source, schema: Any = None) -> Dat
 
 
 def _cause(error: Exception, kind: str) -> str:
-    needs = f"start it with {_READERS[kind]}, in [engine.spark] or by its builder" if kind in _READERS else ""
+    needs = ""
+    if kind in _READERS:
+        needs = (
+            f"start it with {_READERS[kind]}, in [engine.spark] or by its builder; or without Spark, {BY_LIBRARY[kind]}"
+        )
     causes = {
         "TABLE_OR_VIEW_NOT_FOUND": "there is no such table or view",
         "SCHEMA_NOT_FOUND": "there is no such schema",

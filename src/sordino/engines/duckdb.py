@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sordino.datasets.lake_tables import check_folder
 from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_json, read_lines
 from sordino.engines.duckdb_primitives import DuckDBPrimitives
@@ -361,11 +362,13 @@ class DuckDBEngine:
                 )
             place = source.place
             if source.is_far:
-                self._open_far(connection, source.path)
+                self._open_far(connection, source)
             elif not _is_pattern(source) and not (os.path.isdir if source.is_folder else os.path.isfile)(place):
                 raise SourceError(
                     f"source {source.path!r} is missing: there is no such {'folder' if source.is_folder else 'file'}"
                 )
+            else:
+                check_folder(source)
             if source.is_folder:
                 folders.append(place)
                 continue
@@ -376,11 +379,11 @@ class DuckDBEngine:
             connection.execute(f"SET allowed_paths = [{', '.join(map(quote_text, paths))}]")
             connection.execute(f"SET allowed_directories = [{', '.join(map(quote_text, folders))}]")
 
-    def _open_far(self, connection: duckdb.DuckDBPyConnection, address: str) -> None:
+    def _open_far(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
         from sordino.engines.far_system import FarSources
 
         self._far = self._far or FarSources()
-        self._far.open(connection, address)
+        self._far.open(connection, source)
 
     def _public_schema(self, name: str) -> Mapping[str, str]:
         found = dict(self._schema(f'"{public_name(name)}"'))

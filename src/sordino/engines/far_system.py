@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from sordino.datasets.lake_tables import check_folder
 from sordino.errors import SourceError
-from sordino.far_files import FarFile, FarStore, check_far, far_store
+from sordino.far_files import FarFile, FarStore, check_far, far_store, list_far
 
 if TYPE_CHECKING:
     import duckdb
+
+    from sordino.source import Source
 
 __all__ = ["FarSources"]
 
@@ -20,8 +23,9 @@ class FarSources:
     def __init__(self) -> None:
         self._stores: dict[str, FarStore] = {}
 
-    def open(self, connection: duckdb.DuckDBPyConnection, address: str) -> None:
-        """Let a connection read an address; raises SourceError unless it is there."""
+    def open(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
+        """Let a connection read a source; raises SourceError unless it is there, and its files are the table."""
+        address = source.path
         scheme = address.partition("://")[0]
         store = next((s for known, s in self._stores.items() if known.startswith(f"{scheme}://")), None)
         if store is None:
@@ -29,6 +33,7 @@ class FarSources:
             connection.register_filesystem(_far_system(scheme, store))
             connection.execute("SET enable_external_file_cache = false")
         check_far(address, store)
+        check_folder(source, lambda folder: list_far(folder, store))
         self._stores[address] = store
 
     def check(self) -> None:

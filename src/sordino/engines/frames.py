@@ -5,9 +5,11 @@ Cells of mixed Python objects are read one by one as declared, so that one odd c
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sordino.datasets.lake_tables import UNREAD, is_lake_table, lake_columns, load_lake_table
 from sordino.domain import Category, Column, Domain, Identifier, Integer
 from sordino.engines.cells import reader
 from sordino.errors import DeclarationError, SourceError, nearest
@@ -19,6 +21,7 @@ __all__ = ["arrow_of"]
 
 _EXACT_IN_FLOAT = 2**53
 _FLOATS = frozenset(["float16", "float32", "float64"])  # what pandas makes of whole numbers, one of them missing
+_READ: weakref.WeakSet[Any] = weakref.WeakSet()  # readers that gave their rows already
 
 
 def arrow_of(frame: Any, domain: Domain, *, unit: str | None = None) -> pa.Table:
@@ -44,13 +47,15 @@ def arrow_of(frame: Any, domain: Domain, *, unit: str | None = None) -> pa.Table
         return _arrow(lambda: frame.select(*chosen).to_arrow_table(), "the relation")
     if kind == "pyarrow" and hasattr(frame, "get_fragments"):
         return _from_dataset(frame, domain)
+    if is_lake_table(frame):
+        return _arrow(lambda: load_lake_table(frame, _present(domain, lake_columns(frame))), "the table", UNREAD)
     if hasattr(frame, "__arrow_c_stream__"):
         return _arrow(lambda: _from_stream(frame, domain), "the Arrow stream")
     if isinstance(frame, list) and (not frame or any(isinstance(row, Mapping) for row in frame)):
         return _from_rows(frame, domain)
     raise DeclarationError(
-        "a source is a path, an Arrow table, dataset or stream, a pandas or polars frame, a DuckDB relation, or a list of "
-        f"dicts, not a {type(frame).__name__}"
+        "a source is a path, an Arrow table, dataset or stream, a pandas or polars frame, a DuckDB relation, a table of "
+        f"deltalake or pyiceberg, or a list of dicts, not a {type(frame).__name__}"
     )
 
 
@@ -63,11 +68,17 @@ def _present(domain: Domain, columns: list[str]) -> list[str]:
 
 
 def _from_dataset(frame: Any, domain: Domain) -> pa.Table:
-    """Return an Arrow dataset's declared columns; one of text files has types that its rows decide, so it is refused."""
+    """Return an Arrow dataset's declared columns; one whose rows decide its types, or which others count, is refused."""
     if type(getattr(frame, "format", None)).__name__ in ("CsvFileFormat", "JsonFileFormat"):
         raise DeclarationError(
             "an Arrow dataset of CSV or JSON files has types that Arrow read off its rows, so that one row could change how "
             "others are read: name the file itself as the source"
+        )
+    if (getattr(frame, "_scan_options", None) or {}).get("filter") is not None:
+        raise DeclarationError(
+            "an Arrow dataset with a filter skips rows by its files' statistics, which leave NaN out, so that one row could "
+            "decide whether others count: put the condition into the question, or hand on dataset.to_table().filter(...) "
+            "of the whole dataset"
         )
     columns = _present(domain, frame.schema.names)
     return _arrow(lambda: frame.to_table(columns=columns), "the dataset")
@@ -79,8 +90,20 @@ def _from_stream(frame: Any, domain: Domain) -> pa.Table:
 
     reader = pa.RecordBatchReader.from_stream(frame)
     columns = _present(domain, reader.schema.names)
+    if isinstance(frame, pa.RecordBatchReader):
+        _refuse_again(frame)
     schema = pa.schema([reader.schema.field(name) for name in columns])
     return pa.Table.from_batches((batch.select(columns) for batch in reader), schema)
+
+
+def _refuse_again(reader: Any) -> None:
+    """Refuse a reader that gave its rows already: read again, it is a table without rows."""
+    if reader in _READ:
+        raise SourceError(
+            "this Arrow reader was read before, and a reader gives its rows once: hand on a new one, or the table of all its "
+            "rows, reader.read_all()"
+        )
+    _READ.add(reader)
 
 
 def _from_rows(rows: Sequence[Any], domain: Domain) -> pa.Table:
@@ -142,7 +165,9 @@ def _from_polars(frame: Any, domain: Domain) -> Any:
     return frame.select(_present(domain, list(frame.columns))).to_arrow()
 
 
-def _arrow(read: Callable[[], Any], what: str) -> Any:
+def _arrow(
+    read: Callable[[], Any], what: str, rule: str = "store each column as a number, text, a boolean or a day"
+) -> Any:
     """Return what `read` returns; what a library says in an error never gets through, since it may quote a cell."""
     table: Any = None
     try:
@@ -151,8 +176,13 @@ def _arrow(read: Callable[[], Any], what: str) -> Any:
         raise
     except Exception:  # of any kind: it is not looked at
         table = None
+    except (
+        BaseException
+    ) as failure:  # a panic of a library in Rust, as those of polars and deltalake are, is no Exception
+        if type(failure).__name__ != "PanicException":
+            raise
     if table is None:
-        raise SourceError(f"{what} cannot be read: store each column as a number, text, a boolean or a day")
+        raise SourceError(f"{what} cannot be read: {rule}")
     return table
 
 

@@ -12,7 +12,9 @@ from sqlglot.tokenizer_core import TokenType
 __all__ = ["SordinoPostgres"]
 
 
-_ALTERED = frozenset({exp.ArraySize, exp.DateFromParts, exp.Pow, exp.RegexpSplit, exp.Split})  # by ibis, for the process
+_ALTERED = frozenset(
+    {exp.ArraySize, exp.DateFromParts, exp.Pow, exp.RegexpSplit, exp.Split}
+)  # by ibis, for the process
 
 
 class PostgresWriter(PostgresGenerator):
