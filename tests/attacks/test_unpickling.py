@@ -46,7 +46,7 @@ READERS: list[Callable[[Path], Any]] = [
     sd.connect,
     lambda path: sd.Release.from_dict(json.loads(path.read_text(encoding="latin-1"))),
 ]
-SUSPECT = re.compile("|".join([*LOADERS, *RUNNERS, "load"]))
+SUSPECT = re.compile(rf"\b(?:{'|'.join([*LOADERS, *RUNNERS])})\b|load|pickle")  # what dangers() could find, at least
 
 
 class Trap:
