@@ -60,10 +60,10 @@ def test_a_session_cannot_pass_its_loss_nor_outlive_its_run() -> None:
     def greedy(q: Queryable) -> list[Any]:
         kept.append(q)
         answers = [q.release(S.agg(sd.count()), PureDP("1/2")).value]
-        with pytest.raises(QuestionRefused, match=r"0\.5 of this session is left"):
+        with pytest.raises(QuestionRefused, match=r"0\.5 of this session's loss is left"):
             q.release(S.agg(sd.count()), PureDP("2/3"))
         answers.append(q.release(S.agg(sd.count()), PureDP("1/2")).value)
-        with pytest.raises(QuestionRefused, match="0 of this session is left"):
+        with pytest.raises(QuestionRefused, match="0 of this session's loss is left"):
             q.release(S.agg(sd.count()), PureDP("1e-9"))
         return answers
 

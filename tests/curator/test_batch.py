@@ -104,8 +104,8 @@ def test_all_are_asked_or_none() -> None:
 def test_bad_batches_are_refused() -> None:
     held = curator(budget=sd.PureDP(10))
     for wrong, message in (
-        ({"error": 10, "epsilon": 1}, "state no epsilon"),
-        ({"error": [1, 2]}, "one a question"),
+        ({"error": 10, "epsilon": 1}, "leave out epsilon"),
+        ({"error": [1, 2]}, "one per question"),
         ({"error": 0}, "above 0"),
         ({"error": 10, "confidence": 1}, "confidence"),
         ({"epsilon": 1, "weights": [1, 0, 1]}, "weights"),

@@ -157,7 +157,7 @@ def test_private_keys_of_a_joined_table_count_units() -> None:
     text = f"SELECT regions.state, COUNT(*) AS n {J} GROUP BY regions.state"
     found = held.ask(sd.sql(text), epsilon=500, delta=1e-6)
     assert {r["state"]: r["n"] for r in found.rows} == {"CA": 150, "NY": 300}
-    with pytest.raises(QuestionRefused, match="privacy unit that is a column"):
+    with pytest.raises(QuestionRefused, match="privacy unit with a column"):
         people(budget=sd.ApproxDP(1000, 1e-3)).plan(sd.sql(text), epsilon=1, delta=1e-6)
 
 
@@ -177,7 +177,7 @@ REFUSED: list[tuple[Any, type[SordinoError], str]] = [
         "JOIN with .homes. is not supported",
     ),
     ("SELECT COUNT(*) FROM people a JOIN people b ON a.state = b.state", QuestionRefused, "not joined with itself"),
-    (f"SELECT SUM(size) {J}", QuestionRefused, "people, regions: say which"),
+    (f"SELECT SUM(size) {J}", QuestionRefused, "people, regions: write which"),
     (f"SELECT SUM(regions.sice) {J}", UnknownName, "did you mean 'size'"),
     (f"SELECT SUM(region.size) {J}", UnknownName, "not the table asked about"),
     ("SELECT COUNT(*) FROM people, regions", QuestionRefused, "JOIN without a condition"),
@@ -217,7 +217,7 @@ def test_python_names_that_mean_two_columns_or_none_are_refused() -> None:
     held = people()
     rows = held.join("regions", on="state")
     for asked, message in [
-        (rows.agg(sd.sum("size")), "people.size, regions.size: say which"),
+        (rows.agg(sd.sum("size")), "people.size, regions.size: write which"),
         (rows.agg(sd.sum("weight")), "not declared"),
         (held.join("homes", on="state").agg(sd.count()), "not declared as a table that can be joined"),
         (held.join("regions", on="town").agg(sd.count()), "join by a column of people"),
@@ -308,9 +308,9 @@ def test_an_error_in_a_public_table_names_its_key(tmp_path: Path, old: str, new:
 
 def test_a_join_is_never_passed_over_by_those_who_only_reckon() -> None:
     asked = people().join("regions", on="state").agg(sd.mean("age"))
-    with pytest.raises(QuestionRefused, match="asked of its table"):
+    with pytest.raises(QuestionRefused, match="through its table"):
         sd.sensitivity.worst_case_sensitivity(asked, DOMAIN, neighbors="replace", privacy_unit="row", n=600)
-    with pytest.raises(QuestionRefused, match="asked of its table"):
+    with pytest.raises(QuestionRefused, match="through its table"):
         asked.sensitivity(DOMAIN, sd.Neighbors("replace", None))
 
 

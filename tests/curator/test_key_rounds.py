@@ -200,7 +200,7 @@ def test_a_question_says_how_its_keys_are_selected(how: str) -> None:
 @pytest.mark.parametrize(
     ("question", "says"),
     [
-        (S.group_by("x", keys="weighted").agg(sd.count()), "declared or listed ones always appear"),
+        (S.group_by("x", keys="weighted").agg(sd.count()), "declared or listed keys always appear"),
         (S.group_by("word", keys="weighted", min_units=3).keys(), "min_units"),
         (lambda: S.group_by("word", keys="weighed").keys(), "'weighted' or 'threshold'"),
     ],

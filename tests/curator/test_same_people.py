@@ -154,7 +154,7 @@ def test_tables_of_other_people_or_budgets_are_refused_with_the_reason(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("SELECT COUNT(*) FROM person p JOIN visits v ON p.age = v.cost", "by their privacy unit alone"),
+        ("SELECT COUNT(*) FROM person p JOIN visits v ON p.age = v.cost", "only by their privacy unit"),
         ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.member_id = b.member_id", "not joined with itself"),
         ("SELECT COUNT(*) FROM person WHERE age IN (SELECT cost FROM visits)", "their privacy unit"),
         ("SELECT COUNT(*) FROM person WHERE EXISTS (SELECT * FROM visits WHERE cost > 3)", "compares its privacy unit"),

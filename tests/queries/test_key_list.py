@@ -160,7 +160,7 @@ def test_a_list_that_is_none_is_refused_by_what_is_wrong(keys: Any, message: str
 
 
 def test_values_must_be_declared_where_any_are() -> None:
-    with pytest.raises(UnknownName, match="'NJ', which is no declared key of 'state'"):
+    with pytest.raises(UnknownName, match="'NJ', which is not a declared key of 'state'"):
         compile_query(S.group_by("state", keys=["NJ"]).agg(sd.count()), DOMAIN)
     for keys, column in (([None], "town"), ([2.5], "zip"), ([2**63], "zip")):
         with pytest.raises(QuestionRefused, match=column):

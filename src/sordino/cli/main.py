@@ -193,11 +193,13 @@ for _panel, _commands in _PANELS.items():
     _add(app, _commands, panel=_panel)
 _add_group(app, "ledger", _LEDGER, help="Verify, export, amend, replace or move the ledger.", panel="Look back")
 _add_group(app, "epsilon", _EPSILON, help="Choose epsilon from requirements that people understand.", panel="Learn")
-_local = _add_group(app, "local", _LOCAL, help="Collect without a trusted server.", panel="Ask")
+_local = _add_group(app, "local", _LOCAL, help="Collect answers without a trusted server.", panel="Ask")
 _add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")
 _serve = _add_group(app, "serve", _SERVE, help="Serve tables to accounts over the network.", panel="Ask")
 _serve.info.cls = ServeGroup
-_add_group(_serve, "account", _ACCOUNTS, help="Accounts of the server: who may ask, and what each may spend.")
+_add_group(
+    _serve, "account", _ACCOUNTS, help="Manage the accounts of the server: who may ask, and what each may spend."
+)
 _add_group(app, "synth", _SYNTH, help="Publish a synthetic table, or ask its model.", panel="Ask")
 
 

@@ -90,7 +90,9 @@ class AboveThreshold:
         with self._guard.hold():
             if not self._session.open:
                 count = self._mechanism.crossings
-                raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
+                raise QuestionRefused(
+                    f"the session has had its {count} crossing(s): open a new session, which is a new charge"
+                )
             resolved = compile_query(asked, self._domain)
             select = resolved.select(self._rows.primitives())  # what cannot be said is refused, and the session goes on
             found = self._crosses(resolved, select, unit, scale, level)
@@ -148,11 +150,11 @@ class AboveThreshold:
         refuse_foreign(asked)
         resolved = compile_query(asked, self._domain)
         if asked.groups or asked.after or asked.sample is not None or [len(p) for p in resolved.parts] != [1]:
-            raise QuestionRefused("a session is asked for one count or sum at a time, without group_by")
+            raise QuestionRefused("a session takes one count or sum at a time, without group_by")
         part = resolved.parts[0][0]
         if self._mechanism.monotone and (part.rule is not None or (part.bounds is not None and part.bounds[0] < 0)):
             raise QuestionRefused(
-                "a monotone session is asked for counts, and sums of values that cannot be below 0: clip the values at 0, or "
+                "a monotone session takes counts, and sums of values that cannot be below 0: clip the values at 0, or "
                 "open a session without monotone=True"
             )
         moved = resolved.sensitivity(part, self._neighbors).l1

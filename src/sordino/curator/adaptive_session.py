@@ -264,7 +264,8 @@ class AdaptiveSession:
                 if self._spent[name] + amount > caps[name]:
                     left = caps[name] - self._spent[name]
                     raise QuestionRefused(
-                        f"{name} {format_number(amount)} is asked, and {format_number(left)} of this session is left"
+                        f"{name} {format_number(amount)} is asked for, but only {format_number(left)} of this "
+                        "session's loss is left"
                     )
             for name, amount in amounts.items():
                 self._spent[name] += amount

@@ -308,12 +308,12 @@ def _check_groups(question: Aggregation, compiled: CompiledQuery, table: TableCo
         return
     if table.neighbors.unit is None and wider.copies > 1:
         raise QuestionRefused(
-            "private keys of a join with several rows a key need a privacy unit that is a column, to count units by: "
-            "declare PrivacyUnit(column, max_rows=...), or group by a column with declared values"
+            "after a join with several rows per key, private keys need a privacy unit with a column, so that units can be "
+            "counted: declare PrivacyUnit(column, max_rows=...), or group by a column with declared values"
         )
     if "delta" not in table.cap.amounts():
         raise QuestionRefused(
-            "the keys of this group-by are private, which costs a delta, and this budget counts none: declare the cap as "
+            "the keys of this group-by are private, which costs a delta, but this budget has none: declare the cap as "
             "{epsilon = 1.0, delta = 1e-6} or {rho = 0.5, delta = 1e-6, slack = 1e-6}, or the column as a category with its "
             "values"
         )

@@ -98,7 +98,7 @@ def allocate(
     if isinstance(threshold, KeySelection):
         resolved = _counting_units(resolved, domain, neighbors)
     if weights and (len(weights) != len(moved) or min(weights) <= 0):
-        raise DeclarationError(f"a question of {len(moved)} aggregates takes as many weights, each above 0")
+        raise DeclarationError(f"a question of {len(moved)} aggregates takes one weight for each of them, above 0")
     stated = [weights[i] if weights else Fraction(1) for i in range(len(moved))]
     whole = sum((stated[i] for i in (*chosen, *noisy)), Fraction(0))
     shares = [stated[i] / whole if i in chosen or i in noisy else Fraction(0) for i in range(len(moved))]
@@ -224,22 +224,22 @@ def _select_keys(
     if not resolved.private_keys:
         if named is not None:
             raise QuestionRefused(
-                f"keys='{named}' says how private keys are selected, and declared or listed ones always appear: leave it out"
+                f"keys='{named}' says how private keys are selected, but declared or listed keys always appear: leave it out"
             )
         if question.min_units > 1:
             raise QuestionRefused(
-                "min_units hides small keys that are private, and declared or listed ones always appear: leave it out, or "
+                "min_units hides private keys that have few units, but declared or listed keys always appear: leave it out, or "
                 "hide rows with HAVING, which reads the noisy answer"
             )
         return None, loss
     if neighbors.unit is not None and neighbors.id_column is None:
         raise QuestionRefused(
-            "private keys need a column that names each row's unit, to count units by, and this table only promises how many "
-            "rows a unit has: declare PrivacyUnit(column, max_rows=...), or group by a column with declared values"
+            "private keys need a column that names each row's unit, so that units can be counted, but this table only promises "
+            "how many rows a unit has: declare PrivacyUnit(column, max_rows=...), or group by a column with declared values"
         )
     if any(k.private and k.column is not None and k.column == neighbors.id_column for k in resolved.keys):
         raise QuestionRefused(
-            f"each key of {neighbors.id_column!r} has one unit, so none could ever show: group by something else"
+            f"each key of {neighbors.id_column!r} has only one unit, so none could ever be shown: group by something else"
         )
     share = Fraction(1, others + 1)
     enforced = resolved.enforce(neighbors)

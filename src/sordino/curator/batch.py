@@ -116,7 +116,7 @@ def plan_batch(
     listed = list(question) if isinstance(question, (list, tuple)) else [question]
     questions = [one for q in listed for one in (q.statements() if isinstance(q, SqlText) else [q])]
     if not questions or not 0 < confidence < 1:
-        raise DeclarationError("a batch takes one question or more, and a confidence between 0 and 1, such as 0.95")
+        raise DeclarationError("a batch takes at least one question, and a confidence between 0 and 1, such as 0.95")
     if losses["rho"] is not None or losses["epsilon"] is not None:
         counted = "rho" if losses["rho"] is not None else "epsilon"
 
@@ -127,17 +127,19 @@ def plan_batch(
     def plan_at(i: int, amount: Fraction) -> Plan:
         made = plan(questions[i], **{counted: amount}, delta=delta)
         if isinstance(made.question, Robust):
-            raise QuestionRefused("the error of a robust question is private: it cannot be planned for")
+            raise QuestionRefused(
+                "the error of a robust question is private, so no loss can be planned from it: state a loss instead of error="
+            )
         return made
 
     if error is None:
         total = read_loss(epsilon=losses["epsilon"], delta=losses["delta"], rho=losses["rho"]).amounts()[counted]
         return _share_out(plan_at, len(questions), total, confidence, split, assume_rows)
     if losses["epsilon"] is not None or losses["rho"] is not None or not split.is_equal:
-        raise DeclarationError("error= asks for the least loss: state no epsilon, rho, weights or share beside it")
+        raise DeclarationError("error= finds the smallest loss itself: leave out epsilon, rho, weights and share")
     wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(questions)
     if len(wanted) != len(questions):
-        raise DeclarationError(f"error= takes one number, or {len(questions)}, one a question")
+        raise DeclarationError(f"error= takes one number, or {len(questions)}, one per question")
     return _for_errors(plan_at, wanted, confidence)
 
 
@@ -174,7 +176,7 @@ def _share_out(
         return Batch(tuple(equal), confidence)
     from sordino.curator.loss_shares import check_scale, least_error_shares, relative_error, weigh
 
-    weights = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="a question")
+    weights = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
     shares = [w / sum(weights, Fraction(0)) for w in weights]
     if split.share != "equal":
         relative = split.share == "relative"
@@ -192,7 +194,7 @@ def _share_out(
 def _worst(plan: Plan, confidence: float) -> float:
     error = _largest_error(plan, confidence)
     if error is None and not plan.procedure.columns(confidence):
-        raise QuestionRefused("keys alone have no error: ask for them by a loss, in a question of their own")
+        raise QuestionRefused("keys alone have no error: ask for them in a question of their own, with a loss")
     if error is None:
         raise QuestionRefused("the error of a mean depends on the rows: give assume_rows, a public guess")
     return error

@@ -113,7 +113,7 @@ class Charging:
                 raise
             resumed = self.ledger.find(doubt.charge)
         if resumed.event != event_to_dict(plan.event) or resumed.spender != self.spender:
-            raise QuestionRefused(f"this request id was charged as {resumed.id} at another loss; take a new request id")
+            raise QuestionRefused(f"this request id was charged as {resumed.id} at another loss; use a new request id")
         return resumed
 
     def charge_new(self, plan: Plan) -> Charge:
@@ -129,7 +129,7 @@ class Charging:
         if release.cost != plan.cost:
             raise QuestionRefused(
                 f"this request id was answered as {release.charge} at {release.cost.describe()}, not at "
-                f"{plan.cost.describe()}; take a new request id"
+                f"{plan.cost.describe()}; use a new request id"
             )
         return release
 
@@ -171,7 +171,7 @@ class Charging:
             pass  # said below, without the ledger's own words
         raise ChargedError(
             f"the question was charged ({charge.id}) but its answer could not be stored, so it is not given; the charge "
-            "stands. See that the ledger can be written: its disk has room, or its server answers",
+            "stands. Check that the ledger can be written: that its disk has room, or that its server answers",
             charge=charge.id,
         )
 

@@ -302,7 +302,7 @@ def connect(
         from sordino.remote.connection import RemoteConnection
 
         if spender is not None:
-            raise DeclarationError("is the token's: a server knows whose share it spends", key="spender")
+            raise DeclarationError("follows from the token: a server knows whose share it spends", key="spender")
         return RemoteConnection(project, token=token, dialect=dialect, patience=patience, verify=verify)
     if token is not None:
         raise DeclarationError("goes with the address of a server, https://...", key="token")

@@ -126,13 +126,13 @@ def choose_key_selection(
         return best, rest
     if min_units > 1:
         raise QuestionRefused(
-            "min_units hides keys by how many units they have, and weights do not count units: leave one of the two out"
+            "min_units hides keys by how many units they have, but weights do not count units: leave one of the two out"
         )
     if neighbors.id_column is None:
         if named is None:
             return best, rest
         raise QuestionRefused(
-            "a weighted selection of keys spreads the weight of a unit over its rows, and here each row is a unit: leave "
+            "a weighted selection of keys spreads the weight of a unit over its rows, but here each row is a unit: leave "
             "keys='weighted' out"
         )
     weighted, left = _choose_by_weights(neighbors, loss, share=share)
@@ -172,8 +172,8 @@ def _choose_by_counts(
         return KeySelection(gaussian, min_units), ZCDP(loss.rho * (1 - share))
     if not isinstance(loss, ApproxDP) or loss.delta == 0:
         raise QuestionRefused(
-            "the keys of this group-by are private: which of them show needs a delta, the chance that a key of one unit "
-            "shows; give epsilon= and delta=, such as delta=1e-6 (under a cap on rho with a slack: rho= and delta=), or "
+            "the keys of this group-by are private: showing any of them needs a delta, the probability that a key of one unit "
+            "is shown; give epsilon= and delta=, such as delta=1e-6 (under a cap on rho with a slack: rho= and delta=), or "
             "declare the column as a category with its values"
         )
     part, delta = loss.epsilon * share, loss.delta

@@ -40,7 +40,7 @@ def weigh(items: Sequence[Collection[str]], split: LossSplit, *, what: str) -> l
         return [Fraction(1)] * len(items)
     if isinstance(weights, tuple):
         if len(weights) != len(items):
-            raise DeclarationError(f"weights are {len(items)} numbers above 0, one {what}, not {len(weights)}")
+            raise DeclarationError(f"weights are {len(items)} numbers above 0, one per {what}, not {len(weights)}")
         return list(weights)
     found: list[Fraction | None] = [None] * len(items)
     for name, weight in weights.items():
@@ -49,7 +49,9 @@ def weigh(items: Sequence[Collection[str]], split: LossSplit, *, what: str) -> l
             known = list(dict.fromkeys(n for names in items for n in names))
             raise UnknownName(f"weights name {name!r}, which is not a column of the answer; {nearest(name, known)}")
         if len(at) > 1 or found[at[0]] not in (None, weight):
-            raise DeclarationError(f"weights name {name!r}, but not one {what} alone: give the weights in order")
+            raise DeclarationError(
+                f"the name {name!r} in weights does not stand for one {what} alone: give the weights in order"
+            )
         found[at[0]] = weight
     return [Fraction(1) if w is None else w for w in found]
 
@@ -61,7 +63,7 @@ def weigh_aggregates(question: Aggregation, split: LossSplit) -> list[Fraction]:
     shown |= {f.alias: (f.alias,) for f in formulas}
     place = {name: i for i, name in enumerate(question.layout)}
     order = sorted(shown, key=lambda alias: min(place.get(name, len(place)) for name in shown[alias]))  # as in SELECT
-    given = dict(zip(order, weigh([shown[alias] for alias in order], split, what="a column"), strict=True))
+    given = dict(zip(order, weigh([shown[alias] for alias in order], split, what="column"), strict=True))
     weights: list[Fraction] = []
     for aggregate in question.aggregates:
         stated = [given[aggregate.alias]] if aggregate.alias in given else []
@@ -161,7 +163,10 @@ def check_scale(questions: Sequence[Aggregation], split: LossSplit) -> None:
     known |= {at.name for q in questions for node in q.expressions() for at in walk(node) if isinstance(at, Name)}
     for name in split.scale:
         if name not in known:
-            raise UnknownName(f"scale names {name!r}, which no answer and no question has; {nearest(name, known)}")
+            raise UnknownName(
+                f"scale names {name!r}, which is neither a column of the answer nor one that a question reads; "
+                f"{nearest(name, known)}"
+            )
 
 
 def _size(asked: Aggregate, parts: Sequence[Vector], scale: Mapping[str, Fraction], rows: int | None) -> float:

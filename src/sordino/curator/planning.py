@@ -52,7 +52,7 @@ def read_question(question: Question, table: TableContext) -> Aggregation | Robu
     if isinstance(question, (Robust, MostCommon)):
         return question
     if isinstance(question, str):
-        raise QuestionRefused('SQL is asked as sd.sql("SELECT ..."); text alone could mean a column')
+        raise QuestionRefused('write SQL as sd.sql("SELECT ..."): text alone could mean a column')
     if not isinstance(question, SqlText):
         return bind_tables(as_aggregation(question), table, names="written")
     public = {name: tuple(joinable.columns) for name, joinable in table.public.items()}
@@ -142,8 +142,8 @@ def refuse_altered(given: Plan, priced: Plan) -> None:
     """Raise DeclarationError where a plan is not the one that its question and loss have now."""
     if (given.event, given.cost, _noise(given)) != (priced.event, priced.cost, _noise(priced)):
         raise DeclarationError(
-            "this plan is not what its question costs here: its mechanisms, event or cost were altered, or the budget counts "
-            "otherwise now; plan again"
+            "this plan does not match what its question costs here: its mechanisms, event or cost were altered, or the budget "
+            "now counts differently; plan again"
         )
 
 

@@ -160,7 +160,7 @@ def plan_quantile(
     groups = _SOME_GROUPS if resolved.private_keys else resolved.cells
     if groups > _MOST_GROUPS:
         raise QuestionRefused(
-            f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer"
+            f"quantiles of {resolved.cells} groups: above {_MOST_GROUPS} their draws take too long; group by fewer keys"
         )
     over = 1
     if isinstance(loss, ZCDP) and groups > 1 and neighbors.relation == "add_remove" and neighbors.rows_per_group == 1:

@@ -215,7 +215,7 @@ def _only_rows(question: Robust, domain: Domain, neighbors: Neighbors, missable:
     """Refuse what the theorems do not cover: units of many rows, and tables whose rows may drop out under replace."""
     if neighbors.unit is not None:
         raise QuestionRefused(
-            f"{question.method} is proved for one row a unit; use sample_and_aggregate, which hashes units to chunks"
+            f"{question.method} is proved for one row per unit; use sample_and_aggregate, which hashes units to chunks"
         )
     if neighbors.relation == "replace" and (question.where is not None or missable or domain.unreadable_rows):
         raise QuestionRefused(

@@ -161,7 +161,9 @@ class SparseSession:
         with self._guard.hold():
             if self._left == 0:
                 count = self._made.crossings
-                raise QuestionRefused(f"the session has had its {count} crossing(s); a new session is a new charge")
+                raise QuestionRefused(
+                    f"the session has had its {count} crossing(s): open a new session, which is a new charge"
+                )
             crossed = exact + self._question_law.sample(self._rng) >= self._noisy_threshold
             if crossed:
                 self._left -= 1

@@ -85,11 +85,13 @@ def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep
     if unit is None or unit.column is None:
         what = "each row is a unit of its own" if unit is None else "no column names each row's unit"
         raise QuestionRefused(
-            f"one value a person needs a privacy unit that is a column, and here {what}: ask about the rows themselves, "
+            f"one value per person needs a privacy unit with a column, but here {what}: ask about the rows themselves, "
             "such as the mean of a column, or declare PrivacyUnit(column, max_rows=...)"
         )
     if any(isinstance(s, PerUnit) for s in before):
-        raise QuestionRefused(f"the rows are one for each {unit.column} already: take one value a person once")
+        raise QuestionRefused(
+            f"the rows are one for each {unit.column} already: ask for one value per person only once"
+        )
     if step.unit is not None and step.unit != unit.column:
         raise QuestionRefused(
             f"a sub-query is grouped by the privacy unit's column {unit.column!r}, so that each of its rows is one "
@@ -207,7 +209,9 @@ class _Names:
 
     def __call__(self, name: str) -> str:
         if len(self._several.get(name, ())) > 1:
-            raise QuestionRefused(f"{name!r} could be any of {', '.join(self._several[name])}: say which")
+            raise QuestionRefused(
+                f"{name!r} could be any of {', '.join(self._several[name])}: write which one you mean"
+            )
         if name in self._domain.lists:
             raise QuestionRefused(refused_list(name))
         if name not in self._meant:

@@ -81,7 +81,7 @@ def key_list(given: object, columns: Sequence[str], *, before: KeyList | None = 
     if rows is None:
         if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
             raise QuestionRefused(
-                f"keys= takes a list with one tuple a row, such as keys=[{_example(columns)}], or a table with the columns "
+                f"keys= takes a list with one tuple per row, such as keys=[{_example(columns)}], or a table with the columns "
                 f"{', '.join(columns)}, or a way to select private keys, 'weighted' or 'threshold'; a key that is named keys is "
                 ".alias('keys')"
             )
@@ -252,7 +252,7 @@ class _ListedColumn:
             found = self.places.get(_as_text(value))
         if found is None:
             known = nearest(str(value), [str(v) for v in self.keys.labels[:1000]])
-            raise UnknownName(f"the listed keys have {value!r}, which is no declared key of {self.alias!r}; {known}")
+            raise UnknownName(f"the listed keys have {value!r}, which is not a declared key of {self.alias!r}; {known}")
         return found
 
 
@@ -291,7 +291,7 @@ def _open_keys(of: Node, domain: Domain, values: Sequence[Label], alias: str) ->
     distinct = list(dict.fromkeys(values))
     if any(v is None for v in distinct):
         raise QuestionRefused(
-            f"the listed keys have a missing {alias!r}: rows in which it is missing have no key, leave it out"
+            f"the listed keys have a missing {alias!r}: rows in which it is missing have no key; leave it out"
         )
     if isinstance(column, Identifier):
         texts = tuple(dict.fromkeys(_as_text(v).text for v in distinct))

@@ -114,8 +114,8 @@ class UnitValue:
         del domain
         instead = "sd.quantile(...)" if self.kind in ("min", "max") else "sd.count() with .where(...)"
         raise QuestionRefused(
-            f"{self.describe()} is decided by single rows: ask for {instead}, or take one value a person with "
-            ".per_unit(...), and then an aggregate of those"
+            f"{self.describe()} is decided by single rows: ask for {instead}, or take one value per person with "
+            ".per_unit(...), and then an aggregate of these"
         )
 
     def estimate(self, parts: Any, noisy: Any, shared: Any = None) -> NoReturn:
@@ -160,7 +160,7 @@ class PerUnit:
         """Return the domain of the units: the unit's column, and one column a value."""
         if self.unit is None:
             raise QuestionRefused(
-                "one value a person is asked of its table: visits.plan(visits.per_unit(...).agg(...))"
+                "ask for one value per person through the table: visits.plan(visits.per_unit(...).agg(...))"
             )
         columns: dict[str, Column] = {self.unit: domain[self.unit]}
         for value in self.values:

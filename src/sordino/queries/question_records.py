@@ -84,7 +84,7 @@ def question_to_json(question: Any) -> Any:
     if isinstance(question, (list, tuple)) and any(map(is_whole, question)):
         return [question_to_json(one) for one in question]
     if isinstance(question, str):
-        raise QuestionRefused('SQL is asked as sd.sql("SELECT ..."); text alone could mean a column')
+        raise QuestionRefused('write SQL as sd.sql("SELECT ..."): text alone could mean a column')
     if isinstance(question, SqlText):
         return _sql_to_json(question)
     return _write(question if isinstance(question, (Robust, MostCommon)) else as_aggregation(question))
@@ -119,13 +119,13 @@ def _write(value: Any) -> Any:
         return {"is": type(value).__name__, **{n: _write(v) for n, v in given.items() if v != usual[n] or v is True}}
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
-    raise QuestionRefused(f"{type(value).__name__} cannot be asked of a table on a server: ask it where the table is")
+    raise QuestionRefused(f"{type(value).__name__} cannot be sent to a server: ask it where the table is")
 
 
 def _sql_to_json(question: SqlText) -> dict[str, Any]:
     keys = question.keys
     if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "to_arrow_table"):
-        raise QuestionRefused("keys= of SQL that is asked far away is a list of tuples: write keys=[(...), ...]")
+        raise QuestionRefused("for SQL that is sent to a server, keys= is a list of tuples: write keys=[(...), ...]")
     if keys is not None and not isinstance(keys, str):
         keys = [_write(row) for row in keys]
     bounds = None if question.bounds is None else question.bounds.to_dict()

@@ -145,7 +145,7 @@ class UnitMark:
 
 def _refuse_unshared(table: str, neighbors: Neighbors, other: str, to: PrivateTable) -> None:
     """Raise QuestionRefused unless two private tables are of the same people, under one budget and one relation."""
-    both = f"{table} and {other} are private tables, which are joined by their privacy unit alone"
+    both = f"{table} and {other} are private tables, which can be joined only by their privacy unit"
     nearest = 'declare privacy_unit = {column = "...", of = "person", max_rows = ...} in both, where they hold the same people'
     if neighbors.id_column is None or to.neighbors.id_column is None:
         rows = table if neighbors.id_column is None else other
@@ -177,8 +177,8 @@ def bind_unit_join(join: Join, private: Mapping[str, PrivateTable], table: str, 
     given = tuple(column.removeprefix(f"{table}.") for column in join.on)
     if given not in ((), (ours,)) or join.key not in (None, (theirs,)):
         raise QuestionRefused(
-            f"{table} and {name} are private tables, which are joined by their privacy unit alone, since by other columns one "
-            f"person's rows could meet many others': ON {table}.{ours} = {name}.{theirs}"
+            f"{table} and {name} are private tables, which can be joined only by their privacy unit: by other columns, one "
+            f"person's rows could match those of many others. Write ON {table}.{ours} = {name}.{theirs}"
         )
     return UnitJoin(name, join.how, to)
 
@@ -199,7 +199,9 @@ def mark_units(
                 f"{name or table}.{theirs}, their privacy unit, not {node.on[0]} with {node.on[1]}"
             )
         if any(isinstance(at, Exists) for at in walk(node.matching)):
-            raise QuestionRefused("a condition on another table asks about no further one: join the two with AND")
+            raise QuestionRefused(
+                "a condition on another table cannot contain a condition on a third: join the two with AND"
+            )
         found.append(UnitMark(name or table, node.matching, to, own.domain))
         return Name(found[-1].column)
 

@@ -82,7 +82,7 @@ class Asked:
             if self.declarations and self.declarations.get(plan.table_name, plan.declaration) != plan.declaration:
                 raise DeclarationChanged(f"{plan.table_name} is declared otherwise than when its declaration was read")
         if self.costs is not None and list(self.costs) != [loss_to_numbers(plan.cost) for plan in plans]:
-            raise DeclarationError("this plan is not what its question costs here: plan again")
+            raise DeclarationError("this plan does not match what its question costs here: plan again")
 
 
 def read_asked(plain: Mapping[str, Any]) -> Asked:

@@ -295,7 +295,7 @@ def test_keys_of_a_file_are_the_rows_of_the_answer(census: Path, run: Run) -> No
     assert "2: the listed keys" in run("plan", asked, "--keys", "keys.csv", "--epsilon", "0.1").out
     for text, code, says in (
         ("job,region\na,b\n", 3, "'job'"),
-        ("sex,region\nmale\n", 2, "as many cells"),
+        ("sex,region\nmale\n", 2, "same number of cells"),
         ("", 2, "header"),
     ):
         (census / "wrong.csv").write_text(text)

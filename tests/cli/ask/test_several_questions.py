@@ -65,7 +65,7 @@ def test_the_terminal_shows_each_plan_and_what_all_cost(run: Run, questions: str
         (["--format", "csv"], 2, "--format csv holds one answer, and these are several questions"),
         (["-o", "all.parquet"], 2, "holds one answer"),
         (["--request-id", "r"], 2, "one question"),
-        (["--weights", "1,2"], 2, "one a question"),
+        (["--weights", "1,2"], 2, "one per question"),
         (["--weights", "n:1"], 2, "above 0|a number|weights"),
         (["--weights", "m=1"], 3, "not a column of the answer"),
         (["--share", "relative"], 3, "--assume-rows"),

@@ -245,11 +245,11 @@ def test_a_name_for_one_column(run: Run) -> None:
 @pytest.mark.parametrize(
     ("universes", "words"),
     [
-        ((SCHOOL, ABSENCE), "a name each"),
-        ((f"a={SCHOOL}", ABSENCE), "a name each"),
-        ((f"={SCHOOL}",), "a name each"),
+        ((SCHOOL, ABSENCE), "each of several universes needs a name"),
+        ((f"a={SCHOOL}", ABSENCE), "each of several universes needs a name"),
+        ((f"={SCHOOL}",), "each of several universes needs a name"),
         ((f"a={SCHOOL}", f"a={ABSENCE}"), "twice"),
-        (("a=1,2,x,4",), "value 3 is none"),
+        (("a=1,2,x,4",), "value 3 is not a number"),
         (("a=1,2,inf,4",), "only finite numbers"),
     ],
 )

@@ -58,7 +58,7 @@ def test_several_columns_are_each_looked_at(run: Run) -> None:
     assert found == {"year": year.value, "days": days.value}
     wrong = run("sensitivity", "--universe", "year=1,2", "--universe", "3,4", *COLUMNS[4:], "--size", "1", *words[8:])
     assert wrong.code == 2
-    assert "several universes need a name each" in wrong.err
+    assert "each of several universes needs a name" in wrong.err
 
 
 @pytest.mark.parametrize("more", [("--profile", "1:2"), ("--within", "1"), ("--within", "1", "--worlds")], ids=str)
@@ -201,7 +201,7 @@ def test_a_parquet_file(run: Run, tmp_path: Path) -> None:
 
 
 BAD = [
-    (("--universe", "1,2,x"), "--universe takes numbers with commas between"),
+    (("--universe", "1,2,x"), "--universe takes numbers separated by commas"),
     (("--universe", "1,2,nan"), "universe must hold only finite numbers"),
     (("--universe", ""), "--universe takes numbers"),
     (("--universe", "1,2,3", "--size", "9"), "size must be from 1 to 3"),

@@ -82,7 +82,7 @@ def test_every_method_can_be_asked_for(place: Path, run: Run, method: str) -> No
         (["--permanent-epsilon", "2", "--method", "olh"], "permanent answers are made by grr, sue and oue"),
         (["--lifetime-epsilon", "0.5"], "at least epsilon"),
         (["--lifetime-epsilon", "1", "--label", "apple"], "repeat"),
-        (["--lifetime-epsilon", "1", "--labels-file", "x"], "--label, repeated, or by --labels-file"),
+        (["--lifetime-epsilon", "1", "--labels-file", "x"], "--label, once for each, or with --labels-file"),
         (["--lifetime-epsilon", "1", "--expires", "soon"], "--expires must be"),
         (["--lifetime-epsilon", "1", "--origin", "here"], "origin must be"),
         (["--lifetime-epsilon", "1", "--key", "fruit.txt"], "not a signing key"),

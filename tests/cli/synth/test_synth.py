@@ -116,7 +116,7 @@ def test_a_budget_for_nothing_but_independence_says_so(run: Run) -> None:
 REFUSED = [
     (["--columns", "agee"], 3, "did you mean 'age'"),
     (["--columns", "age,household"], 3, "'household' is declared as an identifier"),
-    (["--columns", "age,,sex"], 2, "names between commas"),
+    (["--columns", "age,,sex"], 2, "names separated by commas"),
     (["--workload", "age,sexx"], 3, "did you mean 'sex'"),
     (["--never", "agee > 3"], 3, "error: column 'agee'"),
     (["--never", "age"], 3, "condition"),

@@ -176,7 +176,7 @@ def test_no_stored_value_makes_a_function_fail_or_leave_its_interval(of: Expr) -
         (col("wide").sqrt(), "needs bounds"),
         ((col("x") - 60).ln(), "never defined"),
         ((col("x") * 10).exp(), "37 digits"),
-        (col("x") % 0, "not 0"),
+        (col("x") % 0, "a divisor other than 0"),
         (col("x") / 0, "division by 0"),
         (Expr(Apply("round", col("x").node, Constant(Fraction(1, 2)))), "whole number"),
         (col("wide").upper(), "declared values"),

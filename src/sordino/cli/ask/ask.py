@@ -59,7 +59,7 @@ def ask(
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
-    """Ask a question: charged to the budget first, then answered with noise.
+    """Ask a question. It is charged to the budget first, then answered with noise.
 
     Several SELECTs with semicolons between them are a batch: they share the loss, each is charged by itself, and nothing
     is asked if the budget does not cover all of them.

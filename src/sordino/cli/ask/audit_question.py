@@ -26,7 +26,7 @@ def audit(
     picture: given.PictureFile = None,
     project: given.ProjectPath = None,
 ) -> None:
-    """Audit a question on two made-up neighboring tables: the epsilon that is demonstrated against the one claimed."""
+    """Audit a question on two made-up neighboring tables: the epsilon that its answers demonstrate, beside the one claimed."""
     import sordino as sd
     from sordino.cli.ask.question import text_of
     from sordino.cli.shared.opening import project_path

@@ -67,7 +67,7 @@ def amend(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make the ledger follow the project file: a cap, a column, a bound, a table's name. What was spent carries over.
+    """Make the ledger follow a changed project file: a cap, a column, a bound or a table's name. What was spent carries over.
 
     The neighbor relation, the privacy unit and the kind of cap cannot be amended. There is no undo and no refill.
     """
@@ -103,7 +103,7 @@ def move(
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Move a ledger from its file to a PostgreSQL server, after checking its chain. Stop the programs that ask first.
+    """Move a ledger from its file to a PostgreSQL server, after checking its chain. First stop all programs that ask questions.
 
     The file stays as a record, with nothing left to spend.
     """

@@ -88,7 +88,7 @@ def read_pairs(flag: str, text: str) -> dict[str, str]:
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not (name.strip() and equals and value.strip()) or name.strip() in found:
-            raise DeclarationError(f"{flag} takes NAME=NUMBER, with commas between, such as {flag} n=1,total=3")
+            raise DeclarationError(f"{flag} takes NAME=NUMBER, separated by commas, such as {flag} n=1,total=3")
         found[name.strip()] = value.strip()
     return found
 
@@ -106,5 +106,7 @@ def read_keys(path: Path) -> pa.Table:
         raise DeclarationError(f"the keys in {path} are not CSV in UTF-8") from None
     rows = [row for row in rows if row]
     if not rows or any(len(row) != len(names) for row in rows):
-        raise DeclarationError(f"the keys in {path} need a header line, then a row a key with as many cells")
+        raise DeclarationError(
+            f"the keys in {path} need a header line, then one row per key with the same number of cells"
+        )
     return pa.table([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)], names=names)

@@ -46,7 +46,7 @@ def chosen_format(given: AnswerFormat | None, output: Path | None) -> AnswerForm
     chosen = given or _ENDINGS.get(ending, AnswerFormat.table)
     if ending and _ENDINGS[ending] is not chosen:
         raise DeclarationError(
-            f"--format {chosen} does not fit {output}: leave --format out, or end the file otherwise"
+            f"--format {chosen} does not fit {output}: leave out --format, or give the file another ending"
         )
     if chosen is AnswerFormat.parquet and output is None:
         raise DeclarationError("--format parquet is for files: add -o FILE.parquet")
@@ -59,7 +59,8 @@ def distinct_names(keys: Sequence[str], outputs: Sequence[str]) -> list[str]:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise DeclarationError(
-            f"column {twice[0]!r} would be written twice, as _lower and _upper are added; use another AS"
+            f"column {twice[0]!r} would be written twice, because columns with _lower and _upper are added: "
+            "give it another name with AS"
         )
     return names
 

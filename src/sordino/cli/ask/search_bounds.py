@@ -98,7 +98,9 @@ def bounds(
 KeyColumn = Annotated[str | None, given.option("--by", "COLUMN", "Also cap the keys of this column.")]
 CapNames = Annotated[
     str | None,
-    given.option("--choose", "NAMES", "Which to choose, with commas: max_rows, max_groups, max_rows_per_group."),
+    given.option(
+        "--choose", "NAMES", "The caps to choose, separated by commas: max_rows, max_groups, max_rows_per_group."
+    ),
 ]
 KeysGuess = Annotated[
     int | None,
@@ -126,7 +128,7 @@ def caps(
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
-    """Choose max_rows, how many rows of a unit count, privately: lost rows against added noise.
+    """Choose max_rows, how many rows of a unit count, privately: weigh lost rows against added noise.
 
     Charged once, before data is touched. Declare the caps in the project file; `sordino ledger amend` records them.
     """

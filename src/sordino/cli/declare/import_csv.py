@@ -32,7 +32,7 @@ def import_csv(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Convert an unusual CSV file to Parquet: line breaks in cells and other encodings. Cells become trimmed text.
+    """Convert an unusual CSV file to Parquet: one with line breaks in cells or another encoding. Cells become trimmed text.
 
     For the curator, who may see the data (NOT PRIVATE): an error names its row, and the file records which type all cells of
     a column have, for `sordino init` to propose. A row with too few or too many cells stops the import, and no file is
@@ -42,7 +42,7 @@ def import_csv(
     from sordino.cli.shared.atomic_file import open_atomic
 
     if header is None:
-        raise DeclarationError("say --header if the first row holds names, else --no-header")
+        raise DeclarationError("state --header if the first row holds column names, or --no-header if it does not")
     refuse_existing(target, force=force)
     csv: dict[str, Any] = {"delimiter": delimiter, "quote": quote, "encoding": encoding, "null_values": null or ()}
     with open_atomic(target) as place:

@@ -14,7 +14,7 @@ __all__ = ["dummy"]
 def dummy(
     table: TableName = None,
     rows: Annotated[int, option("--rows", "N", "How many rows.")] = 1000,
-    seed: Annotated[int | None, option("--seed", "N", "The same table each time.")] = None,
+    seed: Annotated[int | None, option("--seed", "N", "Make the same table each time.")] = None,
     output: OutputFile = None,
     project: ProjectPath = None,
     quiet: Quiet = False,

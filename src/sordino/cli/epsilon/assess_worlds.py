@@ -29,7 +29,7 @@ Query = Annotated[str, option("--query", "Q", "count, sum, mean, median, var, st
 Risk = Annotated[str, option("--risk", "R", "The largest posterior that any world may have: 0.25 or 1/4.")]
 Prior = Annotated[str | None, option("--prior", "P,P,..", "One probability per world, in combination order.")]
 AtEpsilon = Annotated[str | None, option("--epsilon", "E", "Also report the risk at this epsilon.")]
-Output = Annotated[str | None, option("--output", "X", "With --epsilon: the posteriors at this answer.")]
+Output = Annotated[str | None, option("--output", "X", "With --epsilon: also report the posteriors at this answer.")]
 UpTo = Annotated[str | None, option("--up-to", "E", "With --plot: the largest epsilon on its axis.")]
 OneQuestion = Annotated[
     bool, typer.Option("--one-question", help="With --write: the epsilon for this one answer, not for all questions.")
@@ -62,9 +62,9 @@ def worlds(
     from sordino.risk.assessment import assess_risk, assessments_to_dict, cap_change_for
 
     if output is not None and epsilon is None:
-        raise DeclarationError("--output X is seen at an epsilon: state --epsilon E too")
+        raise DeclarationError("--output X needs an epsilon: state --epsilon E too")
     if one_question and not write:
-        raise DeclarationError("--one-question chooses what --write writes: state both")
+        raise DeclarationError("--one-question goes with --write: state both")
     given = None if prior is None else [float(_number(word.strip(), "--prior")) for word in prior.split(",")]
     asked: dict[str, Any] = {"size": size, "query": query, "prior": given, "risk": _number(risk, "--risk")}
     more = {"epsilon": epsilon, "output": output, "up_to": up_to}

@@ -32,7 +32,7 @@ MaxPosterior = Annotated[str | None, given.option("--max-posterior", "P", "The l
 TestLevel = Annotated[str | None, given.option("--test-level", "A", "The false-alarm rate of a test.")]
 MaxPower = Annotated[str | None, given.option("--max-power", "B", "The largest power of such a test.")]
 RelativeRisk = Annotated[
-    str | None, given.option("--relative-risk", "R", "The factor by which a disclosure may become likelier.")
+    str | None, given.option("--relative-risk", "R", "The factor by which a disclosure may become more likely.")
 ]
 
 

@@ -60,7 +60,7 @@ def attack(
     from sordino.errors import DeclarationError
 
     if rounds is not None and on is not Target.local:
-        raise DeclarationError("--rounds is of `sordino attack local`: other figures are published once")
+        raise DeclarationError("--rounds is only for `sordino attack local`: other figures are published once")
     for path in (p for p in (picture, output) if p is not None):
         given.refuse_existing(path, force=force)
     rows = None if table is None and project is None else project_at(project).table(table)

@@ -59,7 +59,7 @@ Neighbors = Annotated[
     Relation | None,
     typer.Option(
         "--neighbors",
-        help="How neighboring tables differ; must be stated. Use both with --profile.",
+        help="How neighboring tables differ; must be stated. `both` goes with --profile.",
         show_default=False,
     ),
 ]
@@ -88,7 +88,7 @@ Way = Annotated[
     ),
 ]
 Ddof = Annotated[int, option("--ddof", "D", "var and std divide by n - D.")]
-Profile = Annotated[str | None, option("--profile", "A:B", "A table over the distances A to B.")]
+Profile = Annotated[str | None, option("--profile", "A:B", "Print a table over the distances A to B.")]
 Worlds = Annotated[bool, typer.Option("--worlds", help="Show every table, its neighbors and its local sensitivity.")]
 
 
@@ -159,7 +159,7 @@ def _check(request: Request, span: range | None, *, worlds: bool) -> None:
         statistic_from(query, ddof=request.ddof)
     if span is not None:
         if request.within is not None or request.exactly is not None or worlds:
-            raise DeclarationError("--profile takes its distances itself: leave out --within, --exactly and --worlds")
+            raise DeclarationError("--profile states the distances itself: leave out --within, --exactly and --worlds")
         return
     if request.neighbors == "both":
         raise DeclarationError("--neighbors both is for --profile; state add_remove or replace")

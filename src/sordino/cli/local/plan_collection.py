@@ -22,7 +22,7 @@ LabelList = Annotated[str | None, option("--labels", "V,V,..", "The values an an
 LabelCount = Annotated[int | None, option("--size", "K", "Instead: how many values.")]
 Alphabet = Annotated[str | None, option("--alphabet", "CHARS", "Instead: any text of these characters; see --length.")]
 Length = Annotated[int, option("--length", "N", "With --alphabet: the largest number of characters in a text.")]
-Margin = Annotated[float, option("--margin", "M", "The error of a share to achieve, at 95%.")]
+Margin = Annotated[float, option("--margin", "M", "The largest error of a share, at 95%.")]
 ShuffleDelta = Annotated[
     str | None, option("--shuffled", "DELTA", "Also report the amplified epsilon under a shuffler.")
 ]
@@ -70,7 +70,7 @@ def local_plan(
 def _labels(text: str | None, size: int | None) -> tuple[Label, ...]:
     if (text is None) == (size is None):
         raise DeclarationError(
-            "state --labels V,V,.., --size K or --alphabet: how many values an answer may have decides"
+            "state --labels V,V,.., --size K or --alphabet: the plan depends on how many values an answer may have"
         )
     if text is not None:
         return tuple(part.strip() for part in text.split(","))

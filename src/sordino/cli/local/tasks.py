@@ -100,7 +100,7 @@ def create(
 
     if alphabet is not None and (label, labels_file, permanent_epsilon) != (None, None, None):
         raise DeclarationError(
-            "--alphabet asks for any text, afresh: without --label, --labels-file, --permanent-epsilon"
+            "--alphabet asks for any text, randomised afresh each time: leave out --label, --labels-file and --permanent-epsilon"
         )
     if (permanent_epsilon is None) == (lifetime_epsilon is None):
         raise DeclarationError("state --permanent-epsilon (answers are fixed) or --lifetime-epsilon (they may change)")
@@ -158,13 +158,13 @@ def _make_protocol(
 
 def _labels(given: list[str] | None, file: Path | None) -> list[str]:
     if (given is None) == (file is None):
-        raise DeclarationError("state the possible answers by --label, repeated, or by --labels-file")
+        raise DeclarationError("state the possible answers with --label, once for each, or with --labels-file")
     if file is None:
         return list(given or [])
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        raise DeclarationError(f"{file} cannot be read; it must be text in UTF-8, one answer a line") from None
+        raise DeclarationError(f"{file} cannot be read; it must be text in UTF-8, with one answer per line") from None
     return [line.strip() for line in lines if line.strip()]
 
 

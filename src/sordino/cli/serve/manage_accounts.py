@@ -32,7 +32,7 @@ def add_account(
     openid: Annotated[str | None, option("--openid", "SUBJECT", "Its subject at the OpenID provider.")] = None,
     project: ProjectPath = None,
 ) -> None:
-    """Add an account. It signs in with a password or a token, each set by a command of its own, or an OpenID provider."""
+    """Add an account. It signs in with a password or a token, each set by its own command, or through an OpenID provider."""
     service = _service(project)
     issuer = service.settings.issuer
     if openid is not None and issuer is None:

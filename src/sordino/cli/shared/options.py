@@ -109,7 +109,7 @@ Weights = Annotated[
     option(
         "--weights",
         "N=1,TOTAL=3",
-        "Shares of the loss, by a column's name or in order. Without it: equal.",
+        "Shares of the loss, by a column's name or in order. By default they are equal.",
         panel=_LOSS,
     ),
 ]
@@ -129,7 +129,9 @@ Scale = Annotated[
 ]
 Spender = Annotated[
     str | None,
-    option("--spender", "NAME", "Charge a declared share of the budget too: a team's or program's.", panel=_LOSS),
+    option(
+        "--spender", "NAME", "Also charge a declared share of the budget, such as a team's or a program's.", panel=_LOSS
+    ),
 ]
 
 # how much one unit contributes
@@ -189,7 +191,7 @@ Dialect = Annotated[
     option(
         "--dialect",
         "NAME",
-        "The SQL dialect: duckdb, postgres, bigquery, spark, tsql, ... Without it: recognised by its quotes.",
+        "The SQL dialect: duckdb, postgres, bigquery, spark, tsql, ... By default it is recognised by its quotes.",
     ),
 ]
 KeysFile = Annotated[
@@ -202,7 +204,7 @@ KeysFile = Annotated[
     ),
 ]
 MinUnits = Annotated[int, option("--min-units", "N", "Show a private key only if it also has at least N units.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what was asked for: no notes, no hints.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result, without notes or hints.")]
 
 # what changes on record
 Reason = Annotated[str, option("--reason", "TEXT", "The reason; it stays on record.")]

@@ -49,7 +49,9 @@ def universes_from(texts: Sequence[str]) -> Sequence[float] | dict[str, tuple[fl
         head, _, values = text.rpartition("=")
         name = head.strip()
         if not name:
-            raise DeclarationError("several universes need a name each: --universe age=1,2,3 --universe days=1,2,10")
+            raise DeclarationError(
+                "each of several universes needs a name: --universe age=1,2,3 --universe days=1,2,10"
+            )
         if name in found:
             raise DeclarationError(f"--universe names the column {name!r} twice: name each column once")
         if not name.isprintable():
@@ -66,7 +68,7 @@ def table_from(text: str, universe: Values) -> tuple[float, ...]:
     if head.strip() != "first" or not count.strip().isdecimal():
         raise DeclarationError("--local is a table such as 1,3,10, or first:N for the first N values")
     if not 1 <= int(count) <= len(universe.values):
-        raise DeclarationError(f"--local first:N takes from 1 to {len(universe.values)} values, all that there are")
+        raise DeclarationError(f"--local first:N takes an N from 1 to {len(universe.values)}, the number of values")
     return universe.values[: int(count)]
 
 
@@ -85,7 +87,7 @@ def _numbers(text: str, option: str) -> tuple[float, ...]:
             found.append(_number(word))
         except ValueError:
             raise DeclarationError(
-                f"{option} takes numbers with commas between, as 1,2.5,3; value {place} is none"
+                f"{option} takes numbers separated by commas, such as 1,2.5,3; value {place} is not a number"
             ) from None
     return tuple(found)
 

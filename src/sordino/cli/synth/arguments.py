@@ -36,7 +36,7 @@ def column_names(text: str | None) -> list[str] | None:
         return None
     names = [n.strip() for n in text.split(",")]
     if not all(names):
-        raise DeclarationError('--columns takes names between commas, such as "age,sex,occupation"')
+        raise DeclarationError('--columns takes names separated by commas, such as "age,sex,occupation"')
     return names
 
 

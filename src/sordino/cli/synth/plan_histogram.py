@@ -12,7 +12,7 @@ from sordino.cli.shared.terminal import columns_of, note, say, wrap
 
 __all__ = ["synth_plan"]
 
-Names = Annotated[str, typer.Argument(metavar="A,B,..", help="The columns; of several, all combinations are counted.")]
+Names = Annotated[str, typer.Argument(metavar="A,B,..", help="The columns; for several, all combinations are counted.")]
 
 
 def synth_plan(

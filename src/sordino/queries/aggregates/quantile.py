@@ -50,7 +50,7 @@ class Quantile:
                     f"a quantile's level must lie between 0 and 1, such as 0.9, not {format_number(level)}"
                 )
         if len(set(self.levels)) != len(self.levels):
-            raise QuestionRefused("the same quantile is asked twice: name each level once")
+            raise QuestionRefused("the same quantile is asked for twice: name each level once")
 
     def columns(self) -> tuple[str, ...]:
         """Return the names of the answer's columns."""

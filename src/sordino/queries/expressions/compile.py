@@ -348,7 +348,7 @@ def _condition(node: Node, domain: Domain) -> Build:
         return _match(node, domain)
     if isinstance(node, Exists):
         raise QuestionRefused(
-            f"{describe(node)} is asked of a table of a project: plan or ask it of its table, as a count or sum"
+            f"{describe(node)} needs a table of a project: plan or ask it through that table, as a count or a sum"
         )
     if isinstance(node, IsNull):
         value = _any_cell(node.of, domain)

@@ -61,7 +61,7 @@ def apply_function(node: Apply, bind: Callable[[Node], BoundNumber]) -> BoundNum
     if name in ("remainder", "modulo"):
         right = _constant(node.right)
         if not right:
-            raise QuestionRefused(f"{describe(node)}: the remainder is taken of a division by a number, not 0")
+            raise QuestionRefused(f"{describe(node)}: a remainder needs a divisor other than 0")
         return _remainder(of, right, floor=name == "modulo")
     raise QuestionRefused(f"{name} is not a function of a row")
 

@@ -136,7 +136,9 @@ def _round(node: Any, _: str) -> Any:
     if cut is None or cut.name == "0":
         return None
     if places is not None and places.name != "0":
-        raise QuestionRefused("ROUND(x, n, 1) cuts digits off: here to whole numbers alone, ROUND(x, 0, 1)")
+        raise QuestionRefused(
+            "ROUND(x, n, 1) cuts digits off, which is supported only to whole numbers: ROUND(x, 0, 1)"
+        )
     return kinds.Trunc(this=node.this.copy())
 
 

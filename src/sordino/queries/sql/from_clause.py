@@ -57,7 +57,9 @@ class Scope:
                 others = []
             if len(others) + own > 1:
                 where = ", ".join([*([self.table] if own else []), *(j.table for j in others)])
-                raise QuestionRefused(f"{place.of(item)}{item.name!r} is a column of {where}: say which")
+                raise QuestionRefused(
+                    f"{place.of(item)}{item.name!r} is a column of each of {where}: write which one you mean"
+                )
             if others:
                 return others[0].column(place, item)
         if item.table and item.table.lower() not in self.names:

@@ -64,7 +64,7 @@ def _logarithm(item: Any, read: Read) -> Expr:
         return Expr(Apply("log10", read(item.this).node))
     base = _constant(read(item.this), "LOG")
     if base not in (2, 10):
-        raise QuestionRefused("LOG is to base 2 or 10, and LN to base e: divide by LN of another base")
+        raise QuestionRefused("LOG has base 2 or 10, and LN has base e: for another base, divide by its LN")
     return Expr(Apply(f"log{int(base)}", read(item.expression).node))
 
 

@@ -103,7 +103,7 @@ def _sides(
     kinds = trees()
     sides = [part.this, part.expression] if isinstance(part, kinds.EQ) else []
     if len(sides) != 2 or not all(isinstance(s, kinds.Column) for s in sides):
-        raise QuestionRefused(f"{at}JOIN compares columns with a key, nothing else, and filters in WHERE: {_WRITE}")
+        raise QuestionRefused(f"{at}JOIN only compares columns with a key; write filters in WHERE: {_WRITE}")
     theirs = [s for s in sides if _is_of(s, joined, owns)]
     if len(theirs) != 1:
         raise QuestionRefused(f"{at}JOIN compares a column of the table with the key of {joined.table}: {_WRITE}")

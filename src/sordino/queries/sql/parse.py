@@ -203,7 +203,7 @@ def _choice(select: SqlSelect, declared: DeclaredNames) -> MostCommon | None:
     only_known(place, tree, _KNOWN)
     scope = scope_of(place, tree, replace(declared, public={}, private={}))
     if scope.steps or scope.sample is not None:
-        raise QuestionRefused(f"{place.of(modes[0])}MODE is not asked of joins, samples or grouped sub-queries")
+        raise QuestionRefused(f"{place.of(modes[0])}MODE is not supported with joins, samples or grouped sub-queries")
     values = Translator(place, lambda item: scope.column(place, item))
     where = tree.args.get("where")
     node = scope.restrict(None if where is None else values.value(where.this).node)

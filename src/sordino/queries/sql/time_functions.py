@@ -100,7 +100,9 @@ def _part(word: str, of: Any, read: Read) -> Expr:
             return Expr(Apply("seconds", read(inner).node))
         if part == "day":
             return Expr(Apply("truncate", Apply("days", read(inner).node)))
-        raise QuestionRefused("of a difference EPOCH and DAY are extracted; or count parts with DATEDIFF('hour', a, b)")
+        raise QuestionRefused(
+            "from a difference only EPOCH and DAY can be extracted; or count parts with DATEDIFF('hour', a, b)"
+        )
     if part not in PARTS:
         raise QuestionRefused(f"the part {word[:20]!r} of a date is not supported: {', '.join(PARTS)}")
     return Expr(DatePart(part, read(inner).node))
@@ -220,7 +222,7 @@ def _compare(item: Any, read: Read) -> Expr | None:
         if found is not None:
             months, days, seconds = found
             if months:
-                raise QuestionRefused("months have no one length: compare with days, hours, minutes or seconds")
+                raise QuestionRefused("months differ in length: compare with days, hours, minutes or seconds")
             pair = (Expr(Apply("seconds", read(of).node)), Expr(Constant(days * 86_400 + seconds)))
             one, other = reversed(pair) if swapped else pair
             return _COMPARISONS[type(item).__name__](one, other)
