@@ -95,3 +95,36 @@ def test_a_search_for_bounds_says_which_rows_it_saw() -> None:
     assert (
         CAPPED not in people(UNIT).find_contribution_bounds(epsilon=5).notes
     )  # it counts units by their rows before any cap
+
+
+NO_CASE = "texts are compared by all of their characters, 'a' is not 'A': "
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "says"),
+    [
+        (
+            "SELECT COUNT(*) FROM data WHERE occ = 'Sales'",
+            "mysql",
+            "MySQL's default collation ignores case and accents",
+        ),
+        (
+            "SELECT occ, COUNT(*) FROM data GROUP BY occ",
+            "tsql",
+            "SQL Server's default collation ignores case, and blanks",
+        ),
+        ("SELECT COUNT(*) FROM [data] WHERE town LIKE 't%'", None, "SQL Server's default collation"),
+        ("SELECT COUNT(DISTINCT id) FROM data", "mysql", "MySQL's"),
+        ("SELECT MODE(occ) FROM data", "mysql", "MySQL's"),
+        ("SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM data GROUP BY id) AS t", "mysql", "MySQL's"),
+        ("SELECT COUNT(*) FROM data WHERE x > 3", "mysql", None),
+        *(("SELECT COUNT(*) FROM data WHERE occ = 'Sales'", d, None) for d in (None, "postgres", "bigquery", "sqlite")),
+    ],
+)
+def test_text_that_a_dialect_compares_without_case_is_noted(text: str, dialect: str | None, says: str | None) -> None:
+    asked = people(UNIT)
+    plan = asked.plan(sd.sql(text.replace("AVG(n)", "AVG(LEAST(n, 5))"), dialect=dialect), epsilon=1)
+    found = [note for note in plan.notes if note.startswith(NO_CASE)]
+    assert [note[len(NO_CASE) :][: len(says or "")] for note in found] == ([] if says is None else [says])
+    assert [note for note in asked.ask(plan).notes if note.startswith(NO_CASE)] == found
+    assert asked.plan(plan.question, epsilon=1).notes == plan.notes

@@ -14,6 +14,7 @@ from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import noisy_columns
 from sordino.curator.plan import EQUAL, LossSplit, Plan, PlannedColumn, PlannedRows, TableContext, cost_of, price
 from sordino.curator.quantile_scans import PlannedQuantile
+from sordino.curator.text_note import text_note
 from sordino.domain import Boolean, Category, Domain, Identifier
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.ranks import Ranks
@@ -371,6 +372,7 @@ def _say_notes(
     notes += (_selection_note(_count_groups(compiled)),) if _selects(question, compiled) else ()
     expressions = question.expressions()
     notes += never_equal(expressions, domain) if expressions else ()
+    notes += text_note(question.dialect, expressions, domain, stepped=bool(question.steps))
     return notes if sample is None else (*notes, sample)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sordino.curator.data_access import Answer, DataAccess
 from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, TableContext, price
+from sordino.curator.text_note import text_note
 from sordino.estimates.selections import Choices
 from sordino.loss import Event, Loss
 from sordino.mechanisms.selection import Exponential, PermuteAndFlip, best_selection
@@ -86,5 +87,7 @@ def plan_most_common(question: MostCommon, table: TableContext, *, asked: Loss) 
         candidates=compiled.cells,
         monotone=table.neighbors.relation == "add_remove",
     )
-    procedure = MostCommonProcedure(question, compiled, mechanism, notes=enforced.describe_caps())
+    read = [node for node in (question.of, question.where) if node is not None]
+    notes = enforced.describe_caps() + text_note(question.dialect, read, table.domain)
+    procedure = MostCommonProcedure(question, compiled, mechanism, notes=notes)
     return price(question, table, asked=asked, procedure=procedure)

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,8 @@ class Aggregation:
     Every declared key appears, also where no row has it, so the shape of the answer is public. `after` is done to the
     noisy answer. `sample` is the share of units, each by a secret coin, that are used at all. `steps` make its rows.
     `formulas` are columns computed from the released ones, `hidden` names those that are released for them alone.
-    `layout` orders the columns that are shown; it is no part of what is asked. `bounds` are tighter than the table's.
+    `layout` orders the columns that are shown, `dialect` says whose SQL it was; they are no part of what is asked. `bounds` are
+    tighter than the table's.
     """
 
     where: Node | None
@@ -72,6 +73,7 @@ class Aggregation:
     min_units: int = 1  # private keys of fewer units never show
     bounds: ContributionBounds | None = None
     key_selection: str | None = None  # how private keys are selected, where the question says so
+    dialect: str = field(default="duckdb", compare=False)
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None

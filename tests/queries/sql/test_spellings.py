@@ -38,6 +38,26 @@ JOINED = "SELECT zone, COUNT(*) AS n FROM people JOIN regions ON people.state = 
         ("WITH w(a) AS (SELECT age FROM people) SELECT SUM(a) AS s FROM w", "SELECT SUM(age) AS s FROM people"),
         ("SELECT SUM(a) AS s FROM (SELECT age FROM people) AS w(a)", "SELECT SUM(age) AS s FROM people"),
         ("SELECT COUNT(ALL age) FROM people", "SELECT COUNT(age) FROM people"),
+        *(
+            (f"SELECT COUNT(*) FROM people WHERE {a}", f"SELECT COUNT(*) FROM people WHERE {b}")
+            for a, b in (
+                ("job = ANY(ARRAY['a', 'b'])", "job IN ('a', 'b')"),
+                ("job = ANY(['a'])", "job IN ('a')"),
+                ("NOT (age = ANY((ARRAY[1, -2.5])))", "age NOT IN (1, -2.5)"),
+                ("job = SOME(ARRAY['a'])", "job IN ('a')"),
+                ("job = ANY(ARRAY['a', 'b']::text[])", "job IN ('a', 'b')"),
+                ("job = ANY(ARRAY['a'::varchar, 'b'])", "job IN ('a', 'b')"),
+                ("job <> ALL(ARRAY['a', 'b'])", "job NOT IN ('a', 'b')"),
+            )
+        ),
+        (
+            "SELECT COUNT(*) FILTER (WHERE job = ANY(ARRAY['a', 'b'])) AS n FROM people",
+            "SELECT COUNT(*) FILTER (WHERE job IN ('a', 'b')) AS n FROM people",
+        ),
+        (
+            "SELECT COUNT(*) FILTER (WHERE WIDTH_BUCKET(age, 0, 90, 9) > 3) AS n FROM people",
+            "SELECT COUNT(CASE WHEN WIDTH_BUCKET(age, 0, 90, 9) > 3 THEN 1 END) AS n FROM people",
+        ),
         ("SELECT VAR(age) FROM people", "SELECT VAR_SAMP(age) FROM people"),
         ("SELECT STD(age) FROM people", "SELECT STDDEV(age) FROM people"),
         ("SELECT STDEV(age) FROM people", "SELECT STDDEV_SAMP(age) FROM people"),
@@ -98,6 +118,27 @@ def test_a_dialect_is_read_as_the_same_question(dialect: str, text: str, same: s
 def test_a_dialect_that_is_not_read_is_refused_with_the_nearest() -> None:
     with pytest.raises(QuestionRefused, match="'big query' is not a known dialect; did you mean 'bigquery'"):
         sql("SELECT 1", dialect="big query")
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("job = ANY('{a,b}')", r"line 1, column 41: ANY takes a list of constants: x = ANY\(ARRAY\['a', 'b'\]\), x IN"),
+        ("age > ANY(ARRAY[1, 2])", "join other comparisons by OR"),
+        ("job <> ANY(ARRAY['a'])", "join other comparisons by OR"),
+        ("job = ALL(ARRAY['a'])", r"x <> ALL\(ARRAY\['a', 'b'\]\), x NOT IN .* by AND"),
+        ("job LIKE ANY(ARRAY['a%'])", "join other comparisons by OR"),
+        ("job = ANY(ARRAY['abc']::varchar(2)[])", "ANY takes a list of constants"),  # which cuts the text
+        ("age = ANY(ARRAY['1']::int[])", "ANY takes a list of constants"),
+        ("job = ANY(ARRAY[NULL, 'a'])", "write IS NULL"),
+        ("job = ANY(ARRAY(SELECT x FROM other))", "a sub-query is not supported here"),
+        ("'a' = ANY(job)", r"read a list column by FROM table, UNNEST\(column\)"),
+        ("job = ANY($1)", "write the value itself"),
+    ],
+)
+def test_a_quantifier_without_a_plain_list_is_refused_with_what_is_read(condition: str, says: str) -> None:
+    with pytest.raises(QuestionRefused, match=says):
+        read(f"SELECT COUNT(*) FROM people WHERE {condition}", "postgres")
 
 
 def test_quotes_inside_texts_decide_nothing() -> None:

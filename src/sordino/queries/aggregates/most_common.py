@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, overload
 
 from sordino.domain import Domain
@@ -30,6 +30,7 @@ class MostCommon:
     alias: str
     bounds: ContributionBounds | None = None
     present: bool = False
+    dialect: str = field(default="duckdb", compare=False)  # whose SQL it was
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None

@@ -42,6 +42,7 @@ from sordino.queries.sql.normalize import normalize
 from sordino.queries.sql.row_values import take_key_list
 from sordino.queries.sql.text import (
     Place,
+    dialect_of,
     is_same_table,
     known_dialect,
     only_known,
@@ -57,10 +58,7 @@ __all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
 Tables = Mapping[str, tuple[str, ...]]  # the columns of tables, by name
 Read = TypeVar("Read")
 
-_KNOWN = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "offset"} | {
-    "joins",
-    "hint",
-}
+_KNOWN = set("expressions from_ from where group with_ having order limit offset joins hint".split())
 _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "Avg": mean,
     "Median": median,
@@ -80,13 +78,14 @@ _TWO: dict[str, Callable[[Expr, Expr], AggregateExpr]] = {
 
 @dataclass(frozen=True, slots=True)
 class SqlSelect:
-    """One SELECT as it was parsed: its tree, the declared table that it is about, and where that name stands."""
+    """One SELECT as it was parsed: its tree, the declared table that it is about, where that name stands, and whose SQL it is."""
 
     place: Place
     tree: Any
     table: str
     source: Any
     bounds: ContributionBounds | None = None
+    dialect: str = "duckdb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +179,7 @@ def _select(text: str, columns: Iterable[str], public: Iterable[str], dialect: s
     place, tree = Place(text), parse_select(text, columns, dialect=dialect)
     bounds = read_bounds(place, tree) if "+" in text else None  # as every hint has
     made = normalize(tree, public={name.lower() for name in public})
-    return SqlSelect(place, made, *base_table(place, made), bounds)
+    return SqlSelect(place, made, *base_table(place, made), bounds, dialect_of(text) if dialect is None else dialect)
 
 
 def _check_table(select: SqlSelect, table: str) -> None:
@@ -209,14 +208,15 @@ def _choice(select: SqlSelect, declared: DeclaredNames) -> MostCommon | None:
     node = scope.restrict(None if where is None else values.value(where.this).node)
     alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else None
     made = most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
-    return replace(made, bounds=select.bounds, present=True)
+    return replace(made, bounds=select.bounds, present=True, dialect=select.dialect)
 
 
 def _question(select: SqlSelect, declared: DeclaredNames, listed: object = None) -> Aggregation:
     _check_table(select, declared.table)
     only_known(select.place, select.tree, _KNOWN)
     scope = scope_of(select.place, select.tree, declared)
-    return replace(_Reader(select.place, select.tree, scope, declared, listed).question(), bounds=select.bounds)
+    read = _Reader(select.place, select.tree, scope, declared, listed).question()
+    return replace(read, bounds=select.bounds, dialect=select.dialect)
 
 
 def _not_too_deep(read: Callable[[], Read]) -> Read:

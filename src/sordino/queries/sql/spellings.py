@@ -46,15 +46,17 @@ def rewrite_functions(select: Any) -> exp.Select:
     """Return a SELECT whose functions are those that the translation reads; the tree that is given is changed."""
     from sqlglot import exp as kinds
 
-    def rewrite(node: Any) -> Any:
+    for node in reversed(list(select.walk())):  # what is inside first
+        now = node
         if isinstance(node, kinds.Anonymous) and str(node.this).upper() in NAMES:
-            made = getattr(kinds, NAMES[str(node.this).upper()])(this=node.expressions[0] if node.expressions else None)
-            made.meta.update(node.meta)
-            node = made
-        change = CHANGES.get(type(node).__name__)
-        return node if change is None else change(node)
-
-    changed: exp.Select = select.transform(rewrite, copy=False)
+            now = getattr(kinds, NAMES[str(node.this).upper()])(this=node.expressions[0] if node.expressions else None)
+            now.meta.update(node.meta)
+            node.replace(now)
+        change = CHANGES.get(type(now).__name__)
+        made = now if change is None else change(now)
+        if made is not now:
+            now.replace(made)
+    changed: exp.Select = select
     return changed
 
 
@@ -240,6 +242,55 @@ def _both_counted(node: Any) -> Any:
     return kinds.Count(this=_where_present(node.this, node.expression))
 
 
+def _any_of(node: Any) -> Any:
+    """x = ANY(ARRAY[a, b]) is x IN (a, b); SOME is ANY."""
+    from sqlglot import exp as kinds
+
+    listed = _items(node.expression, "SOME")
+    return node if listed is None else kinds.In(this=node.this, expressions=listed)
+
+
+def _none_of(node: Any) -> Any:
+    """x <> ALL(ARRAY[a, b]) is x NOT IN (a, b)."""
+    from sqlglot import exp as kinds
+
+    listed = None if isinstance(node.expression, kinds.Any) else _items(node.expression, "ALL")
+    return node if listed is None else kinds.Not(this=kinds.In(this=node.this, expressions=listed))
+
+
+def _items(node: Any, word: str) -> list[Any] | None:
+    """Return what the array of ANY, or of the quantifier of that name, lists; None where there is no such array.
+
+    A cast of texts to an array of texts changes none of them, and is left out.
+    """
+    from sqlglot import exp as kinds
+
+    if isinstance(node, kinds.Any):
+        listed = node.this.unnest()
+    elif isinstance(node, kinds.Anonymous) and str(node.this).upper() == word and len(node.expressions) == 1:
+        listed = node.expressions[0].unnest()
+    else:
+        return None
+    if isinstance(listed, kinds.Cast) and isinstance(listed.this, kinds.Array):
+        of = listed.to.expressions[0] if listed.to.expressions else None
+        listed = listed.this if _is_text(of) and all(_is_literal(e) for e in listed.this.expressions) else listed
+    if not isinstance(listed, kinds.Array) or not listed.expressions:
+        return None
+    casts = [isinstance(e, kinds.Cast) and _is_text(e.to) and _is_literal(e.this) for e in listed.expressions]
+    return [e.this if cast else e for e, cast in zip(listed.expressions, casts, strict=True)]
+
+
+def _is_text(kind: Any) -> bool:
+    """Return whether a type is text of any length."""
+    from sqlglot import exp as kinds
+
+    return kind is not None and kind.this in (kinds.DType.TEXT, kinds.DType.VARCHAR) and not kind.expressions
+
+
+def _is_literal(node: Any) -> bool:
+    return bool(node.key == "literal" and node.is_string)
+
+
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "All": _count_all,
     "ApproxDistinct": _distinct_count,
@@ -248,7 +299,9 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "Bracket": _one_of_quantiles,
     "Convert": _convert,
     "CountIf": _count_if,
+    "EQ": _any_of,
     "Filter": _filter,
+    "NEQ": _none_of,
     "RegrIntercept": _intercept,
     "RegrR2": _determination,
     "RegrSlope": _slope,

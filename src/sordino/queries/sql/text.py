@@ -22,6 +22,7 @@ __all__ = [
     "DIALECTS",
     "SUPPORTED",
     "Place",
+    "dialect_of",
     "is_same_table",
     "known_dialect",
     "only_known",
@@ -162,7 +163,7 @@ def parse_select(text: str, columns: Iterable[str] = (), *, dialect: str | None 
     Without a `dialect` the text is DuckDB's, or that of whoever quotes names with backticks or [brackets], or writes
     TOP. Of the declared `columns`, one that stands there without the double quotes that it needs is pointed out.
     """
-    return _parse(text, tuple(columns), _dialect_of(text) if dialect is None else known_dialect(dialect))
+    return _parse(text, tuple(columns), dialect_of(text) if dialect is None else known_dialect(dialect))
 
 
 def split_statements(text: str, *, dialect: str | None = None) -> list[str]:
@@ -173,7 +174,7 @@ def split_statements(text: str, *, dialect: str | None = None) -> list[str]:
     """
     if ";" not in text:
         return [text]
-    tokens = _tokens(text, _dialect_of(text) if dialect is None else dialect)
+    tokens = _tokens(text, dialect_of(text) if dialect is None else dialect)
     ends = [t.start for t in tokens if t.token_type.name == "SEMICOLON"]
     found: list[str] = []
     for start, end in zip([0, *(e + 1 for e in ends)], [*ends, len(text)], strict=True):
@@ -200,7 +201,7 @@ def known_dialect(name: str) -> str:
     return name.lower()
 
 
-def _dialect_of(text: str) -> str:
+def dialect_of(text: str) -> str:
     """Return the dialect that a text shows itself to be of by its quotes; DuckDB's where it shows nothing."""
     bare = _TEXTS.sub("''", text)
     if "`" in bare:

@@ -210,6 +210,12 @@ class Translator:
         kinds = trees()
         if isinstance(item, kinds.AggFunc):
             return self._refuse_aggregate(item)
+        if isinstance(item, kinds.Any) and isinstance(item.parent, kinds.Binary):
+            of = item.this.unnest()
+            given = isinstance(of, (kinds.Placeholder, kinds.Parameter))
+            return self.refuse_unsupported(of) if given else self._refuse_quantifier("ANY")
+        if isinstance(item, kinds.Anonymous) and str(item.this).upper() in ("ALL", "SOME"):
+            return self._refuse_quantifier(str(item.this).upper())
         if isinstance(item, (kinds.Any, kinds.All)):
             return self._refuse_truth(item)
         if isinstance(item, (kinds.Subquery, kinds.Select, kinds.Exists)):
@@ -249,6 +255,14 @@ class Translator:
             return self._refuse_truth(item)
         inner = "an aggregate stands alone in SELECT" if type(item).__name__ in AGGREGATES else SUPPORTED
         return self.refuse(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
+
+    def _refuse_quantifier(self, word: str) -> QuestionRefused:
+        written = "x <> ALL(ARRAY['a', 'b']), x NOT IN" if word == "ALL" else f"x = {word}(ARRAY['a', 'b']), x IN"
+        return self.refuse(
+            self._place.word(word),
+            f"{word} takes a list of constants: {written} ('a', 'b'); join other comparisons by "
+            f"{'AND' if word == 'ALL' else 'OR'}, and read a list column by FROM table, UNNEST(column) AS t(item)",
+        )
 
     def _refuse_truth(self, item: Any) -> QuestionRefused:
         at = " ".join(item.this.unnest().sql(dialect="duckdb").split())[:60]
