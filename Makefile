@@ -15,6 +15,8 @@ SPREAD := -n $(WORKERS) --dist loadfile --max-worker-restart 0
 DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md --ignore=docs/tour
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Where it is set, each command that a test starts would compile the package again: half a second, a hundred times.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-deep attacks mutants lint bench docs notebooks coverage release clean
 .DEFAULT_GOAL := help
