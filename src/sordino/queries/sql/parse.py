@@ -58,7 +58,8 @@ __all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
 Tables = Mapping[str, tuple[str, ...]]  # the columns of tables, by name
 Read = TypeVar("Read")
 
-_KNOWN = set("expressions from_ from where group with_ having order limit offset joins hint".split())
+_CLAUSES = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "offset"}
+_KNOWN = _CLAUSES | {"joins", "hint"}
 _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "Avg": mean,
     "Median": median,
@@ -215,16 +216,14 @@ def _question(select: SqlSelect, declared: DeclaredNames, listed: object = None)
     _check_table(select, declared.table)
     only_known(select.place, select.tree, _KNOWN)
     scope = scope_of(select.place, select.tree, declared)
-    read = _Reader(select.place, select.tree, scope, declared, listed).question()
-    return replace(read, bounds=select.bounds, dialect=select.dialect)
+    read = _Reader(select.place, select.tree, scope, declared, listed)
+    return replace(read.question(), bounds=select.bounds, dialect=select.dialect)
 
 
 def _not_too_deep(read: Callable[[], Read]) -> Read:
     found: list[Read] = []
-    try:
+    with contextlib.suppress(RecursionError):
         found.append(read())
-    except RecursionError:
-        found.clear()
     if not found:
         raise QuestionRefused("the question is nested too deep to be read: use IN, or simplify it")
     return found[0]
