@@ -92,12 +92,12 @@ def protect(
     `source`: a path (CSV with `csv=Csv(...)`, Parquet file or glob, DuckDB file with `relation=`), an Arrow table, dataset
     or stream, a pandas, polars or Spark frame, a DuckDB relation, a table of deltalake or pyiceberg, a list of dicts,
     spark:TABLE of the active session, or the URL of a PostgreSQL server (its password in PGPASSWORD, ~/.pgpass or a service
-    file) with `relation=` its table or a query. Several, {name: table}, share the budget and the ledger; `domain` and `privacy_unit` then have those names too,
-    and `csv` and `relation` those of them that they concern. `ledger`: a path, or None to keep the budget in memory. `rng`:
-    a seeded one is accepted with `ledger=None` only, and its releases say NOT PRIVATE. `amend`: the reason, on record, for
-    a declaration or cap that differs from the ledger's; spend is carried over. `public`: tables that may be joined, by
-    name, made by sd.public(...). `shares`: what each spender may charge and no more, by name; `spender`: whose share is
-    spent.
+    file) with `relation=` its table or a query. Several, {name: table}, share the budget and the ledger; `domain` and
+    `privacy_unit` then have those names too, and `csv` and `relation` those of them that they concern. `ledger`: a path, or
+    None to keep the budget in memory. `rng`: a seeded one is accepted with `ledger=None` only, and its releases say NOT
+    PRIVATE. `amend`: the reason, on record, for a declaration or cap that differs from the ledger's; spend is carried over.
+    `public`: tables that may be joined, by name, made by sd.public(...). `shares`: what each spender may charge and no
+    more, by name; `spender`: whose share is spent.
 
     Raises DeclarationError where an argument breaks a rule, SourceError where the source cannot be opened,
     DeclarationChanged where the ledger holds another declaration.
