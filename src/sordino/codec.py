@@ -88,7 +88,6 @@ def _present(hint: Any) -> Any:
     return members[0] if NoneType in get_args(hint) and len(members) == 1 else hint
 
 
-@functools.cache
 def _writer(hint: Any, fraction: Callable[[Fraction], str]) -> Callable[[Any], Any]:
     """Return how values of a type are written."""
     if NoneType in get_args(hint) and _present(hint) is not hint:
@@ -116,7 +115,13 @@ def _write(value: Any, *, fraction: Callable[[Fraction], str]) -> Any:
 
 def _fields_to_dict(record: Any, fraction: Callable[[Fraction], str]) -> dict[str, Any]:
     kind: Any = type(record)
-    return {key: _writer(hint, fraction)(getattr(record, name)) for key, name, hint in _typed_fields(kind)}
+    return {key: write(getattr(record, name)) for key, name, write in _field_writers(kind, fraction)}
+
+
+@functools.cache
+def _field_writers(kind: type, fraction: Callable[[Fraction], str]) -> list[tuple[str, str, Callable[[Any], Any]]]:
+    """Return the key and the name of each field, and how it is written."""
+    return [(key, name, _writer(hint, fraction)) for key, name, hint in _typed_fields(kind)]
 
 
 def _fields_from_dict(kind: Any, data: Mapping[str, Any]) -> list[Any]:

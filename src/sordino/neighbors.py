@@ -290,6 +290,8 @@ class Sensitivity:
 
     def rescale(self, unit: Fraction) -> Sensitivity:
         """Return the same bound with answers measured in another unit."""
+        if unit == 1:
+            return self
         return Sensitivity(self.l0, self.l1 * unit, self.l2_squared * unit**2, self.linf * unit, self.because)
 
     def __repr__(self) -> str:

@@ -227,9 +227,9 @@ class Release:
             "errors": [o.estimate.errors(confidence) for o in self.outputs],
             "intervals": [o.estimate.intervals(confidence) for o in self.outputs],
         }
-        keys = [cells_to_json(k.labels) for k in self.keys]
+        keys, names = [cells_to_json(k.labels) for k in self.keys], self.columns
         return self._data(
-            confidence, {n: self._rows(self.columns, list(map(cells_to_json, c)), keys) for n, c in cells.items()}
+            confidence, {n: self._rows(names, list(map(cells_to_json, c)), keys) for n, c in cells.items()}
         )
 
     def to_record(self) -> dict[str, Any]:

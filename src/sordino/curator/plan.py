@@ -88,6 +88,8 @@ EQUAL = LossSplit()
 
 def read_split(*, weights: Weights | None, share: Share, scale: Mapping[str, Number] | None) -> LossSplit:
     """Return how `weights=`, `share=` and `scale=` split a loss; raises DeclarationError where they make no sense."""
+    if weights is None and scale is None and share == "equal":
+        return EQUAL
     if share not in get_args(Share):
         raise DeclarationError(f'share is "equal", "relative" or "error", not {share!r}')
     if scale is not None and share != "relative":

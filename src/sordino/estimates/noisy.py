@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from sordino.codec import Records
@@ -85,8 +86,14 @@ class Noisy:
 
 def one_sided_error(law: Law, confidence: float) -> int:
     """Return the smallest t >= 0 with P(Z > t) <= 1 - confidence; 0 for a confidence of 1/2 or less."""
-    both = 2 * Fraction(repr(float(confidence))) - 1
+    both = _both_sides(float(confidence))
     return law.error(both) if both > 0 else 0
+
+
+@lru_cache(maxsize=256)
+def _both_sides(confidence: float) -> Fraction:
+    """Return the confidence of the interval that misses on either side what one of `confidence` misses on one."""
+    return 2 * Fraction(repr(confidence)) - 1
 
 
 def lower_end(

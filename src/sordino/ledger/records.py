@@ -209,7 +209,7 @@ class Sums:
         shares = self.shares
         if spender is not None:
             shares = {**shares, spender: shares[spender].charge(amounts, spender)}
-        return replace(self, spent=after, charges=self.charges + 1, shares=shares)
+        return Sums(self.ledger, self.cap, self.carried, after, self.charges + 1, self.tables, shares)
 
     def declare_share(self, spender: str, cap: Loss) -> Sums:
         """Return the sums with one share more; raise DeclarationError where it is of another kind than the cap, or above it.

@@ -225,20 +225,19 @@ class LedgerFile(sqlite3.Connection):
 
     _known: tuple[tuple[int, int], LedgerEnd] | None = None
 
-    def state(self) -> int:
-        """Return the data_version of the transaction under way."""
-        return int(self.execute("PRAGMA data_version").fetchone()[0])
-
     def end(self) -> LedgerEnd:
         """Return what `read_end` returns, which is read once for each state of the file."""
-        state = self.state(), self.total_changes
+        state = int(self.execute("PRAGMA data_version").fetchone()[0]), self.total_changes
         if self._known is None or self._known[0] != state:
             self._known = state, read_end(self)
         return self._known[1]
 
-    def remember(self, state: int, end: LedgerEnd) -> None:
-        """Take the end that this connection has committed, in a transaction of this `state`."""
-        self._known = (state, self.total_changes), end
+    def remember(self, end: LedgerEnd) -> None:
+        """Take the end that this connection has committed, in a transaction that began with `end`: its own commits leave
+        the data_version as it is.
+        """
+        if self._known is not None:
+            self._known = (self._known[0][0], self.total_changes), end
 
 
 class Transaction:
@@ -252,7 +251,6 @@ class Transaction:
         self.db = db
         self._clock = clock
         self.sums, self.head, self.hash = end_of(db)
-        self._state = db.state() if isinstance(db, LedgerFile) else 0
         self._before = self.sums
         self.changed = False
 
@@ -281,7 +279,7 @@ class Transaction:
     def remember(self) -> None:
         """Spare the next transaction the reading of what this one, committed just now, has written."""
         if isinstance(self.db, LedgerFile):
-            self.db.remember(self._state, (self.sums, self.head, self.hash))
+            self.db.remember((self.sums, self.head, self.hash))
 
     def _finish_shares(self) -> None:
         """Write the shares that changed; their own CHECK refuses sums above a share once more."""

@@ -16,7 +16,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import nullcontext, suppress
 from fractions import Fraction
 from pathlib import Path
 from time import perf_counter_ns, time_ns
@@ -195,10 +195,7 @@ class LedgerWriter:
                     ticket.done = True
 
     def _transact(self, batch: list[PendingWrite[Any]], progress: list[str]) -> None:
-        with ExitStack() as stack:
-            if self._lock is not None:
-                stack.enter_context(self._lock)
-            mark = None if self._mark is None else stack.enter_context(lock_mark(self._mark))
+        with self._lock or nullcontext(), nullcontext() if self._mark is None else lock_mark(self._mark) as mark:
             db = self._connection()
             db.execute("BEGIN IMMEDIATE")
             try:

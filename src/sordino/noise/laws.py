@@ -267,6 +267,7 @@ def _tail_by_integral(variance: Fraction, t: int) -> float:
     return integral + math.exp(-float(exponent)) * terms
 
 
+@lru_cache(maxsize=256, typed=True)  # a float that equals a Fraction still means another one
 def _miss(confidence: float | Fraction) -> Fraction:
     """Return 1 - confidence as a Fraction, a float by its shortest decimal."""
     if not 0 < confidence < 1:

@@ -228,7 +228,6 @@ class CompiledQuery:
 
     def select(self, on: Primitives) -> exp.Select:
         """Return the SQL tree: one scan for all parts, columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
-        from sqlglot import exp
 
         if self.condition is not None:
             on.keep(self.condition(on))  # first: what follows is computed for the rows kept alone
@@ -241,9 +240,7 @@ class CompiledQuery:
         codes += [k.build(on) for k in self.bins]
         chosen = [_name(code, f"k{i}") for i, code in enumerate(codes)]
         chosen += [_name(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
-        made = exp.Select(expressions=chosen).from_(on.source(), copy=False)  # last: by now every step has its name
-        if codes:
-            made = made.group_by(*_ordinals(len(codes)), copy=False)
+        made = _select(chosen, on.source(), len(codes))  # the source last: by now every step has its name
         return self._by_code(made, on) if any(k.code for k in self.keys) and not direct else made
 
     def _by_code(self, cells: exp.Select, on: Primitives) -> exp.Select:
@@ -255,8 +252,7 @@ class CompiledQuery:
             cell = exp.column(f"k{i}")
             chosen.append(_name(cell if key.code is None else key.code(on, cell), f"k{i}"))
         chosen += [_name(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
-        made = exp.Select(expressions=chosen).from_(cells.subquery("sordino_cells", copy=False), copy=False)
-        return made.group_by(*_ordinals(len(self.keys) + len(self.bins)), copy=False)
+        return _select(chosen, cells.subquery("sordino_cells", copy=False), len(self.keys) + len(self.bins))
 
 
 def columns_of(aggregate: Aggregate) -> tuple[str, ...]:
@@ -269,13 +265,15 @@ def _name(of: exp.Expression, alias: str) -> exp.Expression:
     """Return a tree under a name; sqlglot's own function for that would copy and parse."""
     from sqlglot import exp
 
-    return exp.Alias(this=of, alias=exp.to_identifier(alias))
+    return exp.Alias(this=of, alias=exp.Identifier(this=alias, quoted=False))
 
 
-def _ordinals(count: int) -> list[exp.Expression]:
+def _select(chosen: list[exp.Expression], source: exp.Expression, keys: int) -> exp.Select:
+    """Return the SELECT of columns that begin with so many keys, by which they are grouped."""
     from sqlglot import exp
 
-    return [exp.Literal.number(i + 1) for i in range(count)]
+    grouped = {"group": exp.Group(expressions=[exp.Literal.number(i + 1) for i in range(keys)])} if keys else {}
+    return exp.Select(expressions=chosen, from_=exp.From(this=source), **grouped)
 
 
 def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:

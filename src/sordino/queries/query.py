@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -221,7 +222,7 @@ def refuse_foreign(question: object) -> None:
     elif kind.__module__ == "numpy" and getattr(question, "dtype", np.dtype(object)).kind != "O":
         parts = ()
     elif is_dataclass(kind) and _is_own(kind):
-        parts = (getattr(question, field.name) for field in fields(kind))
+        parts = (getattr(question, name) for name in _field_names(kind))
     if parts is None:
         raise QuestionRefused(
             f"a question is made of Sordino's own classes, and {kind.__name__[:60]} is none of them: its sensitivity has no "
@@ -231,6 +232,11 @@ def refuse_foreign(question: object) -> None:
     for part in parts:
         if type(part) not in _PLAIN:
             refuse_foreign(part)
+
+
+@functools.cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _is_own(kind: type) -> bool:

@@ -79,7 +79,7 @@ def count_sensitivity(neighbors: Neighbors, *, cells: int, droppable: bool) -> S
         because = f"replace of {unit} moves the count by {c}"
     else:
         because = f"replace of {unit} lowers some counts by {c} in all and raises others by {c}"
-    return _sum_of_rows(neighbors, lower=Fraction(0), upper=Fraction(1), cells=cells, because=because)
+    return _sum_of_rows(neighbors, lower=0, upper=1, cells=cells, because=because)
 
 
 def sum_sensitivity(
@@ -237,19 +237,23 @@ def _linf(vector: Sequence[int]) -> int:
     return max(map(abs, vector))
 
 
-def _sum_of_rows(neighbors: Neighbors, *, lower: Fraction, upper: Fraction, cells: int, because: str) -> Sensitivity:
+def _sum_of_rows(
+    neighbors: Neighbors, *, lower: Fraction | int, upper: Fraction | int, cells: int, because: str
+) -> Sensitivity:
     """Return how far one unit's rows, or their exchange for another's, move sums over disjoint groups; see the proof."""
     groups = min(neighbors.groups, cells)
     total = min(neighbors.contributions, groups * neighbors.rows_per_group)
     each = min(neighbors.rows_per_group, total)
-    high, low = max(upper, Fraction(0)), max(-lower, Fraction(0))
-    most, spread = max(abs(lower), abs(upper)), high + low
+    most = upper if upper >= -lower else -lower
     if neighbors.relation == "add_remove":
-        squares = _squares(total, each) * most**2
-        return Sensitivity(min(groups, total), total * most, squares, each * most, because)
-    squares = min(_exchange_squares(total, each, high, low), cells * (each * spread) ** 2)
-    l1 = min(2 * total * most, cells * each * spread)
-    return Sensitivity(min(2 * groups, 2 * total, cells), l1, squares, each * spread, because)
+        cells, l1, squares, linf = min(groups, total), total * most, _squares(total, each) * most * most, each * most
+    else:
+        high, low = max(Fraction(upper), Fraction(0)), max(Fraction(-lower), Fraction(0))
+        linf = each * (high + low)
+        l1 = min(2 * total * most, cells * linf)
+        squares = min(_exchange_squares(total, each, high, low), cells * linf**2)
+        cells = min(2 * groups, 2 * total, cells)
+    return Sensitivity(cells, Fraction(l1), Fraction(squares), Fraction(linf), because)
 
 
 def _squares(rows: int, each: int) -> int:
