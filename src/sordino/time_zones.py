@@ -204,8 +204,9 @@ def label_from_json(text: Any) -> Any:
 
 def labels_to_dict(labels: Sequence[Any]) -> dict[str, Any]:
     """Return the labels of a key as JSON data, which says whether they are dates or moments."""
-    timed = {"type": "time"} if any(isinstance(label, datetime.date) for label in labels) else {}
-    return {**timed, "labels": [label_to_json(label) for label in labels]}
+    if not any(issubclass(kind, datetime.date) for kind in set(map(type, labels))):
+        return {"labels": list(labels)}
+    return {"type": "time", "labels": [label_to_json(label) for label in labels]}
 
 
 def labels_from_dict(data: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sordino.curator.allocation import Allocation, NoisyVector
@@ -14,7 +15,7 @@ from sordino.estimates.shown_count import ShownCount
 from sordino.estimates.weighted_sum import SharedNoise
 from sordino.loss import format_number
 from sordino.mechanisms.partition_selection import PartitionSelection
-from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, TruncatedThreshold
+from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, TruncatedThreshold, sort_keys
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, CompiledQuery
 from sordino.queries.expressions.keys import Keys
@@ -57,7 +58,7 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
             shared = SharedNoise(mix, tuple(v.place for v in several)) if mix else None
             estimate = asked.estimate(resolved.parts[i], own, shared)
             outputs.append(Output(asked.alias, estimate, _mechanisms(several)))
-    columns = [tuple(r[i] for r in rows) for i in range(len(question.groups))]
+    columns = [tuple(map(itemgetter(i), rows)) for i in range(len(question.groups))]
     declared = [k.labels for k in resolved.keys] if resolved.private_keys else columns
     kinds = map(label_kind, declared)
     keys = tuple(Key(g.alias, c, k) for g, c, k in zip(question.groups, columns, kinds, strict=True))
@@ -103,20 +104,26 @@ def exact_vectors(table: pa.Table, resolved: CompiledQuery, vectors: Sequence[Ve
 def _release_keys(
     table: pa.Table, parts: Allocation, selection: KeySelection, rng: Rng
 ) -> tuple[list[tuple[Any, ...]], list[list[int]], tuple[int | None, ...]]:
-    """Return the keys that are selected, in their own order, the exact value of each part for them, and their noisy counts."""
+    """Return the keys that are selected, in their own order, the exact value of each part for them, and their noisy counts.
+
+    Rows are selected by their numbers, so that only keys that show are made into labels. Rows whose key is none, which
+    follows from the key alone, are left out of those.
+    """
+    import pyarrow as pa
+
     resolved = parts.resolved
     exact_units = table.column(f"t{len(resolved.terms) - 1}").to_pylist()
+    noisy = selection.release(dict(enumerate(map(int, exact_units))), rng)
+    table, counts = table.take(pa.array(list(noisy), pa.int64())), list(noisy.values())
     places = key_places(table, resolved)
-    exact = map(int, map(exact_units.__getitem__, places.values()))
-    shown = selection.release(dict(zip(places, exact, strict=True)), rng)
-    kept = list(shown)
+    kept = sort_keys(places)
     vectors, at = [v.part for v in parts.noisy], [places[key] for key in kept]
     read = {term for vector in vectors for _, term in vector.terms}  # the count that keys are selected by has its noise
     found: list[list[int]] = []
     for i, term in enumerate(resolved.terms):
         column = table.column(f"t{i}").to_pylist() if term in read else []
         found.append([int(column[place] or 0) for place in at] if term in read else [])
-    return kept, _weigh(resolved, vectors, found, len(kept)), tuple(shown.values())
+    return kept, _weigh(resolved, vectors, found, len(kept)), tuple(counts[place] for place in at)
 
 
 def key_places(table: pa.Table, resolved: CompiledQuery) -> dict[tuple[Any, ...], int]:

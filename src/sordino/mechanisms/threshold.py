@@ -203,15 +203,16 @@ def chance_to_appear(law: CountLaw, threshold: int, count: int) -> float:
 
 def keys_above(exact: Mapping[Key, int], law: CountLaw, threshold: int, rng: Rng) -> dict[Key, int]:
     """Return the noisy counts at the threshold or more; their order is that of the keys, not that of the table."""
-    present = [(key, int(count)) for key, count in exact.items() if count > 0]  # a key of no units does not exist
+    present = [key for key, count in exact.items() if count > 0]  # a key of no units does not exist
     drawn = law.sample(rng, size=len(present)).tolist()
-    noisy = {key: count + z for (key, count), z in zip(present, drawn, strict=True) if count + z >= threshold}
+    noisy = {key: n for key, z in zip(present, drawn, strict=True) if (n := int(exact[key]) + z) >= threshold}
     return {key: noisy[key] for key in sort_keys(noisy)}
 
 
 def sort_keys(keys: Collection[Any]) -> list[Any]:
-    """Return keys in their order; those of texts alone, which are many, are compared as they are."""
-    if {tuple} >= set(map(type, keys)) and {str} >= set(map(type, itertools.chain.from_iterable(keys))):
+    """Return keys in their order; those of texts or whole numbers alone, which are many, are compared as they are."""
+    kinds = set(map(type, keys))
+    if kinds == {int} or (kinds == {tuple} and {str} >= set(map(type, itertools.chain.from_iterable(keys)))):
         return sorted(keys)
     return sorted(keys, key=key_order)
 

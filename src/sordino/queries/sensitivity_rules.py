@@ -246,14 +246,13 @@ def _sum_of_rows(
     each = min(neighbors.rows_per_group, total)
     most = upper if upper >= -lower else -lower
     if neighbors.relation == "add_remove":
-        cells, l1, squares, linf = min(groups, total), total * most, _squares(total, each) * most * most, each * most
-    else:
-        high, low = max(Fraction(upper), Fraction(0)), max(Fraction(-lower), Fraction(0))
-        linf = each * (high + low)
-        l1 = min(2 * total * most, cells * linf)
-        squares = min(_exchange_squares(total, each, high, low), cells * linf**2)
-        cells = min(2 * groups, 2 * total, cells)
-    return Sensitivity(cells, Fraction(l1), Fraction(squares), Fraction(linf), because)
+        l1, square, linf = (Fraction(x) for x in (total * most, _squares(total, each) * most * most, each * most))
+        return Sensitivity(min(groups, total), l1, square, linf, because)
+    high, low = max(Fraction(upper), Fraction(0)), max(Fraction(-lower), Fraction(0))
+    linf = each * (high + low)
+    l1 = min(2 * total * Fraction(most), cells * linf)
+    square = min(_exchange_squares(total, each, high, low), cells * linf**2)
+    return Sensitivity(min(2 * groups, 2 * total, cells), l1, square, linf, because)
 
 
 def _squares(rows: int, each: int) -> int:
