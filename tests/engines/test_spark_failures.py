@@ -97,6 +97,15 @@ def test_a_source_that_is_not_there_says_so(source: Any, says: str, spark: Spark
         open_source(held, domain=DOMAIN, unit=None)
 
 
+def test_the_files_of_a_delta_table_are_not_read_as_parquet(spark: SparkSession, tmp_path: Path) -> None:
+    from sordino.engines.opening import open_source
+
+    assert spark.version
+    (tmp_path / "people" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(SourceError, match=r"a Delta table, among them .* by Spark with format = 'delta'"):
+        open_source(Source(str(tmp_path / "people"), "parquet", engine="spark"), domain=DOMAIN, unit=None)
+
+
 def test_a_file_that_goes_in_mid_question_leaves_the_charge(spark: SparkSession, place: Path, tmp_path: Path) -> None:
     frame = spark.read.parquet(str(place))
     people = protect(frame, DOMAIN, ledger=tmp_path / "a.ledger")
