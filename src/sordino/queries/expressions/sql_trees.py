@@ -33,10 +33,11 @@ def whole(number: int) -> exp.Expression:
     from sqlglot import exp
 
     check_range(number)
-    if abs(number) < 2**31:
-        return exp.Cast(this=exp.Literal.number(number), to=exp.DataType.build("BIGINT"))
-    wide = "BIGINT" if abs(number) < 2**63 else "DECIMAL(38, 0)"
-    return exp.Cast(this=exp.Literal.string(str(number)), to=exp.DataType.build(wide))
+    if abs(number) >= 2**63:
+        return exp.Cast(this=exp.Literal.string(str(number)), to=exp.DataType.build("DECIMAL(38, 0)"))
+    literal = exp.Literal.number(number) if abs(number) < 2**31 else exp.Literal.string(str(number))
+    kind = exp.DataType(this=exp.DataType.Type.BIGINT, nested=False)  # to parse "BIGINT" takes 20 times as long
+    return exp.Cast(this=literal, to=kind)
 
 
 def plus(value: exp.Expression, number: int) -> exp.Expression:
