@@ -53,7 +53,7 @@ def test_a_plan_spends_nothing(shell: Any, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("line", "cell", "words"),
     [
-        ("", COUNT, "state what may be lost"),
+        ("", COUNT, "state a privacy loss"),
         ("--epsilon 99", COUNT, "BudgetExhausted"),
         ("--epsilon 0.1", "SELECT age FROM people", "QuestionRefused"),
         ("--epsilom 1", COUNT, "%sordino --help"),

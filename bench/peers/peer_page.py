@@ -23,29 +23,30 @@ TITLES = {
 INTRODUCTION = """\
 # Synthetic rows beside other libraries
 
-`python bench/peers/synthesis.py --write docs/synth-beside-peers.md` writes this page, of runs of that command; nobody edits it.
-Figures are mean total-variation distances from the table over all columns, all pairs and all triples of columns (400 random
-ones of more): less is better. [Synthetic data](synth.md) says what `synth.fit` does.
+`python bench/peers/synthesis.py --write docs/synth-beside-peers.md` writes this page from its runs; nobody edits it.
+Figures are mean total-variation distances from the table over all columns, all pairs and all triples of columns (or over 400
+random ones, if there are more): a smaller distance is better. [Synthetic data](synth.md) says what `synth.fit` does.
 
 {verdict}
 
 Each method is fitted to the same table at the same epsilon and delta {delta}, in a process of its own, at its library's
-defaults, and draws as many rows as the table has. Figures are means over as many seeds as stand in brackets, else of one run.
-Seconds are processor seconds of fit and draw on one core, imports apart; MB is the peak memory of the process, imports included.
-Where they differ with epsilon, they are listed in its order.
+defaults, and draws as many rows as the table has. A number in brackets is the number of seeds that a figure is the mean of; a
+figure without it is from one run. Seconds are processor seconds of fit and draw on one core, without imports. MB is the peak
+memory of the process, with imports. If they differ with epsilon, they are listed in the order of epsilon.
 {machine}
 
-What each gets beside the table:
+What each method gets in addition to the table:
 
 - `synth.fit`: the declared values of each column, under `add_remove`. The number of rows is private, noise is exact, and 5% of
   the loss goes to intervals of answers.
 - dpmm (MST, AIM, PrivBayes): the declared number of codes of each column. Its binning, which would cost loss, is left out. AIM
-  has its model's own cap of 80 MB. Counts move by one with a row, as under `add_remove`.
+  has its own cap on the model, 80 MB. Counts move by one with a row, as under `add_remove`.
 - SmartNoise (MST, AIM): the values of each column as they are in the table and, for MST, the exact number of rows, at no loss.
   Other counts move by one with a row, as under `add_remove`. It draws rows by mbi 1.1.0, whose rounding lets columns that
   share a parent follow each other; mbi 2 mends this, but SmartNoise does not take it. So rows are also drawn
-  independently from the same fit: its first line. Both are compared.
-- mbi 2.0.0, private-pgm's own package, holds inference and no mechanism. SmartNoise's MST and AIM are those of its repository.
+  independently from the same fit, which is the first line of each method. Both are compared.
+- mbi 2.0.0, private-pgm's own package, does inference only and has no mechanism. SmartNoise's MST and AIM are those of its
+  repository.
 
 Versions: {versions}.
 """

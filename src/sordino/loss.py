@@ -348,7 +348,7 @@ def read_loss(*, epsilon: Number | None, delta: Number | None, rho: Number | Non
     PureDP(epsilon=0.5)
     """
     if (epsilon is None) == (rho is None):
-        raise DeclarationError("state what may be lost: epsilon=..., or epsilon=... and delta=..., or rho=...")
+        raise DeclarationError("state a privacy loss: epsilon=..., or epsilon=... and delta=..., or rho=...")
     if rho is not None:
         return ZCDP(_positive(rho, "rho"), slack=None if delta is None else _chance(delta))
     most = _positive(epsilon if epsilon is not None else 0, "epsilon")

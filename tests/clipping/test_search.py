@@ -266,7 +266,7 @@ def test_a_column_without_numbers_and_a_missing_loss_are_refused() -> None:
     curator = curator_of(pa.table({"x": ["a"]}), sd.Category(["a"]))
     with pytest.raises(QuestionRefused, match="no number"):
         curator.find_bounds("x", epsilon=1)
-    with pytest.raises(DeclarationError, match="state what may be lost"):
+    with pytest.raises(DeclarationError, match="state a privacy loss"):
         curator_of([1]).find_bounds("x")
 
 

@@ -25,7 +25,7 @@ def test_ten_asks_of_a_tenth_fill_one_exactly(tmp_path: Path) -> None:
     for _ in range(10):
         people.ask(sd.count(), epsilon=0.1)
     assert people.remaining == sd.PureDP(0)
-    with pytest.raises(BudgetExhausted, match=r"asked epsilon 0\.1, left epsilon 0"):
+    with pytest.raises(BudgetExhausted, match=r"asks for epsilon 0\.1, and epsilon 0"):
         people.ask(sd.count(), epsilon=0.1)
     again = curator(budget=sd.PureDP(1), ledger=tmp_path / "p.ledger")
     assert again.spent == sd.PureDP(1)

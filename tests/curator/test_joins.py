@@ -201,7 +201,7 @@ REFUSED: list[tuple[Any, type[SordinoError], str]] = [
         QuestionRefused,
         "join it whole",
     ),
-    (f"SELECT * {J}", QuestionRefused, "rows never leave"),
+    (f"SELECT * {J}", QuestionRefused, "rows are never released"),
 ]
 
 

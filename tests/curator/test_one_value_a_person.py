@@ -175,7 +175,7 @@ def test_private_keys_are_values_of_persons() -> None:
     found = held.ask(asked, epsilon=100, delta="1e-9").value
     assert sorted(r["d"] for r in found) == ["Ada", "Bo"]
     assert 190 < sum(r["count"] for r in found) <= 200
-    with pytest.raises(QuestionRefused, match="has one unit"):
+    with pytest.raises(QuestionRefused, match="has only one unit"):
         held.plan(held.per_unit(n=sd.count()).group_by("patient").agg(sd.count()), epsilon=1, delta="1e-9")
 
 

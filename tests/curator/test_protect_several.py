@@ -151,7 +151,7 @@ def test_seeded_noise_is_that_of_every_table() -> None:
         ({"csv": {"vists": sd.Csv(header=True)}}, "csv has 'vists', which is not a table of source"),
         ({"csv": {"visits": sd.Csv(header=True)}}, "table 'visits': csv and relation go with a path"),
         ({"relation": "main.t"}, "relation must be a mapping"),
-        ({"name": "both"}, "name is of one table"),
+        ({"name": "both"}, "name is for one table"),
         ({"budget": 1}, "budget must be PureDP"),
         ({"shares": {"team": sd.PureDP(1)}, "spender": "tem"}, "no share of 'tem' is stated; did you mean 'team'"),
         ({"rng": sd.Rng.seeded(1), "ledger": "no.ledger"}, "seeded noise is not private"),

@@ -52,7 +52,7 @@ def test_budget_of_one_is_filled_exactly(ledger: Ledger, each: Number, times: in
 
 def test_refusal_names_what_was_asked_and_what_is_left(ledger: Ledger) -> None:
     ask(ledger, 0.8)
-    with pytest.raises(BudgetExhausted, match=r"asked epsilon 0\.5, left epsilon 0\.2 of epsilon 1"):
+    with pytest.raises(BudgetExhausted, match=r"asks for epsilon 0\.5, and epsilon 0\.2 of epsilon 1 is left"):
         ask(ledger, 0.5)
     assert ledger.spent() == PureDP(0.8)
 

@@ -161,10 +161,10 @@ def test_a_refusal_is_words_in_its_place(server: Served) -> None:
     fields = {"sql": "SELECT * FROM people", "epsilon": "0.5", "csrf_token": person.token()}
     headers = {"cookie": person.cookie, "origin": "http://test", "x-fragment": "1"}
     found = server.send("POST", "/question/practise", who=None, headers=headers, data=fields)
-    assert "rows never leave" in found.text
+    assert "rows are never released" in found.text
     assert "<html" not in found.text
     whole = person.post("/question/ask", sql="SELECT * FROM people", epsilon="0.5")
-    assert (whole.status_code, "rows never leave" in whole.text, "<html" in whole.text) == (422, True, True)
+    assert (whole.status_code, "rows are never released" in whole.text, "<html" in whole.text) == (422, True, True)
 
 
 def test_errors_of_sql_are_marked(server: Served) -> None:

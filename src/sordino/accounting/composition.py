@@ -141,7 +141,9 @@ def _amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
     pure = event.pure()
     if isinstance(cap, PureDP):
         if pure is None:
-            raise DeclarationError("this budget counts epsilon, and this mechanism has none; ask with epsilon= alone")
+            raise DeclarationError(
+                "this budget counts epsilon, and this mechanism has no epsilon; ask with epsilon= alone"
+            )
         return {"epsilon": pure}
     if isinstance(cap, ApproxDP):
         pair = (pure, Fraction(0)) if pure is not None else event.approx()
@@ -152,7 +154,7 @@ def _amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
     if cap.slack is None:
         if rho is None:
             raise DeclarationError(
-                "this budget counts rho, and this mechanism has none; ask with rho= (or epsilon= alone)"
+                "this budget counts rho, and this mechanism has no rho; ask with rho= (or epsilon= alone)"
             )
         return {"rho": rho}
     found = approximate_rho(event)

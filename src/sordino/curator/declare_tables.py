@@ -146,7 +146,7 @@ def _by_name(stated: Mapping[str, Any], name: str | None) -> dict[str, dict[str,
     """Return what is stated of each of several tables; raises DeclarationError where the names are not the same."""
     tables = stated["source"]
     if name is not None:
-        raise DeclarationError("names one table: give several tables their names in {name: table}", key="name")
+        raise DeclarationError("is for one table: give several tables their names in {name: table}", key="name")
     if not tables:
         raise DeclarationError("has no table: pass a table, or {name: table, ...}", key="source")
     for table in tables:

@@ -146,8 +146,8 @@ class ShareSums:
         after = {name: add_up(gone, amounts[name]) for name, gone in self.spent.amounts().items()}
         if any(after[name] > most for name, most in self.cap.amounts().items()):
             asked, left = loss_from(dict(amounts)), self.remaining
-            rule = f"the share of {spender!r} does not cover this: asked {_words(asked)}, left {_words(left)}"
-            raise BudgetExhausted(f"{rule} of {_words(self.cap)}; nothing was charged", asked=asked, left=left)
+            rule = f"the share of {spender!r} does not cover this: it asks for {_words(asked)}, and {_words(left)}"
+            raise BudgetExhausted(f"{rule} of {_words(self.cap)} is left; nothing was charged", asked=asked, left=left)
         return replace(self, spent=loss_from(after))
 
     def change_cap(self, cap: Loss) -> ShareSums:
@@ -203,7 +203,8 @@ class Sums:
         after = {name: add_up(self.spent[name], amounts[name]) for name in self.spent}
         if any(after[name] > most for name, most in self.cap.amounts().items()):
             asked, left = loss_of(amounts, self.cap), self.remaining()
-            rule = f"the budget does not cover this: asked {_words(asked)}, left {_words(left)} of {_words(self.cap)}"
+            rule = f"the budget does not cover this: it asks for {_words(asked)}, and {_words(left)}"
+            rule += f" of {_words(self.cap)} is left"
             spare = "ask with at most what is left" if any(left.amounts().values()) else "nothing is left to ask with"
             raise BudgetExhausted(f"{rule}; nothing was charged; {spare}", asked=asked, left=left)
         shares = self.shares

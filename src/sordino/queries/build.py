@@ -442,7 +442,7 @@ def as_aggregation(question: object) -> Aggregation:
         raise QuestionRefused("this selects rows but asks nothing: end it with .agg(sd.count())")
     if isinstance(question, Expr):
         raise QuestionRefused(
-            f"{question} is a value of each row; rows never leave: ask for an aggregate, such as sd.mean({question})"
+            f"{question} is a value of each row, and rows are never released: ask for an aggregate, such as sd.mean({question})"
         )
     raise QuestionRefused(
         "a question is an aggregate such as sd.count(), a list of aggregates, .where(...).group_by(...).agg(...), "

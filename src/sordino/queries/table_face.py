@@ -16,7 +16,7 @@ __all__ = ["TableFace"]
 
 
 class TableFace:
-    """Begin questions about a table; rows and columns never leave it."""
+    """Begin questions about a table; rows and columns are never released it."""
 
     def where(self, condition: Expr) -> Selection:
         """Return the selection of the rows that meet `condition`; end it with `.agg(...)`."""
@@ -49,7 +49,7 @@ class TableFace:
     def __getitem__(self, name: object) -> NoReturn:
         """Refuse: a column never leaves."""
         raise QuestionRefused(
-            'rows and columns never leave: ask for an aggregate, such as sd.mean("age"); in an expression write col("age")'
+            'rows and columns are never released: ask for an aggregate, such as sd.mean("age"); in an expression write col("age")'
         )
 
     def filter(self, *conditions: object) -> NoReturn:
@@ -58,6 +58,8 @@ class TableFace:
         raise QuestionRefused('rows are chosen with .where(col("age") > 30), and end in .agg(sd.count())')
 
     def head(self, rows: int = 5) -> NoReturn:
-        """Refuse: rows never leave."""
+        """Refuse: rows are never released."""
         del rows
-        raise QuestionRefused("rows never leave: ask for an aggregate, such as sd.count() or sd.histogram('age')")
+        raise QuestionRefused(
+            "rows are never released: ask for an aggregate, such as sd.count() or sd.histogram('age')"
+        )

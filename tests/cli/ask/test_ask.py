@@ -129,7 +129,7 @@ def test_csv_and_parquet_have_the_interval_beside_each_value(census: Path, run: 
         (("-f", "no.sql", "--epsilon", "0.5"), 2, "cannot be read"),
         ((COUNT, "--epsilon", "0.5", "--project", "elsewhere"), 2, "elsewhere"),
         (("", "--epsilon", "0.5"), 3, "empty"),
-        (("SELECT age FROM people", "--epsilon", "0.5"), 3, "rows never leave"),
+        (("SELECT age FROM people", "--epsilon", "0.5"), 3, "rows are never released"),
         (("SELECT COUNT(*) FROM peeple", "--epsilon", "0.5"), 3, "'people'"),
         (("SELECT AVG(agee) FROM people", "--epsilon", "0.5"), 3, "'age'"),
         (("SELECT COUNT(*) FROM people JOIN people p ON true", "--epsilon", "9"), 3, "JOIN"),

@@ -69,7 +69,7 @@ def test_caps_as_json_are_the_release(run: Any) -> None:
     [
         (("--epsilon", "1", "--by", "word"), 3, "--assume-keys"),
         (("--epsilon", "1", "--by", "nothing"), 3, "not declared"),
-        ((), 2, "state what may be lost"),
+        ((), 2, "state a privacy loss"),
         (("--epsilon", "11"), 4, "budget"),
         (("--epsilon", "1", "--plot", "caps.txt"), 2, "svg"),
     ],

@@ -101,3 +101,6 @@ def test_a_place_in_a_later_select_is_that_of_the_file(run: Run) -> None:
     done = run("plan", "SELECT COUNT(*) AS n FROM people;\n  SELECT AVG(agee) FROM people", "--epsilon", "1")
     assert done.code == 3
     assert "line 2, column 14" in done.err
+    done = run("plan", "SELECT COUNT(*) AS n FROM people;\n  DROP TABLE people", "--epsilon", "1")
+    assert done.code == 3
+    assert "line 2, column 3: DROP is not supported" in done.err

@@ -64,7 +64,7 @@ def test_truth_of_an_expression_raises() -> None:
         (lambda: [sd.count(), sd.count().alias("COUNT")], "named 'COUNT'"),
         (lambda: sd.sum(col("free") * col("free") * col("free")), "37 digits"),
         (lambda: S.group_by("c"), "asks nothing"),
-        (lambda: col("i"), "rows never leave"),
+        (lambda: col("i"), "rows are never released"),
         (lambda: 7, "a question is"),
         (lambda: [], "a question is"),
     ],

@@ -163,7 +163,7 @@ def test_names_that_cannot_be(people: Any) -> None:
 def test_what_frames_do_is_refused_with_what_to_do(people: Any) -> None:
     habits: list[tuple[Callable[[], object], str]] = [
         (lambda: people["age"], r"sd.mean\(\"age\"\)"),
-        (lambda: people.head(), "rows never leave"),
+        (lambda: people.head(), "rows are never released"),
         (lambda: people.filter(col("age") > 3), r"\.where\("),
     ]
     for habit, words in habits:

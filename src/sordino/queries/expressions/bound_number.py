@@ -188,7 +188,7 @@ def number_cell(name: str, column: Column) -> BoundNumber:
     if isinstance(column, DateTime):
         return _datetime(name, column)
     kind = type(column).__name__.lower()
-    raise QuestionRefused(f"column {name!r} is declared as {kind}: it has no number to compute or compare with")
+    raise QuestionRefused(f"column {name!r} is declared as {kind}, so it has no numbers to compute or compare with")
 
 
 def integer_cell(name: str, column: Integer) -> BoundNumber:

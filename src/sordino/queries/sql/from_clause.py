@@ -24,7 +24,7 @@ from sordino.queries.sql.values import Translator
 __all__ = ["DeclaredNames", "Scope", "base_table", "scope_of"]
 
 _INNER = {"expressions", "from_", "from", "where", "with_", "joins"}
-_STAR = "SELECT * is refused: rows never leave, only aggregates of them"
+_STAR = "SELECT * is refused: rows are never released; ask for aggregates of them"
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,7 +319,7 @@ class _Reader:
 
     def _refuse_in_formula(self, item: Any) -> Expr:
         raise QuestionRefused(
-            f"{self._place.of(item)}{item.name} is a value of single rows beside an aggregate: a formula computes with "
+            f"{self._place.of(item)}{item.name} is a value of a single row beside an aggregate: a formula computes with "
             f"aggregates, such as SUM({item.name})"
         )
 
@@ -422,10 +422,10 @@ class _Reader:
         words = words if len(words) <= 60 else words[:57] + "..."
         if isinstance(item, trees().Star):
             at = self._place.word("*")
-            return QuestionRefused(f"{at}SELECT * is refused: rows never leave, only aggregates of them")
+            return QuestionRefused(f"{at}SELECT * is refused: rows are never released; ask for aggregates of them")
         return QuestionRefused(
-            f"{self._place.of(item)}SELECT {words} is refused: it is a value of single rows, and rows never leave, only "
-            f"aggregates of them such as COUNT(*) or AVG({words}); or GROUP BY {words}"
+            f"{self._place.of(item)}SELECT {words} is refused: it is a value of a single row, and rows are never released; "
+            f"ask for an aggregate, such as COUNT(*) or AVG({words}), or GROUP BY {words}"
         )
 
     # ---- what is done to the answer

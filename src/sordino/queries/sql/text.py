@@ -222,9 +222,10 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
     if any(len(t.text) > _LONGEST_NAME and t.token_type.name not in ("STRING", "NUMBER") for t in tokens):
         raise QuestionRefused(f"a name may have {_LONGEST_NAME} characters")  # what is said of a name quotes it
     first = next((t.text.upper() for t in tokens), "SELECT")
+    opening = Place(text).word(first) if tokens else ""
     if first not in _OPENERS:
         word = first.split()[0] if first[:1].isalpha() else repr(first)
-        raise QuestionRefused(f"line 1, column 1: {word} is not supported: a question is one SELECT of aggregates")
+        raise QuestionRefused(f"{opening}{word} is not supported: a question is one SELECT of aggregates")
     failed = ""
     statements: list[Any] = []
     try:
@@ -243,7 +244,7 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
         raise QuestionRefused(f"a question is one SELECT, not {len(statements)} statements: several are a batch")
     if not isinstance(statements[0], sqlglot.exp.Select):
         kind = type(statements[0]).__name__.upper()
-        raise QuestionRefused(f"line 1, column 1: {kind} is not supported: a question is one SELECT of aggregates")
+        raise QuestionRefused(f"{opening}{kind} is not supported: a question is one SELECT of aggregates")
     if dialect in _OWN_MEANINGS:
         return statements[0]
     from sordino.queries.sql.dialect_words import apply_dialect

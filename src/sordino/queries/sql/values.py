@@ -248,8 +248,8 @@ class Translator:
             at = " ".join(item.this.sql(dialect="duckdb").split())[:60]
             return self.refuse(
                 self._place.of(item),
-                f"{word} is not supported, as one row decides it: ask for QUANTILE_CONT({at}, {level}), or for clipping "
-                "bounds with find_bounds (sordino bounds)",
+                f"{word} is not supported, because one row decides it: ask for QUANTILE_CONT({at}, {level}), or for "
+                "clipping bounds with find_bounds (sordino bounds)",
             )
         if isinstance(item, (kinds.LogicalOr, kinds.LogicalAnd)):
             return self._refuse_truth(item)
@@ -268,7 +268,7 @@ class Translator:
         at = " ".join(item.this.unnest().sql(dialect="duckdb").split())[:60]
         return self.refuse(
             self._place.of(item),
-            f"{_NAMES.get(type(item).__name__, type(item).__name__.upper())} is not supported, as one row decides it: "
+            f"{_NAMES.get(type(item).__name__, type(item).__name__.upper())} is not supported, because one row decides it: "
             f"ask how many rows meet it, COUNT(CASE WHEN {at} THEN 1 END), or which share, AVG(CAST({at} AS INT))",
         )
 

@@ -335,7 +335,7 @@ SELECT sex, income, COUNT(*) FROM adult GROUP BY GROUPING SETS ((sex), (income))
 -- refused: UNION
 SELECT sex, COUNT(*) FROM adult GROUP BY sex UNION ALL SELECT income, COUNT(*) FROM adult GROUP BY income
 
--- refused: rows never leave
+-- refused: rows are never released
 SELECT age, RANK() OVER (ORDER BY age) FROM adult
 
 -- refused: not supported

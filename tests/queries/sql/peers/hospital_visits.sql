@@ -83,7 +83,7 @@ SELECT CASE WHEN length_of_stay = 0 THEN 'day case' WHEN length_of_stay <= 7 THE
 -- refused: unit
 SELECT patient_id, COUNT(*) FROM visits GROUP BY patient_id HAVING COUNT(*) > 3
 
--- refused: rows never leave
+-- refused: rows are never released
 SELECT patient_id, cost FROM visits WHERE ward = 'surgery'
 
 SELECT ward, sex, AVG(cost) AS m FROM visits WHERE age > 60 AND NOT readmitted GROUP BY ward, sex HAVING AVG(cost) > 1000 ORDER BY m DESC LIMIT 5

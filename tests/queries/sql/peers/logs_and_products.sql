@@ -124,7 +124,7 @@ SELECT COUNT(*) FROM orders WHERE NOT paid AND status = 'O' AND price >= 99.99
 SELECT "category", COUNT(*) AS "Order Count" FROM "shop"."orders" GROUP BY "category"
 
 -- table: orders
--- refused: rows never leave
+-- refused: rows are never released
 SELECT o.* FROM orders AS o
 
 -- table: events

@@ -61,7 +61,7 @@ WITH done AS (SELECT city, fare / NULLIF(miles, 0) AS per_mile FROM rides) SELEC
 -- refused: unit
 SELECT rider_id, AVG(fare) FROM rides GROUP BY rider_id
 
--- refused: rows never leave
+-- refused: rows are never released
 SELECT rider_id FROM rides WHERE fare > 100
 
 SELECT COUNT(*) FROM rides WHERE rider_id = 'id000001'

@@ -173,13 +173,13 @@ SELECT MAX(age) AS oldest FROM PUMS
 -- refused: find_bounds
 SELECT MIN(income) AS least FROM PUMS
 
--- refused: rows never leave
+-- refused: rows are never released
 SELECT pid, age FROM PUMS
 
--- refused: rows never leave
+-- refused: rows are never released
 SELECT * FROM PUMS
 
--- refused: rows never leave
+-- refused: rows are never released
 SELECT age FROM PUMS WHERE pid = '17'
 
 SELECT race, COUNT(DISTINCT educ) AS kinds FROM PUMS GROUP BY race

@@ -109,7 +109,7 @@ SELECT MAX(total_amount) FROM trips GROUP BY vendor
 
 SELECT vendor, borough, COUNT(*) FROM trips GROUP BY vendor, borough HAVING COUNT(*) > 10 AND AVG(fare_amount) > 20
 
--- refused: rows never leave
+-- refused: rows are never released
 SELECT * FROM trips ORDER BY total_amount DESC LIMIT 10
 
 -- refused: unit
