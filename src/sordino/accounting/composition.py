@@ -142,7 +142,7 @@ def _amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
     if isinstance(cap, PureDP):
         if pure is None:
             raise DeclarationError(
-                "this budget counts epsilon, and this mechanism has no epsilon; ask with epsilon= alone"
+                "this budget counts epsilon alone, and a loss in rho, or with a delta, has none; ask with epsilon= alone"
             )
         return {"epsilon": pure}
     if isinstance(cap, ApproxDP):
@@ -154,7 +154,7 @@ def _amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
     if cap.slack is None:
         if rho is None:
             raise DeclarationError(
-                "this budget counts rho, and this mechanism has no rho; ask with rho= (or epsilon= alone)"
+                "this budget counts rho, and a loss in epsilon and delta has none; ask with rho= (or epsilon= alone)"
             )
         return {"rho": rho}
     found = approximate_rho(event)
