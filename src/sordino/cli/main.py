@@ -197,9 +197,7 @@ _local = _add_group(app, "local", _LOCAL, help="Collect answers without a truste
 _add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")
 _serve = _add_group(app, "serve", _SERVE, help="Serve tables to accounts over the network.", panel="Ask")
 _serve.info.cls = ServeGroup
-_add_group(
-    _serve, "account", _ACCOUNTS, help="Manage the accounts of the server: who may ask, and what each may spend."
-)
+_add_group(_serve, "account", _ACCOUNTS, help="Manage the server's accounts: who may ask, and what each may spend.")
 _add_group(app, "synth", _SYNTH, help="Publish a synthetic table, or ask its model.", panel="Ask")
 
 

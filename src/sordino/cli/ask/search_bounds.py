@@ -98,9 +98,7 @@ def bounds(
 KeyColumn = Annotated[str | None, given.option("--by", "COLUMN", "Also cap the keys of this column.")]
 CapNames = Annotated[
     str | None,
-    given.option(
-        "--choose", "NAMES", "The caps to choose, separated by commas: max_rows, max_groups, max_rows_per_group."
-    ),
+    given.option("--choose", "NAMES", "The caps to choose, comma-separated: max_rows, max_groups, max_rows_per_group."),
 ]
 KeysGuess = Annotated[
     int | None,

@@ -49,9 +49,7 @@ def universes_from(texts: Sequence[str]) -> Sequence[float] | dict[str, tuple[fl
         head, _, values = text.rpartition("=")
         name = head.strip()
         if not name:
-            raise DeclarationError(
-                "each of several universes needs a name: --universe age=1,2,3 --universe days=1,2,10"
-            )
+            raise DeclarationError("each of several universes needs a name: --universe age=1,2 --universe days=1,2,10")
         if name in found:
             raise DeclarationError(f"--universe names the column {name!r} twice: name each column once")
         if not name.isprintable():
