@@ -393,6 +393,14 @@ def test_every_command_is_in_the_manual() -> None:
     assert sorted(option for option in options if option not in text) == []
 
 
+def test_the_command_line_stays_small() -> None:
+    """A command parses, calls and renders: what takes more lines belongs elsewhere."""
+    lines = sum(
+        len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "src" / "sordino" / "cli").rglob("*.py")
+    )
+    assert lines <= 4_500
+
+
 def test_importing_sordino_imports_nothing_heavy() -> None:
     script = f"import sordino, sys; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
