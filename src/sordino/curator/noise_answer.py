@@ -113,7 +113,7 @@ def _release_keys(
 
     resolved = parts.resolved
     exact_units = table.column(f"t{len(resolved.terms) - 1}").to_pylist()
-    noisy = selection.release(dict(enumerate(map(int, exact_units))), rng)
+    noisy = selection.release({i: int(n or 0) for i, n in enumerate(exact_units)}, rng)
     table, counts = table.take(pa.array(list(noisy), pa.int64())), list(noisy.values())
     places = key_places(table, resolved)
     kept = sort_keys(places)

@@ -176,9 +176,7 @@ def _arrow(
         raise
     except Exception:  # of any kind: it is not looked at
         table = None
-    except (
-        BaseException
-    ) as failure:  # a panic of a library in Rust, as those of polars and deltalake are, is no Exception
+    except BaseException as failure:  # a panic of polars or deltalake, in Rust, is no Exception
         if type(failure).__name__ != "PanicException":
             raise
     if table is None:

@@ -12,9 +12,8 @@ from sqlglot.tokenizer_core import TokenType
 __all__ = ["SordinoPostgres"]
 
 
-_ALTERED = frozenset(
-    {exp.ArraySize, exp.DateFromParts, exp.Pow, exp.RegexpSplit, exp.Split}
-)  # by ibis, for the process
+# Whose words ibis changes, for the whole process.
+_ALTERED = frozenset({exp.ArraySize, exp.DateFromParts, exp.Pow, exp.RegexpSplit, exp.Split})
 
 
 class PostgresWriter(PostgresGenerator):

@@ -133,9 +133,7 @@ async def read_json(request: Request) -> dict[str, Any]:
     body = await request.body()
     try:
         found = json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_pairs)
-        json.dumps(
-            found, ensure_ascii=False
-        ).encode()  # fails for half a character, such as \ud800, which no answer could quote
+        json.dumps(found, ensure_ascii=False).encode()  # no answer could quote half a character, such as \ud800
     except (ValueError, RecursionError):
         raise DeclarationError(
             "must be a JSON object, in UTF-8, without NaN, half a character or a key twice", key="the body"
