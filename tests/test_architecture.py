@@ -107,7 +107,6 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
 BANNED = re.compile(r"random|numpy\.random|np\.random|scipy\.stats\._|uuid\.uuid[14]")
 SECURE = re.compile(r"secrets|os\.(urandom|getrandom)|cryptography\.hazmat\.primitives\.ciphers")
 TEST_ORACLES = frozenset({"opendp", "dp_accounting", "diffprivlib", "hypothesis", "pytest"})
-LONGEST = 500
 HEAVY = ("duckdb", "jinja2", "numpy", "pyarrow", "pydantic", "sqlglot", "scipy", "rich", "typer", "cryptography")
 
 
@@ -312,16 +311,9 @@ def test_rules_catch_what_they_are_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(PATHS))
 def test_a_file_says_what_it_is(name: str) -> None:
     module = read_module(name)
-    lines = module.path.read_text(encoding="utf-8").count("\n")
-    assert lines <= LONGEST, f"{lines} lines: a file has one subject"
     if module.path.name == "__init__.py" and not module.tree.body:
         return
     assert ast.get_docstring(module.tree), "the first docstring says what the file is"
-    if module.path.name == "__init__.py":
-        return
-    public = [n.name for n in module.tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef) and n.name[0] != "_"]
-    declares = any("__all__" in targets(node) for node in module.tree.body)
-    assert declares or not public, "public names are listed in __all__"
 
 
 @pytest.mark.parametrize("folder", ["tests", "bench", "examples"])
@@ -391,14 +383,6 @@ def test_every_command_is_in_the_manual() -> None:
         if option.startswith("--") and option != "--help"
     }
     assert sorted(option for option in options if option not in text) == []
-
-
-def test_the_command_line_stays_small() -> None:
-    """A command parses, calls and renders: what takes more lines belongs elsewhere."""
-    lines = sum(
-        len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "src" / "sordino" / "cli").rglob("*.py")
-    )
-    assert lines <= 4_500
 
 
 def test_importing_sordino_imports_nothing_heavy() -> None:
