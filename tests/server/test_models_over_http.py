@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -19,6 +21,7 @@ from sordino.server.account_schema import JOBS
 from sordino.server.database import utc_now
 from sordino.server.http_app import curator_app
 from sordino.server.opening import open_service
+from sordino.workbench.workbench_app import workbench_app
 
 FIT = {"table": "people", "method": "independent", "columns": ["age", "sex"], "epsilon": "0.4"}
 
@@ -143,10 +146,12 @@ def test_what_a_stopped_server_left_is_marked(tmp_path: Path, monkeypatch: pytes
         assert "where it was charged the charge stands" in found["problem"]["detail"]
 
 
+@pytest.mark.parametrize("store", ["a file", "a server"])
 def test_where_several_serve_a_job_stops_with_its_own_server(
-    tmp_path: Path, postgres_database: str, monkeypatch: pytest.MonkeyPatch
+    store: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that starts leaves alone what another is at; one that is silent for long is gone, and its jobs with it."""
+    stated = "" if store == "a file" else f'store = "{request.getfixturevalue("postgres_database")}"'
     monkeypatch.setattr(jobs, "_BEAT", 0.05)
     go_on = threading.Event()
 
@@ -154,7 +159,7 @@ def test_where_several_serve_a_job_stops_with_its_own_server(
         assert go_on.wait(30)
         raise QuestionRefused("enough")
 
-    with served(tmp_path, serve=f'store = "{postgres_database}"') as server:
+    with served(tmp_path, serve=stated) as server:
         first = server.app.app.state.models.jobs
         begun = first.begin(1, "fit", {}, work, request=None).id
         other = Served(open_service(tmp_path / "sordino.toml"), server.tokens)
@@ -178,3 +183,58 @@ def test_where_several_serve_a_job_stops_with_its_own_server(
         assert (state(after=120), state(after=0)) == ("stopped", "stopped")
         go_on.set()
         other.service.close()
+
+
+# A server that begins a job, says so, and waits to be killed.
+BEGIN = """
+import sys, time
+from sordino.server.http_app import curator_app
+from sordino.server.opening import open_service
+from sordino.workbench.workbench_app import workbench_app
+
+service = open_service(sys.argv[1])
+print(curator_app(service).app.state.models.jobs.begin(1, "fit", {}, lambda enter: time.sleep(600), request=None).id, flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_killed_server_left_is_stopped_at_once_unless_another_serves(tmp_path: Path) -> None:
+    """The kernel releases a dead server's lock on the store; a living one's is found taken, by the workbench too."""
+    with served(tmp_path) as server:
+        tokens, path = server.tokens, server.service.project.path
+
+    def state(of: int) -> str:
+        later = Served(open_service(tmp_path / "sordino.toml"), tokens)
+        try:
+            found: str = later.send("GET", f"/v1/jobs/{of}").json()["state"]
+            return found
+        finally:
+            later.service.close()
+
+    def state_in_workbench(of: int) -> str:
+        service = open_service(tmp_path / "sordino.toml")
+        try:
+            workbench_app(service)
+            with service.store.read() as db:
+                found: str = db.execute(select(JOBS.c.state).where(JOBS.c.id == of)).scalar_one()
+                return found
+        finally:
+            service.close()
+
+    running = []
+    for _ in range(2):
+        process = subprocess.Popen([sys.executable, "-c", BEGIN, str(path)], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        running.append((process, int(process.stdout.readline())))
+    (first, job), (second, other) = running
+    try:
+        assert (state(job), state(other), state_in_workbench(job)) == ("running", "running", "running")
+        first.kill()
+        first.wait()
+        # the second still serves: that the first is gone shows by its silence alone
+        assert (state(job), state(other)) == ("running", "running")
+    finally:
+        for process in (first, second):
+            process.kill()
+            process.communicate()
+    assert (state(job), state(other)) == ("stopped", "stopped")

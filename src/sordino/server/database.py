@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from sordino.errors import DeclarationError
 from sordino.server.account_schema import MIGRATIONS, SETTINGS
+from sordino.server.presence import Presence
 from sordino.server.shared_writes import SharedWrites
 
 __all__ = ["Clock", "ForwardClock", "ServerDatabase", "StoreUnusable", "text_of_time", "utc_now"]
@@ -69,8 +70,9 @@ class StoreUnusable(DeclarationError):
 class ServerDatabase:
     """Hold the store of one server. Made by `ServerDatabase.open(url)`; `url` is a path, sqlite:///PATH or postgresql://..."""
 
-    def __init__(self, engine: Engine, *, clock: Clock | None = None) -> None:
+    def __init__(self, engine: Engine, *, clock: Clock | None = None, presence: Presence | None = None) -> None:
         self._engine = engine
+        self._presence = presence
         self.clock = ForwardClock() if clock is None else clock
         self.shared = SharedWrites(self.transact)
 
@@ -78,10 +80,10 @@ class ServerDatabase:
     def open(cls, url: str, *, clock: Clock | None = None) -> ServerDatabase:
         """Open the store, made or brought to this version where needed; raises DeclarationError where it cannot be used."""
         if url.startswith(("postgresql://", "postgres://")):
-            engine = _open_server(url)
+            opened = cls(_open_server(url), clock=clock)
         else:
-            engine = _open_file(Path(url.removeprefix("sqlite:///")).expanduser().absolute(), url)
-        opened = cls(engine, clock=clock)
+            path = Path(url.removeprefix("sqlite:///")).expanduser().absolute()
+            opened = cls(_open_file(path, url), clock=clock, presence=Presence(path))
         with opened.transact() as db:
             _migrate(db)
         return opened
@@ -112,6 +114,10 @@ class ServerDatabase:
         if failed:
             raise StoreUnusable
 
+    def arrive(self) -> AbstractContextManager[bool]:
+        """Give whether no other process serves from this store, which is never known of one on a server: see `Presence`."""
+        return nullcontext(False) if self._presence is None else self._presence.arrive()
+
     def now(self) -> str:
         """Return the moment as text."""
         return text_of_time(self.clock())
@@ -129,8 +135,10 @@ class ServerDatabase:
             return str(db.execute(chosen).scalar_one())
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and no longer count among those that serve from the store."""
         self._engine.dispose()
+        if self._presence is not None:
+            self._presence.leave()
 
 
 def _open_file(path: Path, url: str) -> Engine:

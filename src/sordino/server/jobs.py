@@ -111,7 +111,7 @@ class Jobs:
             return [self._job(row) for row in db.execute(chosen)]
 
     def end_stopped(self, *, alone: bool = False) -> None:
-        """Mark the jobs that a process which is gone left; one that is `alone` in its store need not wait for its silence."""
+        """Mark the jobs that a process which is gone left; one that is `alone` on its store need not wait for its silence."""
         now = self._store.clock()
         silent = JOBS.c.seen.is_(None) | (JOBS.c.seen <= text_of_time(now - _SILENCE))
         left = (JOBS.c.state == "running") & JOBS.c.id.not_in(tuple(self._begun)) & (true() if alone else silent)

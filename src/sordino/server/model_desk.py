@@ -57,7 +57,9 @@ class ModelDesk:
         self.service = service
         self._store = service.store
         self.jobs = Jobs(service.store, service.public_clock)
-        self.jobs.end_stopped(alone=not service.settings.store.startswith(("postgresql://", "postgres://")))
+        # beside another process on the same store, only one that has been silent for long is known to be gone
+        with service.store.arrive() as alone:
+            self.jobs.end_stopped(alone=alone)
         self._load = lru_cache(maxsize=8)(self._read)
 
     def plan(self, visitor: Visitor, asked: Mapping[str, Any]) -> Plan:
