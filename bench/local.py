@@ -29,7 +29,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 RESPONDENTS = 1_000_000
-OURS = {"GRR": 14, "OUE": 1024, "OLH": 1024, "Hadamard": 1024, "SubsetSelection": 14, "ProjectiveResponse": 1024}
+OURS = {"GRR": 14, "OUE": 1024, "OLH": 1024, "Hadamard": 1024, "SubsetSelection": 14}
 LIMITS = {"GRR": (0.03, 0.01), "OUE": (1.5, 0.25), "OLH": (0.06, 0.8), "Hadamard": (0.05, 0.01)}
 THEIRS = {"GRR": 14, "OUE": 1024, "OLH": 1024}
 SOME = {"GRR": 100_000, "OUE": 5_000, "OLH": 5_000}

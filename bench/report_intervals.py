@@ -1,4 +1,4 @@
-"""Draws of intervals of the local model out of reports that devices make: every protocol, pairs of answers, heavy hitters."""
+"""Draws of intervals of the local model out of reports that devices make: every protocol, heavy hitters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ __all__ = ["report_draws"]
 
 LABELS = tuple("abcdefgh")
 PEOPLE = 400
-PROTOCOLS = ("GRR", "SUE", "OUE", "THE", "OLH", "BLH", "Hadamard", "SubsetSelection", "ProjectiveResponse", "SHE")
+PROTOCOLS = ("GRR", "SUE", "OUE", "THE", "OLH", "BLH", "Hadamard", "SubsetSelection", "SHE")
 
 
 def report_draws(size: int) -> Iterator[Draws]:
     """Yield what each place draws, about `size` / 4 collections of 400 reports each."""
     yield from _each_protocol(max(50, size // 4))
-    yield from _pairs(max(50, size // 8))
     yield from _heavy_hitters(max(30, size // 40))
 
 
@@ -46,21 +45,6 @@ def _row(estimates: Any, row: int) -> Callable[[float], tuple[Any, Any]]:
         return low, high
 
     return ends
-
-
-def _pairs(asks: int) -> Iterator[Draws]:
-    """The share of one pair of answers, of one report of the pair and of a report for each."""
-    labels = {"sex": ("f", "m"), "age": tuple(range(5))}
-    answers = {"sex": [labels["sex"][i % 2] for i in range(2000)], "age": [i * i % 5 for i in range(2000)]}
-    truth = float(np.mean([s == "f" and a == 1 for s, a in zip(*answers.values(), strict=True)]))
-    for way in ("pair", "each"):
-        for epsilon in (1, 4):
-            protocol = local.Pairs(labels, epsilon=epsilon, respondents=2000, way=way)
-            rng = Rng.seeded(8)
-            estimates = [protocol.estimate(protocol.perturb(answers, rng)) for _ in range(asks)]
-            values = [float(e.frequencies[0, 1]) for e in estimates]
-            place = f"{way}, epsilon {epsilon}, 2,000 people"
-            yield Draws("share of a pair", place, truth, values, _row(estimates, 1), least=0, most=1)
 
 
 def _heavy_hitters(asks: int) -> Iterator[Draws]:

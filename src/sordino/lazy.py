@@ -5,18 +5,24 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 __all__ = ["export_lazily"]
 
 
 def export_lazily(
-    package: str, exports: Mapping[str, str], *, packages: Sequence[str] = ()
+    package: str,
+    exports: Mapping[str, str],
+    *,
+    packages: Sequence[str] = (),
+    removed: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return the `__getattr__`, `__dir__` and `__all__` of a package.
 
     `exports` maps a module to the names that it offers, separated by blanks; `packages` are sub-packages and modules
-    that are offered whole. Raises AttributeError, as a plain module does, for any other name.
+    that are offered whole; `removed` maps a name that was offered once to what to use instead. Raises AttributeError, as
+    a plain module does, for any other name, with those words for a removed one.
     """
     modules = {name: module for module, names in exports.items() for name in names.split()}
     known = sorted([*modules, *packages])
@@ -26,6 +32,8 @@ def export_lazily(
             found = getattr(importlib.import_module(modules[name]), name)
         elif name in packages:
             found = importlib.import_module(f"{package}.{name}")
+        elif name in removed:
+            raise AttributeError(f"{package}.{name} was removed: {removed[name]}")
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(sys.modules[package], name, found)

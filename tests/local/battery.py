@@ -19,14 +19,13 @@ from sordino.local import (
     SUE,
     THE,
     Hadamard,
-    ProjectiveResponse,
     Rappor,
     SubsetSelection,
     Unary,
 )
 from sordino.noise.rng import Rng
 
-__all__ = ["RANDOMIZERS", "RandomizerCase", "false_alarm", "population", "squared_errors"]
+__all__ = ["RANDOMIZERS", "RandomizerCase", "false_alarm", "population", "squared_errors", "squared_errors_until"]
 
 NARROW, WIDE = 14, 128
 
@@ -49,7 +48,6 @@ RANDOMIZERS = [
     RandomizerCase("olh, odd g", lambda labels: OLH(labels, epsilon=0.5), missing=True),
     RandomizerCase("hadamard", lambda labels: Hadamard(labels, epsilon=1), missing=True),
     RandomizerCase("subset", lambda labels: SubsetSelection(labels, epsilon=1), missing=False),
-    RandomizerCase("projective", lambda labels: ProjectiveResponse(labels, epsilon=1), missing=False),
     RandomizerCase("blh", lambda labels: BLH(labels, epsilon=1), missing=True),
     RandomizerCase("the", lambda labels: THE(labels, epsilon=1), missing=True),
     RandomizerCase("she", lambda labels: SHE(labels, epsilon=1), missing=True),
@@ -75,6 +73,20 @@ def squared_errors(protocol: Any, *, k: int, n: int, runs: int, seed: int) -> np
     for run in range(runs):
         found[run] = protocol.estimate(protocol.count(protocol.perturb(truth, rng))).frequencies
     return np.asarray(np.square(found - shares) / formula)
+
+
+def squared_errors_until(protocol: Any, *, k: int, within: float, chance: float, seed: int) -> np.ndarray[Any, Any]:
+    """Return squared errors over the formula of as many runs as make a false alarm of `within` less likely than `chance`.
+
+    The protocol decides how many that are: one with rare supports has heavier tails. At least 40 runs are made, and more
+    by halves; the number depends on how the runs scatter, not on where their mean lies.
+    """
+    ratios = squared_errors(protocol, k=k, n=1000, runs=40, seed=seed)
+    while false_alarm(ratios, within=within) >= chance:
+        seed += 1
+        more = squared_errors(protocol, k=k, n=1000, runs=len(ratios) // 2, seed=1000 * seed)
+        ratios = np.concatenate([ratios, more])
+    return ratios
 
 
 def false_alarm(ratios: np.ndarray[Any, Any], *, within: float) -> float:

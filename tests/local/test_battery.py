@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from local.battery import NARROW, RANDOMIZERS, WIDE, RandomizerCase, false_alarm, population, squared_errors
+from local.battery import (
+    NARROW,
+    RANDOMIZERS,
+    WIDE,
+    RandomizerCase,
+    population,
+    squared_errors,
+    squared_errors_until,
+)
 from sordino.errors import DeclarationError
 from sordino.local import SHE, Reports, exact_epsilon, fair_coins, from_parameters
 from sordino.local.estimates.binomial import binomial_law, population_interval, respondents_interval
@@ -26,9 +34,9 @@ SIZES = pytest.mark.parametrize("k", [NARROW, WIDE])
 @CASES
 @SIZES
 def test_squared_error_over_formula(case: RandomizerCase, k: int) -> None:
-    """MSE / formula within .9 and 1.1; the runs put the false-alarm rate of one case under 1e-4 / 18."""
-    ratios = squared_errors(case.made(range(k)), k=k, n=1000, runs=360 if k == NARROW else 50, seed=7)
-    assert false_alarm(ratios, within=0.1) < 1e-4 / 18
+    """MSE / formula within .9 and 1.1: as many runs as put a false alarm of any case under 1e-4."""
+    chance = 1e-4 / (2 * len(RANDOMIZERS))
+    ratios = squared_errors_until(case.made(range(k)), k=k, within=0.1, chance=chance, seed=7)
     assert 0.9 < ratios.mean() < 1.1
 
 

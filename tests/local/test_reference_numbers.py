@@ -34,7 +34,7 @@ from sordino.local import (
 )
 from sordino.local.collection_plan import candidates
 from sordino.local.estimates.frequency import variance
-from sordino.local.protocols.randomizer import FrequencyOracle
+from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.reports import parameters_hash
 from sordino.noise.rng import Rng
 
@@ -43,7 +43,7 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 SIZES = (2, 3, 14, 128, 1024)
 
 
-def one_report(protocol: FrequencyOracle) -> float:
+def one_report(protocol: Randomizer) -> float:
     """Return n Var at share 0."""
     return protocol.variance(share=0.0, n=1)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from sordino.local.protocols.attributes import Attributes as Attributes
     from sordino.local.protocols.bloom import Bloom as Bloom
     from sordino.local.protocols.catalog import from_parameters as from_parameters
+    from sordino.local.protocols.catalog import register_protocol as register_protocol
     from sordino.local.protocols.distribution import Distribution as Distribution
     from sordino.local.protocols.distribution import DistributionEstimate as DistributionEstimate
     from sordino.local.protocols.hadamard import Hadamard as Hadamard
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from sordino.local.protocols.memoization import Memoized as Memoized
     from sordino.local.protocols.memoization import memoize as memoize
     from sordino.local.protocols.numeric import Mean as Mean
-    from sordino.local.protocols.pairs import PairEstimate as PairEstimate
-    from sordino.local.protocols.pairs import Pairs as Pairs
-    from sordino.local.protocols.projective import ProjectiveResponse as ProjectiveResponse
     from sordino.local.protocols.randomizer import Randomizer as Randomizer
     from sordino.local.protocols.rappor import Rappor as Rappor
     from sordino.local.protocols.response import GRR as GRR
@@ -84,15 +82,13 @@ _EXPORTS = {
     "sordino.local.poisoning": "attainable_shift shape_test",
     "sordino.local.protocols.attributes": "Attributes",
     "sordino.local.protocols.bloom": "Bloom",
-    "sordino.local.protocols.catalog": "from_parameters",
+    "sordino.local.protocols.catalog": "from_parameters register_protocol",
     "sordino.local.protocols.distribution": "Distribution DistributionEstimate",
     "sordino.local.protocols.hadamard": "Hadamard",
     "sordino.local.protocols.hashing": "BLH OLH",
     "sordino.local.protocols.heavy_hitters": "HeavyHitters",
     "sordino.local.protocols.memoization": "Memoized memoize",
     "sordino.local.protocols.numeric": "Mean",
-    "sordino.local.protocols.pairs": "PairEstimate Pairs",
-    "sordino.local.protocols.projective": "ProjectiveResponse",
     "sordino.local.protocols.randomizer": "Randomizer",
     "sordino.local.protocols.rappor": "Rappor",
     "sordino.local.protocols.response": "GRR fair_coins",
@@ -105,4 +101,10 @@ _EXPORTS = {
     "sordino.local.task": "SigningKey Task create_task read_task",
 }
 
-__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)
+_REMOVED = {
+    "Pairs": "declare one label for each pair of values, and use a protocol of labels",
+    "PairEstimate": "declare one label for each pair of values, and use a protocol of labels",
+    "ProjectiveResponse": "use SubsetSelection, which has the same error",
+}
+
+__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS, removed=_REMOVED)

@@ -15,7 +15,8 @@ from sordino.errors import DeclarationError
 from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.labels import Answers, Label, Labels, check_labels
-from sordino.local.protocols.catalog import MAKERS, Protocols
+from sordino.local.protocols.catalog import MAKERS, make_protocol
+from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
 from sordino.local.shuffle import Overlapping, Shuffled, shuffled
 from sordino.local.thresholds import check_epsilon
@@ -38,7 +39,6 @@ __all__ = [
 ]
 
 _TIE = 1e-6  # relative difference of errors below which protocols are as good
-_KIN = {"projective", "subset"}  # the one is the other with fewer sets: neither says much beside the other
 _NEAR = 0.005  # relative difference below which shorter reports win: 1% more respondents make up for it
 _CONFIDENCE = 0.95
 
@@ -47,7 +47,7 @@ _CONFIDENCE = 0.95
 class Candidate:
     """Hold a protocol with the error of a rare label's share at 95%, what malicious ones add, and the bytes of a report."""
 
-    protocol: Protocols
+    protocol: Randomizer
     error: float
     shift: float
 
@@ -61,7 +61,7 @@ class Candidate:
 class ProtocolChoice:
     """Hold the protocol chosen, `.why`, the `.error` its intervals will have, and all `.candidates`; use it like one."""
 
-    protocol: Protocols
+    protocol: Randomizer
     respondents: int
     malicious: float
     candidates: tuple[Candidate, ...]
@@ -75,9 +75,7 @@ class ProtocolChoice:
     def why(self) -> str:
         """Why this protocol, in a sentence."""
         least = min(self.candidates, key=self._score)
-        others = [
-            c for c in self.candidates if c.protocol != self.protocol and {c.protocol.kind, self.protocol.kind} != _KIN
-        ]
+        others = [c for c in self.candidates if c.protocol != self.protocol]
         next_ = min(others, key=self._score) if self._score(self._own) <= (1 + _TIE) * self._score(least) else least
         gain = 1 - self._score(self._own) / self._score(next_)
         less = f"{100 * gain:.0f}% less than {next_.name}"
@@ -144,6 +142,11 @@ class ProtocolChoice:
     def width(self) -> int:
         """Bytes of one report."""
         return self.protocol.width
+
+    @property
+    def number(self) -> int:
+        """The protocol's number in the wire format."""
+        return self.protocol.number
 
     def parameters(self) -> Parameters:
         """Return the protocol's public parameters."""
@@ -255,25 +258,24 @@ def plan_collection(
     return CollectionPlan(choice, needed, mixed)
 
 
-def candidates(labels: Labels, *, epsilon: Number) -> tuple[Protocols, ...]:
+def candidates(labels: Labels, *, epsilon: Number) -> tuple[Randomizer, ...]:
     """Return every protocol for labels at one epsilon, the simplest first."""
     kept = check_labels(labels)
-    return tuple(dict.fromkeys(make(kept, epsilon=epsilon) for make in MAKERS.values()))
+    return tuple(dict.fromkeys(make_protocol(name, kept, epsilon=epsilon) for name in MAKERS))
 
 
 def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float = 0.0) -> ProtocolChoice:
     """Return the protocol whose intervals for a rare label are narrowest; within half a percent, the shortest reports win.
 
-    Of GRR, Hadamard response, OLH, SUE, OUE, subset selection, projective geometry, BLH, THE and SHE, by the exact variance
-    at share 0; ties go to the simpler. Where `malicious` is above 0, what that share of respondents can add by lying counts as
-    error.
+    Of every registered protocol of labels and an epsilon, by the exact variance at share 0; ties go to the simpler. Where
+    `malicious` is above 0, what that share of respondents can add by lying counts as error.
 
     Raises DeclarationError for labels or an epsilon that no protocol takes, or respondents below 1.
 
     Paper: Wang, Blocki, Li, Jha 2017 (choice by variance); Cheu, Smith, Ullman 2021 (malicious clients).
 
     >>> [best(range(k), epsilon=1, respondents=1000).protocol.name for k in (2, 128, 1024)]
-    ['GRR', 'subset selection', 'projective geometry']
+    ['GRR', 'subset selection', 'OLH']
     """
     if isinstance(respondents, bool) or not isinstance(respondents, int) or respondents < 1:
         raise DeclarationError("respondents must be a whole number, 1 or more")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from sordino.local.estimates.binomial import binomial_law, tail
-from sordino.local.protocols.catalog import Protocols
 from sordino.local.protocols.hadamard import Hadamard
 from sordino.local.protocols.hashing import OLH
+from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.protocols.rappor import Rappor
 from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import Unary
@@ -42,7 +42,7 @@ class ShapeTest:
         return self.p_value < 1e-4
 
 
-def attainable_shift(protocol: Protocols, *, malicious: float) -> tuple[float, float]:
+def attainable_shift(protocol: Randomizer, *, malicious: float) -> tuple[float, float]:
     """Return how much a share of malicious respondents can add to a label's share, and take from one, on average.
 
     A malicious client adds (1 - q) / (p - q) where an honest report adds 0 on average: at epsilon 1 and 128 labels, 1%
@@ -57,7 +57,7 @@ def attainable_shift(protocol: Protocols, *, malicious: float) -> tuple[float, f
     return protocol.shift(malicious)
 
 
-def shape_test(protocol: Protocols, reports: Reports) -> ShapeTest:
+def shape_test(protocol: Randomizer, reports: Reports) -> ShapeTest:
     """Return a test of the hypothesis that every report was made by the protocol, whatever the answers.
 
     Unary encoding and RAPPOR: the number of bits set is Binomial(k - 1, q) and one coin of p (or none, where the answer

@@ -21,7 +21,6 @@ from sordino.local.labels import canonical
 
 __all__ = [
     "HEADER_BYTES",
-    "KINDS",
     "Reports",
     "SupportCounts",
     "Wire",
@@ -38,20 +37,6 @@ __all__ = [
 Rows = np.ndarray[Any, np.dtype[np.uint8]]
 Parameters = dict[str, int | str | None]
 
-KINDS = {
-    "grr": 1,
-    "unary": 2,
-    "olh": 3,
-    "hadamard": 4,
-    "subset": 5,
-    "rappor": 6,
-    "mean": 7,
-    "distribution": 8,
-    "bloom": 9,
-    "projective": 10,
-    "heavy_hitters": 11,
-    "histogram": 12,
-}
 _HEAD = struct.Struct("<4sBBH32sQ")
 _MAGIC, _VERSION = b"SRDL", 1
 HEADER_BYTES = _HEAD.size
@@ -63,6 +48,10 @@ class Wire(Protocol):
     @property
     def width(self) -> int:
         """Bytes of one report."""
+
+    @property
+    def number(self) -> int:
+        """The protocol's number in the wire format: 1 to 127 for Sordino's own, 128 to 255 for registered ones."""
 
     def parameters(self) -> Parameters:
         """Return the public parameters, as canonical JSON data."""
@@ -80,11 +69,12 @@ def parameters_hash(parameters: Mapping[str, Any]) -> bytes:
 class Reports:
     """Hold a batch of reports of one protocol: `rows` has a report a row, each of the same number of bytes.
 
-    `kind` and `task` (the hash of the parameters) say which protocol they belong to; `bit_count` is how many bits a report
-    has where each bit stands for itself, None where it is a number.
+    `kind`, its `number` on the wire and `task` (the hash of the parameters) say which protocol they belong to;
+    `bit_count` is how many bits a report has where each bit stands for itself, None where it is a number.
     """
 
     kind: str
+    number: int
     task: bytes
     rows: Rows
     bit_count: int | None = None
@@ -94,7 +84,9 @@ class Reports:
         """Return rows as reports of a protocol, unchecked: for rows that the protocol made itself."""
         rows.flags.writeable = False
         parameters = wire.parameters()
-        return cls(str(parameters["kind"]), parameters_hash(parameters), rows, getattr(wire, "bit_count", None))
+        return cls(
+            str(parameters["kind"]), wire.number, parameters_hash(parameters), rows, getattr(wire, "bit_count", None)
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes, wire: Wire) -> Reports:
@@ -104,10 +96,11 @@ class Reports:
         """
         if len(data) < HEADER_BYTES or data[:4] != _MAGIC:
             raise DeclarationError("these bytes are not a batch of reports: they must begin with SRDL and a header")
-        _, version, kind, width, task, count = _HEAD.unpack_from(data)
+        _, version, number, width, task, count = _HEAD.unpack_from(data)
         if version != _VERSION:
             raise DeclarationError(f"these reports have format {version}; this program reads {_VERSION}")
-        _check_task(next((n for n, i in KINDS.items() if i == kind), f"number {kind}"), task, wire)
+        kind = str(wire.parameters()["kind"]) if number == wire.number else f"number {number}"
+        _check_task(kind, task, wire)
         if width != wire.width or len(data) != HEADER_BYTES + width * count:
             raise DeclarationError(
                 f"a batch of {count} reports has {wire.width} bytes each; these bytes are cut or padded"
@@ -138,7 +131,7 @@ class Reports:
     def to_bytes(self) -> bytes:
         """Return the batch in the wire format, to be read by `from_bytes`."""
         count, width = self.rows.shape
-        return _HEAD.pack(_MAGIC, _VERSION, KINDS[self.kind], width, self.task, count) + self.rows.tobytes()
+        return _HEAD.pack(_MAGIC, _VERSION, self.number, width, self.task, count) + self.rows.tobytes()
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -150,7 +143,7 @@ class Reports:
             raise DeclarationError("these reports belong to different tasks: count each by its own protocol")
         rows = np.concatenate([self.rows, more.rows])
         rows.flags.writeable = False
-        return Reports(self.kind, self.task, rows, self.bit_count)
+        return Reports(self.kind, self.number, self.task, rows, self.bit_count)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Reports):

@@ -72,7 +72,7 @@ def shuffled(epsilon0: Number, n: int, delta: Number, *, protocol: Overlapping |
     hockey-stick divergence, C rounded down in steps; `closed_form` is the theorem's formula, None where n is too small
     for it; `simple_form` its coarser statement.
 
-    Theorem (`protocol`: GRR, subset selection, projective geometry). Let m(y) be the least probability of a report y, over
+    Theorem (`protocol`: GRR, subset selection). Let m(y) be the least probability of a report y, over
     labels; a label that y supports gives it e^epsilon0 m(y) at most, and any other m(y). Let b be the chance that a report
     supports both labels in question, and tell the collector when that is so of the report in question: it then reveals
     nothing. Else its two laws sum to (e^epsilon0 + 1) m(y) at most, so each other report is with probability c = 2 (1 - b)

@@ -16,7 +16,8 @@ from sordino.errors import DeclarationError
 from sordino.local.collection_plan import best
 from sordino.local.estimates.frequency import USUAL_MALICIOUS, FrequencyEstimate
 from sordino.local.labels import Label, Labels, check_labels
-from sordino.local.protocols.catalog import Protocols, make_protocol
+from sordino.local.protocols.catalog import make_protocol
+from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.protocols.response import fair_coins
 from sordino.local.protocols.unary import Unary
 from sordino.loss import Number, to_fraction
@@ -46,7 +47,7 @@ class CollectionSimulation:
 
     subject: str
     rows: Sequence[SimulatedCount]
-    protocol: Protocols
+    protocol: Randomizer
     estimate: FrequencyEstimate
     mark: str = MARK
 
@@ -93,7 +94,7 @@ def pick_protocol(
     q: Number | None = None,
     respondents: int,
     malicious: float = 0.0,
-) -> Protocols:
+) -> Randomizer:
     """Return a protocol by name: "best" of an epsilon, fair "coins", "unary" of p and q, or another one of an epsilon.
 
     Raises DeclarationError where what the protocol needs is not stated, or something that it does not take is.
@@ -124,7 +125,7 @@ def pick_protocol(
 
 
 def simulate_collection(
-    answers: Sequence[Label], protocol: Protocols, rng: Rng, *, subject: str = "answers"
+    answers: Sequence[Label], protocol: Randomizer, rng: Rng, *, subject: str = "answers"
 ) -> CollectionSimulation:
     """Return what a collection by `protocol` would find out about these known answers, with the truth beside it.
 

@@ -26,9 +26,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sordino.errors import BudgetExhausted, DeclarationError
 from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.labels import Label, canonical, check_labels
-from sordino.local.protocols.catalog import Protocols, from_parameters
+from sordino.local.protocols.catalog import from_parameters
 from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.memoization import Memoized
+from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Parameters, Reports, SupportCounts, Wire, parameters_hash
@@ -225,7 +226,7 @@ class Task:
 
 def create_task(
     key: SigningKey,
-    protocol: Protocols | Memoized | HeavyHitters,
+    protocol: Randomizer | Memoized | HeavyHitters,
     *,
     task: str,
     question: str,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from sordino.cli.local.plan_collection import Alphabet, Length, Malicious
-from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
+from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, one_of, option
 from sordino.cli.shared.terminal import columns_of, paint, plain, say, wrap
+from sordino.local.protocols.catalog import MAKERS
 
 if TYPE_CHECKING:
     from sordino.local import CollectionSimulation, HeavyHittersSimulation
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["local_simulate"]
 
 
-ProtocolName = StrEnum("ProtocolName", "best coins unary grr sue oue olh hadamard subset projective blh the she")
 DataFile = Annotated[
     Path, option("--data", "FILE", "The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.")
 ]
@@ -27,7 +24,7 @@ ColumnName = Annotated[str, option("--column", "NAME", "A column of categories i
 DeclaredLabels = Annotated[
     str | None, option("--labels", "V,V,..", "The values an answer may have; not with the extract.")
 ]
-Method = Annotated[ProtocolName, typer.Option("--protocol", help="How respondents randomise.")]
+Method = Annotated[str, one_of("--protocol", ["best", "coins", "unary", *MAKERS], "How respondents randomise.")]
 Value = Annotated[str | None, option("--value", "V", "Ask yes or no: is it this value? For --protocol coins.")]
 Epsilon = Annotated[str | None, option("--epsilon", "E", "What one report may reveal; not with coins or unary.")]
 Own = Annotated[str | None, option("--p", "P", "With unary: P(the bit of one's own value is reported as 1).")]
@@ -44,7 +41,7 @@ def local_simulate(
     labels: DeclaredLabels = None,
     alphabet: Alphabet = None,
     length: Length = 10,
-    protocol: Method = ProtocolName.best,
+    protocol: Method = "best",
     value: Value = None,
     malicious: Malicious = 0.0,
     seed: Seed = None,
@@ -68,7 +65,7 @@ def local_simulate(
     named = None if labels is None else [part.strip() for part in labels.split(",")]
     answers, names = load_known_answers(column, data, labels=named, value=value)
     stated = {"epsilon": epsilon, "p": p, "q": q}
-    made = pick_protocol(protocol.value, names, **stated, respondents=len(answers), malicious=malicious)
+    made = pick_protocol(protocol, names, **stated, respondents=len(answers), malicious=malicious)
     simulated = simulate_collection(answers, made, rng, subject=column)
     if plot is not None:
         from sordino.reporting.charts import plot as draw

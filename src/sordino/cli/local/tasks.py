@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import datetime
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sordino.cli.local.plan_collection import Alphabet, Length
-from sordino.cli.shared.options import Quiet, TextForm, TextFormat, ends_in, option, output_ending
+from sordino.cli.shared.options import Quiet, TextForm, TextFormat, ends_in, one_of, option, output_ending
 from sordino.cli.shared.terminal import note, say, wrap
 from sordino.errors import DeclarationError
+from sordino.local.protocols.catalog import MAKERS
 
 if TYPE_CHECKING:
-    from sordino.local.protocols.catalog import Protocols
     from sordino.local.protocols.memoization import Memoized
+    from sordino.local.protocols.randomizer import Randomizer
     from sordino.local.task import Task
 
 __all__ = ["TaskFile", "create", "keygen", "show_task", "task_in"]
 
 
-Randomising = StrEnum("Randomising", "grr sue oue olh hadamard subset projective blh the she")
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A signed task, as `local task create` wrote it.")]
 NewKey = Annotated[
     Path,
@@ -42,7 +41,7 @@ Origin = Annotated[str, option("--origin", "URL", "Where reports go, such as htt
 Epoch = Annotated[str, option("--epoch", "NAME", "The period that a permanent answer is for, such as 2026.")]
 LabelWords = Annotated[list[str] | None, option("--label", "L", "One possible answer; may be repeated.")]
 LabelsFile = Annotated[Path | None, option("--labels-file", "FILE", "Instead: a file with one answer per line.")]
-Method = Annotated[Randomising, typer.Option("--method", help="How an answer is randomised.")]
+Method = Annotated[str, one_of("--method", MAKERS, "How an answer is randomised.")]
 PermanentEpsilon = Annotated[
     str | None,
     option(
@@ -85,7 +84,7 @@ def create(
     labels_file: LabelsFile = None,
     alphabet: Alphabet = None,
     length: Length = 10,
-    method: Method = Randomising.grr,
+    method: Method = "grr",
     permanent_epsilon: PermanentEpsilon = None,
     lifetime_epsilon: LifetimeEpsilon = None,
     output: Annotated[Path | None, output_ending(".json")] = None,
@@ -146,14 +145,14 @@ def task_in(path: Path, *, key: str | None) -> Task:
 
 
 def _make_protocol(
-    method: Randomising, labels: list[str], epsilon: str, permanent_epsilon: str | None
-) -> Protocols | Memoized:
+    method: str, labels: list[str], epsilon: str, permanent_epsilon: str | None
+) -> Randomizer | Memoized:
     from sordino.local import memoize
     from sordino.local.protocols.catalog import make_protocol
 
     if permanent_epsilon is None:
-        return make_protocol(method.value, labels, epsilon=epsilon)
-    return memoize(make_protocol(method.value, labels, epsilon=permanent_epsilon), epsilon=epsilon)
+        return make_protocol(method, labels, epsilon=epsilon)
+    return memoize(make_protocol(method, labels, epsilon=permanent_epsilon), epsilon=epsilon)
 
 
 def _labels(given: list[str] | None, file: Path | None) -> list[str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sordino.errors import DeclarationError, instead_of
+from sordino.errors import DeclarationError, instead_of, nearest
 
-__all__ = ["ShareBy", "ends_in", "option", "output_ending", "refuse_existing"]  # and types, as `options.NAME`
+__all__ = ["ShareBy", "ends_in", "one_of", "option", "output_ending", "refuse_existing"]  # and types, as `options.NAME`
 
 
 def option(name: str, metavar: str, words: str, *, panel: str | None = None) -> Any:
@@ -33,6 +33,20 @@ def ends_in(*endings: str) -> Callable[[Path | None], Path | None]:
         return path
 
     return check
+
+
+def one_of(name: str, names: Iterable[str], words: str) -> Any:
+    """Return an option that takes one of these names, read from the registry that holds them: help, completion, refusal."""
+    known = list(names)
+
+    def check(given: str) -> str:
+        if given not in known:
+            raise DeclarationError(f"{name}: {given!r} is none of its values; {nearest(given, known)}")
+        return given
+
+    return typer.Option(
+        name, metavar=f"[{'|'.join(known)}]", help=words, callback=check, autocompletion=lambda: list(known)
+    )
 
 
 def output_ending(*endings: str) -> Any:

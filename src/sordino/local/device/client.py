@@ -17,7 +17,6 @@ from sordino.local.device.delivery import deliver
 from sordino.local.labels import Label, canonical
 from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.memoization import Memoized
-from sordino.local.protocols.projective import ProjectiveResponse
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import Unary
@@ -65,11 +64,11 @@ class Client:
                 made = permanent_answer(self.ledger.secret, task, number)
                 kept = self.ledger.permanent(charge, made)
             report = protocol.report(kept, _words(rng))
-        elif isinstance(protocol, GRR | Unary | ProjectiveResponse | SHE):
+        elif isinstance(protocol, GRR | Unary | SHE):
             self.ledger.charge(charge, limit=task.manifest.lifetime_epsilon)
             report = _perturb(protocol, number, _words(rng))
         else:
-            raise DeclarationError("a device answers tasks of the protocols grr, unary, projective and histogram")
+            raise DeclarationError("a device answers tasks of the protocols grr, unary and histogram")
         return task.manifest.hash + rng.bytes(ID_BYTES) + report
 
     def send(self, task: Task, body: bytes, *, token: str | None, attempts: int = 5, timeout: float = 30) -> bool:
@@ -122,7 +121,7 @@ def _number(task: Task, answer: Label) -> int | None:
     raise DeclarationError(f"the answer is none of the {len(task.manifest.labels)} labels of {task.manifest.task!r}")
 
 
-def _perturb(protocol: GRR | Unary | ProjectiveResponse | SHE, number: int | None, words: Iterator[int]) -> bytes:
+def _perturb(protocol: GRR | Unary | SHE, number: int | None, words: Iterator[int]) -> bytes:
     if isinstance(protocol, Unary | SHE):
         return protocol.perturb_words(number, words)
     if number is None:

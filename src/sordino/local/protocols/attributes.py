@@ -18,8 +18,7 @@ from sordino.local.draws import uniform_int
 from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.labels import Answers, Labels, codes_of
-from sordino.local.protocols.catalog import Protocols
-from sordino.local.protocols.randomizer import ClaimedLoss
+from sordino.local.protocols.randomizer import ClaimedLoss, Randomizer
 from sordino.local.reports import Reports, SupportCounts
 from sordino.local.thresholds import check_epsilon
 from sordino.loss import Number
@@ -51,7 +50,7 @@ class Attributes(ClaimedLoss):
     'users'
     """
 
-    protocols: Mapping[str, Protocols]
+    protocols: Mapping[str, Randomizer]
     split: str
     claim: Fraction
     respondents: int
@@ -130,11 +129,11 @@ class Attributes(ClaimedLoss):
         return f"<Attributes {', '.join(self.protocols)}, epsilon {self.epsilon:g}: {self.why}>"
 
 
-def _noise(protocol: Protocols) -> float:
+def _noise(protocol: Randomizer) -> float:
     """Return n times the variance of noise, at a share of 1 / k."""
     return protocol.variance(share=1 / len(protocol.labels), n=1)
 
 
-def _sampling_variance(protocol: Protocols) -> float:
+def _sampling_variance(protocol: Randomizer) -> float:
     """Return n times the variance of drawing respondents, at a share of 1 / k."""
     return (1 - 1 / len(protocol.labels)) / len(protocol.labels)

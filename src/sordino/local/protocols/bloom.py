@@ -106,6 +106,7 @@ class Bloom(LocalProtocol):
 
     name = "RAPPOR with a Bloom filter"
     kind = "bloom"
+    number = 9
 
     @property
     def lifetime_epsilon(self) -> float:

@@ -173,6 +173,7 @@ class Distribution(NumberProtocol):
             raise DeclarationError("epsilon is too small for thresholds of 32 bits; 1e-6 and more work")
 
     kind = "distribution"
+    number = 8
 
     @property
     def cells(self) -> int:

@@ -61,6 +61,7 @@ class Hadamard(ThresholdOracle):
 
     name = "Hadamard"
     kind = "hadamard"
+    number = 4
 
     def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
         return Fraction(1, 2), p / (1 - p)

@@ -70,6 +70,7 @@ class OLH(ThresholdOracle):
         self._fill(kept, claim, g=g, threshold=floor_share(claim, g - 1))
 
     kind = "olh"
+    number = 3
     size_field = "g"
 
     @classmethod

@@ -67,6 +67,7 @@ class HeavyHitters(LocalProtocol):
     levels: tuple[int, ...]
 
     kind = "heavy_hitters"
+    number = 11
     name = "heavy hitters"
 
     def __init__(

@@ -14,7 +14,7 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.local.labels import Answers, Label
-from sordino.local.protocols.randomizer import FrequencyOracle
+from sordino.local.protocols.randomizer import FrequencyOracle, Randomizer
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary, bit_laws
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, numbers_of, own
@@ -84,6 +84,16 @@ class Memoized(FrequencyOracle):
         return _twice(self.permanent.q, self.instant)
 
     @property
+    def kind(self) -> str:
+        """The kind of both rounds, whose form reports have."""
+        return self.instant.kind
+
+    @property
+    def number(self) -> int:
+        """The second round's number in the wire format."""
+        return self.instant.number
+
+    @property
     def width(self) -> int:
         """Bytes of one report."""
         return self.instant.width
@@ -137,7 +147,7 @@ class Memoized(FrequencyOracle):
         return f"<{self.name}, {len(self.labels)} labels, {both}>"
 
 
-def memoize(permanent: FrequencyOracle, *, epsilon: Number) -> Memoized:
+def memoize(permanent: Randomizer, *, epsilon: Number) -> Memoized:
     """Return the second round that reveals at most `epsilon` a report, with the least noise that does.
 
     The second round is GRR for GRR and symmetric for unary; its threshold is found by bisection on exact epsilons.

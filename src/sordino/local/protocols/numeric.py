@@ -84,6 +84,7 @@ class Mean(NumberProtocol):
             raise DeclarationError("epsilon is too small for thresholds of 32 bits; 1e-6 and more work")
 
     kind = "mean"
+    number = 7
 
     def thresholds(self) -> Parameters:
         """Return the fields of `parameters` that are this protocol's own: sizes, and the thresholds of its three coins."""

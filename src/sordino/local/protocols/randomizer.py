@@ -30,7 +30,27 @@ _TOO_NEAR = "epsilon is too small, or p and q too near, for thresholds of 32 bit
 
 @runtime_checkable
 class Randomizer(Protocol):
-    """A protocol for one label a respondent: frozen public parameters, no state."""
+    """A protocol for one label a respondent: frozen public parameters, no state. Its class has `from_parameters` too."""
+
+    @property
+    def kind(self) -> str:
+        """The name under which its parameters are read again."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the wire format of reports."""
+
+    @property
+    def name(self) -> str:
+        """Its name for people."""
+
+    @property
+    def claim(self) -> Fraction:
+        """What one report may reveal at most, exactly."""
+
+    @property
+    def estimator(self) -> str:
+        """How reports become an estimate, in a sentence."""
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -59,6 +79,9 @@ class Randomizer(Protocol):
     def parameters(self) -> Parameters:
         """Return the public parameters, as canonical JSON data."""
 
+    def check(self, rows: Rows) -> None:
+        """Raise DeclarationError where a row is no report of the protocol."""
+
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
         """Return a batch of reports, one an answer."""
 
@@ -67,6 +90,18 @@ class Randomizer(Protocol):
 
     def estimate(self, counts: SupportCounts) -> FrequencyEstimate:
         """Return the unbiased estimate of each label's share."""
+
+    def variance(self, *, share: float, n: int) -> float:
+        """Return the variance of the estimated share of a label that this share of n respondents have."""
+
+    def shift(self, malicious: float) -> tuple[float, float]:
+        """Return what a share of malicious clients can add to an estimated share, and take from it, on average."""
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return inputs enough to stand, by symmetry, for every pair of inputs."""
+
+    def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
+        """Return the law of a report of this input: independent parts, the probabilities of the outputs of each."""
 
 
 class Channel(Protocol):
@@ -110,7 +145,16 @@ class LocalProtocol(ClaimedLoss, ABC):
 
     __slots__ = ()
 
-    kind: ClassVar[str]
+    # Number 10 was that of a protocol that is gone, and is not given out again.
+    @property
+    @abstractmethod
+    def number(self) -> int:
+        """The protocol's number in the wire format of reports."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """The name under which the protocol's parameters are read again."""
 
     @abstractmethod
     def parameters(self) -> Parameters:

@@ -81,6 +81,7 @@ class Rappor(FrequencyOracle):
 
     name = "RAPPOR"
     kind = "rappor"
+    number = 6
 
     @property
     def labels(self) -> tuple[Label, ...]:

@@ -64,6 +64,7 @@ class GRR(ThresholdOracle):
 
     name = "GRR"
     kind = "grr"
+    number = 1
 
     def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
         q = (1 - p) / (len(self.labels) - 1)

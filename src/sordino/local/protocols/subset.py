@@ -67,6 +67,7 @@ class SubsetSelection(ThresholdOracle):
 
     name = "subset selection"
     kind = "subset"
+    number = 5
     size_field = "w"
 
     @classmethod

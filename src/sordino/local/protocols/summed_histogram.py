@@ -66,6 +66,7 @@ class SHE(ThresholdOracle):
 
     name = "SHE"
     kind = "histogram"
+    number = 12
     stated = MappingProxyType({"ratio": "threshold"})
 
     def _fill(self, labels: Any, claim: Fraction, **fields: int) -> None:
