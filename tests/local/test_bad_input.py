@@ -122,9 +122,9 @@ def test_no_reports_no_estimate() -> None:
 def test_reports_of_another_protocol() -> None:
     response, unary = GRR(["a", "b"], epsilon=1), OUE(["a", "b"], epsilon=1)
     reports = response.perturb(["a"], Rng.seeded(1))
-    with pytest.raises(DeclarationError, match="protocol (grr|number 1), not of unary"):
+    with pytest.raises(DeclarationError, match=r"protocol (grr|number 1), not of unary"):
         unary.count(reports)
-    with pytest.raises(DeclarationError, match="protocol (grr|number 1), not of unary"):
+    with pytest.raises(DeclarationError, match=r"protocol (grr|number 1), not of unary"):
         type(reports).from_bytes(reports.to_bytes(), unary)
 
 
