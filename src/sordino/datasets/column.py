@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,10 @@ def load_column(name: str, path: Path) -> tuple[tuple[float, ...], int]:
         raise SourceError(
             f"column {name!r} of {path} holds {cells.type} that is not all numbers; a universe is of numbers"
         )
-    values = tuple(v if isinstance(v, int) else float(v) for v in cells.drop_null().to_pylist())
+    # a decimal column may hold whole numbers past 2^53, which float64 would round
+    values = tuple(
+        int(v) if isinstance(v, int | Decimal) and v == int(v) else float(v) for v in cells.drop_null().to_pylist()
+    )
     if not values:
         raise SourceError(f"column {name!r} of {path} holds no numbers")
     return values, cells.null_count

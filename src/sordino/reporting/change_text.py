@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from sordino.sensitivity.neighborhoods import list_values
+from sordino.sensitivity.universe import format_value
 
 if TYPE_CHECKING:
     from sordino.sensitivity import Change
@@ -16,7 +17,7 @@ __all__ = ["change_entries"]
 def change_entries(change: Change, neighbors: str, public: str) -> list[tuple[str, str]]:
     """Return the labelled texts of a change: its relation, the two tables of its witness, what moved, and what is public."""
     pair = zip(change.witness, change.answers, strict=True)
-    tables = [f"{list_values(table, 12)}  answers {answer:.10g}" for table, answer in pair]
+    tables = [f"{list_values(table, 12)}  answers {format_value(answer)}" for table, answer in pair]
     first, second = (Counter(table) for table in change.witness)
     gone, come = (sorted(left.elements()) for left in (first - second, second - first))
     moves = [f"{list_values(t, 8)} {verb}" for t, verb in ((gone, "out"), (come, "in")) if t]

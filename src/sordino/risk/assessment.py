@@ -20,7 +20,7 @@ from sordino.project.edit import round_cap_down
 from sordino.risk.arguments import amount, format_count
 from sordino.risk.hypotheses import epsilon_for_tables
 from sordino.risk.worlds import Worlds
-from sordino.sensitivity.universe import columns_of_table
+from sordino.sensitivity.universe import as_number, columns_of_table
 
 __all__ = ["RiskAssessment", "assess_risk", "assessments_to_dict", "cap_change_for"]
 
@@ -165,7 +165,7 @@ def assess_risk(
     """
     limit = float(to_fraction(risk, name="risk"))
     at = None if epsilon is None else float(to_fraction(epsilon, name="epsilon"))
-    seen = None if output is None else float(to_fraction(output, name="output"))
+    seen = None if output is None else as_number(to_fraction(output, name="output"))
     end = None if up_to is None else amount(up_to, name="up_to")
     return [
         RiskAssessment(Worlds(values, size=size, query=query, prior=prior), limit, column, prior, at, seen, end)

@@ -7,9 +7,8 @@ are equal. It may not know noise, priors or privacy parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from itertools import chain, combinations
 from typing import Any
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from sordino.errors import DeclarationError
 from sordino.sensitivity.statistics import Statistic
-from sordino.sensitivity.universe import Floats, column_names, universe_from
+from sordino.sensitivity.universe import Floats, column_names, numbers_from, rational_from
 
 __all__ = ["ENTRIES", "Answers", "Numbers", "integers", "lattice_from", "listing", "tables_of"]
 
@@ -83,6 +82,16 @@ class Answers:
             return np.array([(int(k) - int(above)) / unit for k in keys])
         return np.asarray((keys - above) / np.float64(unit), dtype=np.float64)
 
+    def distances(self, keys: Numbers, output: Fraction) -> Floats:
+        """Return how far the answers of keys lie from an output, without rounding either first."""
+        if self.kind == "std" or keys.dtype.kind == "f":
+            return np.abs(self.values(keys) - float(output))
+        nearest = round(output * self.unit)
+        beyond = float(Fraction(nearest, self.unit) - output)
+        if abs(nearest) >= _SAFE:
+            keys = keys.astype(object)
+        return np.abs(self.values(keys, above=nearest) + beyond)
+
     def extremes(self) -> tuple[int, int]:
         """Return the smallest and the largest key over all worlds, without a list of them: O(N)."""
         ordered, size = sorted(self.numbers), self.size
@@ -106,8 +115,8 @@ class Answers:
         return min(size * q - s * s for s, q in inner), max(size * q - s * s for s, q in outer)
 
 
-def lattice_from(universe: Iterable[Any]) -> tuple[Floats, tuple[int, ...], int]:
-    """Return the universe as sorted floats, and in the order given as integers over a common denominator.
+def lattice_from(universe: Iterable[Any]) -> tuple[Sequence[Any], tuple[int, ...], int]:
+    """Return the values as given, and as integers over a common denominator.
 
     A float means its shortest decimal (0.1 is 1/10); Fraction and Decimal are taken as they are. DeclarationError for
     text, values that are not finite numbers, and an empty universe.
@@ -115,27 +124,15 @@ def lattice_from(universe: Iterable[Any]) -> tuple[Floats, tuple[int, ...], int]
     >>> lattice_from([0.5, 2, 0.25])[1:]
     ((2, 8, 1), 4)
     """
-    listed = universe
     if names := column_names(universe):
         raise DeclarationError(
             f"universe must be one flat sequence of numbers, not a table: choose a column, as table[{names[0]!r}]; "
             "sordino.risk.assess_risk takes all columns of a table at once"
         )
-    if not isinstance(universe, str | bytes | np.ndarray) and not hasattr(universe, "to_numpy"):
-        try:
-            listed = list(universe)
-        except TypeError:
-            raise DeclarationError(f"universe must be a sequence of numbers, not {type(universe).__name__}") from None
-        listed = [x if not isinstance(x, Fraction | Decimal) else _rational(x) for x in listed]
-        plain: Any = [float(x) if isinstance(x, Fraction) else x for x in listed]
-    else:
-        plain = listed
-    floats = universe_from(plain)
-    exact = [
-        x if isinstance(x, Fraction) else _rational(x) for x in (listed if listed is not plain else np.asarray(plain))
-    ]
+    values = numbers_from(universe, argument="universe")
+    exact = [rational_from(value) for value in values]
     denominator = math.lcm(*(x.denominator for x in exact))
-    return floats, tuple(x.numerator * (denominator // x.denominator) for x in exact), denominator
+    return values, tuple(x.numerator * (denominator // x.denominator) for x in exact), denominator
 
 
 def integers(numbers: Iterable[int], largest: int) -> Numbers:
@@ -206,14 +203,3 @@ def _running(numbers: list[int]) -> list[int]:
     for number in numbers:
         totals.append(totals[-1] + number)
     return totals
-
-
-def _rational(value: Any) -> Fraction:
-    """Return the rational that a number means: a float is its shortest decimal."""
-    if isinstance(value, Fraction | int | np.integer):
-        return Fraction(value if isinstance(value, Fraction) else int(value))
-    if isinstance(value, Decimal):
-        if not value.is_finite():
-            raise DeclarationError("universe must hold only finite numbers: it has nan, or infinity; leave them out")
-        return Fraction(value)
-    return Fraction(repr(float(value)))

@@ -24,7 +24,7 @@ from sordino.risk.odds import PAIRWISE, least_sum, least_sum_at, rising_root, so
 from sordino.risk.statistic_answers import ENTRIES, Answers, lattice_from, listing, tables_of
 from sordino.sensitivity import global_sensitivity
 from sordino.sensitivity.statistics import statistic_from
-from sordino.sensitivity.universe import Floats, size_in
+from sordino.sensitivity.universe import Floats, as_number, rational_from, size_in
 
 __all__ = ["InfeasibleRisk", "Simulation", "Worlds"]
 
@@ -69,8 +69,8 @@ class Worlds:
 
     def __init__(self, universe: Iterable[Any], *, size: int, query: str, prior: Sequence[float] | None = None) -> None:
         """Check and store; the worlds are counted when they are first needed."""
-        self._floats, numbers, denominator = lattice_from(universe)
-        self.size = size_in(size, self._floats)
+        self._values, numbers, denominator = lattice_from(universe)
+        self.size = size_in(size, people=len(numbers))
         self.query = query
         self._answers = Answers(numbers, denominator, statistic_from(query, ddof=0), self.size)
         if prior is not None:
@@ -79,8 +79,8 @@ class Worlds:
 
     @property
     def universe(self) -> tuple[float, ...]:
-        """The values, one a person, in the order given."""
-        return tuple(x / self._answers.denominator for x in self._answers.numbers)
+        """The values, one a person, in the order given: floats, and int past 2^53."""
+        return tuple(as_number(Fraction(x, self._answers.denominator)) for x in self._answers.numbers)
 
     @property
     def count(self) -> int:
@@ -90,13 +90,14 @@ class Worlds:
     @cached_property
     def sensitivity(self) -> float:
         """Df: the most that one record added or removed moves the answer of a table of `size` records (never too little)."""
-        least, people = self._answers.statistic.least, len(self._floats)
+        least, people = self._answers.statistic.least, len(self._values)
         direction = "add" if self.size == least < people else "either"
         if self.size == least == people:
             return 0.0
-        return global_sensitivity(
-            self.query, self._floats, size=self.size, neighbors="add_remove", exactly=1, direction=direction
-        ).value
+        change = global_sensitivity(
+            self.query, self._values, size=self.size, neighbors="add_remove", exactly=1, direction=direction
+        )
+        return float(change.value)
 
     @cached_property
     def spread(self) -> float:
@@ -120,7 +121,7 @@ class Worlds:
         """The tables, in the order of itertools.combinations; DeclarationError where they are too many to list."""
         if self.count * self.size > ENTRIES:
             raise self._too_many()
-        values = np.array(self.universe)
+        values = np.array(self.universe, dtype=object)
         return tuple(tuple(row) for row in values[tables_of(values.size, self.size)].tolist())
 
     @cached_property
@@ -148,7 +149,8 @@ class Worlds:
         >>> Worlds([1, 2, 3, 4], size=3, query="mean").posterior(output=2.20131, epsilon=2.0).round(6).tolist()
         [0.338988, 0.400316, 0.179873, 0.080822]
         """
-        distances = np.abs(self.answers - finite_number(output, "output"))
+        finite_number(output, "output")
+        distances = self._answers.distances(self._keys, rational_from(output))
         nearest = distances[self.prior > 0].min()
         with np.errstate(divide="ignore", over="ignore"):
             logs = np.log(self.prior) - self._rate(world_epsilon(epsilon)) * (distances - nearest)
@@ -252,14 +254,15 @@ class Worlds:
         >>> round(Worlds([1, 2, 3, 10], size=3, query="mean").record_risk(10, output=5.0, epsilon=1.0), 6)
         0.88538
         """
-        wanted = finite_number(value, "value")
-        holders = [i for i, x in enumerate(self._answers.numbers) if x / self._answers.denominator == wanted]
+        finite_number(value, "value")
+        wanted = rational_from(value)
+        holders = [i for i, x in enumerate(self._answers.numbers) if Fraction(x, self._answers.denominator) == wanted]
         if not holders:
-            near = min(self._floats.tolist(), key=lambda x: abs(x - wanted))
-            raise DeclarationError(f"value {wanted:g} is not in the universe; the nearest one there is {near:g}")
+            near = min(self.universe, key=lambda x: abs(rational_from(x) - wanted))
+            raise DeclarationError(f"value {as_number(wanted)} is not in the universe; the nearest one there is {near}")
         if self.count * self.size <= ENTRIES and (self._prior is not None or self.count * self.size < 200_000):
             posterior = self.posterior(output=output, epsilon=epsilon)
-            tables = tables_of(len(self._floats), self.size)
+            tables = tables_of(len(self._values), self.size)
             return max(float(posterior[(tables == i).any(axis=1)].sum()) for i in holders)
         if self._prior is not None:
             places = np.array(holders)  # world k leaves out the person N - 1 - k, or keeps the person k
@@ -294,7 +297,7 @@ class Worlds:
 
     def __repr__(self) -> str:
         prior = "" if self._prior is None else ", prior given"
-        return f"<Worlds {format_count(self.count)} of {self.size} in {len(self._floats)} records, query={self.query!r}{prior}>"
+        return f"<Worlds {format_count(self.count)} of {self.size} in {len(self._values)} records, query={self.query!r}{prior}>"
 
     @cached_property
     def _keys(self) -> Any:
@@ -336,7 +339,13 @@ class Worlds:
 
     @cached_property
     def _is_constant(self) -> bool:
-        return self.spread == 0 or self.sensitivity == 0
+        low, high = self._answers.extremes()
+        if low < high and not (self.spread and self.sensitivity):
+            # noise of scale 0 would name the release, so that this must never pass for a constant answer
+            raise DeclarationError(
+                "universe must hold values whose answers differ by at least 1e-300: write them in a smaller unit"
+            )
+        return low == high
 
     def _surprise(self, epsilon: float, rare: Sequence[int] = (), *, enough: float = math.inf) -> float:
         """Return minus the log of the worst risk, over all answers or over the places of the `rare` ones."""
@@ -352,7 +361,8 @@ class Worlds:
         found = tally(answers)
         if found is None:
             raise self._too_many()
-        distances = np.abs(answers.values(found.keys) - finite_number(output, "output"))
+        finite_number(output, "output")
+        distances = answers.distances(found.keys, rational_from(output))
         logs = found.log_counts - self._rate(world_epsilon(epsilon)) * distances
         return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
 
@@ -373,7 +383,7 @@ class Worlds:
         return wanted
 
     def _listable(self) -> None:
-        people = len(self._floats)
+        people = len(self._values)
         if self.count * self.size > ENTRIES and self.count != people:
             raise self._too_many()
 

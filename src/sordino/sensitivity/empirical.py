@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.sensitivity.bound_check import cost, enumerate_pairs
 from sordino.sensitivity.local_search import farthest_neighbor
 from sordino.sensitivity.moves import Moves, moves_from
 from sordino.sensitivity.statistics import Statistic, statistic_from
-from sordino.sensitivity.universe import Floats, Places, places_of, size_in, universe_from
+from sordino.sensitivity.universe import Places, Universe, as_number, exact_universe_from, size_in
 from sordino.sensitivity.variance import farthest_spread
 from sordino.sensitivity.worst_table import farthest_pair
 
@@ -30,7 +33,7 @@ class Change:
     """Say how far an answer can move: `value` is exact, or a bound on it where `exact` is False.
 
     `witness` is a pair of neighbors (sorted values), `answers` their answers, which differ by `attained`: the value
-    itself when exact.
+    itself when exact. Numbers are floats, and int where they are whole numbers that no float64 holds.
     """
 
     value: float
@@ -61,7 +64,9 @@ def global_sensitivity(
 
     `neighbors` is "add_remove" or "replace"; within=k is at most k moves of any mix, exactly=k is k records in one
     `direction` ("add", "remove", "either"), or k exchanges. var and std divide by n - `ddof`. The unit is that of the
-    values (squared for var). Raises DeclarationError for bad input, and where a neighbor has no answer.
+    values (squared for var). Values are int, float, Fraction or Decimal, and are held without rounding: values that span
+    more than 2^53 of their common steps are refused (see `exact_universe_from`). Raises DeclarationError for bad input, and
+    where a neighbor has no answer.
 
     Exact by exchange arguments (in `worst_table` and `variance`): O(N) for each mix of moves, O(k^3 N log N) for var and
     std. For std under add_remove the proof needs that the rise by adding records is larger than any fall could be; where
@@ -70,20 +75,20 @@ def global_sensitivity(
     >>> global_sensitivity("median", [1, 2, 3, 10, 11], size=3, neighbors="replace", within=1).witness
     ((1.0, 2.0, 10.0), (2.0, 10.0, 11.0))
     """
-    values = universe_from(universe)
+    values = exact_universe_from(universe)
     statistic = statistic_from(query, ddof=ddof)
-    size = size_in(size, values)
+    size = size_in(size, people=values.size)
     moves = _moves(statistic, values, size, neighbors, within, exactly, direction)
     public = f"the universe of {values.size} values and the size {size} are public"
     if statistic.kind not in ("var", "std"):
-        first, second = farthest_pair(values, statistic, moves)
+        first, second = farthest_pair(values.floats, statistic, moves, offset=values.offset)
         return _change(values, statistic, moves, first, second, public, "exchange argument")
-    extreme = farthest_spread(values, statistic, moves)
+    extreme = farthest_spread(values.floats, statistic, moves)
     first, second = extreme.first, extreme.second
     if extreme.bound == -math.inf:
         return _change(values, statistic, moves, first, second, public, "exchange argument")
     if cost(values.size, moves) <= PAIRS_ENUMERATED:
-        _, first, second = enumerate_pairs(values, statistic, moves)
+        _, first, second = enumerate_pairs(values.floats, statistic, moves)
         return _change(values, statistic, moves, first, second, public, "every pair of tables was compared")
     rule = "no proof that the pair found is the farthest; no pair passes the bound"
     return _change(values, statistic, moves, first, second, public, rule, bound=extreme.bound)
@@ -109,18 +114,18 @@ def local_sensitivity(
     >>> local_sensitivity("median", [1, 2, 3, 10, 11], [1, 3, 10], neighbors="replace", within=1).value
     7.0
     """
-    values = universe_from(universe)
+    values = exact_universe_from(universe)
     statistic = statistic_from(query, ddof=ddof)
-    places = places_of(table, values)
+    places = values.places(table)
     moves = _moves(statistic, values, places.size, neighbors, within, exactly, direction)
-    second = farthest_neighbor(values, statistic, moves, places)
+    second = farthest_neighbor(values.floats, statistic, moves, places, offset=values.offset)
     public = f"the universe of {values.size} values is public; the table, and so this figure, is not"
     return _change(values, statistic, moves, places, second, public, "extremes of the neighbors of this table")
 
 
 def _moves(
     statistic: Statistic,
-    values: Floats,
+    values: Universe,
     size: int,
     neighbors: str,
     within: int | None,
@@ -150,7 +155,7 @@ def _moves(
 
 
 def _change(
-    values: Floats,
+    values: Universe,
     statistic: Statistic,
     moves: Moves,
     first: Places,
@@ -160,15 +165,44 @@ def _change(
     *,
     bound: float | None = None,
 ) -> Change:
-    one, other = values[first], values[second]
-    centre = 0.0 if statistic.kind in ("count", "sum") else values[values.size // 2]  # an offset would cost digits
-    attained = abs(statistic.of(other - centre) - statistic.of(one - centre))
+    one, other = values.floats[first], values.floats[second]
+    power = {"count": 0, "var": 2}.get(statistic.kind, 1)
+    attained: float
+    if statistic.kind == "sum":
+        # of the records that differ alone: a sum of all of them would round the change away
+        coming = sum(map(Fraction, values.floats[np.setdiff1d(second, first)].tolist()), Fraction(0))
+        going = sum(map(Fraction, values.floats[np.setdiff1d(first, second)].tolist()), Fraction(0))
+        change = (coming - going + (other.size - one.size) * values.offset) * values.step
+        attained = as_number(abs(change))
+    else:
+        # an offset would cost digits
+        centre = 0.0 if statistic.kind == "count" else values.floats[values.size // 2]
+        attained = _scaled(abs(statistic.of(other - centre) - statistic.of(one - centre)), values.step**power)
     return Change(
-        value=attained if bound is None else max(bound, attained),
+        value=attained if bound is None else max(_scaled(bound, values.step**power), attained),
         exact=bound is None,
         attained=attained,
-        witness=(tuple(one.tolist()), tuple(other.tolist())),
+        witness=(values.values(first), values.values(second)),
         public=public,
         because=f"{moves.words}: {rule}",
-        answers=(statistic.of(one), statistic.of(other)),
+        answers=(_answer(values, statistic, first), _answer(values, statistic, second)),
     )
+
+
+def _scaled(value: float, factor: Fraction) -> float:
+    return value if factor == 1 else as_number(Fraction(value) * factor)
+
+
+def _answer(values: Universe, statistic: Statistic, places: Places) -> float:
+    """Return the answer on the table at these places, in the unit of the values."""
+    answer = statistic.of(values.floats[places])
+    if statistic.kind == "sum":
+        return _shifted(answer, values, places.size)
+    if statistic.kind in ("mean", "quantile"):
+        return _shifted(answer, values, 1)
+    return _scaled(answer, values.step ** {"count": 0, "var": 2}.get(statistic.kind, 1))
+
+
+def _shifted(answer: float, values: Universe, times: int) -> float:
+    """Return an answer in steps that begin at the origin, so many times, as one that begins at 0."""
+    return answer if values.is_plain else as_number(Fraction(answer) * values.step + times * values.origin)

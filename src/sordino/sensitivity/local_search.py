@@ -8,25 +8,33 @@ keeps a prefix and a suffix of the sorted records that it may choose from, and i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from sordino.sensitivity.moves import Moves
-from sordino.sensitivity.running_sums import RunningSums
+from sordino.sensitivity.running_sums import RunningSums, exact_running_sums
 from sordino.sensitivity.statistics import Statistic, between
 from sordino.sensitivity.universe import Floats, Places
 
 __all__ = ["farthest_neighbor"]
 
 
-def farthest_neighbor(universe: Floats, statistic: Statistic, moves: Moves, table: Places) -> Places:
+def farthest_neighbor(
+    universe: Floats, statistic: Statistic, moves: Moves, table: Places, *, offset: Fraction = Fraction(0)
+) -> Places:
     """Return the places of a neighbor of `table` whose answer lies farthest from that of `table`.
 
+    The values are those of `universe`, each `offset` higher: that matters to sums of tables of two sizes alone.
     O(k^2 + N) for monotone statistics, O(k^3 N) for var and std, where k is the distance.
     """
     outside = np.delete(np.arange(universe.size), table)
-    search = _variance if statistic.kind in ("var", "std") else _monotone
-    found = search(universe[table], universe[outside], statistic, moves)
+    if statistic.kind in ("var", "std"):
+        found = _variance(universe[table], universe[outside], statistic, moves)
+    elif statistic.kind == "sum":
+        found = _sum(universe[table], universe[outside], moves, offset)
+    else:
+        found = _monotone(universe[table], universe[outside], statistic, moves)
     kept = np.concatenate([table[: found.low], table[found.high :]])
     if found.removes_ends:
         kept = table[found.low : found.high]
@@ -40,13 +48,31 @@ def farthest_neighbor(universe: Floats, statistic: Statistic, moves: Moves, tabl
 class _Found:
     """The best so far. Kept are [:low] + [high:], or [low:high]; added are [:first] + [last:], or [first:last]."""
 
-    score: float = -np.inf
+    score: float | Fraction = -np.inf
     low: int = 0
     high: int = 0
     removes_ends: bool = False
     first: int = 0
     last: int = 0
     adds_window: bool = False
+
+
+def _sum(inside: Floats, outside: Floats, moves: Moves, offset: Fraction) -> _Found:
+    best = _Found()
+    n, rest = inside.size, outside.size
+    most_removed = max(removed for removed, _ in moves.pairs)
+    most_added = max(added for _, added in moves.pairs)
+    for up in (True, False):
+        leaving, coming = (inside, outside[::-1]) if up else (inside[::-1], outside)
+        gone = exact_running_sums(leaving[:most_removed].tolist(), offset)
+        come = exact_running_sums(coming[:most_added].tolist(), offset)
+        for removed, added in moves.pairs:
+            low, high = (removed, n) if up else (0, n - removed)
+            first, last = (rest - added, rest) if up else (0, added)
+            score = abs(come[added] - gone[removed])
+            if score > best.score:
+                best = _Found(score, low, high, True, first, last, True)
+    return best
 
 
 def _monotone(inside: Floats, outside: Floats, statistic: Statistic, moves: Moves) -> _Found:
@@ -67,8 +93,7 @@ def _monotone(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
             elif statistic.kind == "quantile":
                 answer = _quantile(inside[low:high], outside[first:last], statistic)
             else:
-                total = below[high] - below[low] + above[last] - above[first]
-                answer = float(total) if statistic.kind == "sum" else float(total) / size
+                answer = float(below[high] - below[low] + above[last] - above[first]) / size
             if abs(answer - now) > best.score:
                 best = _Found(abs(answer - now), low, high, True, first, last, True)
     return best

@@ -16,7 +16,7 @@ from sordino.errors import DeclarationError
 from sordino.notebook_tables import align_cells, html_table
 from sordino.sensitivity.moves import Moves, moves_from
 from sordino.sensitivity.statistics import Statistic, statistic_from
-from sordino.sensitivity.universe import size_in, universe_from
+from sordino.sensitivity.universe import exact_universe_from, format_value, size_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,17 +150,19 @@ def list_neighborhoods(
     >>> [(row.table, row.local) for row in found.rows], found.value
     ([((1, 2), 1.0), ((1, 3), 1.0), ((2, 3), 1.0)], 1.0)
     """
-    values, statistic = universe_from(universe), statistic_from(query, ddof=ddof)
+    values, statistic = exact_universe_from(universe), statistic_from(query, ddof=ddof)
+    values.require_floats("a list of every table")
     moves = moves_from(
         neighbors=neighbors,
         within=within,
         exactly=exactly,
         direction=direction,
-        size=size_in(size, values),
+        size=size_in(size, people=values.size),
         universe_size=values.size,
     )
-    rows = tuple(_enumerate(tuple(sorted(universe)), moves, statistic))
-    return Neighborhoods(tuple(sorted(universe)), size, query, f"{neighbors}, {moves.words}", rows)
+    ordered = tuple(value if isinstance(value, int | float) else float(value) for value in sorted(universe))
+    rows = tuple(_enumerate(ordered, moves, statistic))
+    return Neighborhoods(ordered, size, query, f"{neighbors}, {moves.words}", rows)
 
 
 def _enumerate(whole: Table, moves: Moves, statistic: Statistic) -> Iterator[Neighborhood]:
@@ -202,7 +204,7 @@ def list_values(table: Sequence[float], most: int) -> str:
     >>> list_values((1.0, 2.5, 3), 8), list_values(range(9), 4)
     ('1, 2.5, 3', '0, 1, ..., 8')
     """
-    words = [f"{value:.10g}" for value in table]
+    words = [format_value(value) for value in table]
     if len(words) > most:
         words = [*words[: most - 2], "...", words[-1]]
     return ", ".join(words)

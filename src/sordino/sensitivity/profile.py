@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from sordino.errors import DeclarationError
 from sordino.sensitivity.empirical import Change, global_sensitivity, local_sensitivity
-from sordino.sensitivity.universe import columns_of_table, places_of, universe_from
+from sordino.sensitivity.universe import columns_of_table, exact_universe_from
 
 if TYPE_CHECKING:
     import pyarrow
@@ -64,15 +66,16 @@ def _profile(
     universe: Any, table: Any, queries: Sequence[str], distances: Sequence[int], moves: str, ddof: int
 ) -> pyarrow.Table:
     """Return the profile of one column."""
-    values = universe_from(universe)
-    inside = values[places_of(table, values)]
+    held = exact_universe_from(universe)
+    values: Any = held.floats if held.is_plain else held.values(np.arange(held.size))
+    inside = [values[place] for place in held.places(table)]
 
     def change(query: str, scope: str, relation: str, distance: int) -> Change:
         how: dict[str, Any] = {"neighbors": relation, "within": distance, "ddof": ddof}
         if moves == "exactly" and relation == "add_remove":
             how |= {"within": None, "exactly": distance, "direction": "either"}
         if scope == "global":
-            return global_sensitivity(query, values, size=inside.size, **how)
+            return global_sensitivity(query, values, size=len(inside), **how)
         return local_sensitivity(query, values, inside, **how)
 
     return tabulate(product(queries, ("global", "local"), ("add_remove", "replace"), distances), change)
@@ -90,7 +93,7 @@ def tabulate(
         "distance": (pa.int64(), [distance for (_, _, _, distance), _ in rows]),
         "scope": (pa.string(), [scope for (_, scope, _, _), _ in rows]),
         "relation": (pa.string(), [relation for (_, _, relation, _), _ in rows]),
-        "value": (pa.float64(), [None if found is None else found.value for _, found in rows]),
+        "value": (pa.float64(), [None if found is None else float(found.value) for _, found in rows]),
         "exact": (pa.bool_(), [None if found is None else found.exact for _, found in rows]),
     }
     return pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})

@@ -5,13 +5,16 @@ It knows numbers; not tables, neighbors or queries.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from sordino.sensitivity.universe import Floats
 
-__all__ = ["RunningSums"]
+__all__ = ["RunningSums", "exact_running_sums"]
 
 
 class RunningSums:
@@ -33,3 +36,12 @@ class RunningSums:
         """Return the sums over [:first] and [last:], and of their squares; both may be arrays."""
         sums = self.sums[first] + self.sums[-1] - self.sums[last]
         return sums, self.squares[first] + self.squares[-1] - self.squares[last]
+
+
+def exact_running_sums(values: Iterable[float], offset: Fraction) -> list[Fraction]:
+    """Return the sums of the first 0, 1, ... of some numbers that each lie `offset` higher, without rounding.
+
+    >>> exact_running_sums([1.0, 2.5], Fraction(10))
+    [Fraction(0, 1), Fraction(11, 1), Fraction(47, 2)]
+    """
+    return list(accumulate((Fraction(value) + offset for value in values), initial=Fraction(0)))

@@ -141,7 +141,14 @@ def profile(
     """Return A_k of a query at a table, for both relations."""
     relation = neighbors_from(neighbors=neighbors, privacy_unit="row").relation
     kind, at = parse_query(query)
-    low, high = (float(to_fraction(b, name=n)) for b, n in ((lower, "lower"), (upper, "upper")))
+    ends = [to_fraction(bound, name=name) for bound, name in ((lower, "lower"), (upper, "upper"))]
+    low, high = (float(end) for end in ends)
+    # past 2^53 a float rounds whole numbers, and gaps that are lost would make the bound too small
+    whole = any(end.denominator == 1 and end != Fraction(float(end)) for end in ends)
+    if max(abs(low), abs(high)) > 2**53 and (whole or np.asarray(data).dtype.kind != "f"):
+        raise DeclarationError(
+            "data and bounds must be floats, or whole numbers up to 2^53: subtract lower from the data and from both bounds"
+        )
     if low > high:
         raise DeclarationError(f"lower must not be above upper, not {low} and {high}; swap them")
     x = clip_and_sort(data, low, high)

@@ -13,6 +13,7 @@ from typing import Any
 from sordino.errors import DeclarationError
 from sordino.sensitivity.empirical import local_sensitivity
 from sordino.sensitivity.table_distance import distance
+from sordino.sensitivity.universe import exact_universe_from
 
 __all__ = ["LocalNoise", "local_noise"]
 
@@ -60,6 +61,7 @@ def local_noise(
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < math.inf:
         raise DeclarationError("must be a number above 0", key="epsilon")
     values, one, two = list(universe), list(table), list(other)
+    exact_universe_from(values).require_floats("a density at a float")
     apart = distance(one, two, neighbors=neighbors)
     if apart != 1:
         raise DeclarationError(f"table and other must be neighbors: they are {apart} moves apart under {neighbors!r}")

@@ -9,27 +9,43 @@ most four order statistics, so a running maximum for each of them is the whole p
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from sordino.sensitivity.moves import Moves
+from sordino.sensitivity.running_sums import exact_running_sums
 from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, Places
 
 __all__ = ["farthest_pair"]
 
 
-def farthest_pair(universe: Floats, statistic: Statistic, moves: Moves) -> tuple[Places, Places]:
-    """Return the places of a table of `moves.size` records and of its neighbor whose answers differ most."""
+def farthest_pair(
+    universe: Floats, statistic: Statistic, moves: Moves, *, offset: Fraction = Fraction(0)
+) -> tuple[Places, Places]:
+    """Return the places of a table of `moves.size` records and of its neighbor whose answers differ most.
+
+    The values are those of `universe`, each `offset` higher: that matters to sums of tables of two sizes alone.
+    """
     if statistic.kind == "mean":  # an offset moves no difference of means, but would cost digits in running sums
         universe = universe - universe.mean()
-    best = -np.inf
+    best: float | Fraction = -np.inf
     pair = (np.arange(0), np.arange(0))
     for mirror in (False, True):  # in the mirror a fall of the answer is a rise
         values = -universe[::-1] if mirror else universe
         totals = np.append(0.0, np.cumsum(values))
+        if statistic.kind == "sum":
+            own_offset = -offset if mirror else offset
+            lowest = exact_running_sums(values[: max(removed for removed, _ in moves.pairs)].tolist(), own_offset)
+            highest = exact_running_sums(values[::-1][: max(added for _, added in moves.pairs)].tolist(), own_offset)
         for removed, added in moves.pairs:
             common = moves.size - removed
-            if statistic.kind == "quantile":
+            score: float | Fraction
+            steps: _Steps
+            if statistic.kind == "sum":
+                score, steps = highest[added] - lowest[removed], []
+            elif statistic.kind == "quantile":
                 score, steps = _rise_of_quantile(values, statistic, removed, added, common, mirror)
             else:
                 score, steps = _rise_of_mean(totals, statistic, removed, added, common)
@@ -48,7 +64,7 @@ _Steps = list[tuple[int, int]]  # from this rank in C on, the records lie `shift
 
 
 def _rise_of_mean(totals: Floats, statistic: Statistic, removed: int, added: int, common: int) -> tuple[float, _Steps]:
-    """Return the largest rise of a count, a sum or a mean when the bottom leave and the top come, and C."""
+    """Return the largest rise of a count or a mean when the bottom leave and the top come, and C."""
     before, after = common + removed, common + added
     if statistic.kind == "count":
         return float(abs(after - before)), []
@@ -56,8 +72,6 @@ def _rise_of_mean(totals: Floats, statistic: Statistic, removed: int, added: int
     shift = free if after < before else 0  # a mean over more records wants C low, over fewer high
     body = totals[removed + shift + common] - totals[removed + shift]
     rise = body + totals[-1] - totals[-1 - added], body + totals[removed]
-    if statistic.kind == "sum":
-        return float(rise[0] - rise[1]), []
     return float(rise[0] / after - rise[1] / before), [(0, shift)]
 
 

@@ -5,8 +5,10 @@ It may not know queries. No error here holds a cell of a file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from sordino.errors import DeclarationError
@@ -94,4 +96,6 @@ def _number(word: str) -> float:
     try:
         return int(word)
     except ValueError:
-        return float(word)
+        number = float(word)
+    # a whole number past 2^53 keeps its digits, as 1e18 and 1152921504606846977.0 do
+    return int(Decimal(word)) if 2**53 < abs(number) < math.inf and number.is_integer() else number
