@@ -221,7 +221,8 @@ class Neighbors:
             return ()
         one = self.unit.people
         if not self.capped:
-            return (f"each {one} is one row, made of all of its rows: max_rows leaves none out",)
+            merged = f"each {one} is one row, made of all of its rows: max_rows leaves none out"
+            return (merged, *self.describe_ids())
         if self.unit.column is None:
             promised = f"at most {self.unit.max_rows:,} {'row' if self.unit.max_rows == 1 else 'rows'}"
             return (f"that each unit has {promised} is a promise of the declaration: nothing enforces it",)
@@ -232,7 +233,11 @@ class Neighbors:
             notes.append(f"at most {keys} of one {one} count; its rows under other keys are not counted")
         if each < most:
             notes.append(f"at most {each:,} {row}{'' if each == 1 else 's'} of one {one} count under one key")
-        return tuple(notes)
+        return (*notes, *self.describe_ids())
+
+    def describe_ids(self) -> tuple[str, ...]:
+        """Return that rows without a unit's id take no part in an answer, in words; nothing where no column names the unit."""
+        return () if self.id_column is None else (f"rows whose {self.id_column} is missing are left out",)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data."""

@@ -88,6 +88,6 @@ def plan_most_common(question: MostCommon, table: TableContext, *, asked: Loss) 
         monotone=table.neighbors.relation == "add_remove",
     )
     read = [node for node in (question.of, question.where) if node is not None]
-    notes = enforced.describe_caps() + text_note(question.dialect, read, table.domain)
+    notes = enforced.describe_caps() + compiled.notes + text_note(question.dialect, read, table.domain)
     procedure = MostCommonProcedure(question, compiled, mechanism, notes=notes)
     return price(question, table, asked=asked, procedure=procedure)

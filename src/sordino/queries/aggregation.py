@@ -21,7 +21,8 @@ from sordino.primitives import Primitives
 from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.keys import Keys, keys
-from sordino.queries.expressions.nodes import Arithmetic, Connective, Constant, Name, Node, describe, plain
+from sordino.queries.expressions.missing import may_be_missing
+from sordino.queries.expressions.nodes import Arithmetic, Bin, Connective, Constant, Name, Node, describe, plain, walk
 from sordino.queries.expressions.sql_trees import Build
 from sordino.queries.formulas import FormulaColumn
 from sordino.queries.joins import Join
@@ -200,6 +201,7 @@ class CompiledQuery:
     bins: tuple[Keys, ...] = ()  # more keys, that divide the rows counted: no bound acts on them
     within: Build | None = None  # a condition on the rows counted
     totals: bool = False  # whether it has totals per unit
+    notes: tuple[str, ...] = ()  # which rows its keys leave out
 
     @cached_property
     def cells(self) -> int:
@@ -307,7 +309,17 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
         _check_times(question, parts)
     terms = tuple(dict.fromkeys(t for several in parts for p in several for _, t in p.terms))
     totals, lossy = any(t.per_unit is not None for t in terms), domain.unreadable_rows
-    return CompiledQuery(found, condition, parts, terms, lossy, listed=listed, bounds=question.bounds, totals=totals)
+    return CompiledQuery(
+        found,
+        condition,
+        parts,
+        terms,
+        lossy,
+        listed=listed,
+        bounds=question.bounds,
+        totals=totals,
+        notes=_say_left_out(question, domain),
+    )
 
 
 def _keys(question: Aggregation, domain: Domain) -> tuple[tuple[Keys, ...], bool]:
@@ -317,6 +329,25 @@ def _keys(question: Aggregation, domain: Domain) -> tuple[tuple[Keys, ...], bool
     if listed is None:
         return tuple(keys(of, domain) for _, of in groups), False
     return (compile_key_list(listed, groups, domain),), True
+
+
+def _say_left_out(question: Aggregation, domain: Domain) -> tuple[str, ...]:
+    """Return which rows have no key, in words: those in which a column is missing, as declared, and those outside of bins."""
+    notes: dict[str, None] = {}
+    for group in question.groups:
+        if question.key_list is not None and group.alias in question.key_list.columns:
+            continue
+        reasons = may_be_missing(group.of, domain)
+        if reasons.is_key:
+            continue
+        if reasons.columns:
+            read = {at.name for at in walk(group.of) if isinstance(at, Name)}
+            # A month is missing with its day, COALESCE(a, b) only where both are.
+            what = describe(group.of) if read > set(reasons.columns) else " or ".join(reasons.columns)
+            notes[f"rows whose {what} is missing are left out"] = None
+        if isinstance(group.of, Bin) and group.of.edges is not None:
+            notes[f"rows whose {describe(group.of.of)} lies outside of the bins are left out"] = None
+    return tuple(notes)
 
 
 def tighten(bounds: ContributionBounds | None, more: ContributionBounds) -> ContributionBounds:

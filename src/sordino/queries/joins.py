@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer, List
+from sordino.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer, List, keep_missing
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
@@ -62,7 +62,13 @@ class Join:
         """Return the domain of the joined rows: the columns before, and those of the public table as table.column."""
         to = public_table(self)
         columns: dict[str, Column | List] = dict(domain.stored)
-        columns.update({qualify(self.table, name): to.columns[name] for name in to.columns})
+        # Rows without a match are kept by the question, so their missing cells are a group of their own.
+        columns.update(
+            {
+                qualify(self.table, name): keep_missing(to.columns[name]) if self.how == "left" else to.columns[name]
+                for name in to.columns
+            }
+        )
         lost = self.how != "left" or to.max_rows > 1
         ceiling = domain.row_ceiling * to.max_rows
         return Domain(columns, row_ceiling=ceiling, unreadable_rows=domain.unreadable_rows or lost)

@@ -28,6 +28,7 @@ from sordino.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.queries.expressions.compile import bind_condition, bind_number, presence
 from sordino.queries.expressions.declared_values import is_text
 from sordino.queries.expressions.keys import keys
+from sordino.queries.expressions.missing import may_be_missing
 from sordino.queries.expressions.nodes import (
     Compare,
     Connective,
@@ -102,10 +103,18 @@ class UnitValue:
         assert self.of is not None
         if self.kind in ("any", "all"):
             condition = bind_condition(self.of, domain)
-            return UnitColumn(Boolean(), lambda on: UnitCell(self.kind, "truth", condition(on)))
+            column: Column = Boolean(missing=self._missing_rule(domain))
+            return UnitColumn(column, lambda on: UnitCell(self.kind, "truth", condition(on)))
         if self.kind in ("sum", "mean"):
-            return _total(self, bind_number(self.of, domain))
+            return _total(self, bind_number(self.of, domain), self._missing_rule(domain))
         return _pick(self, self.of, domain)
+
+    def _missing_rule(self, domain: Domain) -> str:
+        """Return "keep" where rows in which the value is missing have a group of their own, else "drop"."""
+        reasons = may_be_missing(self.of, domain)
+        if self.by is not None:
+            reasons |= may_be_missing(self.by, domain)
+        return "keep" if reasons.is_key else "drop"
 
     # ---- as an aggregate of rows, which it is not
 
@@ -156,6 +165,11 @@ class PerUnit:
         """The names of the values."""
         return tuple(v.alias for v in self.values)
 
+    @property
+    def always_present(self) -> tuple[str, ...]:
+        """The values that are never missing: numbers of rows, 0 where there are none."""
+        return tuple(v.alias for v in self.values if v.kind in ("rows", "count", "distinct"))
+
     def domain(self, domain: Domain) -> Domain:
         """Return the domain of the units: the unit's column, and one column a value."""
         if self.unit is None:
@@ -204,7 +218,7 @@ def _count(value: UnitValue, domain: Domain) -> UnitColumn:
     return UnitColumn(Integer(0, most), lambda on: UnitCell(value.kind, "number", cell.build(on)))
 
 
-def _total(value: UnitValue, of: BoundNumber) -> UnitColumn:
+def _total(value: UnitValue, of: BoundNumber, missing: str) -> UnitColumn:
     """Return the sum of a number, of one sign where the number is, or its average, within the number's bounds."""
     if of.kind != "number":
         raise QuestionRefused(f"{value.describe()} is not supported: {describe(value.of)} is a date")  # type: ignore[arg-type]
@@ -215,15 +229,15 @@ def _total(value: UnitValue, of: BoundNumber) -> UnitColumn:
         below = interval.lower is not None and interval.lower >= 0
         above = interval.upper is not None and interval.upper <= 0
         signs = Interval(Fraction(0) if below else None, Fraction(0) if above else None)
-        return UnitColumn(_number(of.unit, signs), lambda on: UnitCell("sum", "number", of.build(on)))
-    column = _number(of.unit / _PARTS, interval.scale(Fraction(_PARTS)))
+        return UnitColumn(_number(of.unit, signs, missing), lambda on: UnitCell("sum", "number", of.build(on)))
+    column = _number(of.unit / _PARTS, interval.scale(Fraction(_PARTS)), missing)
     return UnitColumn(column, lambda on: UnitCell("mean", "number", of.build(on), low=low, parts=_PARTS))
 
 
 def _pick(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
     """Return one of the values that the rows have: the least, the largest, the first or the last by another column."""
     by = None if value.by is None else bind_number(value.by, domain).build
-    column, build, form = _value_cell(of, domain)
+    column, build, form = _value_cell(of, domain, value._missing_rule(domain))
 
     def cell(on: Primitives) -> UnitCell:
         return UnitCell(value.kind, form, build(on), None if by is None else by(on))
@@ -231,21 +245,20 @@ def _pick(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
     return UnitColumn(column, cell)
 
 
-def _value_cell(of: Node, domain: Domain) -> tuple[Column, Build, str]:
+def _value_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, str]:
     """Return how a value of a row is declared, its cell as it is held in a unit's row, and the form of that."""
     column = domain[of.name] if isinstance(of, Name) else None
     if isinstance(of, Name) and isinstance(column, Identifier):
         name = of.name
         return column, lambda on: on.text(name), "text"
     if isinstance(of, _CONDITIONS) or is_text(of) or isinstance(column, (Category, Boolean)):
-        return _declared_cell(of, domain)
+        return _declared_cell(of, domain, missing)
     try:
         found = bind_number(of, domain)
     except QuestionRefused:
         if not isinstance(of, When):
             raise
-        return _declared_cell(of, domain)
-    missing = "keep" if getattr(column, "missing", "drop") == "keep" else "drop"
+        return _declared_cell(of, domain, missing)
     if found.kind == "number":
         return _number(found.unit, found.interval, missing), found.build, "number"
     low, high = found.interval.lower, found.interval.upper
@@ -259,11 +272,10 @@ def _value_cell(of: Node, domain: Domain) -> tuple[Column, Build, str]:
     return Date(_day(low), _day(high), missing=missing), found.build, "number"
 
 
-def _declared_cell(of: Node, domain: Domain) -> tuple[Column, Build, str]:
+def _declared_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, str]:
     """Return what is one of some declared values: as text, a whole number or a truth."""
     made = keys(of, domain)
     values = tuple(v for v in made.labels if v is not None)
-    missing = "keep" if None in made.labels else "drop"
 
     def code(on: Primitives) -> Any:
         return made.build(on) if made.code is None else made.code(on, made.build(on))
@@ -274,7 +286,7 @@ def _declared_cell(of: Node, domain: Domain) -> tuple[Column, Build, str]:
     return Category(values, missing=missing), lambda on: on.label(code(on), made.labels), form
 
 
-def _number(unit: Fraction, interval: Interval, missing: str = "drop") -> Column:
+def _number(unit: Fraction, interval: Interval, missing: str) -> Column:
     """Return the declaration of numbers in steps of a unit; an end too far to be held is open."""
     low, high = (None if end is None or abs(end) >= STORED else end for end in (interval.lower, interval.upper))
     if unit == 1:

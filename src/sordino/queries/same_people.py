@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal
 
-from sordino.domain import Boolean, Column, Domain, List
+from sordino.domain import Boolean, Column, Domain, List, keep_missing
 from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
@@ -66,7 +66,13 @@ class UnitJoin:
     def domain(self, domain: Domain) -> Domain:
         """Return the domain of the joined rows: the columns before, and those of the other table as table.column."""
         columns: dict[str, Column | List] = dict(domain.stored)
-        columns.update({qualify(self.table, name): self.to.domain[name] for name in self.to.domain})
+        # Rows without a match are kept by the question, so their missing cells are a group of their own.
+        columns.update(
+            {
+                qualify(self.table, name): keep_missing(column) if self.how == "left" else column
+                for name, column in self.to.domain.columns.items()
+            }
+        )
         ceiling = domain.row_ceiling * self.to.neighbors.contributions
         return Domain(columns, row_ceiling=ceiling, unreadable_rows=domain.unreadable_rows or self.how != "left")
 
@@ -106,6 +112,11 @@ class UnitMark:
     def column(self) -> str:
         """The name of the column: what it says."""
         return describe(Exists(self.table, self.matching))
+
+    @property
+    def always_present(self) -> tuple[str, ...]:
+        """The columns that are never missing: a unit has such rows, or has none."""
+        return (self.column,)
 
     @property
     def reads(self) -> dict[str, PrivateTable]:

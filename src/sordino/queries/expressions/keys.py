@@ -18,6 +18,7 @@ from sordino.queries.expressions.bound_number import BoundNumber, bin_index, int
 from sordino.queries.expressions.column_codes import encode_category, truth_code, whole_values
 from sordino.queries.expressions.compile import bind_condition, bind_number, plain_number
 from sordino.queries.expressions.declared_values import bind_values, is_text, value_keys
+from sordino.queries.expressions.missing import may_be_missing
 from sordino.queries.expressions.nodes import (
     Absolute,
     Apply,
@@ -141,7 +142,7 @@ def keys(node: Node, domain: Domain) -> Keys:
     of = _time(node, domain)
     if of is not None:
         labels, build = _time_keys(node, of)
-        return _keep_missing(labels, build, _missing_rule(node, domain))
+        return _keep_missing(labels, build, node, domain)
     if isinstance(node, Bin):
         return _bins(node, domain)
     if isinstance(node, When):
@@ -150,7 +151,7 @@ def keys(node: Node, domain: Domain) -> Keys:
         return _parts(node, domain)
     if is_text(node):
         labels, build = value_keys(bind_values(node, domain))
-        return _keep_missing(labels, build, _missing_rule(node, domain))
+        return _keep_missing(labels, build, node, domain)
     if isinstance(node, (Compare, Connective, Not, IsIn, IsNull, Match)):
         return _truths(node, domain)
     if isinstance(node, (Apply, Arithmetic, Absolute, Clip, TextFunction)):
@@ -166,7 +167,7 @@ def _column_keys(node: Name, domain: Domain) -> Keys:
     if isinstance(column, Category):
         return _category(node.name, column)
     if isinstance(column, Boolean):
-        return _keep_missing((False, True), truth_code(node.name, column), column.missing)
+        return _keep_missing((False, True), truth_code(node.name, column), node, domain)
     if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
         count = column.upper - column.lower + 1
         if count > _MOST_KEYS:
@@ -177,7 +178,7 @@ def _column_keys(node: Name, domain: Domain) -> Keys:
             )
         cell, low = integer_cell(node.name, column), column.lower
         labels = tuple(range(column.lower, column.upper + 1))
-        return _keep_missing(labels, lambda on: plus(cell.build(on), -low), column.missing)
+        return _keep_missing(labels, lambda on: plus(cell.build(on), -low), node, domain)
     if isinstance(column, Real) and column.resolution is not None and None not in (column.lower, column.upper):
         return _numbers(node, domain)
     if isinstance(column, Identifier):
@@ -227,7 +228,6 @@ def _category(name: str, column: Category) -> Keys:
 
 def _bins(node: Bin, domain: Domain) -> Keys:
     of = plain_number(node.of, domain)
-    column = domain[node.of.name] if isinstance(node.of, Name) else None
     edges = None if node.edges is None else tuple(e for e in node.edges if isinstance(e, Fraction))
     if edges is not None and edges != node.edges:
         raise QuestionRefused(f"{describe(node.of)} is a number: its bins have numbers as edges")
@@ -252,8 +252,7 @@ def _bins(node: Bin, domain: Domain) -> Keys:
         f"[{format_number(a)}, {format_number(b)}{']' if i == last else ')'}"
         for i, (a, b) in enumerate(itertools.pairwise(edges))
     )
-    missing = "drop" if column is None or not isinstance(column, (Integer, Real)) else column.missing
-    return _keep_missing(labels, bin_index(of, steps), missing if missing == "keep" else "drop")
+    return _keep_missing(labels, bin_index(of, steps), node, domain)
 
 
 def _parts(node: DatePart, domain: Domain) -> Keys:
@@ -263,7 +262,7 @@ def _parts(node: DatePart, domain: Domain) -> Keys:
     if high - low >= _MOST_KEYS:
         raise QuestionRefused(f"{describe(node)} has {high - low + 1} values, too many keys: group by a coarser part")
     labels = tuple(range(low, high + 1))
-    return _keep_missing(labels, lambda on: plus(found.build(on), -low), _missing_rule(node, domain))
+    return _keep_missing(labels, lambda on: plus(found.build(on), -low), node, domain)
 
 
 def _truths(node: Node, domain: Domain) -> Keys:
@@ -277,7 +276,7 @@ def _truths(node: Node, domain: Domain) -> Keys:
         ifs = [exp.If(this=found, true=whole(1)), exp.If(this=exp.Not(this=found.copy()), true=whole(0))]
         return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
-    return _keep_missing((False, True), build, _missing_rule(node, domain))
+    return _keep_missing((False, True), build, node, domain)
 
 
 def _numbers(node: Node, domain: Domain) -> Keys:
@@ -291,17 +290,11 @@ def _numbers(node: Node, domain: Domain) -> Keys:
             f"{describe(node)} may have {high - low + 1} values, too many keys: group by bins, or round it"
         )
     labels = tuple(_show_value(of.unit * n) for n in range(low, high + 1))
-    return _keep_missing(labels, lambda on: plus(of.build(on), -low), _missing_rule(node, domain))
+    return _keep_missing(labels, lambda on: plus(of.build(on), -low), node, domain)
 
 
 def _show_value(value: Fraction) -> int | float:
     return int(value) if value.denominator == 1 else float(value)
-
-
-def _missing_rule(node: Node, domain: Domain) -> str:
-    """Return "keep" where a column of the expression keeps its missing cells as a key, else "drop"."""
-    columns = [domain[at.name] for at in walk(node) if isinstance(at, Name)]
-    return "keep" if any(getattr(c, "missing", "drop") == "keep" for c in columns) else "drop"
 
 
 def _choice(node: When, domain: Domain) -> Keys:
@@ -328,7 +321,7 @@ def _choice(node: When, domain: Domain) -> Keys:
         last = next((place for condition, place in made if condition is None), exp.Null())
         return exp.Case(ifs=ifs, default=last)
 
-    return _keep_missing(labels, lambda on: sql().paren(build(on)), _rule_of_choice(cases, node, domain))
+    return _keep_missing(labels, lambda on: sql().paren(build(on)), node, domain)
 
 
 def _is_declared(node: Node, domain: Domain) -> bool:
@@ -355,23 +348,6 @@ def _place(case: Keys, places: dict[Any, int], on: Primitives) -> exp.Expression
     return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
 
-def _rule_of_choice(cases: list[tuple[Build | None, Node]], node: When, domain: Domain) -> str:
-    """Return "keep" where a case may be missing: as a cell that is a key of its own, or for want of an ELSE, as in SQL.
-
-    Not so for COALESCE, which replaces a missing cell.
-    """
-    if _is_open(node):
-        return "keep"
-    replaced = node.of.of if isinstance(node.of, IsNull) else None
-    shown = [case for _, case in cases if not isinstance(case, Constant) and case != replaced]
-    return "keep" if any(_missing_rule(case, domain) == "keep" for case in shown) else "drop"
-
-
-def _is_open(node: Node | None) -> bool:
-    """Return whether a choice, or one that is a case of it, has no ELSE: a row that meets no condition is missing."""
-    return node is None or (isinstance(node, When) and (_is_open(node.left) or _is_open(node.right)))
-
-
 def _label(node: Constant, choice: When) -> str | int | bool:
     """Return the label that a constant stands for."""
     value = node.value
@@ -384,8 +360,9 @@ def _label(node: Constant, choice: When) -> str | int | bool:
     )
 
 
-def _keep_missing(labels: tuple[Any, ...], build: Build, missing: object) -> Keys:
-    if missing != "keep":
+def _keep_missing(labels: tuple[Any, ...], build: Build, node: Node, domain: Domain) -> Keys:
+    """Return the keys with a group for rows in which the expression is missing, if such rows have one."""
+    if not may_be_missing(node, domain).is_key:
         return Keys(labels, build)
     last = len(labels)
     return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[sql().Literal.number(last)]))
