@@ -88,8 +88,8 @@ BY_CELL = (
 )
 
 
-def people(missing: str = "drop") -> sd.Connection | Any:
-    """Return the table, its columns declared with a rule for missing cells."""
+def people(missing: str = "drop") -> Any:
+    """Return the curator of the table, its columns declared with a rule for missing cells."""
     columns: dict[str, Any] = {
         "person": sd.Identifier(),
         "d": sd.Integer(0, 2, missing=missing),
