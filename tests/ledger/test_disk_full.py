@@ -9,11 +9,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from ledger.faulty_disk import FaultyDisk, interpose
 from places import ROOT
 from sordino.accounting.events import LaplaceEvent
+from sordino.errors import InDoubt, LedgerError
 from sordino.ledger.ledger import Charge, Ledger
 from sordino.loss import PureDP
 
@@ -59,3 +62,31 @@ def test_a_full_disk_refuses_what_it_cannot_hold(room: int, answer: int, tmp_pat
         assert len(found) - len(granted) in ((0, 1) if last.startswith("refused: InDoubt") else (0,))
         assert report.spent.amounts()["epsilon"] * 1000 == len(found)
         assert isinstance(ledger.charge(LaplaceEvent("0.001"), note="", question="q"), Charge)
+
+
+@pytest.mark.parametrize("fault", ["full", "error"])
+def test_only_a_failed_sync_leaves_a_charge_in_doubt(fault: Literal["full", "error"], tmp_path: Path) -> None:
+    """At each operation of a charge: a write that fails is known to be rolled back, and nothing of it is found later."""
+    doubted = refused = 0
+    for at in range(1, 40):
+        path = tmp_path / f"{at}.ledger"
+        disk = FaultyDisk()
+        with interpose(disk), Ledger.open(path, cap=PureDP(100)) as ledger:
+            ledger.charge(LaplaceEvent("0.001"), note="", question="q")
+            disk.at, disk.fault = disk.count + at, fault
+            try:
+                ledger.charge(LaplaceEvent("0.001"), note="", question="q")
+                break
+            except InDoubt:
+                doubted += 1
+                assert fault == "error"
+            except LedgerError as error:
+                refused += 1
+                assert str(error).endswith(("the disk is full; nothing was charged", "the disk failed"))
+                disk.fault = None
+                assert [charge.id for charge in ledger.charges()] == ["c-0001"]
+        with Ledger.existing(path) as ledger:
+            assert len(ledger.charges()) <= 2
+            ledger.verify()
+    assert refused > 3
+    assert (doubted > 0) == (fault == "error")

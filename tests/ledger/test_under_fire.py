@@ -39,7 +39,7 @@ def test_64_processes_fill_a_hot_cap_while_some_die(tmp_path: Path) -> None:
 
 def test_a_disk_that_fails_leaves_what_was_told(tmp_path: Path) -> None:
     toll = _check(fail_disks(10, seed=1, make=lambda turn: tmp_path / f"{turn}.ledger"), points=10)
-    assert toll.doubts > 10
+    assert toll.refused > 10
 
 
 def test_a_loss_of_power_leaves_what_was_told(tmp_path: Path, state: Path) -> None:

@@ -36,6 +36,7 @@ from sordino.ledger.store import (
     connect_file,
     create_file,
     fill_tables,
+    read_end,
 )
 from sordino.loss import Loss, format_number
 
@@ -94,6 +95,7 @@ def _open(path: Path) -> int:
 
 T = TypeVar("T")
 
+_SYNCS = {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
 _ADDED = "SELECT seq, kind, time, payload, prev, hash FROM entries WHERE seq > ? ORDER BY seq"
 
 
@@ -200,6 +202,7 @@ class LedgerWriter:
             db.execute("BEGIN IMMEDIATE")
             try:
                 step = Transaction(db, self._clock)
+                before = step.head, step.hash
                 self._compare(step, mark)
                 for ticket in batch:
                     _run(ticket, step)
@@ -210,9 +213,11 @@ class LedgerWriter:
                     step.remember()
                 else:
                     db.execute("ROLLBACK")
-            except BaseException:
+            except BaseException as error:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
+                    progress.clear()
+                elif progress and _is_rolled_back(db, error, before):
                     progress.clear()
                 raise
             for ticket in batch:
@@ -388,6 +393,20 @@ def _carry_over(lay: str, older: list[Checkpoint], cap: Loss | None, reason: str
         raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
     before = {"ledger": older[0].ledger, "seq": older[0].seq}
     return {"predecessor": before, "carried": amounts_to_dict(gone), "reason": reason}
+
+
+def _is_rolled_back(db: Database, error: BaseException, before: tuple[int, str]) -> bool:
+    """Return whether a commit that failed is known to have written nothing: the last entry is the one `before` it, for good.
+
+    A full disk leaves a commit without its last frame, which nothing reads. A sync that failed leaves it whole: it is not
+    seen now, and may be after a loss of power.
+    """
+    if not isinstance(error, sqlite3.Error) or getattr(error, "sqlite_errorcode", 0) in _SYNCS:
+        return False
+    try:
+        return read_end(db)[1:] == before
+    except (sqlite3.Error, LedgerError):
+        return False
 
 
 def _own(sums: Sums) -> str:
