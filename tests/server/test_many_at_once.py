@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 import sordino as sd
-from serving import COUNT, Served, served
+from serving import COUNT, Served, served, write_project
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import BudgetExhausted
 from sordino.server.asked import Asked
+from sordino.server.opening import open_service
 
 
 def asked(epsilon: str) -> Asked:
@@ -106,3 +107,37 @@ def test_64_analysts_overspend_nothing_and_none_starves(tmp_path: Path) -> None:
         assert all(
             len(found) == 64 for found in rounds
         )  # each was answered by the time that it was its turn five times
+
+
+@pytest.mark.parametrize("store", ["a file", "a server"])
+def test_equal_keys_at_two_servers_get_one_answer_for_one_charge(
+    store: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Two servers over one ledger and store note the same charges at once, in any order: every key is answered by both."""
+    stated, address = "", ""
+    if store == "a server":
+        address = request.getfixturevalue("postgres_database")
+        stated = f'store = "{address}"'
+    path = write_project(tmp_path, serve=stated)
+    if address:
+        path.write_text(path.read_text().replace('"people.ledger"', f'"{address}#people"'))
+    first = Served(open_service(path))
+    first.add("ana", "analyst", epsilon="5")
+    second = Served(open_service(path), first.tokens)
+    start = threading.Barrier(8)
+
+    def send(turn: int) -> list[Any]:
+        server = (first, second)[turn % 2]
+        keys = [f"k{i}" for i in range(15)]
+        start.wait()
+        return [server.ask(key=key, epsilon="0.01") for key in (keys if turn < 4 else reversed(keys))]
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = [answer for some in pool.map(send, range(8)) for answer in some]
+    assert Counter(answer.status_code for answer in answers) == {200: 120}
+    assert len({answer.text for answer in answers}) == 15
+    assert len(first.service.ledger("people").charges()) == 15
+    lines = [line for line in first.service.desk.audit_log.lines() if line["action"] == "question.ask"]
+    assert len(lines) == 120
+    for server in (first, second):
+        server.service.close()

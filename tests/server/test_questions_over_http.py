@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
-from serving import COUNT, Served, served
+from serving import COUNT, Served, served, write_project
 from sordino.cli.main import main
+from sordino.errors import ChargedError
 from sordino.loss import PureDP
+from sordino.release import Release
+from sordino.server.opening import open_service
 
 
 def test_an_answer_is_the_release_of_its_charge(server: Served) -> None:
@@ -129,14 +133,76 @@ def test_a_question_that_an_officer_declined_is_never_asked(tmp_path: Path) -> N
         assert server.service.ledger("people").charges() == []
 
 
-def test_a_longer_list_under_an_old_key_waits_all_the_same(tmp_path: Path) -> None:
-    """The first questions have answers; the one after them has none, and costs what an officer has to approve."""
-    with served(tmp_path, serve="approve_above = {epsilon = 0.5}") as server:
-        cheap = "SELECT COUNT(*) AS n FROM people; SELECT COUNT(*) AS m FROM people WHERE age > 64"
-        assert server.ask(cheap, epsilon="0.2", key="k").status_code == 200
-        assert server.ask(cheap, epsilon="0.2", key="k").status_code == 200
-        more = f"{cheap}; SELECT AVG(age) AS a FROM people"
-        body = {"sql": more, "epsilon": "1.2", "weights": [0.1, 0.1, 1]}
-        waits = server.send("POST", "/v1/ask", headers={"idempotency-key": "k"}, json=body)
-        assert waits.status_code == 202, waits.text
-        assert len(server.service.ledger("people").charges()) == 2
+ONE = "SELECT COUNT(*) AS n FROM people"
+TWO = f"{ONE}; SELECT COUNT(*) AS m FROM people WHERE age > 64"
+OTHER_TWO = f"{ONE}; SELECT AVG(age) AS a FROM people"
+FIT = {"table": "people", "method": "independent", "columns": ["age", "sex"], "epsilon": "0.1"}
+
+
+@pytest.mark.attack("replay a request id")
+@pytest.mark.parametrize("first", [ONE, TWO, "a fit"])
+@pytest.mark.parametrize("second", [ONE, TWO, OTHER_TWO, f"{TWO}; {ONE}", f"{TWO}; {TWO}", "a fit", "a dearer list"])
+def test_a_key_names_one_question_one_list_or_one_job(first: str, second: str, server: Served) -> None:
+    """Whatever was asked first under a key, the same again is free, and all else is refused before a charge."""
+
+    def send(what: str) -> int:
+        if what == "a fit":
+            return server.send("POST", "/v1/models", headers={"idempotency-key": "k"}, json=FIT).status_code
+        return server.ask(
+            TWO if what == "a dearer list" else what, epsilon="0.3" if "dearer" in what else "0.2", key="k"
+        ).status_code
+
+    def charges() -> int:
+        server.app.app.state.models.jobs._pool.submit(int).result()
+        return len(server.service.ledger("people").charges())
+
+    assert send(first) in (200, 201)
+    for _ in range(200):
+        if charges() == 1 + (first == TWO):
+            break
+        time.sleep(0.05)
+    before = charges()
+    assert before == 1 + (first == TWO)
+    assert send(second) in ((200, 201) if first == second else (422,))
+    assert charges() == before
+
+
+def test_a_key_names_one_question_over_all_budgets(tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    text = path.read_text()
+    budget, table = text[: text.index("[tables")], text[text.index("[tables") : text.index("[serve]")]
+    path.write_text(
+        text
+        + "\n"
+        + (budget + table)
+        .replace("people]", "staff]")
+        .replace("people.", "staff.")
+        .replace('"people"', '"staff"')
+        .replace("tables.people", "tables.staff")
+        .replace("staff.parquet", "people.parquet")
+    )
+    server = Served(open_service(path))
+    server.add("ana", "analyst", epsilon="1")
+    server.service.set_share("test", "ana", "staff", lambda _: PureDP(1))
+    assert server.ask(key="k").status_code == 200
+    assert server.ask("SELECT COUNT(*) AS n FROM staff", key="k").status_code == 422
+    assert server.ask(key="k").status_code == 200
+    assert server.service.ledger("staff").charges() == []
+    server.service.close()
+
+
+def test_a_list_that_was_cut_off_goes_on_under_its_key(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a list whose server stopped after its first question, the rest is charged when it is sent again."""
+    ask = server.service._ask_one
+    calls = iter([False, True])
+
+    def stop(*arguments: object) -> Release:
+        if next(calls, False):
+            raise ChargedError("stopped")
+        return ask(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(server.service, "_ask_one", stop)
+    assert server.ask(TWO, key="k").status_code == 500
+    assert len(server.service.ledger("people").charges()) == 1
+    assert server.ask(TWO, key="k").status_code == 200
+    assert len(server.service.ledger("people").charges()) == 2

@@ -246,6 +246,10 @@ class Ledger:
         """
         return self._writer.read(lambda db: find_answer(db, request, hash_of(question)))
 
+    def has_request(self, request: str) -> bool:
+        """Return whether anything was charged under this request id, answered or not."""
+        return self._writer.read(lambda db: bool(charges_where(db, "charges.request = ?", request)))
+
     def earlier(self, question: str) -> list[Charge]:
         """Return the last few answered charges of the same question, oldest first."""
         where = f"charges.number IN ({_LAST_OF_QUESTION})"

@@ -30,6 +30,7 @@ __all__ = [
     "JOBS",
     "MIGRATIONS",
     "MODELS",
+    "REQUESTS",
     "SCRAM_KEYS",
     "SESSIONS",
     "SETTINGS",
@@ -169,6 +170,9 @@ TEXTS = Table(  # what was asked as it was written, so that an analysis can be r
     _words("time"),
     Column("asked", Text, nullable=False),
 )
+REQUESTS = Table(  # the lists of questions that request ids stand for: a digest alone
+    "requests", _STORE, Column("request", String(2000), primary_key=True), _words("digest")
+)
 
 
 def _make_first(db: Connection) -> None:
@@ -208,6 +212,10 @@ def _add_seen(db: Connection) -> None:
         db.execute(text("ALTER TABLE jobs ADD COLUMN seen VARCHAR(200)"))
 
 
+def _add_requests(db: Connection) -> None:
+    REQUESTS.create(db, checkfirst=True)
+
+
 # the version of a store is how many it has seen
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _make_first,
@@ -215,4 +223,5 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _add_scram_keys,
     _add_evaluations,
     _add_seen,
+    _add_requests,
 )

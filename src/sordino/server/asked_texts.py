@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import Connection, select, text
 
 from sordino.curator.batch import Batch
 from sordino.curator.plan import Plan
@@ -26,8 +26,12 @@ Record = dict[str, Any]
 _NUMBERS = ("epsilon", "delta", "rho")
 _PLAIN = ("assume_rows", "assume_mean", "table")
 
-_FORGET = delete(TEXTS).where((TEXTS.c.budget == bindparam("of")) & (TEXTS.c.charge == bindparam("named")))
-_NOTE = insert(TEXTS)
+# a charge may be noted again, by another server at the same moment too: the id of a charge is new where a ledger began anew
+_NOTE = text(
+    "INSERT INTO texts (budget, charge, time, asked) VALUES (:budget, :charge, :time, :asked) "
+    "ON CONFLICT (budget, charge) DO UPDATE SET time = excluded.time, asked = excluded.asked"
+)
+_LOCK = 0x536F7254  # of servers that note texts in one database
 
 
 class AskedTexts:
@@ -41,8 +45,7 @@ class AskedTexts:
         if said is None:
             return []
         row = {"budget": budget, "charge": release.charge, "time": release.time, "asked": json.dumps(said)}
-        same = {"of": budget, "named": release.charge}
-        return [lambda db: db.execute(_FORGET, same), lambda db: db.execute(_NOTE, row)]
+        return [_take_turns, lambda db: db.execute(_NOTE, row)]
 
     def find(self, budget: str, release: Release) -> Record | None:
         """Return the question and the losses that a release was asked with, None where they were not noted."""
@@ -55,6 +58,12 @@ class AskedTexts:
         if "question" not in said:  # as stores before this version have it: SQL and losses
             said["question"] = {"is": "SqlText", "text": said.pop("sql"), "min_units": 1}
         return said
+
+
+def _take_turns(db: Connection) -> None:
+    """Let the servers of one database note one after the other: else two that note the same charges in other orders deadlock."""
+    if db.dialect.name == "postgresql":
+        db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
 
 
 def describe_asked(asked: Asked, made: Plan | Batch) -> list[Record | None]:

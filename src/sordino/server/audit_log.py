@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError
 
 from sordino.server.access import Visitor
 from sordino.server.account_schema import AUDIT
@@ -42,7 +43,8 @@ class AuditLog:
         """
         try:
             self._store.shared.write(self._line(who, action, about, outcome), *beside)
-        except StoreUnusable:
+        # whatever the store says, the charge stands and its answer is on record: it leaves
+        except (StoreUnusable, IntegrityError):
             _LOG.warning("the audit log could not be written: %s, %s", action, outcome)
 
     def lines(self, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:

@@ -38,6 +38,7 @@ from sordino.server.asked_texts import AskedTexts, describe_asked
 from sordino.server.database import ServerDatabase
 from sordino.server.keyed_locks import KeyedLocks
 from sordino.server.public_clock import PublicClock
+from sordino.server.request_ids import RequestIds, names_of_parts
 from sordino.server.shared_writes import Job
 
 __all__ = ["CuratorService"]
@@ -67,6 +68,8 @@ class CuratorService:
         self._spending: dict[str, Connection] = {}
         self._statuses: dict[str, tuple[str, BudgetStatus]] = {}
         self._requests = KeyedLocks()
+        self._claims = KeyedLocks()
+        self.request_ids = RequestIds(store, lambda: [(name, self.ledger(name)) for name in self.project.budgets])
         self._lock = threading.Lock()  # of the connections: a curator is opened once
 
     # ---- tables and questions
@@ -109,19 +112,31 @@ class CuratorService:
         made = self._plan(asked)
         plans, said = _plans_of(made), describe_asked(asked, made)
         curators = [self.curator(visitor, plan.table_name) for plan in plans]
-        names = self._bind(visitor, request, len(plans))
+        bound = self.bind(visitor, request)
+        with self._claims.hold(bound):
+            if bound is not None:
+                budgets = [self.project.tables[plan.table_name].budget for plan in plans]
+                self.request_ids.claim(bound, list(zip(budgets, plans, strict=True)))
+            return self._ask_all(visitor, asked, request, list(zip(curators, plans, said, strict=True)))
+
+    def _ask_all(
+        self, visitor: Visitor, asked: Asked, request: str | None, parts: Sequence[tuple[Curator, Plan, Any]]
+    ) -> list[Release]:
+        """Return the answers of planned questions, once what is new of them is approved and covered."""
+        bound = self.bind(visitor, request)
+        names: list[str | None] = [None] * len(parts) if bound is None else [*names_of_parts(bound, len(parts))]
         new = [
             plan
-            for curator, plan, name in zip(curators, plans, names, strict=True)
+            for (curator, plan, _), name in zip(parts, names, strict=True)
             if not self._is_known(curator, plan, name)
         ]
         if new:
-            self.require_approval(visitor, request, plans)
+            self.require_approval(visitor, request, [plan for _, plan, _ in parts])
         if len(new) > 1:
-            Batch(tuple(new), asked.confidence).check_covered(curators[0].remaining)
+            Batch(tuple(new), asked.confidence).check_covered(parts[0][0].remaining)
         return [
             self._ask_one(visitor, curator, plan, name, words)
-            for curator, plan, name, words in zip(curators, plans, names, said, strict=True)
+            for (curator, plan, words), name in zip(parts, names, strict=True)
         ]
 
     def _ask_one(self, visitor: Visitor, curator: Curator, plan: Plan, request: str | None, said: Any) -> Release:
@@ -195,14 +210,13 @@ class CuratorService:
         own = tuple(c.id for c in ledger.earlier(plan.identity()) if anyone or c.spender == visitor.spender)
         return plan.seen_before(own)
 
-    def _bind(self, visitor: Visitor, request: str | None, count: int) -> list[str | None]:
-        """Return the ledger's request ids of a visitor's: bound to the account, so that nobody meets another's."""
+    def bind(self, visitor: Visitor, request: str | None) -> str | None:
+        """Return a visitor's request id bound to the account, so that nobody meets another's; None without one."""
         if request is None:
-            return [None] * count
+            return None
         if not 0 < len(request) <= _LONGEST_REQUEST or not request.isprintable():
             raise DeclarationError(f"must be 1 to {_LONGEST_REQUEST} printable characters", key="the request id")
-        bound = f"{visitor.account}:{request}"
-        return [bound] if count == 1 else [f"{bound} #{place}" for place in range(1, count + 1)]
+        return f"{visitor.account}:{request}"
 
     def _is_known(self, curator: Curator, plan: Plan, request: str | None) -> bool:
         """Return whether a request was charged before, answered or not: then it was approved, where it had to be."""
@@ -224,7 +238,7 @@ class CuratorService:
                 "this costs more than an analyst spends alone, so an officer has to approve it: ask with a request id "
                 "(Idempotency-Key), by which the answer is fetched afterwards"
             )
-        (bound,) = self._bind(visitor, request, 1)
+        bound = self.bind(visitor, request)
         assert bound is not None
         reveals = " ".join(
             explain_loss(p.cost, p.event, p.neighbors.relation, p.protects.describe_unit()) for p in plans

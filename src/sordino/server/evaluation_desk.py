@@ -61,8 +61,11 @@ class EvaluationDesk:
         check_access(visitor, "model.evaluate", owner=visitor.account)
         given, table, curator = self._prepare(visitor, number, asked)
         priced = price_run(self._run(visitor, number, {**given, "rows": _PRICED_ROWS}), curator)
+        bound = self._service.bind(visitor, request)
+        if bound is not None:
+            self._service.request_ids.claim_job(bound)
         self._service.require_approval(visitor, request, [priced])
-        run, bound = self._run(visitor, number, given), None if request is None else f"{visitor.account}:{request}"
+        run = self._run(visitor, number, given)
 
         def work(enter: Callable[[str], None]) -> int:
             outcome = "failed"

@@ -75,8 +75,10 @@ class ModelDesk:
         check_access(visitor, "model.fit", owner=visitor.account)
         given, wanted, curator, priced = self._prepare(visitor, asked)
         table, loss = given["table"], {name: given.get(name) for name in _LOSS}
+        bound = self.service.bind(visitor, request)
+        if bound is not None:
+            self.service.request_ids.claim_job(bound)
         self.service.require_approval(visitor, request, [priced])
-        bound = None if request is None else f"{visitor.account}:{request}"
 
         def work(enter: Callable[[str], None]) -> int:
             outcome = "failed"
