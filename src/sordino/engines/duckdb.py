@@ -1,7 +1,7 @@
 """DuckDB, the default engine: reads CSV, Parquet, DuckDB files and Arrow tables as declared, never sniffing anything.
 
-Two optimizers are switched off because they let one row decide whether others count: Parquet statistics leave NaN out of
-their bounds, and filters are pruned by them.
+What lets one row decide whether others count is taken off. Two optimizers are switched off: Parquet statistics leave NaN out
+of their bounds, and filters are pruned by them. Text has a binary collation, whatever the columns of a file have.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sordino.datasets.lake_tables import check_folder
 from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_json, read_lines
-from sordino.engines.duckdb_primitives import DuckDBPrimitives
+from sordino.engines.duckdb_primitives import BINARY, DuckDBPrimitives
 from sordino.engines.engine import EngineFailed
 from sordino.engines.list_items import list_items
 from sordino.engines.moment_cells import refine_times
@@ -330,8 +330,13 @@ class DuckDBEngine:
             if source.format == "duckdb":
                 store = quote_name(f"sordino_store_{view}")
                 connection.execute(f"ATTACH {quote_text(path)} AS {store} (READ_ONLY)")
-                relation = ".".join(quote_name(p) for p in (source.relation or "").split("."))
-                connection.execute(f"{made} {store}.{relation}")
+                relation = ".".join((store, *map(quote_name, (source.relation or "").split("."))))
+                types = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {relation})").fetchall()
+                # A collation of the file's makes texts equal that differ, and which of them stands for all is decided by
+                # their order: one row would then move every other.
+                names = [(quote_name(name), BINARY if kind == "VARCHAR" else "") for name, kind in types]
+                cells = ", ".join(f"{name} {collation} AS {name}" for name, collation in names)
+                connection.execute(f"CREATE VIEW {quote_name(view)} AS SELECT {cells} FROM {relation}")
             elif source.format == "parquet":
                 files = path if _is_pattern(source) else literal_path(path)
                 files += "/**/*.parquet" if source.is_folder else ""

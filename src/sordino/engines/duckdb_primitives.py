@@ -19,8 +19,9 @@ from sordino.primitives import UnitCell
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["DuckDBPrimitives"]
+__all__ = ["BINARY", "DuckDBPrimitives"]
 
+BINARY = 'COLLATE "binary"'  # after a text: compared by its bytes, whatever collation its column has
 _FEW = 2**16  # different whole numbers, of which writers of Parquet make a dictionary
 _TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
 _PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
@@ -146,8 +147,9 @@ class DuckDBPrimitives(SqlPrimitives):
         return f"unnest(range({count}))"
 
     def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
-        del kind
-        return f", unnest(list_slice({column}, 1, {most})) AS {name}", ""
+        # Items keep the collation of the column that a list was made of, and no cast of the list takes it off them.
+        binary = f" {BINARY}" if kind == "VARCHAR" else ""
+        return f", unnest(list_slice({column}, 1, {most})){binary} AS {name}", ""
 
     def exclusive_or(self, left: str, right: str) -> str:
         """Return the bits of two BIGINT that differ."""
