@@ -12,7 +12,7 @@ from sordino.server.approvals import Approval, Approvals
 from sordino.server.audit_log import AuditLog
 from sordino.server.database import ServerDatabase
 from sordino.server.sessions import Session, Sessions, SignInThrottle
-from sordino.server.work_queue import HashQueue
+from sordino.server.work_queue import ShortQueue
 
 __all__ = ["AccountDesk"]
 
@@ -26,9 +26,9 @@ class AccountDesk:
         self.approvals = Approvals(store)
         self.audit_log = AuditLog(store)
         self._throttle = SignInThrottle()
-        self._sign_ins = HashQueue(running=2, waiting=6)
+        self._sign_ins = ShortQueue(running=2, waiting=6)
         # whoever is signed in already sets passwords, however many strangers try theirs
-        self._new_passwords = HashQueue(running=1, waiting=3)
+        self._new_passwords = ShortQueue(running=1, waiting=3)
 
     # ---- who comes in
 

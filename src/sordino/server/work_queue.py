@@ -17,17 +17,17 @@ from typing import TypeVar
 
 from sordino.errors import TooManyRequests
 
-__all__ = ["HashQueue", "WorkQueue"]
+__all__ = ["ShortQueue", "WorkQueue"]
 
 Result = TypeVar("Result")
 _LOOK_EVERY = 0.5  # seconds between looks whether whoever asked is still there
 
 
-class HashQueue:
-    """Admit a few password hashes at once, and a few more that wait; raises TooManyRequests past that.
+class ShortQueue:
+    """Admit a few that do slow work for people without an account, and a few more that wait; raises TooManyRequests past that.
 
-    A hash takes tens of megabytes and tenths of a second on purpose. Who waits here holds one of the server's threads, so the
-    queue is short: it is full long before the threads are gone.
+    Such as hashes of passwords, which take tens of megabytes and tenths of a second on purpose. Who waits here holds one of the
+    server's threads, so the queue is short: it is full long before the threads are gone.
     """
 
     def __init__(self, *, running: int, waiting: int) -> None:
@@ -38,10 +38,10 @@ class HashQueue:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Hold a place while the block hashes."""
+        """Hold a place while the block works."""
         with self._lock:
             if self._inside >= self._most:
-                raise TooManyRequests("too many passwords are being checked: wait a second, and try again", wait=1.0)
+                raise TooManyRequests("too many are signing in: wait a second, and try again", wait=1.0)
             self._inside += 1
         try:
             with self._running:
