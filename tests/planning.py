@@ -14,6 +14,7 @@ from sordino.curator.data_access import DataAccess
 from sordino.curator.most_common_procedure import MostCommonProcedure
 from sordino.curator.plan import Plan
 from sordino.engines.duckdb import DuckDBEngine
+from sordino.engines.file_versions import FileVersions
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.weighted_sum import SharedNoise
 from sordino.mechanisms.selection import Exponential, PermuteAndFlip
@@ -58,10 +59,11 @@ def mechanism_of(plan: Plan) -> Exponential | PermuteAndFlip:
 
 
 def engine_behind(curator: Curator) -> DuckDBEngine:
-    """Return the engine of a curator's table."""
-    engine = curator._engine
-    assert isinstance(engine, DuckDBEngine)
-    return engine
+    """Return the engine of a curator's table, as its files are now."""
+    versions = curator._engine
+    assert isinstance(versions, FileVersions)
+    with versions.snapshot() as engine:
+        return engine
 
 
 def data_access_of(curator: Curator) -> DataAccess:

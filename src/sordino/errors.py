@@ -116,13 +116,17 @@ class BudgetExhausted(SordinoError):
 
 
 class ChargedError(SordinoError):
-    """Say that a charge stands but no answer came of it."""
+    """Say that a charge stands but no answer came of it.
+
+    Where it is `resumable`, the same request id is answered later under that charge.
+    """
 
     exit_code = 5
 
-    def __init__(self, message: str, *, charge: str | None = None) -> None:
+    def __init__(self, message: str, *, charge: str | None = None, resumable: bool = False) -> None:
         super().__init__(message)
         self.charge = charge
+        self.resumable = resumable
 
 
 class InDoubt(ChargedError):

@@ -354,15 +354,15 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
     return Source(str(path), kind, relation, csv)  # type: ignore[arg-type]  # one of them, by the table above
 
 
-def header_names(path: str | Path, csv: Csv) -> tuple[str, ...]:
+def header_names(path: str | Path, csv: Csv, *, at: str = "") -> tuple[str, ...]:
     """Return the declared names of a CSV file's columns, or those of its header line where that is declared.
 
-    Raises SourceError where the header line cannot be read or does not name every column once. Nothing of the line is in
-    the message: where `header` is wrong, it is a row.
+    `at` is where the file is held open, if it is. Raises SourceError where the header line cannot be read or does not name
+    every column once. Nothing of the line is in the message: where `header` is wrong, it is a row.
     """
     if csv.names is not None:
         return csv.names
-    line = header_line(path)
+    line = header_line(path, at=at)
     names = csv.cells(line) or [""]
     names = names if csv.quote else [name.strip('"') for name in names]
     if not all(names) or len({name.lower() for name in names}) != len(names):
@@ -371,10 +371,10 @@ def header_names(path: str | Path, csv: Csv) -> tuple[str, ...]:
     return tuple(names)
 
 
-def header_line(path: str | Path) -> str:
+def header_line(path: str | Path, *, at: str = "") -> str:
     """Return the first line of a CSV file, empty where there is none; raises SourceError where it is not text."""
     try:
-        with _open_text(path) as file:
+        with _open_text(path, at) as file:
             line = file.readline(_LONGEST)
     except (OSError, EOFError, ValueError):  # the latter where what is compressed is broken
         line = ""
@@ -383,10 +383,10 @@ def header_line(path: str | Path) -> str:
     return line
 
 
-def _open_text(path: str | Path) -> TextIO:
-    """Open a text file, which may be compressed."""
+def _open_text(path: str | Path, at: str) -> TextIO:
+    """Open a text file, which its ending says whether it is compressed, where it is held open or by its path."""
     _, packing = split_ending(path)
-    file: Any = open_binary(str(path))
+    file: Any = open_binary(at or str(path))
     if packing:
         import pyarrow as pa
 

@@ -55,7 +55,7 @@ def test_no_data_is_read(tmp_path: Path) -> None:
     people = protect(file, DOMAIN, name="people")
     file.unlink()
     assert 900 < people.ask(sd.count(), epsilon=1, on="dummy").value < 1100
-    with pytest.raises(sd.errors.ChargedError):
+    with pytest.raises(sd.errors.SourceError):
         people.ask(sd.count(), epsilon=1)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sordino.accounting.concentration import pure_epsilon_for
 from sordino.accounting.zcdp import rho_for
 from sordino.curator.adaptive_procedure import plan_adaptive
-from sordino.curator.charging import Charging, cause_of
+from sordino.curator.charging import Charging, Failure, failure_of
 from sordino.curator.data_access import Answer, DataAccess, open_rows
 from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.plan import TableContext
@@ -57,7 +57,7 @@ class AboveThreshold:
         neighbors: Neighbors,
         rng: Rng,
         commit: Callable[[Answer], Release],
-        fail: Callable[[str], NoReturn],
+        fail: Callable[[Failure], NoReturn],
     ) -> None:
         self._mechanism = mechanism
         self._session = mechanism.session(0, rng)
@@ -96,7 +96,7 @@ class AboveThreshold:
             resolved = compile_query(asked, self._domain)
             select = resolved.select(self._rows.primitives())  # what cannot be said is refused, and the session goes on
             found = self._crosses(resolved, select, unit, scale, level)
-            if isinstance(found, str):
+            if isinstance(found, Failure):
                 self._guard.end_held()
                 self._fail(found)
             self._told.append((f"{asked.describe()}, above {format_number(level)}", found))
@@ -133,14 +133,14 @@ class AboveThreshold:
 
     def _crosses(
         self, resolved: CompiledQuery, select: exp.Select, unit: Fraction, scale: Fraction, level: Fraction
-    ) -> bool | str:
+    ) -> bool | Failure:
         """Return whether the answer crosses; where anything failed its cause, if it is one that quotes no data."""
         try:
             table = self._rows.run(select)
             exact_gap = exact_vectors(table, resolved)[0][0] * unit - level
             return self._session.above((exact_gap * PARTS / scale).__floor__())
         except Exception as failure:
-            return cause_of(failure)
+            return failure_of(failure)
 
     def _read_question(self, question: Any) -> tuple[Aggregation, Fraction, Fraction]:
         """Return the question, its unit and its sensitivity; refuse what is not one count or sum."""
@@ -193,5 +193,5 @@ def open_above_threshold(
         neighbors=table.neighbors,
         rng=rng,
         commit=commit,
-        fail=lambda cause: charging.fail(charged, cause),
+        fail=lambda failure: charging.fail(charged, failure),
     )

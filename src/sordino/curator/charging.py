@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
 
@@ -18,13 +19,13 @@ from sordino.curator.plan import Plan
 from sordino.engines.engine import EngineFailed
 from sordino.errors import ChargedError, InDoubt, LedgerError, QuestionRefused
 from sordino.ledger.ledger import Ledger
-from sordino.ledger.records import Charge, ShareSums, StoredAnswer, check_share
+from sordino.ledger.records import Charge, ShareSums, StoredAnswer, check_resumed, check_share
 from sordino.loss import Loss, loss_from
 from sordino.neighbors import Neighbors
 from sordino.queries.queryable import ReleaseContent
 from sordino.release import Release
 
-__all__ = ["Charging", "cause_of", "declaration_digest", "write_answer"]
+__all__ = ["Charging", "Failure", "declaration_digest", "failure_of", "write_answer"]
 
 _LONG = 10_000_000  # characters
 _MANY = 1_000  # keys
@@ -35,6 +36,16 @@ class Charging:
 
     `private` is False where the noise is seeded. One that `resumes` answers a request whose process stopped, under the charge
     that it made: no answer of it left, since an answer is stored first, and the first that is stored is the only one.
+
+    So does every one where a request failed in passing (`Failure.passing`): for want of open files, or since a file was
+    changed while it was read. Theorem: the failed tries and the answer together are as private as the one answer that was
+    charged. Proof: let t be the number of tries that failed. An answer is stored before it leaves and a charge stores one,
+    so nothing left of a failed try but that it failed, and why, in one of our own sentences. Whether a try fails in passing
+    is decided by the machine and the files' sizes and times, a process F that sees neither cells nor noise, so the law of
+    (t, answer) is that of F times that of a single answer, drawn with fresh noise that no failed try has used. For
+    neighbors of the rows, F is the same and the second factor is what the charge is for. (F sees when a scan is under way,
+    and how many there are: that is the channel of time, which docs/limits.md names.) A failure of any other cause is final:
+    were one decided by rows or noise, asking until an answer comes would draw it from a law that they have cut.
     """
 
     def __init__(
@@ -97,8 +108,8 @@ class Charging:
         """Return the stored answer of a request made before, None where it is new, or is to be resumed; as `Ledger.recall`."""
         try:
             return self.ledger.recall(request, identity)
-        except InDoubt:
-            if self._resumes:
+        except ChargedError as failed:
+            if failed.resumable or (self._resumes and isinstance(failed, InDoubt)):
                 return None
             raise
 
@@ -112,8 +123,7 @@ class Charging:
             if not self._resumes or doubt.charge is None:
                 raise
             resumed = self.ledger.find(doubt.charge)
-        if resumed.event != event_to_dict(plan.event) or resumed.spender != self.spender:
-            raise QuestionRefused(f"this request id was charged as {resumed.id} at another loss; use a new request id")
+        check_resumed(resumed, event_to_dict(plan.event), self.spender)
         return resumed
 
     def charge_new(self, plan: Plan) -> Charge:
@@ -175,17 +185,19 @@ class Charging:
             charge=charge.id,
         )
 
-    def fail(self, charge: Charge, cause: str = "") -> NoReturn:
+    def fail(self, charge: Charge, failure: Failure) -> NoReturn:
         """Record that a charge has no answer, and say so, with a cause in our own words or without."""
-        with contextlib.suppress(
-            LedgerError
-        ):  # it may lie on the server that failed: the charge stays without an outcome
-            self.ledger.fail(charge, cause or "the engine could not compute the answer")
+        cause, resumable = failure.cause, failure.passing and charge.request is not None
+        # It may lie on the server that failed: the charge then stays without an outcome.
+        with contextlib.suppress(LedgerError):
+            self.ledger.fail(charge, cause or "the engine could not compute the answer", resumable=resumable)
         hidden = "The cause is not shown, as it may hold data: check that the source is whole and readable"
+        again = f". Ask again under the request id {charge.request!r}: that charges nothing" if resumable else ""
         raise ChargedError(
             f"the question was charged ({charge.id}) but could not be computed; the charge stands. "
-            f"{cause[:1].upper()}{cause[1:] or hidden}",
+            f"{cause[:1].upper()}{cause[1:] or hidden}{again}",
             charge=charge.id,
+            resumable=resumable,
         )
 
 
@@ -201,9 +213,17 @@ def write_answer(release: Release) -> str:
     return json.dumps(release.to_record(), ensure_ascii=False, allow_nan=False)
 
 
-def cause_of(failure: Exception) -> str:
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a charged question has no answer, in our own words or none, and whether the machine alone decided that."""
+
+    cause: str = ""
+    passing: bool = False
+
+
+def failure_of(failure: Exception) -> Failure:
     """Return why a question failed where its engine says so in our own words; nothing else, as it may hold data."""
-    return failure.cause if isinstance(failure, EngineFailed) else ""
+    return Failure(failure.cause, failure.passing) if isinstance(failure, EngineFailed) else Failure()
 
 
 def declaration_digest(name: str, declaration: Mapping[str, Any]) -> str:

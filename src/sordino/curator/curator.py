@@ -17,7 +17,7 @@ from sordino.curator.above_threshold import AboveThreshold, open_above_threshold
 from sordino.curator.adaptive_procedure import plan_adaptive
 from sordino.curator.adaptive_session import run_adaptive
 from sordino.curator.batch import Batch, plan_batch
-from sordino.curator.charging import Charging, cause_of, write_answer
+from sordino.curator.charging import Charging, Failure, failure_of, write_answer
 from sordino.curator.data_access import DataAccess, check_words, open_rows
 from sordino.curator.explain import explain
 from sordino.curator.plan import EQUAL, LossSplit, Plan, Share, TableContext, Weights, read_split
@@ -241,7 +241,7 @@ class Curator(TableFace):
             if not isinstance(charged, Charge):  # another process answered the same request in the meantime
                 return self._charging.read_stored(charged, plan)
             answer = self._answer(plan, trees, charged, rows)
-        if isinstance(answer, str):
+        if isinstance(answer, Failure):
             self._charging.fail(charged, answer)
         release, text = answer
         self._charging.commit(charged, text)
@@ -274,15 +274,15 @@ class Curator(TableFace):
         """
         asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
         plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
-        ran: tuple[T, Release, str] | str
+        ran: tuple[T, Release, str] | Failure
         with open_rows(self._engine, None) as rows:  # a server that is gone costs nothing
             charged = self._charging.charge_new(plan)
             try:
                 finish = partial(self._charging.make_release, plan, charged)
                 ran = run_adaptive(algorithm, record, plan=plan, rows=rows, rng=self._rng, make_release=finish)
             except Exception as failure:  # the words of any failure may quote data
-                ran = cause_of(failure)
-        if isinstance(ran, str):
+                ran = failure_of(failure)
+        if isinstance(ran, Failure):
             self._charging.fail(charged, ran)
         result, release, text = ran
         self._charging.commit(charged, text)
@@ -455,10 +455,10 @@ class Curator(TableFace):
             )
         return plan_again(question, self._table)
 
-    def _answer(self, plan: Plan, trees: Any, charge: Charge, rows: DataAccess) -> tuple[Release, str] | str:
+    def _answer(self, plan: Plan, trees: Any, charge: Charge, rows: DataAccess) -> tuple[Release, str] | Failure:
         """Return the release and its text; where anything failed the cause, if it is one that quotes no data."""
         try:
             release = self._charging.make_release(plan, charge, plan.procedure.release(trees, rows, self._rng))
             return release, write_answer(release)
         except Exception as failure:  # of an engine, or any other: its words may quote a cell
-            return cause_of(failure)
+            return failure_of(failure)

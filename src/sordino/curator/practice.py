@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from sordino.curator.plan import TableContext
 from sordino.datasets.dummy_table import dummy
-from sordino.engines.duckdb import DuckDBEngine
+from sordino.engines.opening import open_source
 from sordino.engines.public import public_cells
 from sordino.engines.table_layout import PeopleTable
 from sordino.errors import DeclarationError
@@ -39,7 +39,7 @@ def open_practice(make: Callable[..., C], table: TableContext, *, cap: Loss, dec
     }
     return make(
         table.name,
-        engine=DuckDBEngine(rows, domain=table.domain, unit=unit, public=public_cells(table.public), people=people),
+        engine=open_source(rows, domain=table.domain, unit=unit, public=public_cells(table.public), people=people),
         domain=table.domain,
         neighbors=table.neighbors,
         ledger=Ledger.open(None, cap=cap),

@@ -13,7 +13,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from sordino.domain import STORED, Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer
-from sordino.engines.duckdb import LINES, DuckDBEngine
+from sordino.engines.duckdb import LINES
+from sordino.engines.engine import Engine
+from sordino.engines.file_versions import FileVersions
 from sordino.engines.opening import open_source
 from sordino.primitives import Primitives
 from sordino.source import Csv, Source, header_names, open_binary
@@ -68,14 +70,14 @@ def count_misfits(
         rows, cells = _cells(engine, domain)
         csv = source.csv if isinstance(source, Source) else None
         lines = None
-        if csv is not None and isinstance(source, Source) and isinstance(engine, DuckDBEngine):
+        if csv is not None and isinstance(source, Source):
             lines = _lines(engine, source.place, csv)
         return rows, cells, lines
     finally:
         engine.close()
 
 
-def _cells(engine: DuckDBEngine | PostgresEngine | SparkEngine, domain: Domain) -> tuple[int, dict[str, CellCounts]]:
+def _cells(engine: FileVersions | PostgresEngine | SparkEngine, domain: Domain) -> tuple[int, dict[str, CellCounts]]:
     from sqlglot import exp
 
     on = engine.primitives
@@ -136,7 +138,7 @@ def _reading(on: Primitives, name: str, column: Column) -> tuple[exp.Expression,
     return on.lattice(name, step, -STORED, STORED), least, most
 
 
-def _lines(engine: DuckDBEngine, path: str, csv: Csv) -> LineCounts:
+def _lines(engine: Engine, path: str, csv: Csv) -> LineCounts:
     count, blanks = len(header_names(path, csv)), "' ' || chr(9)"
     starts = [
         f"starts_with(ltrim(line, {blanks}), '\"')",

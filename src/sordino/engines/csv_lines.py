@@ -16,23 +16,24 @@ __all__ = ["literal_path", "read_csv", "read_json", "read_lines"]
 WILD = "*?["
 
 
-def read_csv(path: str, rules: Csv) -> str:
+def read_csv(path: str, rules: Csv, *, at: str = "") -> str:
     """Return the relation of a CSV file, every cell as text.
 
     Theorem. Lines are read apart: a line is at most one row, and which one depends on that line alone. Unquoted, a line
     with too few cells lacks the last ones and one with too many is lost; quoted, a line that breaks the grammar or has
-    another number of cells is lost. Raises SourceError where the header line cannot be read.
+    another number of cells is lost. `at` is where the file is held open, if it is. Raises SourceError where the header
+    line cannot be read.
     """
-    names = header_names(path, rules)
+    names = header_names(path, rules, at=at)
     if not rules.quote:
-        return _read(path, rules, names, rules.between)
+        return _read(path, rules, names, rules.between, at)
     chosen = ", ".join(f"{_cell(f'cells[{i}]', rules)} AS {quote_name(name)}" for i, name in enumerate(names, 1))
-    return f"(SELECT {chosen} FROM {read_lines(path, rules)} WHERE length(cells) = {len(names)})"
+    return f"(SELECT {chosen} FROM {read_lines(path, rules, at=at)} WHERE length(cells) = {len(names)})"
 
 
-def read_lines(path: str, rules: Csv) -> str:
+def read_lines(path: str, rules: Csv, *, at: str = "") -> str:
     """Return the relation of a CSV file's lines: `line`, and `cells`, NULL where it breaks the rules of quoting."""
-    lines = f"(SELECT coalesce(line, '') AS line FROM {_read(path, rules, ['line'], '')})"
+    lines = f"(SELECT coalesce(line, '') AS line FROM {_read(path, rules, ['line'], '', at)})"
     sign, mark = quote_text(rules.between), quote_text(rules.quote)
     plain = f"string_split(line, {sign})"
     if not rules.quote:
@@ -51,7 +52,7 @@ def read_lines(path: str, rules: Csv) -> str:
     return f"(SELECT line, {cells} AS cells FROM {lines})"
 
 
-def read_json(path: str, columns: Iterable[str]) -> str:
+def read_json(path: str, columns: Iterable[str], *, at: str = "") -> str:
     """Return the relation of a JSON lines file: each line an object whose values are these columns, every cell as text.
 
     Theorem. Lines are read apart, as of CSV: a line that is no JSON object is no row. A cell is the text of a value, a
@@ -59,7 +60,7 @@ def read_json(path: str, columns: Iterable[str]) -> str:
     stands twice in one object the first counts.
     """
     rules = Csv(header=False, names=("line",))
-    whole = f"(SELECT TRY_CAST(line AS JSON) AS sordino_json FROM {_read(path, rules, ['line'], '')})"
+    whole = f"(SELECT TRY_CAST(line AS JSON) AS sordino_json FROM {_read(path, rules, ['line'], '', at)})"
     cells = []
     for name in columns:
         at = quote_text("/" + name.replace("~", "~0").replace("/", "~1"))
@@ -73,11 +74,11 @@ def literal_path(path: str) -> str:
     return "".join(f"[{c}]" if c in WILD else c for c in path)
 
 
-def _read(path: str, rules: Csv, names: Sequence[str], delimiter: str) -> str:
+def _read(path: str, rules: Csv, names: Sequence[str], delimiter: str, at: str) -> str:
     """Return the call that reads every cell as text, with nothing detected."""
     columns = ", ".join(f"{quote_text(n)}: 'VARCHAR'" for n in names)
     return (
-        f"read_csv({quote_text(literal_path(path))}, auto_detect = false, header = {str(rules.header).lower()}, "
+        f"read_csv({quote_text(literal_path(at or path))}, auto_detect = false, header = {str(rules.header).lower()}, "
         f"columns = {{{columns}}}, delim = {quote_text(delimiter)}, quote = '', escape = '', comment = '', "
         "nullstr = '', null_padding = true, strict_mode = false, ignore_errors = true, "
         f"compression = '{split_ending(path)[1] or 'none'}', "

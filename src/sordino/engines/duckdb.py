@@ -16,8 +16,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.datasets.lake_tables import check_folder
@@ -28,6 +27,7 @@ from sordino.engines.engine import EngineFailed
 from sordino.engines.list_items import list_items
 from sordino.engines.moment_cells import refine_times
 from sordino.engines.own_sql import people_name, public_name
+from sordino.engines.pinned_files import PinnedFiles, is_starved
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
 from sordino.engines.select_text import write_tree
@@ -35,7 +35,7 @@ from sordino.engines.table_layout import PeopleTable, TableLayout, check_unit, i
 from sordino.engines.utf8 import load_parquet, mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
-from sordino.source import Source
+from sordino.source import Source, header_line
 
 if TYPE_CHECKING:
     import duckdb
@@ -89,11 +89,28 @@ _READABLE = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _ParquetFiles:
+    """The files of a Parquet source: their names, or the pattern of those on another machine; and the folder they lie in."""
+
+    names: tuple[str, ...]
+    pattern: str
+    folder: str
+    several: bool
+    table: PeopleTable
+
+    @property
+    def patterns(self) -> list[str]:
+        """What DuckDB is to read."""
+        return [self.pattern] if self.pattern else [literal_path(name) for name in self.names]
+
+
 class DuckDBEngine:
-    """Answer trees over one table, through one in-process connection that sees that table only.
+    """Answer trees over one state of one table, through one in-process connection that sees that table only.
 
     `source` is a Source on disk or an Arrow table; `public` holds what `engines.public` read. Of `people`, the other tables
-    of the same people by name, the connection sees those that `reads` names: `open_tables` makes an engine that reads them.
+    of the same people by name, the connection sees those that `reads` names. Files are read in the state in which they were
+    opened: what was written to one since makes a scan fail, and `FileVersions` opens a file that was replaced anew.
     Raises SourceError where a table is missing or cannot be opened, and DeclarationError where it lacks a declared column
     or holds it in a type that no column can be read from.
     """
@@ -115,30 +132,40 @@ class DuckDBEngine:
         )  # one thread for all questions: each new one costs DuckDB time
         self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self._lossy = isinstance(source, Source) and source.lossy
-        self._files: dict[str, tuple[str, str, PeopleTable]] = {}  # of each Parquet source, until it was mended
+        self._files: dict[str, _ParquetFiles] = {}  # of each Parquet source, until it was mended
+        self._pins = PinnedFiles(self._directory)
+        self._headers: dict[str, list[str] | None] = {}  # the header line of each CSV source that has one
         self._far: FarSources | None = None  # those that lie on other machines
-        known = people or {}
-        self._wide = partial(DuckDBEngine, source, domain=domain, unit=unit, public=public, people=known)
-        self._wider: dict[frozenset[str], DuckDBEngine] = {}
-        others = {name: known[name] for name in sorted(reads)}
+        others = {name: (people or {})[name] for name in sorted(reads)}
         own = PeopleTable(source, domain, unit)
-        self._connection = self._connect(
-            {"source": own, **{people_name(name): other for name, other in others.items()}}, public or {}
-        )
-        joinable = {name: self._public_schema(name) for name in public or {}}
-        layouts = {name: self._layout(people_name(name), other) for name, other in others.items()}
-        self._held = replace(self._layout("source", own), public=joinable, people=layouts)
+        tables = {"source": own, **{people_name(name): other for name, other in others.items()}}
+        try:
+            self._connection = self._connect(tables, public or {})
+            joinable = {name: self._public_schema(name) for name in public or {}}
+            layouts = {name: self._layout(people_name(name), other) for name, other in others.items()}
+            self._held = replace(self._layout("source", own), public=joinable, people=layouts)
+        except BaseException:
+            self._pins.close()
+            raise
         self._samples = itertools.count()
 
     def open_tables(self, names: Collection[str]) -> DuckDBEngine:
-        """Return the engine that also reads these tables of the same people; it is opened once, and closed with this one."""
-        wanted = frozenset(names)
-        if not wanted:
-            return self
-        with self._lock:
-            if wanted not in self._wider:
-                self._wider[wanted] = self._wide(reads=wanted)
-            return self._wider[wanted]
+        """Return the engine itself: it reads the tables that it was opened with."""
+        del names
+        return self
+
+    def is_current(self) -> bool:
+        """Return whether each of its files is still the one that its name leads to."""
+        return self._pins.are_current()
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """What is stated of each table beside its rows: names and types of columns, and the header line of a CSV file."""
+        layouts = {"": self._held, **self._held.people}
+        return {
+            name: (list(layout.physical.items()), layout.items, layout.digits, self._headers.get(layout.source))
+            for name, layout in layouts.items()
+        }
 
     def _layout(self, view: str, table: PeopleTable) -> TableLayout:
         """Return how a table is held; raises DeclarationError where that is not as declared."""
@@ -174,7 +201,7 @@ class DuckDBEngine:
         )
 
     def snapshot(self) -> AbstractContextManager[DuckDBEngine]:
-        """Give the engine itself: what it reads is not to change while it is open. Raises SourceError where it is gone."""
+        """Give the engine itself, which is one state of its files. Raises SourceError where one elsewhere is gone."""
         if self._far is not None:
             self._far.check()
         return nullcontext(self)
@@ -201,43 +228,54 @@ class DuckDBEngine:
         answer = self._answer(text, one_row=one_row)
         if answer is None and self._far is not None and not self._far.are_there():
             raise EngineFailed(cause="the source, on another machine, could not be read any more")
+        self._check_whole()
         if answer is None and self._mend():
             answer = self._answer(text, one_row=one_row)
+            self._check_whole()
         if answer is None:
             raise EngineFailed("the engine could not compute the answer")
         return answer
+
+    def _check_whole(self) -> None:
+        """Raise EngineFailed where a file was written to since it was opened: scans of it would mix two states."""
+        if not self._pins.are_whole():
+            raise EngineFailed(cause="a file of the source was changed while it was read", passing=True)
 
     def _answer(self, text: str, *, one_row: bool) -> pa.Table | None:
         def compute() -> pa.Table:
             return _fetch_row(self._connection, text) if one_row else self._connection.sql(text).to_arrow_table()
 
-        with self._lock:
-            try:
-                return self._interruptible(compute)
-            except Exception:  # whatever the engine says may quote a cell: none of it goes on
-                return None
+        return self._attempt(compute)
 
     def _mend(self) -> bool:
-        """Read Parquet sources once more, bad text and moments too far away missing: they may be why a question failed."""
-        files, self._files = self._files, {}
-        made = bool(files)
-        for view, (pattern, folder, table) in files.items():
-            cells = mend_parquet(pattern, self._types(quote_name(view)), table.domain.stored, folders=bool(folder))
-            mended = quote_name(f"sordino_mended_{view}")
-            held = self._execute(f"CREATE TABLE {mended} AS {cells}", []) or self._hold_arrow(
-                mended, pattern, folder, view, table
-            )
-            made = made and held
-            made = made and self._execute(f"CREATE OR REPLACE VIEW {quote_name(view)} AS SELECT * FROM {mended}", [])
-        return made
+        """Read Parquet sources once more, bad text and moments too far away missing: they may be why a question failed.
 
-    def _hold_arrow(self, mended: str, pattern: str, folder: str, view: str, table: PeopleTable) -> bool:
+        One that cannot be read now is read anew after the next failure: what is in memory is all of a source, or nothing.
+        """
+        read = bool(self._files)
+        for view, files in list(self._files.items()):
+            columns = files.table.domain.stored
+            folders = bool(files.folder)
+            types = self._types(quote_name(view))
+            cells = mend_parquet(files.patterns, types, columns, folders=folders, several=files.several)
+            mended = quote_name(f"sordino_mended_{view}")
+            held = self._execute(f"CREATE OR REPLACE TABLE {mended} AS {cells}", []) or self._hold_arrow(
+                mended, view, files
+            )
+            self._check_whole()
+            if held and self._execute(f"CREATE OR REPLACE VIEW {quote_name(view)} AS SELECT * FROM {mended}", []):
+                del self._files[view]
+            else:
+                read = False
+        return read
+
+    def _hold_arrow(self, mended: str, view: str, files: _ParquetFiles) -> bool:
         """Copy the declared columns of Parquet files as Arrow reads them; False where their types would be others."""
-        incoming = f"sordino_incoming_{view}"
+        incoming, table = f"sordino_incoming_{view}", files.table
         try:
             with self._lock:
-                found = self._connection.execute(f"SELECT file FROM glob({quote_text(pattern)})").fetchall()
-                cells = load_parquet([name for (name,) in found], table.domain.stored, folder=folder)
+                names = list(files.names) or _glob(self._connection, files.pattern)
+                cells = load_parquet(names, table.domain.stored, folder=files.folder)
                 _register(self._connection, incoming, cells)
             was, now = self._types(quote_name(view)), self._types(quote_name(incoming))
             if any(
@@ -246,7 +284,7 @@ class DuckDBEngine:
                 for n in table.domain.stored
             ):
                 return False
-            return self._execute(f"CREATE TABLE {mended} AS SELECT * FROM {quote_name(incoming)}", [])
+            return self._execute(f"CREATE OR REPLACE TABLE {mended} AS SELECT * FROM {quote_name(incoming)}", [])
         except Exception:  # of any kind: its words may quote a cell
             return False
 
@@ -268,13 +306,23 @@ class DuckDBEngine:
         self._execute(f'DROP TABLE IF EXISTS "{name}"', [])
 
     def _execute(self, text: str, values: list[str]) -> bool:
-        """Run a statement that answers nothing; what DuckDB says of a failure may quote a cell, so it is not kept."""
+        """Run a statement that answers nothing, and return whether it could be run."""
+        return self._attempt(lambda: self._connection.execute(text, values)) is not None
+
+    def _attempt(self, work: Callable[[], T]) -> T | None:
+        """Return what DuckDB does, None where it fails: what it says may quote a cell, so none of it goes on.
+
+        Raises EngineFailed where it may open no more files.
+        """
+        starved = False
         with self._lock:
             try:
-                self._interruptible(lambda: self._connection.execute(text, values))
-            except Exception:  # of any kind: it is not looked at
-                return False
-        return True
+                return self._interruptible(work)
+            except Exception as failure:
+                starved = isinstance(failure, duckdb_error()) and is_starved(failure)
+        if starved:
+            raise EngineFailed(cause="the process may open no more files", passing=True)
+        return None
 
     def _interruptible(self, work: Callable[[], T]) -> T:
         """Return what `work` returns, in the engine's own thread; on Ctrl-C stop it, wait for it, and let the signal on.
@@ -292,11 +340,10 @@ class DuckDBEngine:
 
     def close(self) -> None:
         """Close the connection and remove its directory for spilled rows."""
-        for wider in self._wider.values():
-            wider.close()
         self._worker.shutdown()
         with self._lock:
             self._connection.close()
+        self._pins.close()
         self._finalizer()
 
     def _connect(self, tables: Mapping[str, PeopleTable], public: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
@@ -308,12 +355,12 @@ class DuckDBEngine:
             connection.execute(setting)
         _hide_progress(connection)
         connection.execute(f"SET temp_directory = {quote_text(self._directory)}")
-        tables = {view: _hold(table) for view, table in tables.items()}
+        tables = {view: self._load(table) for view, table in tables.items()}
         files = {view: table.source for view, table in tables.items() if isinstance(table.source, Source)}
-        self._allow(connection, files.values())
+        links = self._allow(connection, files)
         for view, table in tables.items():
             if view in files:
-                self._open(connection, view, files[view], table)
+                self._open(connection, view, table, links.get(view, ""))
             else:
                 _register(connection, view, table.source)
         for name, cells in public.items():
@@ -322,8 +369,27 @@ class DuckDBEngine:
         connection.execute("SET lock_configuration = true")
         return connection
 
-    def _open(self, connection: duckdb.DuckDBPyConnection, view: str, source: Source, table: PeopleTable) -> None:
+    def _load(self, table: PeopleTable) -> PeopleTable:
+        """Return a table as it is, its source in memory where it is one of those that are read when they are opened."""
+        if is_spark(table.source):
+            raise SourceError(
+                "a table lies elsewhere, in a Spark session: private tables can be joined where one session reads both, or "
+                "both are read by DuckDB"
+            )
+        if not isinstance(table.source, Source) or table.source.format not in ("arrow", "sqlite"):
+            return table
+        from sordino.engines.held_files import load_held
+
+        self._pins.pin(table.source)
+        held = replace(table, source=load_held(table.source, table.domain))
+        if not self._pins.are_current():
+            raise SourceError(f"source {table.source.path!r} was changed while it was read: open it when it is written")
+        return held
+
+    def _open(self, connection: duckdb.DuckDBPyConnection, view: str, table: PeopleTable, link: str) -> None:
         """Make the view of a source; DuckDB's own words about a file never get through, since they may quote it."""
+        source = table.source
+        assert isinstance(source, Source)
         path, made = source.place, f"CREATE VIEW {quote_name(view)} AS SELECT * FROM"
         failed = False
         try:
@@ -338,17 +404,20 @@ class DuckDBEngine:
                 cells = ", ".join(f"{name} {collation} AS {name}" for name, collation in names)
                 connection.execute(f"CREATE VIEW {quote_name(view)} AS SELECT {cells} FROM {relation}")
             elif source.format == "parquet":
-                files = path if _is_pattern(source) else literal_path(path)
-                files += "/**/*.parquet" if source.is_folder else ""
-                connection.execute(f"{made} {read_parquet(files, folders=source.is_folder)}")
-                self._files[view] = files, path if source.is_folder else "", table
+                files = self._find_files(connection, table, link)
+                read = read_parquet(files.patterns, folders=source.is_folder, several=files.several)
+                connection.execute(f"{made} {read}")
+                self._files[view] = files
             elif source.format == "jsonl":
-                connection.execute(f"{made} {read_json(path, table.domain.stored)}")
+                connection.execute(f"{made} {read_json(path, table.domain.stored, at=link)}")
             else:
                 assert source.csv is not None
-                connection.execute(f"{made} {read_csv(path, source.csv)}")
+                connection.execute(f"{made} {read_csv(path, source.csv, at=link)}")
+                if source.csv.header:
+                    self._headers[quote_name(view)] = source.csv.cells(header_line(path, at=link))
                 if view == "source":
-                    connection.execute(f"CREATE VIEW {LINES} AS SELECT * FROM {read_lines(path, source.csv)}")
+                    lines = read_lines(path, source.csv, at=link)
+                    connection.execute(f"CREATE VIEW {LINES} AS SELECT * FROM {lines}")
         except duckdb_error():
             failed = True
         if failed:
@@ -356,10 +425,31 @@ class DuckDBEngine:
             what = named.get(source.format, "Parquet")
             raise SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
 
-    def _allow(self, connection: duckdb.DuckDBPyConnection, sources: Collection[Source]) -> None:
-        """Let the connection read the sources and its directory for spilled rows; all else is shut once those are open."""
+    def _find_files(self, connection: duckdb.DuckDBPyConnection, table: PeopleTable, link: str) -> _ParquetFiles:
+        """Return the files of a Parquet source: those that are there now, or a pattern of those on another machine."""
+        source = table.source
+        assert isinstance(source, Source)
+        path, folder = source.place, source.place if source.is_folder else ""
+        several = source.is_folder or _is_pattern(source)
+        if source.is_far:
+            pattern = path if _is_pattern(source) else literal_path(path)
+            pattern += "/**/*.parquet" if source.is_folder else ""
+            return _ParquetFiles((), pattern, folder, several, table)
+        if not several:
+            return _ParquetFiles((link or path,), "", folder, several, table)
+        pattern = f"{literal_path(path)}/**/*.parquet" if source.is_folder else path
+        names = _glob(connection, pattern)
+        self._pins.pin(source, pattern=pattern, names=names)
+        return _ParquetFiles(tuple(names), "", folder, several, table)
+
+    def _allow(self, connection: duckdb.DuckDBPyConnection, sources: Mapping[str, Source]) -> dict[str, str]:
+        """Let the connection read the sources and its directory for spilled rows; all else is shut once those are open.
+
+        Returns the links of the files that are held open, by the view that is to read them.
+        """
         folders, paths = [self._directory], []
-        for source in sources:
+        links: dict[str, str] = {}
+        for view, source in sources.items():
             if source.format == "postgresql":
                 raise SourceError(
                     f"relation {source.relation!r} lies elsewhere, on a PostgreSQL server: private tables can be joined "
@@ -378,11 +468,16 @@ class DuckDBEngine:
                 folders.append(place)
                 continue
             paths.append(place)
+            if not source.is_far and not _is_pattern(source):
+                link = self._pins.pin(source)
+                links |= {} if link == place else {view: link}
             plain = re.split(f"[{re.escape(WILD)}]", place, maxsplit=1)[0]
             folders += [] if plain == place else [os.path.dirname(plain)]
         if paths or len(folders) > 1:
-            connection.execute(f"SET allowed_paths = [{', '.join(map(quote_text, paths))}]")
+            connection.execute(f"SET allowed_paths = [{', '.join(map(quote_text, [*paths, *links.values()]))}]")
             connection.execute(f"SET allowed_directories = [{', '.join(map(quote_text, folders))}]")
+        self._pins.settle()
+        return links
 
     def _open_far(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
         from sordino.engines.far_system import FarSources
@@ -409,18 +504,12 @@ class DuckDBEngine:
         return dict(rows)
 
 
-def _hold(table: PeopleTable) -> PeopleTable:
-    """Return a table as it is, its source in memory where it is one of those that are read when they are opened."""
-    if is_spark(table.source):
-        raise SourceError(
-            "a table lies elsewhere, in a Spark session: private tables can be joined where one session reads both, or both "
-            "are read by DuckDB"
-        )
-    if not isinstance(table.source, Source) or table.source.format not in ("arrow", "sqlite"):
-        return table
-    from sordino.engines.held_files import load_held
-
-    return replace(table, source=load_held(table.source, table.domain))
+def _glob(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
+    """Return the names of the files that meet a pattern; raises DuckDB's error where there is none."""
+    names = [name for (name,) in connection.execute(f"SELECT file FROM glob({quote_text(pattern)})").fetchall()]
+    if not names:
+        raise duckdb_error()("no such file")
+    return names
 
 
 def _is_one_row(select: exp.Select) -> bool:

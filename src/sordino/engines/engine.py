@@ -18,12 +18,16 @@ __all__ = ["Engine", "EngineFailed"]
 class EngineFailed(Exception):
     """Say that an engine could not answer; carries nothing of what the engine said, which may quote data.
 
-    `cause` is one of a few sentences of ours about the machine or the network, or nothing.
+    `cause` is one of a few sentences of ours about the machine or the network, or nothing. `passing` says that neither the
+    rows nor the noise decided that it failed, but the machine at that moment: the same question may be tried again.
     """
 
-    def __init__(self, message: str = "the engine could not compute the answer", *, cause: str = "") -> None:
+    def __init__(
+        self, message: str = "the engine could not compute the answer", *, cause: str = "", passing: bool = False
+    ) -> None:
         super().__init__(cause or message)
         self.cause = cause
+        self.passing = passing
 
 
 class Engine(Protocol):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from sordino.domain import Domain
 from sordino.engines.duckdb import DuckDBEngine
+from sordino.engines.file_versions import FileVersions
 from sordino.engines.table_layout import PeopleTable, is_spark
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Source
@@ -27,7 +28,7 @@ def open_source(
     unit: PrivacyUnit | None,
     public: Mapping[str, pa.Table] | None = None,
     people: Mapping[str, PeopleTable] | None = None,
-) -> DuckDBEngine | PostgresEngine | SparkEngine:
+) -> FileVersions | PostgresEngine | SparkEngine:
     """Return the engine that reads a source; raises SourceError or DeclarationError as it does."""
     if isinstance(source, Source) and source.format == "postgresql":
         from sordino.engines.postgres import PostgresEngine
@@ -37,7 +38,11 @@ def open_source(
         from sordino.engines.spark import SparkEngine
 
         return SparkEngine(source, domain=domain, unit=unit, public=public, people=people)
-    return DuckDBEngine(source, domain=domain, unit=unit, public=public, people=people)
+
+    def open_version(reads: Collection[str]) -> DuckDBEngine:
+        return DuckDBEngine(source, domain=domain, unit=unit, public=public, people=people, reads=reads)
+
+    return FileVersions(open_version)
 
 
 def why_apart(one: Source | pa.Table, other: Source | pa.Table) -> str:

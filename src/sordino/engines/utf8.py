@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from sordino.engines.csv_lines import WILD
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.errors import DeclarationError
 from sordino.source import open_binary
@@ -46,19 +45,29 @@ def mend_arrow(table: pa.Table) -> pa.Table:
     return table
 
 
-def read_parquet(files: str, *, bad: str = "strict", numbered: bool = False, folders: bool = False) -> str:
+def read_parquet(
+    files: Sequence[str], *, bad: str = "strict", numbered: bool = False, folders: bool = False, several: bool = False
+) -> str:
     """Return the call that reads Parquet files; `bad` bytes in text fail ("strict"), or "replace" or "ignore".
+
+    `files` are patterns, of which `several` may meet files with other columns than the first.
 
     With `folders`, the keys of sub-folders named key=value are columns of text, whatever their values look like.
     """
     place = ", filename = 'sordino_file', file_row_number = true" if numbered else ""
     keys = "hive_partitioning = true, hive_types_autocast = false" if folders else "hive_partitioning = false"
-    several = any(c in files for c in WILD)
     keys += ", union_by_name = true" if several else ""  # a tenth of the time of one small file
-    return f"read_parquet({quote_text(files)}, {keys}, utf8_validation = '{bad}'{place})"
+    return f"read_parquet([{', '.join(map(quote_text, files))}], {keys}, utf8_validation = '{bad}'{place})"
 
 
-def mend_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str], *, folders: bool = False) -> str:
+def mend_parquet(
+    files: Sequence[str],
+    physical: Mapping[str, str],
+    columns: Iterable[str],
+    *,
+    folders: bool = False,
+    several: bool = False,
+) -> str:
     """Return the SELECT of these columns of Parquet files, text that is not UTF-8 missing.
 
     A bad byte is read as "?" one time and as nothing the other: both readings are equal for whole text alone.
@@ -67,7 +76,9 @@ def mend_parquet(files: str, physical: Mapping[str, str], columns: Iterable[str]
         f"CASE WHEN sordino_a.{n} = sordino_b.{n} THEN sordino_a.{n} END AS {n}" if text else f"sordino_a.{n}"
         for n, text in ((quote_name(c), physical[c].startswith("VARCHAR")) for c in columns)
     )
-    one, other = (read_parquet(files, bad=bad, numbered=True, folders=folders) for bad in ("replace", "ignore"))
+    one, other = (
+        read_parquet(files, bad=bad, numbered=True, folders=folders, several=several) for bad in ("replace", "ignore")
+    )
     return (
         f"SELECT {chosen} FROM {one} AS sordino_a JOIN {other} AS sordino_b "
         "ON sordino_a.sordino_file = sordino_b.sordino_file AND sordino_a.file_row_number = sordino_b.file_row_number"

@@ -33,6 +33,7 @@ from sordino.ledger.records import (
     amounts_to_dict,
     canonical,
     charge_id,
+    check_resumed,
     hash_of,
     loss_of,
     loss_to_dict,
@@ -50,6 +51,7 @@ from sordino.ledger.store import (
     end_of,
     entries_of,
     find_answer,
+    find_charge,
     in_memory,
     open_charge,
     quick_check,
@@ -189,8 +191,9 @@ class Ledger:
 
         Raises BudgetExhausted where the cap or the share would be passed, UnknownName for a share that is not declared,
         DeclarationError where the event has no bound of the kind
-        that the cap counts; for a request made before: QuestionRefused with another question, InDoubt while it has no
-        outcome, ChargedError where it failed. Nothing is charged in any of these cases.
+        that the cap counts; for a request made before: QuestionRefused with another question or loss, InDoubt while it has
+        no outcome, ChargedError where it failed. Nothing is charged in any of these cases, nor for a request that failed so
+        that it may be resumed: that gives back its charge, which takes one answer.
         """
         plain, digest = event_to_dict(event), hash_of(question)
         _check_text(note, name="note", empty=True)
@@ -199,9 +202,12 @@ class Ledger:
 
         def job(step: Transaction) -> Charge | StoredAnswer:
             if request is not None:
-                before = find_answer(step.db, request, digest)
-                if before is not None:
+                before = find_charge(step.db, request, digest)
+                if before is not None and before.resumable:
+                    check_resumed(before, plain, spender)
                     return before
+                if before is not None:
+                    return StoredAnswer(before, answer_of(step.db, before))
             amounts = charge_amounts(event, step.sums.cap)
             after = step.sums.charge(amounts, spender)
             name = charge_id(after.charges)
@@ -233,10 +239,17 @@ class Ledger:
             raise DeclarationError("an answer is stored as JSON text; pass json.dumps(...) of it")
         self._close(charge, "commit", {"charge": charge.id, "answer": answer}, "committed")
 
-    def fail(self, charge: Charge, reason: str) -> None:
-        """Record that no answer came of a charge, with a reason that holds no data; the charge stands."""
+    def fail(self, charge: Charge, reason: str, *, resumable: bool = False) -> None:
+        """Record that no answer came of a charge, with a reason that holds no data; the charge stands.
+
+        One that is `resumable` may still be answered, once: by whoever asks again under its request id. Only what neither
+        rows nor noise decided may be: else who asks until an answer comes has the answer that was chosen by them.
+        """
         _check_text(reason, name="reason", empty=False)
-        self._close(charge, "fail", {"charge": charge.id, "reason": reason}, "failed")
+        payload: dict[str, Any] = {"charge": charge.id, "reason": reason}
+        if resumable:
+            payload["resumable"] = True
+        self._close(charge, "fail", payload, "failed")
 
     def recall(self, request: str, question: str) -> StoredAnswer | None:
         """Return the stored answer of a request made before, None where it is new; nothing is charged.

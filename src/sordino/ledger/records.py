@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from sordino.errors import BudgetExhausted, DeclarationError, UnknownName, nearest
+from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused, UnknownName, nearest
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from, loss_to_numbers, shorten_up
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "charge_id",
     "charge_number",
     "charge_to_dict",
+    "check_resumed",
     "check_share",
     "entry_hash",
     "formers_to_dict",
@@ -78,11 +79,18 @@ class Charge:
     reason: str | None = None
     spender: str | None = None
     share: ShareSums | None = None
+    resumable: bool = False  # failed for want of something that had nothing to do with rows or noise
 
     @property
     def loss(self) -> Loss:
         """What was charged, as a loss of the kind that the ledger counts."""
         return loss_from(dict(self.amounts))
+
+
+def check_resumed(charge: Charge, event: Mapping[str, Any], spender: str | None) -> None:
+    """Raise QuestionRefused unless a charge was made for this event and by this spender."""
+    if charge.event != event or charge.spender != spender:
+        raise QuestionRefused(f"this request id was charged as {charge.id} at another loss; use a new request id")
 
 
 def charge_to_dict(budget: str, charge: Charge) -> dict[str, Any]:

@@ -48,6 +48,7 @@ class LedgerState:
     amendments: int = 0
     unmarked: int = 0
     predecessor: tuple[str, int] | None = None
+    resumable: set[int] = field(default_factory=set)  # places in `charges` of those that failed and may be resumed
 
 
 def replay(rows: Iterable[Row]) -> LedgerState:
@@ -163,7 +164,10 @@ def _commit(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None
 
 
 def _fail(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
-    return _close(books, seq, payload, "failed")
+    wrong = _close(books, seq, payload, "failed")
+    if wrong is None and payload.get("resumable", False):
+        books.resumable.add(charge_number(payload["charge"]) - 1)
+    return wrong
 
 
 def _close(books: LedgerState, seq: int, payload: dict[str, Any], state: str) -> str | None:
@@ -171,8 +175,9 @@ def _close(books: LedgerState, seq: int, payload: dict[str, Any], state: str) ->
     if at < 0:
         return "it names no charge"
     number, request, question, before, reserved, _ = books.charges[at]
-    if before != "reserved":
+    if before != "reserved" and at not in books.resumable:
         return "its charge was closed before"
+    books.resumable.discard(at)
     books.charges[at] = (number, request, question, state, reserved, seq)
     return None
 

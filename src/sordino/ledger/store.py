@@ -67,6 +67,7 @@ __all__ = [
     "entries_of",
     "fill_tables",
     "find_answer",
+    "find_charge",
     "in_memory",
     "open_charge",
     "quick_check",
@@ -102,12 +103,15 @@ def charge_of(db: Database, name: str) -> Charge:
 
 
 def open_charge(db: Database, name: str) -> int:
-    """Return the number of a charge that has no outcome yet; raise UnknownName or LedgerError for any other."""
+    """Return the number of a charge that may still be closed; raise UnknownName or LedgerError for any other.
+
+    It has no outcome yet, or failed so that it may be resumed.
+    """
     number = charge_number(name)
     found = db.execute("SELECT state FROM charges WHERE number = ?", (number,)).fetchone()
     if found is None:
         raise _no_charge(db, name)
-    if found[0] != "reserved":
+    if found[0] != "reserved" and not charge_of(db, name).resumable:
         raise LedgerError(f"charge {name} is {found[0]} already, and that is final; make a new charge")
     return number
 
@@ -115,6 +119,11 @@ def open_charge(db: Database, name: str) -> int:
 def answer_of(db: Database, charge: Charge) -> str:
     """Return the stored answer of a charge; raise InDoubt or ChargedError where it has none."""
     name = charge.id
+    if charge.resumable:
+        rule = f"charge {name} failed ({charge.reason}) and stands; there is no answer"
+        raise ChargedError(
+            f"{rule} yet; ask again under its request id: that charges nothing", charge=name, resumable=True
+        )
     if charge.state == "failed":
         rule = f"charge {name} failed ({charge.reason}) and stands; there is no answer"
         raise ChargedError(f"{rule}; ask again as a new request, which charges again", charge=name)
@@ -130,6 +139,12 @@ def find_answer(db: Database, request: str, question: str) -> StoredAnswer | Non
 
     Raises QuestionRefused where it asked another question, InDoubt or ChargedError where it has no answer.
     """
+    charge = find_charge(db, request, question)
+    return None if charge is None else StoredAnswer(charge, answer_of(db, charge))
+
+
+def find_charge(db: Database, request: str, question: str) -> Charge | None:
+    """Return the charge of a request made before, None where it is new; raise QuestionRefused where it asked another question."""
     found = charges_where(db, "charges.request = ?", request)
     if not found:
         return None
@@ -137,7 +152,7 @@ def find_answer(db: Database, request: str, question: str) -> StoredAnswer | Non
     if charge.question != question:
         rule = f"this request id was used for another question (charge {charge.id})"
         raise QuestionRefused(f"{rule}; one id means one question: use a new id for a new question")
-    return StoredAnswer(charge, answer_of(db, charge))
+    return charge
 
 
 def declarations_of(db: Database) -> dict[str, Any]:
@@ -156,6 +171,7 @@ def _no_charge(db: Database, name: str) -> UnknownName:
 def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Charge:
     number, request, question, state, time, made, ended = row
     payload = json.loads(made)
+    failure = {} if ended is None else json.loads(ended)
     cap, spent = loss_from_dict(payload["after"]["cap"]), amounts_from_dict(payload["after"]["spent"])
     return Charge(
         id=charge_id(number),
@@ -168,9 +184,10 @@ def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Char
         state=state,
         spent=loss_of(spent, cap),
         remaining=remaining_of(spent, cap),
-        reason=None if ended is None else json.loads(ended)["reason"],
+        reason=failure.get("reason"),
         spender=payload.get("spender"),
         share=share_after(payload),
+        resumable=failure.get("resumable", False),
     )
 
 
