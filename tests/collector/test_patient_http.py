@@ -6,13 +6,15 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Annotated
 
 import pytest
 import uvicorn
-from fastapi import FastAPI
+from fastapi import Body, FastAPI
 from fastapi.responses import StreamingResponse
 
-from sordino.collector.patient_http import PatientHttp
+from sordino.collector.patient_http import PatientHttp, limited_http
 
 
 class Hasty(PatientHttp):
@@ -148,3 +150,75 @@ def test_a_connection_that_is_used_lives_on(port: int) -> None:
     assert one.recv(1000).startswith(b"HTTP/1.1 200")
     one.sendall(b"GET / HTTP")  # and the next request's headers are counted again
     assert one.recv(1000) == b""
+
+
+@contextmanager
+def limited(most: int) -> Iterator[tuple[int, threading.Event]]:
+    """Give the port of a server that holds so many connections, and what lets its answers at /wait go."""
+    app, go_on = FastAPI(), threading.Event()
+
+    @app.get("/")
+    def answer() -> str:
+        return "here"
+
+    @app.get("/wait")
+    def wait() -> str:
+        assert go_on.wait(60)
+        return "waited"
+
+    @app.post("/")
+    def take(said: Annotated[str, Body()]) -> str:
+        return said
+
+    server = uvicorn.Server(uvicorn.Config(app, port=0, http=limited_http(most), log_level="error", access_log=False))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield int(server.servers[0].sockets[0].getsockname()[1]), go_on
+    finally:
+        go_on.set()
+        server.should_exit = True
+        thread.join(20)
+
+
+def ends(one: socket.socket) -> bool:
+    try:
+        return one.recv(1000) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_a_connection_that_only_lies_there_keeps_nobody_out() -> None:
+    """With each thing that a client may leave undone: headers, a body, the next request of one that is kept."""
+    with limited(6) as (port, _):
+        half_body = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"
+        for start in (b"", b"GET /", half_body, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"):
+            lying = [connect(port, start) for _ in range(6)]
+            if start.endswith(b"x\r\n\r\n") and b"POST" not in start:
+                assert all(one.recv(1000).startswith(b"HTTP/1.1 200") for one in lying)
+            for _ in lying:
+                new = connect(port, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                assert new.recv(1000).startswith(b"HTTP/1.1 200")
+                new.close()
+            for one in lying:
+                one.close()
+
+
+def test_where_all_are_answered_one_more_is_refused_before_it_is_read() -> None:
+    with limited(3) as (port, go_on):
+        answered = [connect(port, b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(3)]
+        late = None
+        for _ in range(200):  # until the three have arrived, each new one takes the place of one
+            late = connect(port, b"")
+            late.settimeout(0.2)
+            try:
+                if ends(late):
+                    break
+            except TimeoutError:
+                late.close()
+        else:
+            raise AssertionError("it was never refused")
+        go_on.set()
+        assert all(one.recv(1000).startswith(b"HTTP/1.1 200") for one in answered)

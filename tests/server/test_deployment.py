@@ -93,6 +93,7 @@ def test_the_unit_is_one_that_systemd_accepts(tmp_path: Path) -> None:
     assert not re.search(r"^[A-Z]\w+=.*[ \t]#", unit, re.M), (
         "systemd takes a comment at the end of a line for a part of it"
     )
+    assert "\nLimitNOFILE=" in unit
     unit = unit.replace("/srv/sordino/.venv/bin/sordino", sys.executable).replace("User=sordino\n", "")
     path = tmp_path / "sordino.service"
     path.write_text(unit)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, get_args
 
 import pytest
+from fastapi._compat import ModelField
 from fastapi.routing import APIRoute
 
 from collecting import store_reports, task_of
 from serving import served
 from sordino.server.access import ACCESS, Role
+from sordino.server.http_collections import COLLECTIONS
+from sordino.server.http_desk import DESK
+from sordino.server.http_models import MODELS_AND_JOBS
+from sordino.server.http_questions import QUESTIONS
 from sordino.workbench.local_door import open_door
 from sordino.workbench.workbench_app import PAGE_ROUTERS, workbench_app
 from visiting import PASSWORD, Person, person_of, wait_for
@@ -191,3 +198,46 @@ def test_the_owner_has_all_but_accounts(people: dict[str, Person]) -> None:
         assert server.service.ledger("people").charges()[-1].spender is None
     finally:
         server.service.desk.sessions, server.app = before, app
+
+
+@pytest.mark.parametrize(
+    "number", ["99999999999999999999", "-99999999999999999999", "-1", "0", "1" * 5000, "1e9", "%F1"]
+)
+def test_no_number_in_an_address_makes_a_route_fail(tmp_path: Path, number: str) -> None:
+    """Whatever a route reads as a whole number: too large for the stores, below nothing, or none."""
+    with served(tmp_path) as server:
+        ana, ola = person_of(server), person_of(server, "ola")
+        routers = (*PAGE_ROUTERS, QUESTIONS, DESK, MODELS_AND_JOBS, COLLECTIONS)
+        routes = routes_with_numbers(route for router in routers for route in router.routes)
+        assert {"show_drawing", "show_model", "show_job", "revoke_token", "read_audit_log"} <= {r.name for r in routes}
+        assert wait_for_fit(ana)
+        for route in routes:
+            numbers = [f.name for f in route.dependant.path_params if is_whole(f)]
+            queries = [f.name for f in route.dependant.query_params if is_whole(f)]
+            for wrong in [*numbers, *queries]:
+                address = route.path
+                for name in re.findall(r"{(\w+)}", address):
+                    right = {"shade": "light", "name": "ana"}.get(name, "1")
+                    address = address.replace(f"{{{name}}}", number if name == wrong else right)
+                if wrong in queries:
+                    address += f"?{wrong}={number}"
+                for person in (ana, ola):
+                    for method in route.methods or ():
+                        answer = person.get(address) if method == "GET" else person.post(address)
+                        assert answer.status_code < 500, (method, address, answer.text)
+
+
+def routes_with_numbers(routes: Iterable[object]) -> list[APIRoute]:
+    found = [route for route in routes if isinstance(route, APIRoute)]
+    return [r for r in found if any(map(is_whole, (*r.dependant.path_params, *r.dependant.query_params)))]
+
+
+def is_whole(field: ModelField) -> bool:
+    return int in (field.field_info.annotation, *get_args(field.field_info.annotation))
+
+
+def wait_for_fit(person: Person) -> bool:
+    """Fit a model and evaluate it, so that a route of theirs finds something by a right number."""
+    wait_for(person, person.post("/models/fit", **FIT).headers["location"])
+    wait_for(person, person.post("/models/1/evaluations", epsilon="0.001").headers["location"])
+    return True

@@ -73,6 +73,12 @@ class Buckets:
         self._left[sender] = (left - reports, now)
         return 0.0
 
+    def give_back(self, sender: bytes, reports: int) -> None:
+        """Put back what was taken from a sender's bucket."""
+        if sender in self._left:
+            left, then = self._left[sender]
+            self._left[sender] = (min(float(self._limits.burst), left + reports), then)
+
     def _forget(self, now: float) -> None:
         burst, rate = self._limits.burst, self._rate
         self._left = {s: (n, at) for s, (n, at) in self._left.items() if n + (now - at) * rate < burst}

@@ -1,16 +1,17 @@
 """HTTP connections that may not keep a server waiting: headers arrive whole, in seconds and a stated size, and answers are read.
 
-It knows bytes and moments, no request.
+There is a limit of connections, and none that only lies there keeps others out. It knows bytes and moments, no request.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar
+from collections import OrderedDict
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["HEADER_SECONDS", "PatientHttp"]
+__all__ = ["HEADER_SECONDS", "PatientHttp", "limited_http"]
 
 HEADER_SECONDS = 10.0
 _READ_SECONDS = 20.0  # to read the tens of kilobytes that wait to be sent
@@ -24,10 +25,15 @@ class PatientHttp(HttpToolsProtocol):
     Time counts from the connection, and on one that is kept from the first byte after a response; until then uvicorn's own
     time for idle connections counts. The body's time is the application's to count. A client that leaves an answer lying, or
     reads it so slowly that it would be held for hours, is cut off.
+
+    Where there are `most` connections and one more comes, the oldest that is not being answered ends; where all of them are, the
+    new one does, before anything of it is read.
     """
 
     patience: ClassVar[float] = HEADER_SECONDS
     reading: ClassVar[tuple[float, float]] = (_READ_SECONDS, _ANSWER_SECONDS)
+    most: ClassVar[int] = 4096
+    held: ClassVar[OrderedDict[PatientHttp, None]] = OrderedDict()
     _waiting: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
     _unread_since: float | None = None
@@ -36,7 +42,28 @@ class PatientHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to count."""
         super().connection_made(transport)
+        if len(self.held) >= self.most and not self._end_oldest():
+            transport.abort()
+            return
+        self.held[self] = None
         self._wait()
+
+    def _end_oldest(self) -> bool:
+        """End the oldest connection that is not being answered; say whether there was one."""
+        for one in list(self.held):
+            if not one.is_answering:
+                del self.held[one]
+                one.transport.abort()
+                return True
+            # it is looked at again last, so that a long answer does not cost every new connection a look
+            self.held.move_to_end(one)
+        return False
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request has arrived whole, and its answer has not been sent."""
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
 
     def data_received(self, data: bytes) -> None:
         """Count what arrives before the headers are whole."""
@@ -58,6 +85,7 @@ class PatientHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting."""
+        self.held.pop(self, None)
         self._stop()
         self._stop_unread()
         super().connection_lost(exc)
@@ -93,3 +121,13 @@ class PatientHttp(HttpToolsProtocol):
         self._waiting = None
         if self.transport is not None and not self.transport.is_closing():
             self.transport.close()
+
+
+def limited_http(most: int) -> type[PatientHttp]:
+    """Return the connections of a server of its own, which holds this many."""
+
+    class LimitedHttp(PatientHttp):
+        held: ClassVar[OrderedDict[PatientHttp, None]] = OrderedDict()
+
+    LimitedHttp.most = most
+    return LimitedHttp

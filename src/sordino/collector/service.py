@@ -11,12 +11,13 @@ from typing import Any
 
 import uvicorn
 
-from sordino.collector.patient_http import PatientHttp
+from sordino.collector.open_files import BACKLOG, most_connections
+from sordino.collector.patient_http import limited_http
 from sordino.errors import DeclarationError
 
 __all__ = ["serve_app"]
 
-_MOST = 4096  # connections and requests under way
+_MOST, _MOST_SQL = 4096, 256  # connections, where open files allow as many
 _GRACE = 10  # seconds for requests under way, when the service is asked to stop
 
 
@@ -24,7 +25,8 @@ def serve_app(app: Any, *, host: str, port: int, ready: Callable[[], None] | Non
     """Serve an application until SIGINT or SIGTERM; requests under way are answered first.
 
     Addresses of senders appear in no log: the access log is off, and so are forwarded headers. `ready` is called before it
-    listens. A connection that is slow to send its headers is closed.
+    listens. A connection that is slow to send its headers is closed. The limit of open files is raised as far as the system
+    lets it, and there are no more connections than leave a reserve for everything else that is opened.
     Raises DeclarationError where it could not start, as when the port is taken.
     """
     if not 0 <= port < 65536:
@@ -40,8 +42,8 @@ def serve_app(app: Any, *, host: str, port: int, ready: Callable[[], None] | Non
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
         timeout_keep_alive=30,
-        http=PatientHttp,
-        limit_concurrency=_MOST,
+        http=limited_http(most_connections(http=_MOST, sql=_MOST_SQL)[0]),
+        backlog=BACKLOG,
         lifespan="on",
     )
     server = uvicorn.Server(config)

@@ -17,6 +17,7 @@ from sordino.queries.aggregation import Aggregation
 from sordino.queries.build import AggregateExpr, as_aggregation
 from sordino.queries.expressions.nodes import has_exists
 from sordino.queries.joined_names import bind_names
+from sordino.queries.planning_watch import check_planning
 from sordino.queries.query import refuse_foreign
 from sordino.queries.same_people import mark_units
 from sordino.queries.sql.parse import SqlText, parse_question
@@ -96,6 +97,7 @@ def plan_question(
     split: LossSplit = EQUAL,
 ) -> Plan:
     """Return the plan of a question that is understood, at the loss asked; raises QuestionRefused where it has none."""
+    check_planning()
     refuse_foreign(question)
     if not isinstance(question, Aggregation) and not split.is_equal:
         raise DeclarationError("this question has one answer, which gets the whole loss: leave weights and share out")

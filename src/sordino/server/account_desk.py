@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from sordino.server.approvals import Approval, Approvals
 from sordino.server.audit_log import AuditLog
 from sordino.server.database import ServerDatabase
 from sordino.server.sessions import Session, Sessions, SignInThrottle
+from sordino.server.work_queue import ShortQueue
 
 __all__ = ["AccountDesk"]
 
@@ -26,7 +26,9 @@ class AccountDesk:
         self.approvals = Approvals(store)
         self.audit_log = AuditLog(store)
         self._throttle = SignInThrottle()
-        self._hashing = threading.Semaphore(2)  # a password's hash takes tens of megabytes
+        self._sign_ins = ShortQueue(running=2, waiting=6)
+        # whoever is signed in already sets passwords, however many strangers try theirs
+        self._new_passwords = ShortQueue(running=1, waiting=3)
 
     # ---- who comes in
 
@@ -38,15 +40,20 @@ class AccountDesk:
             self._throttle.take_address(address)
             raise
 
-    def check_password(self, name: str, password: str) -> Account:
-        """Return the account that name and password fit; raises SignInNeeded or TooManyRequests. Every try is in the log."""
-        self._throttle.take_name(name)
-        try:
-            with self._hashing:
+    def check_password(self, name: str, password: str, *, address: str = "") -> Account:
+        """Return the account that name and password fit; raises SignInNeeded or TooManyRequests. Every wrong try is in the log.
+
+        A try counts against its name, and a wrong one against the address that it comes from, where that is known.
+        """
+        with self._sign_ins.hold():
+            # counted before the hash, so that many at once are not all let through; a right password is given back
+            self._throttle.take_password(name, address)
+            try:
                 account = self.accounts.check_password(name, password)
-        except SignInNeeded:
-            self.audit_log.append(_printable(name), "session.begin", "password", "refused")
-            raise
+            except SignInNeeded:
+                self.audit_log.append(_printable(name), "session.begin", "password", "refused")
+                raise
+        self._throttle.give_back(address)
         return account
 
     def record_refusal(self, name: str, *, address: str, by: str) -> None:
@@ -54,9 +61,9 @@ class AccountDesk:
         self._throttle.take_address(address)
         self.audit_log.append_if_able(_printable(name), "session.begin", by, "refused")
 
-    def sign_in(self, name: str, password: str) -> tuple[str, Session]:
+    def sign_in(self, name: str, password: str, *, address: str = "") -> tuple[str, Session]:
         """Return the cookie of a new session for a name and its password, and the session."""
-        return self.begin_session(self.check_password(name, password), by="password")
+        return self.begin_session(self.check_password(name, password, address=address), by="password")
 
     def begin_session(self, account: Account, *, by: str) -> tuple[str, Session]:
         """Return the cookie of a new session for someone whose account is known, and the session."""
@@ -90,7 +97,7 @@ class AccountDesk:
     ) -> Account:
         """Add an account."""
         check_access(visitor, "account.change")
-        with self._hashing:
+        with self._new_passwords.hold():
             account = self.accounts.add(name, role, password=password, subject=subject)
         self.audit_log.append(visitor, "account.change", f"{name} added as {role}")
         return account
@@ -113,7 +120,7 @@ class AccountDesk:
             if old is None:
                 raise DeclarationError("is missing; state the present password", key="old")
             self.check_password(name, old)
-        with self._hashing:
+        with self._new_passwords.hold():
             self.accounts.set_password(account, new)
         self.audit_log.append(visitor, "password.change", name)
 

@@ -10,11 +10,12 @@ from sordino.curator.plan import Plan, Share, Weights
 from sordino.errors import DeclarationChanged, DeclarationError, nearest
 from sordino.loss import Number, loss_to_numbers
 from sordino.queries.question_records import question_from_json
-from sordino.queries.sql.parse import sql
+from sordino.queries.sql.parse import SqlText, sql
 
-__all__ = ["Asked", "asked_schema", "read_asked"]
+__all__ = ["Asked", "OutOfDate", "TooLarge", "asked_schema", "read_asked"]
 
 _LONGEST = 200_000  # characters of a question, as on the command line
+_MOST_QUESTIONS = 1000  # of a batch, as SQL or as data
 _LOSS = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows")
 _STATED = (*_LOSS, "on", "table", "error", "assume_mean", "declarations", "costs")
 _BOUNDS = ("max_rows", "max_groups", "max_rows_per_group")
@@ -42,6 +43,14 @@ _KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "confidence": ((int, float), "a number between 0 and 1"),
     "on": ((str,), '"data" or "dummy"'),
 }
+
+
+class OutOfDate(DeclarationChanged):
+    """Say that whoever asks has seen a declaration that is no longer the one served."""
+
+
+class TooLarge(DeclarationError):
+    """Say that more was sent at once than is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +85,21 @@ class Asked:
         loss |= {} if self.error is None else {"error": self.error, "confidence": self.confidence}
         object.__setattr__(self, "loss", loss)
 
+    def check_length(self) -> None:
+        """Raise TooLarge for more questions at once than a batch may have."""
+        listed = self.question if isinstance(self.question, (list, tuple)) else [self.question]
+        several = [len(one.statements()) if isinstance(one, SqlText) else 1 for one in listed]
+        if sum(several) > _MOST_QUESTIONS:
+            raise TooLarge(f"a batch has at most {_MOST_QUESTIONS:,} questions, not {sum(several):,}: send several")
+
     def check_seen(self, plans: Sequence[Plan]) -> None:
-        """Raise DeclarationChanged where a table is declared otherwise than was seen, DeclarationError for another cost."""
+        """Raise OutOfDate where a table is declared otherwise than was seen, DeclarationError for another cost."""
         for plan in plans:
             if self.declarations and self.declarations.get(plan.table_name, plan.declaration) != plan.declaration:
-                raise DeclarationChanged(f"{plan.table_name} is declared otherwise than when its declaration was read")
+                raise OutOfDate(
+                    f"{plan.table_name} is declared otherwise than when its declaration was read: read it again (GET "
+                    "/v1/tables), and state the digest that it has now; nothing was charged"
+                )
         if self.costs is not None and list(self.costs) != [loss_to_numbers(plan.cost) for plan in plans]:
             raise DeclarationError("this plan does not match what its question costs here: plan again")
 

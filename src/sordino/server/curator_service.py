@@ -37,6 +37,7 @@ from sordino.server.asked import Asked
 from sordino.server.asked_texts import AskedTexts, describe_asked
 from sordino.server.database import ServerDatabase
 from sordino.server.keyed_locks import KeyedLocks
+from sordino.server.planning_time import PlanningTime
 from sordino.server.public_clock import PublicClock
 from sordino.server.request_ids import RequestIds, names_of_parts
 from sordino.server.shared_writes import Job
@@ -70,6 +71,7 @@ class CuratorService:
         self._requests = KeyedLocks()
         self._claims = KeyedLocks()
         self.request_ids = RequestIds(store, lambda: [(name, self.ledger(name)) for name in self.project.budgets])
+        self._planning = PlanningTime()
         self._lock = threading.Lock()  # of the connections: a curator is opened once
 
     # ---- tables and questions
@@ -95,7 +97,7 @@ class CuratorService:
         Only the visitor's own earlier answers are named.
         """
         check_access(visitor, "question.plan")
-        made = self._plan(asked)
+        made = self._plan(visitor, asked)
         if isinstance(made, Batch):
             return replace(made, plans=tuple(self._only_own(visitor, plan) for plan in made.plans))
         return self._only_own(visitor, made)
@@ -109,7 +111,7 @@ class CuratorService:
         if asked.on == "dummy":
             return self._practise(visitor, asked)
         check_access(visitor, "question.ask", owner=visitor.account)
-        made = self._plan(asked)
+        made = self._plan(visitor, asked)
         plans, said = _plans_of(made), describe_asked(asked, made)
         curators = [self.curator(visitor, plan.table_name) for plan in plans]
         bound = self.bind(visitor, request)
@@ -159,7 +161,14 @@ class CuratorService:
             self.desk.audit_log.append_if_able(visitor, "question.ask", about, outcome, *noted)
         return release
 
-    def _plan(self, asked: Asked) -> Plan | Batch:
+    def _plan(self, visitor: Visitor, asked: Asked) -> Plan | Batch:
+        if visitor.role == OWNER.role:
+            return self._plan_unlimited(asked)
+        with self._planning.planning(visitor.account):
+            return self._plan_unlimited(asked)
+
+    def _plan_unlimited(self, asked: Asked) -> Plan | Batch:
+        asked.check_length()
         with self._lock:  # opens the engine of a table, once
             for name in self.project.tables if asked.table is None else [asked.table]:
                 self._base.table(name)
@@ -183,7 +192,9 @@ class CuratorService:
 
     def _practise(self, visitor: Visitor, asked: Asked) -> list[Release]:
         check_access(visitor, "question.practise")
-        return [self._base.table(plan.table_name).ask(plan, on="dummy") for plan in _plans_of(self._plan(asked))]
+        return [
+            self._base.table(plan.table_name).ask(plan, on="dummy") for plan in _plans_of(self._plan(visitor, asked))
+        ]
 
     def curator(self, visitor: Visitor, table: str) -> Curator:
         """Return the curator of a table that charges the visitor's share; raises NotAllowed where it has none.

@@ -24,6 +24,7 @@ from sordino.server.http_request import add_error_handlers, respond
 from sordino.server.metrics import Metrics
 from sordino.server.model_desk import ModelDesk
 from sordino.server.openid import OpenIdProvider
+from sordino.server.work_queue import WorkQueue
 
 __all__ = ["curator_app"]
 
@@ -52,6 +53,7 @@ def curator_app(service: CuratorService) -> HttpGuard:
         title="Sordino curator", version="1", docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json"
     )
     app.state.service = service
+    app.state.work = WorkQueue(threads=24, each=6, waiting=250)
     app.state.models = ModelDesk(service)
     app.state.evaluations = EvaluationDesk(app.state.models)
     app.state.collections = CollectionDesk(service)

@@ -15,6 +15,7 @@ from sordino.server.accounts import Account
 from sordino.server.http_request import (
     PROBLEMS,
     StoredInt,
+    address_of,
     body_of,
     check_origin,
     cookie_name,
@@ -60,7 +61,8 @@ async def sign_in(request: Request) -> Response:
         raise NotAllowed("send JSON with content-type application/json: a form of another site cannot")
     given = await _fields(request, "name password")
     desk = service_of(request).desk
-    cookie, session = await run_in_threadpool(desk.sign_in, given["name"], given["password"])
+    address = address_of(request)
+    cookie, session = await run_in_threadpool(lambda: desk.sign_in(given["name"], given["password"], address=address))
     answer = respond(_session(session))
     set_cookie(request, answer, cookie, seconds=SESSION_HOURS * 3600)
     return answer

@@ -12,7 +12,7 @@ from sordino.errors import DeclarationError
 from sordino.server.access import Visitor
 from sordino.server.asked import asked_schema, read_asked
 from sordino.server.evaluation_desk import EVALUATION_SCHEMA, EvaluationDesk
-from sordino.server.http_request import PROBLEMS, StoredInt, body_of, read_json, respond, visitor_of
+from sordino.server.http_request import PROBLEMS, StoredInt, body_of, read_json, respond, run_work, visitor_of
 from sordino.server.model_desk import FIT_SCHEMA, ModelDesk
 
 __all__ = ["MODELS_AND_JOBS"]
@@ -37,7 +37,7 @@ def _evaluations(request: Request) -> EvaluationDesk:
 async def fit(request: Request, visitor: Who, key: RequestId = None) -> Response:
     """Begin to fit a model, charged once; the answer is its job. With an Idempotency-Key the same call again is the same job."""
     asked = await read_json(request)
-    job = await run_in_threadpool(lambda: _desk(request).fit(visitor, asked, request=key))
+    job = await run_work(request, visitor, lambda: _desk(request).fit(visitor, asked, request=key))
     return respond(job.to_dict(), 201)
 
 
@@ -52,16 +52,18 @@ async def show_model(request: Request, visitor: Who, number: StoredInt, confiden
     """Return what a model is, as `sordino synth show --format json`."""
     if not 0 < confidence < 1:
         raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
-    model = await run_in_threadpool(_desk(request).model, visitor, number)
+    model = await run_work(request, visitor, lambda: _desk(request).model(visitor, number))
     return respond(model.to_dict(confidence=confidence))
 
 
 @MODELS_AND_JOBS.get("/models/{number}/file")
 async def send_model(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a model as a file, which `sd.synth.load` reads."""
-    model = await run_in_threadpool(_desk(request).model, visitor, number)
+    model = await run_work(request, visitor, lambda: _desk(request).model(visitor, number))
     headers = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{number}.model"'}
-    return Response(await run_in_threadpool(model.to_bytes), media_type="application/octet-stream", headers=headers)
+    return Response(
+        await run_work(request, visitor, model.to_bytes), media_type="application/octet-stream", headers=headers
+    )
 
 
 @MODELS_AND_JOBS.post("/models/{number}/sample", openapi_extra=body_of(_SAMPLE))
@@ -73,7 +75,7 @@ async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
         raise DeclarationError("must be a whole number", key="rows")
     if not (where is None or isinstance(where, str)):
         raise DeclarationError("must be text, such as age > 40", key="where")
-    parts = await run_in_threadpool(lambda: _desk(request).sample(visitor, number, rows=rows, where=where))
+    parts = await run_work(request, visitor, lambda: _desk(request).sample(visitor, number, rows=rows, where=where))
     return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers={"cache-control": "no-store"})
 
 
@@ -81,7 +83,7 @@ async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
 async def answer(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a model's own answer to a question, free, as `sordino synth answer --format json`."""
     asked = read_asked(await read_json(request))
-    release = await run_in_threadpool(_desk(request).answer, visitor, number, asked)
+    release = await run_work(request, visitor, lambda: _desk(request).answer(visitor, number, asked))
     return respond(release.to_dict(confidence=asked.confidence))
 
 
@@ -89,7 +91,7 @@ async def answer(request: Request, visitor: Who, number: StoredInt) -> Response:
 async def evaluate(request: Request, visitor: Who, number: StoredInt, key: RequestId = None) -> Response:
     """Begin to compare a model's rows with its table, charged once; the answer is its job, as of a fit."""
     asked = await read_json(request)
-    job = await run_in_threadpool(lambda: _evaluations(request).begin(visitor, number, asked, request=key))
+    job = await run_work(request, visitor, lambda: _evaluations(request).begin(visitor, number, asked, request=key))
     return respond(job.to_dict(), 201)
 
 
@@ -103,7 +105,7 @@ async def list_evaluations(request: Request, visitor: Who, number: StoredInt) ->
 @MODELS_AND_JOBS.get("/models/{number}/evaluations/{evaluation}")
 async def send_evaluation(request: Request, visitor: Who, number: StoredInt, evaluation: StoredInt) -> Response:
     """Return an evaluation as the page that `sordino synth report` writes."""
-    text = await run_in_threadpool(lambda: _evaluations(request).page(visitor, number, evaluation))
+    text = await run_work(request, visitor, lambda: _evaluations(request).page(visitor, number, evaluation))
     headers = {"cache-control": "no-store", "content-disposition": 'attachment; filename="evaluation.html"'}
     return Response(text, media_type="text/html", headers=headers | {"content-security-policy": "sandbox"})
 

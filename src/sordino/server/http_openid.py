@@ -12,12 +12,15 @@ from sordino.errors import DeclarationError, NotAllowed, SignInNeeded
 from sordino.server.http_request import service_of, set_cookie
 from sordino.server.openid import TRY_SECONDS, OpenIdProvider, OpenIdTry
 from sordino.server.sessions import SESSION_HOURS
+from sordino.server.work_queue import ShortQueue
 
 __all__ = ["OPENID", "RETURN_PATH"]
 
 RETURN_PATH = "/v1/openid/return"
 _COOKIE = "sordino_openid"
 _PURPOSE = "openid"
+# whoever has no account may make this server talk to the provider, which may be slow
+_TALKS = ShortQueue(running=6, waiting=6)
 OPENID = APIRouter(tags=["accounts"])
 _ARRIVED = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Continue</a>'
 
@@ -32,7 +35,13 @@ def _provider(request: Request) -> OpenIdProvider:
 @OPENID.get("/v1/openid/login")
 async def begin_openid(request: Request) -> Response:
     """Send a browser to the provider."""
-    address, begun = await run_in_threadpool(_provider(request).begin)
+    provider = _provider(request)
+
+    def begin() -> tuple[str, OpenIdTry]:
+        with _TALKS.hold():
+            return provider.begin()
+
+    address, begun = await run_in_threadpool(begin)
     answer = RedirectResponse(address, 303, headers={"cache-control": "no-store"})
     sealed = service_of(request).desk.sessions.seal(_PURPOSE, begun.to_text().encode().hex())
     secure = address.startswith("https://") and (service_of(request).settings.origin or "").startswith("https://")
@@ -55,7 +64,12 @@ async def finish_openid(request: Request, state: str = "", code: str = "") -> Re
         begun = OpenIdTry.from_text(text)
     except (json.JSONDecodeError, TypeError):
         raise SignInNeeded("sign in again") from None
-    subject = await run_in_threadpool(lambda: provider.finish(begun, state=state, code=code))
+
+    def finish() -> str:
+        with _TALKS.hold():
+            return provider.finish(begun, state=state, code=code)
+
+    subject = await run_in_threadpool(finish)
     account = await run_in_threadpool(service.desk.accounts.with_subject, subject)
     if account is None or account.disabled:
         raise NotAllowed(f"no account is bound to {subject}: an officer can bind one")

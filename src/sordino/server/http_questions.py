@@ -13,7 +13,7 @@ from sordino.ledger.records import charge_to_dict
 from sordino.loss import loss_to_numbers
 from sordino.server.access import Visitor
 from sordino.server.asked import asked_schema, read_asked
-from sordino.server.http_request import PROBLEMS, body_of, read_json, respond, service_of, visitor_of
+from sordino.server.http_request import PROBLEMS, body_of, read_json, respond, run_work, service_of, visitor_of
 
 __all__ = ["QUESTIONS"]
 
@@ -38,7 +38,7 @@ async def plan(request: Request, visitor: Who) -> Response:
         made = service_of(request).plan(visitor, asked)
         return made.to_dict() if hasattr(made, "plans") else made.to_dict(confidence=asked.confidence)
 
-    return respond(await run_in_threadpool(work))
+    return respond(await run_work(request, visitor, work))
 
 
 @QUESTIONS.post("/ask", openapi_extra=body_of(asked_schema()))
@@ -51,7 +51,7 @@ async def ask(request: Request, visitor: Who, key: RequestId = None) -> Response
     started = service.public_clock.start()
     asked = read_asked(await read_json(request))
     try:
-        releases = await run_in_threadpool(service.ask, visitor, asked, request=key)
+        releases = await run_work(request, visitor, lambda: service.ask(visitor, asked, request=key))
     finally:
         await asyncio.sleep(service.public_clock.wait(started))
     found = [release.to_dict(confidence=asked.confidence) for release in releases]
@@ -86,6 +86,6 @@ async def explain_release(request: Request, visitor: Who, charge: str, budget: s
     """Return in plain words what a past release reveals at most, as `sordino explain --format json`."""
     service = service_of(request)
     release = await run_in_threadpool(service.release, visitor, charge, budget=budget)
-    text = await run_in_threadpool(service.explain, visitor, charge, budget=budget)
+    text = await run_work(request, visitor, lambda: service.explain(visitor, charge, budget=budget))
     said = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
     return respond(said)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any
+import threading
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request
@@ -19,13 +21,16 @@ from starlette.exceptions import HTTPException
 from sordino.errors import DeclarationError, NotAllowed, SignInNeeded, SordinoError, TooManyRequests
 from sordino.server.access import Visitor
 from sordino.server.curator_service import CuratorService
+from sordino.server.planning_time import GONE
 from sordino.server.problems import UNEXPECTED, problem_of, status_of
 from sordino.server.sessions import Session
+from sordino.server.work_queue import WorkQueue
 
 __all__ = [
     "PROBLEMS",
     "StoredInt",
     "add_error_handlers",
+    "address_of",
     "body_of",
     "check_origin",
     "cookie_name",
@@ -33,6 +38,7 @@ __all__ = [
     "read_form",
     "read_json",
     "respond",
+    "run_work",
     "service_of",
     "session_of",
     "set_cookie",
@@ -44,6 +50,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {  # of the OpenAPI document
     "5XX": {"description": "failed; `exit_code` 5: a charge stands", "content": {"application/problem+json": {}}},
 }
 StoredInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # of an address: the databases hold no more
+Result = TypeVar("Result")
 _LOG = logging.getLogger("sordino.server")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -96,8 +103,41 @@ async def visitor_of(request: Request) -> Visitor:
     scheme, _, secret = authorization.partition(" ")
     if scheme.lower() != "bearer" or not secret or len(secret) > 200:
         raise SignInNeeded("send a token: Authorization: Bearer TOKEN")
-    address = "" if request.client is None else request.client.host
-    return await run_in_threadpool(lambda: service_of(request).desk.enter(secret, address=address))
+    return await run_in_threadpool(lambda: service_of(request).desk.enter(secret, address=address_of(request)))
+
+
+def address_of(request: Request) -> str:
+    """Return the address that a request comes from, to count failures by; empty where it is not known.
+
+    A proxy on this machine says it in X-Forwarded-For, of which the last is what the proxy itself saw. One that says nothing
+    must not make all the people behind it one sender: with an `origin` stated, loopback alone is nobody's address.
+    """
+    peer = "" if request.client is None else request.client.host
+    try:
+        local = ipaddress.ip_address(peer).is_loopback
+    except ValueError:
+        return peer
+    if not local:
+        return peer
+    forwarded = request.headers.getlist("x-forwarded-for")
+    if forwarded:
+        return forwarded[-1].rpartition(",")[2].strip()[:100]
+    return peer if service_of(request).settings.origin is None else ""
+
+
+async def run_work(request: Request, visitor: Visitor, work: Callable[[], Result]) -> Result:
+    """Return what work for an account returns: planning, asking, fitting, drawing. It has threads of its own.
+
+    Planning stops soon after whoever asked has gone.
+    """
+    queue: WorkQueue = request.app.state.work
+    stop = threading.Event()
+
+    def stoppable() -> Result:
+        GONE.set(stop.is_set)
+        return work()
+
+    return await queue.run(visitor.account, stoppable, gone=request.is_disconnected, stop=stop)
 
 
 def check_origin(request: Request) -> None:

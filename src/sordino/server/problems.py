@@ -9,6 +9,7 @@ from sordino import errors
 from sordino.errors import SordinoError
 from sordino.server.access import NotThere
 from sordino.server.approvals import AlreadyDecided
+from sordino.server.asked import OutOfDate, TooLarge
 from sordino.server.database import StoreUnusable
 
 __all__ = ["UNEXPECTED", "problem_of", "status_of", "words_of"]
@@ -26,10 +27,12 @@ _STATUS: tuple[tuple[type[SordinoError], int], ...] = (  # the first that fits
     (errors.ChargedError, 500),
     (NotThere, 404),
     (errors.QuestionRefused, 422),
+    (OutOfDate, 409),
     (errors.SourceError, 503),
     (errors.LedgerError, 503),
     (errors.DeclarationChanged, 503),
     (AlreadyDecided, 409),
+    (TooLarge, 413),
     (StoreUnusable, 503),
     (errors.DeclarationError, 400),
 )
@@ -56,7 +59,7 @@ def words_of(error: SordinoError) -> str:
     >>> words_of(errors.LedgerError("the ledger /srv/people.ledger cannot be used: the disk is full"))
     'the table or its ledger cannot be used now; nothing was charged. The log of the server says why'
     """
-    if isinstance(error, (errors.SourceError, errors.LedgerError, errors.DeclarationChanged)):
+    if status_of(error) == 503 and not isinstance(error, StoreUnusable):
         return "the table or its ledger cannot be used now; nothing was charged. The log of the server says why"
     if type(error) is errors.InDoubt and error.charge is None:
         return "the ledger could not confirm a charge, which may stand: ask again with the same request id"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import hmac
+import ipaddress
 from dataclasses import dataclass
 
 from sqlalchemy import delete, insert, select
@@ -92,19 +93,42 @@ class Sessions:
 
 
 class SignInThrottle:
-    """Limit failures: of a name with passwords, and of whoever sends unknown tokens from one address."""
+    """Limit tries at passwords, of a name and of an address, and unknown tokens from one address."""
 
     def __init__(self) -> None:
         self._names = Buckets(Limits(per_minute=6, burst=10))
-        self._addresses = Buckets(Limits(per_minute=60, burst=30))
+        self._passwords = Buckets(Limits(per_minute=20, burst=30))
+        self._tokens = Buckets(Limits(per_minute=60, burst=30))
 
-    def take_name(self, name: str) -> None:
-        """Count a try at a password; raises TooManyRequests where the name had too many, with an account of it or without."""
+    def take_password(self, name: str, address: str) -> None:
+        """Count a try at a password; raises TooManyRequests where its address or its name had too many.
+
+        The address comes first: whoever is refused by it cannot use up the tries of names. An empty one is not counted.
+        """
+        if address:
+            _refuse_if(self._passwords.take(_network(address), 1))
         _refuse_if(self._names.take(name.encode("utf-8", "replace"), 1))
 
+    def give_back(self, address: str) -> None:
+        """Uncount a try of an address at a password: it was right."""
+        if address:
+            self._passwords.give_back(_network(address), 1)
+
     def take_address(self, address: str) -> None:
-        """Count a failure of an address; raises TooManyRequests where it had too many."""
-        _refuse_if(self._addresses.take(address.encode("utf-8", "replace"), 1))
+        """Count an unknown token of an address; raises TooManyRequests where it had too many. An empty one is not counted."""
+        if address:
+            _refuse_if(self._tokens.take(_network(address), 1))
+
+
+def _network(address: str) -> bytes:
+    """Return what counts as one address: of IPv6 the /64 that one household or one machine has."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address.encode("utf-8", "replace")
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return b"6" + (parsed.packed if parsed.ipv4_mapped else parsed.packed[:8])
+    return b"4" + parsed.packed
 
 
 def _refuse_if(wait: float) -> None:

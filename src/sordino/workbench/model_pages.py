@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic import Field
 
 from sordino.errors import ApprovalNeeded, DeclarationError, QuestionRefused, SordinoError
 from sordino.reporting.charts import plot
@@ -14,7 +16,7 @@ from sordino.reporting.picture import Picture, encode_picture, read_picture
 from sordino.server.access import NotThere
 from sordino.server.asked import read_asked
 from sordino.server.evaluation_desk import EvaluationDesk
-from sordino.server.http_request import StoredInt, read_form, service_of
+from sordino.server.http_request import StoredInt, read_form, run_work, service_of
 from sordino.server.jobs import Job
 from sordino.server.model_desk import ModelDesk
 from sordino.server.problems import words_of
@@ -37,6 +39,7 @@ from sordino.workbench.question_pages import left_of, release_words, table_of
 __all__ = ["MODEL_PAGES"]
 
 MODEL_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
+Place = Annotated[int, Field(ge=0, le=10_000)]  # in a list of drawings
 _SHOWN = 10  # rows of a sample on a page
 
 
@@ -82,7 +85,7 @@ async def price_fit(request: Request, session: Changing) -> Response:
     """Answer what a fit would be charged; nothing is spent."""
     try:
         asked = await _fit_asked(request, session)
-        plan = await run_in_threadpool(_models(request).plan, session.visitor, asked)
+        plan = await run_work(request, session.visitor, lambda: _models(request).plan(session.visitor, asked))
     except SordinoError as error:
         return fragment("problem.html", words=words_of(error))
     return await _show_price(request, session, plan)
@@ -95,7 +98,9 @@ async def fit(request: Request, session: Changing) -> Response:
     asked = await _fit_asked(request, session)
     key = form.get("request_id") or new_request()
     try:
-        job = await run_in_threadpool(lambda: _models(request).fit(session.visitor, asked, request=key))
+        job = await run_work(
+            request, session.visitor, lambda: _models(request).fit(session.visitor, asked, request=key)
+        )
     except ApprovalNeeded as error:
         return _wait(request, session, error, form, "/models/fit")
     return go(f"/jobs/{job.id}")
@@ -135,7 +140,7 @@ def _job_words(job: Job) -> dict[str, Any]:
 async def show_model(request: Request, session: Reading, number: StoredInt) -> Response:
     """Show what a model is, and what can be had of it."""
     desk, visitor = _models(request), session.visitor
-    model = await run_in_threadpool(desk.model, visitor, number)
+    model = await run_work(request, visitor, lambda: desk.model(visitor, number))
     done = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
     about = {**model.to_dict(), "sentence": model.describe()}
     words: dict[str, Any] = {"number": number, "model": about, "evaluations": done, "request_id": new_request()}
@@ -145,15 +150,15 @@ async def show_model(request: Request, session: Reading, number: StoredInt) -> R
 @MODEL_PAGES.get("/models/{number}/{shade}.png")
 async def show_model_picture(request: Request, session: Reading, number: StoredInt, shade: str) -> Response:
     """Return the picture of a model, column by column."""
-    model = await run_in_threadpool(_models(request).model, session.visitor, number)
-    return await _send_picture(lambda: plot(model), shade)
+    model = await run_work(request, session.visitor, lambda: _models(request).model(session.visitor, number))
+    return await _send_picture(request, session, lambda: plot(model), shade)
 
 
 @MODEL_PAGES.get("/models/{number}/file")
 async def export_model(request: Request, session: Reading, number: StoredInt) -> Response:
     """Return a model as a file, which `sd.synth.load` reads."""
-    model = await run_in_threadpool(_models(request).model, session.visitor, number)
-    content = await run_in_threadpool(model.to_bytes)
+    model = await run_work(request, session.visitor, lambda: _models(request).model(session.visitor, number))
+    content = await run_work(request, session.visitor, model.to_bytes)
     return Response(content, media_type="application/octet-stream", headers=_file(f"sordino-{number}.model"))
 
 
@@ -166,7 +171,9 @@ async def show_rows(request: Request, session: Changing, number: StoredInt) -> R
         rows = whole_number(form, "rows").get("rows")
         shown = _SHOWN if rows is None else min(rows, _SHOWN)
         where = form.get("where", "").strip() or None
-        parts = await run_in_threadpool(lambda: list(desk.sample(session.visitor, number, rows=shown, where=where)))
+        parts = await run_work(
+            request, session.visitor, lambda: list(desk.sample(session.visitor, number, rows=shown, where=where))
+        )
     except (DeclarationError, QuestionRefused) as error:
         return fragment("problem.html", words=words_of(error))
     head, *cells = _cells("".join(parts))
@@ -179,7 +186,9 @@ async def export_rows(request: Request, session: Changing, number: StoredInt) ->
     form = await read_form(request)
     rows, where = whole_number(form, "rows").get("rows"), form.get("where", "").strip() or None
     desk = _models(request)
-    parts = await run_in_threadpool(lambda: desk.sample(session.visitor, number, rows=rows, where=where))
+    parts = await run_work(
+        request, session.visitor, lambda: desk.sample(session.visitor, number, rows=rows, where=where)
+    )
     return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers=_file(f"sordino-{number}.csv"))
 
 
@@ -189,7 +198,9 @@ async def answer(request: Request, session: Changing, number: StoredInt) -> Resp
     form = await read_form(request)
     try:
         asked = read_asked({"sql": form.get("sql", "")})
-        release = await run_in_threadpool(_models(request).answer, session.visitor, number, asked)
+        release = await run_work(
+            request, session.visitor, lambda: _models(request).answer(session.visitor, number, asked)
+        )
     except (DeclarationError, QuestionRefused) as error:
         return fragment("problem.html", words=words_of(error))
     return fragment("model_answer.html", one=release_words(release))
@@ -203,7 +214,9 @@ async def price_evaluation(request: Request, session: Changing, number: StoredIn
     """Answer what an evaluation would be charged; nothing is spent."""
     try:
         asked = read_evaluation(await read_form(request))
-        plan = await run_in_threadpool(_evaluations(request).plan, session.visitor, number, asked)
+        plan = await run_work(
+            request, session.visitor, lambda: _evaluations(request).plan(session.visitor, number, asked)
+        )
     except SordinoError as error:
         return fragment("problem.html", words=words_of(error))
     return await _show_price(request, session, plan)
@@ -216,7 +229,7 @@ async def evaluate(request: Request, session: Changing, number: StoredInt) -> Re
     asked, key = read_evaluation(form), form.get("request_id") or new_request()
     desk = _evaluations(request)
     try:
-        job = await run_in_threadpool(lambda: desk.begin(session.visitor, number, asked, request=key))
+        job = await run_work(request, session.visitor, lambda: desk.begin(session.visitor, number, asked, request=key))
     except ApprovalNeeded as error:
         return _wait(request, session, error, form, f"/models/{number}/evaluations")
     return go(f"/jobs/{job.id}")
@@ -234,31 +247,37 @@ async def show_evaluation(request: Request, session: Reading, number: StoredInt,
 async def export_evaluation(request: Request, session: Reading, number: StoredInt, evaluation: StoredInt) -> Response:
     """Return the page that `sordino synth report` writes."""
     desk = _evaluations(request)
-    text = await run_in_threadpool(lambda: desk.page(session.visitor, number, evaluation))
+    text = await run_work(request, session.visitor, lambda: desk.page(session.visitor, number, evaluation))
     return Response(text, media_type="text/html", headers=_file(f"sordino-evaluation-{evaluation}.html"))
 
 
 @MODEL_PAGES.get("/models/{number}/evaluations/{evaluation}/{section}-{drawing}-{shade}.png")
 async def show_drawing(
-    request: Request, session: Reading, number: int, evaluation: int, section: int, drawing: int, shade: str
+    request: Request,
+    session: Reading,
+    number: StoredInt,
+    evaluation: StoredInt,
+    section: Place,
+    drawing: Place,
+    shade: str,
 ) -> Response:
     """Return a picture of an evaluation."""
     sheet = await run_in_threadpool(_evaluations(request).sheet, session.visitor, number, evaluation)
     if section >= len(sheet.sections) or drawing >= len(sheet.sections[section].drawings):
         raise NotThere
     said, spec = sheet.sections[section].drawings[drawing]
-    return await _send_picture(lambda: read_picture(spec, said), shade)
+    return await _send_picture(request, session, lambda: read_picture(spec, said), shade)
 
 
-async def _send_picture(draw: Any, shade: str) -> Response:
+async def _send_picture(request: Request, session: Session, draw: Callable[[], Picture], shade: str) -> Response:
     if shade not in ("light", "dark"):
         raise NotThere
 
     def encode() -> bytes:
-        picture: Picture = draw()
+        picture = draw()
         return encode_picture(darken(picture) if shade == "dark" else picture, ".png")
 
-    return Response(await run_in_threadpool(encode), media_type="image/png", headers=PICTURE_HEADERS)
+    return Response(await run_work(request, session.visitor, encode), media_type="image/png", headers=PICTURE_HEADERS)
 
 
 async def _show_price(request: Request, session: Session, plan: Any) -> Response:

@@ -17,7 +17,7 @@ from sordino.release import Release, show_columns
 from sordino.server.access import NotThere, Visitor
 from sordino.server.asked import Asked, read_asked
 from sordino.server.curator_service import CuratorService
-from sordino.server.http_request import read_form, service_of
+from sordino.server.http_request import read_form, run_work, service_of
 from sordino.server.problems import words_of
 from sordino.workbench.marked_error import mark_error
 from sordino.workbench.page_route import (
@@ -76,7 +76,9 @@ async def show_price(request: Request, session: Changing) -> Response:
     text = ""
     try:
         text = await run_in_threadpool(_text, service, session.visitor, form)
-        made = await run_in_threadpool(service.plan, session.visitor, _read_question(form, text))
+        made = await run_work(
+            request, session.visitor, lambda: service.plan(session.visitor, _read_question(form, text))
+        )
     except (QuestionRefused, DeclarationError) as error:
         return fragment("problem.html", words=words_of(error), marked=mark_error(text, words_of(error)))
     plans = made.plans if hasattr(made, "plans") else [made]
@@ -96,7 +98,9 @@ async def practise(request: Request, session: Changing) -> Response:
     form = await read_form(request)
     service = service_of(request)
     text = await run_in_threadpool(_text, service, session.visitor, form)
-    found = await run_in_threadpool(service.ask, session.visitor, _read_question(form, text, on="dummy"))
+    found = await run_work(
+        request, session.visitor, lambda: service.ask(session.visitor, _read_question(form, text, on="dummy"))
+    )
     return fragment("practice.html", releases=[release_words(release) for release in found])
 
 
@@ -109,7 +113,9 @@ async def ask(request: Request, session: Changing) -> Response:
     text = await run_in_threadpool(_text, service, session.visitor, form)
     key = form.get("request_id") or new_request()
     try:
-        found = await run_in_threadpool(lambda: service.ask(session.visitor, _read_question(form, text), request=key))
+        found = await run_work(
+            request, session.visitor, lambda: service.ask(session.visitor, _read_question(form, text), request=key)
+        )
     except ApprovalNeeded as error:
         words = words_of(error)
         again = {k: v for k, v in form.items() if k != "csrf_token"}

@@ -17,7 +17,7 @@ from sordino.reporting.dark_picture import darken
 from sordino.reporting.picture import Picture, encode_picture, need_plots
 from sordino.server.access import NotThere
 from sordino.server.curator_service import CuratorService
-from sordino.server.http_request import service_of
+from sordino.server.http_request import run_work, service_of
 from sordino.server.sessions import Session
 from sordino.workbench.local_door import LocalSessions
 from sordino.workbench.page_route import HEADERS, PICTURE_HEADERS, PageRoute, Reading, page, run_in_threadpool
@@ -61,10 +61,10 @@ async def show_release(request: Request, session: Reading, budget: str, charge: 
     """Show one answer: table, chart with intervals, and what it reveals at most."""
     service = service_of(request)
     release = await run_in_threadpool(_find, service, session, budget, charge)
-    reveals = await run_in_threadpool(service.explain, session.visitor, charge, budget=budget)
+    reveals = await run_work(request, session.visitor, lambda: service.explain(session.visitor, charge, budget=budget))
     asked = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
     here = f"/history/{quote(budget, safe='')}/{quote(charge, safe='')}"
-    chart = await run_in_threadpool(_picture, release)
+    chart = await run_work(request, session.visitor, lambda: _picture(release))
     words: dict[str, Any] = {**release_words(release), "reveals": reveals, "at": here}
     words |= {"repeats": asked is not None, "sql": None if asked is None else sql_of(asked)}
     words |= {"has_chart": chart is not None, "charge": charge, "time": release.time[:16].replace("T", " ")}
@@ -78,7 +78,7 @@ async def show_chart(request: Request, session: Reading, budget: str, charge: st
     if shade not in ("light", "dark"):
         raise NotThere
     release = await run_in_threadpool(_find, service_of(request), session, budget, charge)
-    drawn = await run_in_threadpool(_draw, release, shade == "dark")
+    drawn = await run_work(request, session.visitor, lambda: _draw(release, shade == "dark"))
     if drawn is None:
         raise NotThere
     return Response(drawn, media_type="image/png", headers=PICTURE_HEADERS)
@@ -96,7 +96,7 @@ async def export(request: Request, session: Reading, budget: str, charge: str, k
         raise DeclarationError("what this answer was asked with was not noted, so there is no program that repeats it")
     local = isinstance(service.desk.sessions, LocalSessions)
     address = None if local else service.settings.origin or str(request.base_url).rstrip("/")
-    content = await run_in_threadpool(_export, kind, release, asked, budget, address)
+    content = await run_work(request, session.visitor, lambda: _export(kind, release, asked, budget, address))
     disposition = f'attachment; filename="sordino-{charge}.{kind}"'
     return Response(content, media_type=_KINDS[kind], headers=HEADERS | {"content-disposition": disposition})
 

@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from sordino.errors import NotAllowed
 from sordino.server.access import NotThere
-from sordino.server.http_request import check_origin, cookie_name, service_of, set_cookie
+from sordino.server.http_request import address_of, check_origin, cookie_name, service_of, set_cookie
 from sordino.server.sessions import SESSION_HOURS
 from sordino.workbench.local_door import LocalSessions
 from sordino.workbench.page_route import (
@@ -38,7 +38,8 @@ async def sign_in(request: Request) -> Response:
     """Begin a session with a name and a password, sent by a form of this very origin."""
     _check_form(request)
     given = await pick(request, "name", "password")
-    cookie, _ = await run_in_threadpool(service_of(request).desk.sign_in, given["name"], given["password"])
+    desk, address = service_of(request).desk, address_of(request)
+    cookie, _ = await run_in_threadpool(lambda: desk.sign_in(given["name"], given["password"], address=address))
     return _begin(request, cookie)
 
 

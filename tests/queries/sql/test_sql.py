@@ -7,6 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlglot import Dialect
 
 import sordino as sd
 from sordino import col
@@ -26,6 +29,7 @@ from sordino.queries.expressions.cases import when
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Apply, TextFunction
 from sordino.queries.sql.parse import SqlText, parse_sql
+from sordino.queries.sql.text import split_statements
 
 S = Selection()
 AND = S.where((col("age") > 3) & (col("gain") < 9))
@@ -345,7 +349,44 @@ def test_a_long_list_is_fine() -> None:
     ],
 )
 def test_a_text_is_cut_into_its_statements(text: str, parts: list[str]) -> None:
-    found = [one.text for one in sd.sql(text).statements()]
-    assert [one.strip() for one in found] == parts
-    assert all(len(one) <= len(text) for one in found)
-    assert all(text.index(part) == one.index(part) for one, part in zip(found, parts, strict=True))
+    found = sd.sql(text).statements()
+    assert [one.text.strip() for one in found] == parts
+    assert sum(len(one.text) for one in found) <= len(text)
+    assert all(text[one.start[1] :].startswith(one.text) for one in found)
+
+
+@given(st.lists(st.sampled_from(["SELECT 1", "\n", " ", "SELECT\n", ";", "'a;\n'", "-- c;\n", "/* ;\n */", "é"])))
+def test_a_statement_begins_where_it_stands_in_the_whole_text(parts: list[str]) -> None:
+    text = "".join(parts) or ";"
+    lines = text.split("\n")
+    for one in split_statements(text):
+        line, column = one[1]
+        assert "\n".join([lines[line][column:], *lines[line + 1 :]]).startswith(one[0])
+
+
+def test_each_character_of_a_batch_is_lexed_a_few_times_however_many_statements_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lexed = list[int]()
+    tokenize = Dialect.tokenize
+
+    def count(self: Dialect, text: str) -> Any:
+        lexed.append(len(text))
+        return tokenize(self, text)
+
+    monkeypatch.setattr(Dialect, "tokenize", count)
+    for statements in (10, 300):
+        lexed.clear()
+        text = ";\n".join(f"SELECT COUNT(*) FROM t WHERE x = {statements + i}" for i in range(statements))
+        for one in sd.sql(text).statements():
+            one.parse(["x"])
+        assert sum(lexed) < 6 * len(text)
+
+
+def test_an_error_of_a_later_statement_names_its_place_in_the_whole_text() -> None:
+    *_, last = sd.sql("SELECT COUNT(*) FROM t;\nSELECT 1; SELECT COUNT( FROM t").statements()
+    with pytest.raises(QuestionRefused, match="line 2, column "):
+        last.parse()
+    *_, last = sd.sql("SELECT COUNT(*) FROM t;\nSELECT 1; DELETE FROM t").statements()
+    with pytest.raises(QuestionRefused, match="line 2, column 12: DELETE"):
+        last.parse()

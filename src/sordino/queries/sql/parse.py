@@ -34,6 +34,7 @@ from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Constant, Name, Node, describe
 from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.key_list import KeyList, check_min_units, key_list, selection_name
+from sordino.queries.planning_watch import check_planning
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.sql.aggregate_calls import is_unit_total, read_bounds, read_quantile, read_unit_total
 from sordino.queries.sql.from_clause import DeclaredNames, Scope, base_table, scope_of
@@ -42,6 +43,7 @@ from sordino.queries.sql.normalize import normalize
 from sordino.queries.sql.row_values import take_key_list
 from sordino.queries.sql.text import (
     Place,
+    Start,
     dialect_of,
     is_same_table,
     known_dialect,
@@ -99,6 +101,7 @@ class SqlText:
     keys: Any = field(default=None, compare=False, repr=False)
     min_units: int = 1
     bounds: ContributionBounds | None = None
+    start: Start = field(default=(0, 0), compare=False, repr=False)
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -115,14 +118,15 @@ class SqlText:
         if self.select is not None:
             return [self]
         found = split_statements(self.text, dialect=self.dialect)
-        return [self] if len(found) < 2 else [replace(self, text=text) for text in found]
+        return [self] if len(found) < 2 else [replace(self, text=text, start=start) for text, start in found]
 
     def parse(self, columns: Iterable[str] = (), public: Iterable[str] = ()) -> SqlSelect:
         """Return the SELECT that the text is; raises QuestionRefused where it is not one about one table.
 
         `columns` and `public` are the declared names of columns and of public tables, for hints and for joins.
         """
-        return self.select or _not_too_deep(lambda: _select(self.text, columns, public, self.dialect))
+        check_planning()
+        return self.select or _not_too_deep(lambda: _select(self.text, columns, public, self.dialect, self.start))
 
 
 def sql(text: str, *, dialect: str | None = None, keys: Any = None, min_units: int = 1) -> SqlText:
@@ -176,8 +180,10 @@ def parse_question(
     return read if asked.bounds is None else replace(read, bounds=tighten(read.bounds, asked.bounds))
 
 
-def _select(text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None) -> SqlSelect:
-    place, tree = Place(text), parse_select(text, columns, dialect=dialect)
+def _select(
+    text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None, start: Start = (0, 0)
+) -> SqlSelect:
+    place, tree = Place(text, start), parse_select(text, columns, dialect=dialect, start=start)
     bounds = read_bounds(place, tree) if "+" in text else None  # as every hint has
     made = normalize(tree, public={name.lower() for name in public})
     return SqlSelect(place, made, *base_table(place, made), bounds, dialect_of(text) if dialect is None else dialect)

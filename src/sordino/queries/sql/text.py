@@ -22,6 +22,7 @@ __all__ = [
     "DIALECTS",
     "SUPPORTED",
     "Place",
+    "Start",
     "dialect_of",
     "is_same_table",
     "known_dialect",
@@ -32,6 +33,7 @@ __all__ = [
     "trees",
 ]
 
+Start = tuple[int, int]  # lines before a text, and characters before it in its first line
 _CLAUSE = re.compile(
     r"\bWITH\s+(DIFFERENTIAL_PRIVACY|ANONYMIZATION)\b\s*(?:OPTIONS\s*\((?P<options>(?:[^()]|\([^()]*\))*)\))?\s*",
     re.IGNORECASE,
@@ -117,10 +119,14 @@ SUPPORTED = (
 
 
 class Place:
-    """Finds where a part of the text stands, for error messages."""
+    """Finds where a part of the text stands, for error messages.
 
-    def __init__(self, text: str) -> None:
+    `start` is where the text begins in a longer one: the lines before it, and the characters before it in its first line.
+    """
+
+    def __init__(self, text: str, start: Start = (0, 0)) -> None:
         self._text = text
+        self._start = start
 
     def of(self, node: Any) -> str:
         """Return the place of a tree's first word that the parser kept, with a colon; nothing where it kept none."""
@@ -144,8 +150,18 @@ class Place:
         return ""
 
     def _format(self, start: int) -> str:
-        before = self._text[:start]
-        return f"line {before.count(chr(10)) + 1}, column {start - (before.rfind(chr(10)) + 1) + 1}: "
+        lines, column = moved(self._start, self._text[:start])
+        return f"line {lines + 1}, column {column + 1}: "
+
+
+def moved(start: Start, text: str) -> Start:
+    """Return where a text ends that begins at `start`.
+
+    >>> moved((2, 5), "ab"), moved((2, 5), "a\\nbcd")
+    ((2, 7), (3, 3))
+    """
+    lines = text.count("\n")
+    return (start[0] + lines, len(text) - text.rfind("\n") - 1) if lines else (start[0], start[1] + len(text))
 
 
 def only_known(place: Place, select: Any, known: set[str], where: str = "") -> None:
@@ -157,30 +173,44 @@ def only_known(place: Place, select: Any, known: set[str], where: str = "") -> N
             raise QuestionRefused(f"{at}{word} is not supported{where}: {instead}")
 
 
-def parse_select(text: str, columns: Iterable[str] = (), *, dialect: str | None = None) -> exp.Select:
+def parse_select(
+    text: str, columns: Iterable[str] = (), *, dialect: str | None = None, start: Start = (0, 0)
+) -> exp.Select:
     """Return the one SELECT of a text; what the parser says of it is reported with its place. Nobody may change the tree.
 
     Without a `dialect` the text is DuckDB's, or that of whoever quotes names with backticks or [brackets], or writes
     TOP. Of the declared `columns`, one that stands there without the double quotes that it needs is pointed out.
+    Places are those of a longer text, in which this one begins at `start`.
     """
-    return _parse(text, tuple(columns), dialect_of(text) if dialect is None else known_dialect(dialect))
+    chosen = dialect_of(text) if dialect is None else known_dialect(dialect)
+    return _parse(text, tuple(columns), chosen, start)
 
 
-def split_statements(text: str, *, dialect: str | None = None) -> list[str]:
-    """Return the statements of a text, each behind as much blank text as stood before it, so that its places are the same.
+def split_statements(text: str, *, dialect: str | None = None) -> list[tuple[str, Start]]:
+    """Return the statements of a text, each with the place at which it begins; the text is cut into words once.
 
-    >>> [s.strip() for s in split_statements("SELECT ';' AS a; SELECT 2; -- the end")]
-    ["SELECT ';' AS a", 'SELECT 2']
+    >>> split_statements("SELECT ';' AS a; SELECT 2; -- the end")
+    [("SELECT ';' AS a", (0, 0)), (' SELECT 2', (0, 16))]
     """
     if ";" not in text:
-        return [text]
+        return [(text, (0, 0))]
     tokens = _tokens(text, dialect_of(text) if dialect is None else dialect)
-    ends = [t.start for t in tokens if t.token_type.name == "SEMICOLON"]
-    found: list[str] = []
-    for start, end in zip([0, *(e + 1 for e in ends)], [*ends, len(text)], strict=True):
-        if any(start <= t.start < end for t in tokens):
-            found.append(re.sub(r"[^\n]", " ", text[:start]) + text[start:end])
-    return found or [text]
+    statements: list[tuple[str, Start]] = []
+    place: Start = (0, 0)
+    begin = 0
+    empty = True
+    for token in tokens:
+        if token.token_type.name != "SEMICOLON":
+            empty = False
+            continue
+        if not empty:
+            statements.append((text[begin : token.start], place))
+        place = moved(place, text[begin : token.start + 1])
+        begin = token.start + 1
+        empty = True
+    if not empty:
+        statements.append((text[begin:], place))
+    return statements or [(text, (0, 0))]
 
 
 def is_same_table(asked: str, declared: str) -> bool:
@@ -210,7 +240,7 @@ def dialect_of(text: str) -> str:
 
 
 @functools.lru_cache(maxsize=16)
-def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
+def _parse(text: str, columns: tuple[str, ...], dialect: str, start: Start) -> exp.Select:
     import sqlglot
     from sqlglot import errors
 
@@ -222,7 +252,7 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
     if any(len(t.text) > _LONGEST_NAME and t.token_type.name not in ("STRING", "NUMBER") for t in tokens):
         raise QuestionRefused(f"a name may have {_LONGEST_NAME} characters")  # what is said of a name quotes it
     first = next((t.text.upper() for t in tokens), "SELECT")
-    opening = Place(text).word(first) if tokens else ""
+    opening = Place(text, start).word(first) if tokens else ""
     if first not in _OPENERS:
         word = first.split()[0] if first[:1].isalpha() else repr(first)
         raise QuestionRefused(f"{opening}{word} is not supported: a question is one SELECT of aggregates")
@@ -232,7 +262,8 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str) -> exp.Select:
         statements = [s for s in sqlglot.parse(text, dialect=dialect) if s is not None]
     except errors.ParseError as error:
         told = error.errors[0] if error.errors else {}
-        at = f"line {told.get('line')}, column {told.get('col')}"
+        line, column = told.get("line") or 1, told.get("col") or 0
+        at = f"line {start[0] + line}, column {column + (start[1] if line == 1 else 0)}"
         failed = f"{at}: this SQL cannot be parsed, near {told.get('highlight')!r}"
     except (errors.SqlglotError, RecursionError, ValueError):
         failed = "this SQL cannot be parsed: a quote is not closed, or it is nested too deep"

@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import SupportsIndex
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
+from sordino.collector.open_files import BACKLOG, most_connections
 from sordino.errors import DeclarationError, SignInNeeded, SordinoError
 from sordino.noise.rng import Rng
 from sordino.server.curator_service import CuratorService
@@ -103,7 +104,8 @@ class WireServer:
 
     def __init__(self, service: CuratorService, *, tls: WireTls | None = None, limits: Limits | None = None) -> None:
         self.service = service
-        self.limits = Limits() if limits is None else limits
+        stated = Limits() if limits is None else limits
+        self.limits = replace(stated, connections=most_connections(http=0, sql=stated.connections)[1])
         self.workers = ThreadPoolExecutor(self.limits.workers, thread_name_prefix="sql")
         self.port = 0
         self._tls = None if tls is None else tls.context()
@@ -111,7 +113,7 @@ class WireServer:
         self._database = "sordino"
         tables = service.declared_tables()
         self._catalog = DeclaredCatalog(tables, database=self._database)
-        self._open = 0
+        self._starting: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}  # the longest first
         self._accounts: Counter[str] = Counter()
         self._running: dict[int, tuple[int, WireConnection]] = {}
         self._numbers = 0
@@ -130,7 +132,7 @@ class WireServer:
 
         async def listen() -> None:
             try:
-                server = await loop.create_server(self._protocol, host, port, backlog=self.limits.connections)
+                server = await loop.create_server(self._protocol, host, port, backlog=BACKLOG)
             except OSError as error:
                 started.append(error)
                 ready.set()
@@ -165,12 +167,27 @@ class WireServer:
         return asyncio.StreamReaderProtocol(_Reader(limit=1 << 16), self._begin)
 
     def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Attend to a client; where there are too many, in place of the oldest that has not signed in, or else not at all."""
+        if len(self._tasks) >= self.limits.connections and not self._end_oldest_start():
+            refused = WireError("53300", "too many connections: try again later", fatal=True)
+            writer.write(wire.report("E", error_fields(refused)))
+            writer.close()
+            return
         task = asyncio.ensure_future(self._attend(reader, writer))
         self._tasks.add(task)
+        self._starting[writer] = task
         task.add_done_callback(self._tasks.discard)
 
+    def _end_oldest_start(self) -> bool:
+        """End the connection that has been starting for longest; say whether there was one."""
+        for writer, task in list(self._starting.items()):
+            del self._starting[writer]
+            self._tasks.discard(task)
+            writer.transport.abort()
+            return True
+        return False
+
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
         try:
             await self._admit(reader, writer)
         except (wire.BrokenFrame, TimeoutError, OSError, EOFError):
@@ -180,7 +197,7 @@ class WireServer:
         except Exception as error:  # its words leave only where they are Sordino's own
             writer.write(wire.report("E", error_fields(error)))
         finally:
-            self._open -= 1
+            self._starting.pop(writer, None)
             try:
                 async with asyncio.timeout(2):
                     writer.close()
@@ -193,9 +210,8 @@ class WireServer:
             asked = await self._start(reader, writer)
             if asked is None:
                 return
-            if self._open > self.limits.connections:
-                raise WireError("53300", "too many connections: try again later")
             token, name = await self._sign_in(asked, reader, writer)
+        self._starting.pop(writer, None)
         if self._accounts[name] >= self.limits.account:
             raise WireError("53300", f"an account has {self.limits.account} connections at most: close some")
         session = SqlSession(self.service, self._catalog, token=token, database=asked.get("database", name))
@@ -224,7 +240,7 @@ class WireServer:
                 if not isinstance(reader, _Reader) or reader.came != read:
                     raise wire.BrokenFrame  # bytes came in plain text before TLS: they are not the client's
                 writer.write(b"S")
-                await writer.start_tls(self._tls, ssl_handshake_timeout=self.limits.start)
+                await _start_tls(writer, self._tls, seconds=self.limits.start)
                 secure = True
             elif code in (wire.TLS, wire.GSS):
                 writer.write(b"N")
@@ -281,6 +297,17 @@ class WireServer:
         secret, connection = self._running.get(number, (None, None))
         if connection is not None and hmac.compare_digest(struct.pack("!I", secret or 0), body[4:]):
             connection.cancel()
+
+
+async def _start_tls(writer: asyncio.StreamWriter, context: ssl.SSLContext, *, seconds: float) -> None:
+    """Go on in TLS; raises OSError or EOFError where the client is gone by then."""
+    plain = writer.transport
+    try:
+        await writer.start_tls(context, ssl_handshake_timeout=seconds)
+    except AttributeError:
+        # a connection that ends during the handshake leaves asyncio's writer without a transport, which it cannot even close
+        writer.__dict__["_transport"] = plain
+        raise EOFError from None
 
 
 async def _password(reader: asyncio.StreamReader) -> bytes:
