@@ -34,7 +34,8 @@ from sordino.domain import Boolean, Domain, Fill, Integer
 from sordino.estimates.ratio import two_laplace_tail
 from sordino.local.estimates.frequency import variance as local_variance
 from sordino.loss import ApproxDP, Event, PureDP
-from sordino.mechanisms.additive_noise import Gaussian, cheapest
+from sordino.mechanisms.additive_noise import Gaussian
+from sordino.mechanisms.noise_choice import cheapest
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.mechanisms.threshold import LaplaceThreshold
 from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity

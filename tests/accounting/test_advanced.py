@@ -24,7 +24,7 @@ from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
 from sordino.ledger.ledger import Ledger
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP
-from sordino.mechanisms.additive_noise import cheapest
+from sordino.mechanisms.noise_choice import cheapest
 from sordino.neighbors import Sensitivity
 
 

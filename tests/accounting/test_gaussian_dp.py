@@ -16,7 +16,8 @@ from sordino.accounting.pld import pld_delta
 from sordino.accounting.zcdp import delta_of, rho_for
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP
-from sordino.mechanisms.additive_noise import Gaussian, cheapest
+from sordino.mechanisms.additive_noise import Gaussian
+from sordino.mechanisms.noise_choice import cheapest
 from sordino.mechanisms.threshold import gaussian_threshold_for_pair
 from sordino.neighbors import Sensitivity
 

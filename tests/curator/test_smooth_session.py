@@ -18,7 +18,8 @@ from sordino.accounting.pld import pld_delta
 from sordino.accounting.zcdp import rho_for
 from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, PureDP
-from sordino.mechanisms.additive_noise import Gaussian, smooth_vectors
+from sordino.mechanisms.additive_noise import Gaussian
+from sordino.mechanisms.noise_choice import smooth_vectors
 from sordino.neighbors import Sensitivity
 from sordino.queries.adaptive.distance_to import Distances
 from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery

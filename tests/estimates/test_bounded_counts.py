@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sordino.estimates.noisy import Law, Noisy, one_sided_error
+from sordino.estimates.noisy import Noisy, one_sided_error
 from sordino.estimates.selected import Selected
 from sordino.estimates.shown_count import CountLaw, ShownCount
 from sordino.estimates.weighted_sum import WeightedSum
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
+from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.noise.truncated_laplace import TruncatedLaplace
 
-LAWS: list[Law] = [
+LAWS: list[NoiseLaw] = [
     DiscreteLaplace(Fraction(1, 5)),
     DiscreteLaplace(Fraction(1)),
     DiscreteLaplace(Fraction(8)),
@@ -28,7 +28,7 @@ def mass(law: CountLaw, z: int) -> float:
     return law.upper_tail(z - 1) - law.upper_tail(z)
 
 
-def coverage(law: Law, truth: int, confidence: float, least: int | None, most: int | None) -> float:
+def coverage(law: NoiseLaw, truth: int, confidence: float, least: int | None, most: int | None) -> float:
     reach = range(-law.error(1 - 1e-9), law.error(1 - 1e-9) + 1)
     noisy = Noisy(tuple(truth + z for z in reach), Fraction(1), law, least=least, most=most)
     return sum(
@@ -41,7 +41,7 @@ def coverage(law: Law, truth: int, confidence: float, least: int | None, most: i
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("least", "most"), [(0, None), (None, 0), (0, 7), (0, 60), (0, 1)])
 def test_every_possible_value_is_covered_as_often_as_stated(
-    law: Law, confidence: float, least: int | None, most: int | None
+    law: NoiseLaw, confidence: float, least: int | None, most: int | None
 ) -> None:
     """At most the chances of the last whole step inside on either side are over; beside two near bounds nothing is promised."""
     reach = 3 * law.error(0.99) + 2
@@ -66,7 +66,7 @@ def test_a_value_that_was_chosen_among_many_errs_as_the_worst_of_them() -> None:
 
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_ends_rise_with_the_value_and_lie_within_the_margin(law: Law, confidence: float) -> None:
+def test_ends_rise_with_the_value_and_lie_within_the_margin(law: NoiseLaw, confidence: float) -> None:
     margin = law.error(confidence)
     values = range(-3 * margin - 3, 6 * margin + 6)
     ends = Noisy(tuple(values), Fraction(1), law, least=0).intervals(confidence)
@@ -121,7 +121,7 @@ def test_counts_that_keys_are_shown_by_are_covered_given_that_they_show(law: Cou
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("bounds", [(0, None), (None, 0), (None, None)])
 def test_a_weighted_sum_covers_as_often_as_stated(
-    law: Law, confidence: float, width: int, bounds: tuple[int | None, int | None]
+    law: NoiseLaw, confidence: float, width: int, bounds: tuple[int | None, int | None]
 ) -> None:
     """A count (A + B) / width of two noisy sums: by the sum of the joint law over all values that it takes."""
     reach = law.error(1 - 1e-7)

@@ -20,22 +20,22 @@ from hypothesis import strategies as st
 
 from sordino.errors import DeclarationError
 from sordino.estimates.formula import Formula
-from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.estimates.ratio import Ratio
 from sordino.estimates.registry import estimate_from_dict
 from sordino.estimates.second_moments import SecondMoments
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
+from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.noise.rng import Rng
 
 RUNS = 2000
 A, B = ["column", 0], ["column", 1]
-LAWS: dict[str, Callable[[Fraction], Law]] = {
+LAWS: dict[str, Callable[[Fraction], NoiseLaw]] = {
     "laplace": DiscreteLaplace,
     "gaussian": lambda scale: DiscreteGaussian(scale**2),
 }
 
 
-def noisy(truth: int, law: Law, rng: Rng, *, unit: Fraction = Fraction(1), least: int | None = None) -> Noisy:
+def noisy(truth: int, law: NoiseLaw, rng: Rng, *, unit: Fraction = Fraction(1), least: int | None = None) -> Noisy:
     """Return the same number released over and over, each with noise of its own."""
     return Noisy(tuple(truth + int(z) for z in law.sample(rng, RUNS)), unit, law, least)
 
@@ -114,7 +114,7 @@ def test_a_ratio_whose_denominator_may_be_zero_has_no_ends() -> None:
 @pytest.mark.parametrize(
     "law", [DiscreteLaplace(Fraction(7)), DiscreteGaussian(Fraction(90))], ids=["laplace", "gaussian"]
 )
-def test_a_linear_formula_of_one_number_has_its_exact_interval(law: Law) -> None:
+def test_a_linear_formula_of_one_number_has_its_exact_interval(law: NoiseLaw) -> None:
     one = Noisy((10, -4, 2000), Fraction(1, 2), law)
     doubled = Formula(["+", ["*", number("2"), A], number("1")], (one,)).intervals(0.95)
     for (low, high), (least, most) in zip(doubled, one.intervals(0.95), strict=True):

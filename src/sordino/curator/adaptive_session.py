@@ -26,7 +26,8 @@ from sordino.errors import QuestionRefused
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, Number, format_number, loss_from, to_fraction
-from sordino.mechanisms.additive_noise import Mechanism, cheapest, smooth_vectors
+from sordino.mechanisms.additive_noise import Mechanism
+from sordino.mechanisms.noise_choice import cheapest, smooth_vectors
 from sordino.mechanisms.selection import best_selection
 from sordino.mechanisms.sparse_vector import SparseVector
 from sordino.neighbors import Neighbors

@@ -15,7 +15,8 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.weighted_sum import Mix
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number
-from sordino.mechanisms.additive_noise import Mechanism, cheapest
+from sordino.mechanisms.additive_noise import Mechanism
+from sordino.mechanisms.noise_choice import cheapest
 from sordino.mechanisms.partition_selection import PartitionSelection
 from sordino.mechanisms.weighted_selection import WeightedSelection
 from sordino.neighbors import Neighbors, Sensitivity

@@ -18,7 +18,8 @@ from sordino.estimates.estimate import ColumnEstimate
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, ApproxDP, Event, Loss
-from sordino.mechanisms.additive_noise import Mechanism, cheapest
+from sordino.mechanisms.additive_noise import Mechanism
+from sordino.mechanisms.noise_choice import cheapest
 from sordino.mechanisms.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.rng import Rng

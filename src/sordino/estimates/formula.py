@@ -16,12 +16,11 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 from sordino.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
-from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.estimates.ratio import Ratio
 from sordino.estimates.second_moments import SecondMoments
 from sordino.estimates.weighted_sum import WeightedSum
 from sordino.loss import parse_fraction
-from sordino.noise.laws import DiscreteLaplace
 
 __all__ = ["Formula", "evaluate", "has_joint_law"]
 
@@ -329,24 +328,9 @@ def _mix(mix: Sequence[Sequence[Fraction]], drawn: Sequence[Any]) -> list[Any]:
 
 def _draw_noisy(of: Noisy, rows: slice, points: Any, moved: bool) -> Any:
     shift = of.law.error(0.5) + 1 if moved else 0
-    steps = np.array([float(s) for s in of.steps[rows]])[:, None] - _quantiles(of.law, points)[None, :] - shift
+    steps = np.array([float(s) for s in of.steps[rows]])[:, None] - of.law.quantiles(points)[None, :] - shift
     low = -math.inf if of.least is None else float(of.least)
     return np.clip(steps, low, math.inf if of.most is None else float(of.most))
-
-
-def _quantiles(law: Law, points: Any) -> Any:
-    """Return the noise at each point of (0, 1), in whole steps: the inverse of its distribution function."""
-    if isinstance(law, DiscreteLaplace):
-        scale = float(law.scale)
-        if scale == 0:
-            return np.zeros(len(points))
-        ratio = math.exp(-1.0 / scale)
-        tail = np.minimum(points, 1.0 - points)  # P(Z >= k) = ratio^k / (1 + ratio), k >= 1
-        size = np.floor(-scale * np.log(np.maximum(tail * (1.0 + ratio), 1e-300)))
-        return np.where(points < 0.5, -1.0, 1.0) * np.maximum(size, 0.0)
-    from scipy.special import ndtri
-
-    return np.rint(ndtri(points) * math.sqrt(float(law.sigma_squared)))
 
 
 @functools.lru_cache(maxsize=32)

@@ -10,11 +10,9 @@ from typing import Annotated, ClassVar
 
 from sordino.codec import Records
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
+from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
-__all__ = ["Law", "Noisy", "lower_end", "to_units"]
-
-Law = DiscreteLaplace | DiscreteGaussian
+__all__ = ["LAWS", "Noisy", "lower_end", "to_units"]
 
 LAWS = Records("name", noun="law")
 LAWS.register("discrete Laplace")(DiscreteLaplace)
@@ -43,7 +41,7 @@ class Noisy:
 
     steps: tuple[Annotated[int, _write_step], ...]
     unit: Fraction
-    law: Law
+    law: NoiseLaw
     least: BigInt | None = None
     most: BigInt | None = None
 
@@ -84,7 +82,7 @@ class Noisy:
         return step if self.most is None else min(step, self.most)
 
 
-def one_sided_error(law: Law, confidence: float) -> int:
+def one_sided_error(law: NoiseLaw, confidence: float) -> int:
     """Return the smallest t >= 0 with P(Z > t) <= 1 - confidence; 0 for a confidence of 1/2 or less."""
     both = _both_sides(float(confidence))
     return law.error(both) if both > 0 else 0

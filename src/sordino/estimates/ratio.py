@@ -14,10 +14,9 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.estimates.array_bisection import bisect_arrays
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
-from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.estimates.weighted_sum import Mix, mix_steps
-from sordino.noise.laws import DiscreteLaplace
-from sordino.noise.sums import at_least
+from sordino.noise.laws import NoiseLaw
 
 __all__ = ["Ratio", "ratio_margin", "two_laplace_tail"]
 
@@ -98,7 +97,7 @@ def _fieller(ratio: Ratio, confidence: float) -> tuple[tuple[Number, Number], ..
     return tuple(ratio._ends(confidence))
 
 
-def ratio_margin(laws: Sequence[Law], mean: float, confidence: float, mix: Mix = ()) -> float:
+def ratio_margin(laws: Sequence[NoiseLaw], mean: float, confidence: float, mix: Mix = ()) -> float:
     """Return the error of a ratio times its count, in steps, not exceeded with probability `confidence`.
 
     `mean` is the centred mean in steps; sum and count follow from noisy vectors of these laws by the rows of `mix`.
@@ -110,10 +109,10 @@ def ratio_margin(laws: Sequence[Law], mean: float, confidence: float, mix: Mix =
 class _Test:
     """The test that a mean is m, from sums and counts that follow from noises of known laws, and its inversion."""
 
-    def __init__(self, laws: Sequence[Law], mix: Mix, span: tuple[float, float], *, cells: int) -> None:
+    def __init__(self, laws: Sequence[NoiseLaw], mix: Mix, span: tuple[float, float], *, cells: int) -> None:
         self.top, self.bottom = ([float(w) for w in row] for row in mix)
         self.variances = [law.variance() for law in laws]
-        self.gaussian = not any(isinstance(law, DiscreteLaplace) for law in laws)
+        self.gaussian = all(law.continuous().laplace_scale is None for law in laws)
         self.span = span
         self._accepts, self._terms = _acceptance(laws, cells=cells)
 
@@ -229,7 +228,7 @@ def _one_sided(
     return np.where(upwards, inner, -outer), np.where(upwards, outer, -inner)
 
 
-def _acceptance(laws: Sequence[Law], *, cells: int) -> tuple[Callable[[Weights, Any, float], Any], int]:
+def _acceptance(laws: Sequence[NoiseLaw], *, cells: int) -> tuple[Callable[[Weights, Any, float], Any], int]:
     """Return whether P(|sum of weight times Z| >= |distance|) >= alpha, of arrays of weights and distances, of `cells` rows.
 
     The second is the number of terms that each answer is summed of. Beyond two noises the law of their sum is
@@ -243,7 +242,7 @@ def _acceptance(laws: Sequence[Law], *, cells: int) -> tuple[Callable[[Weights, 
     return lambda weights, distance, alpha: tail(weights, distance) >= min(alpha, 1.0), terms
 
 
-def _tails(first: Law, second: Law, *, cells: int) -> tuple[Callable[[Weights, Any], Any], int]:
+def _tails(first: NoiseLaw, second: NoiseLaw, *, cells: int) -> tuple[Callable[[Weights, Any], Any], int]:
     """Return P(|sum of weight times Z| >= |distance|) of two noises, as a function of arrays, and the terms of its sum.
 
     Where the second noise is small its whole steps show, and the sum over its values is taken exactly; else continuous
@@ -253,8 +252,10 @@ def _tails(first: Law, second: Law, *, cells: int) -> tuple[Callable[[Weights, A
         reach = second.error(1 - 1e-9)
         if cells * (reach + 1) <= _MOST_EXACT:
             return _mixture(first, second, reach), 2 * reach + 1
-    if isinstance(first, DiscreteLaplace) and isinstance(second, DiscreteLaplace):
-        top, bottom = float(first.scale), float(second.scale)
+    stand_ins = (first.continuous(), second.continuous())
+    # Laplace tails are the heavier, so they stand for both where one has them.
+    if any(law.laplace_scale is not None for law in stand_ins):
+        top, bottom = (law.scale for law in stand_ins)
         return lambda weights, distance: _laplace_tail(
             top * np.abs(weights[0]), bottom * np.abs(weights[1]), np.abs(distance)
         ), 1
@@ -300,13 +301,13 @@ def _laplace_tail(first: Any, second: Any, bound: Any) -> Any:
     return np.where(bound < 0, 1.0, np.minimum(tail, 1.0))[()]
 
 
-def _mixture(first: Law, second: Law, reach: int) -> Callable[[Weights, Any], Any]:
+def _mixture(first: NoiseLaw, second: NoiseLaw, reach: int) -> Callable[[Weights, Any], Any]:
     """Return the same tail as a sum over the values of the second noise, each with the tail of the first on both sides."""
     steps = np.arange(-reach, reach + 1)
-    upper = at_least(second)(steps)
+    upper = second.at_least()(steps)
     mass = upper - np.append(upper[1:], 0.0)
     beyond = second.tail(reach)  # of the values left out: counted as reaching any distance
-    reaches = at_least(first)
+    reaches = first.at_least()
 
     def chance(weight: Any, rest: Any) -> Any:
         """Return P(weight Z >= rest); a weight of 0 moves nothing."""

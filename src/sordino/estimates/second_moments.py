@@ -21,9 +21,9 @@ import numpy as np
 
 from sordino.estimates.array_bisection import bisect_arrays
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
-from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.estimates.weighted_sum import Mix, mix_steps, mix_weights
-from sordino.noise.laws import DiscreteLaplace
+from sordino.noise.laws import NoiseLaw
 
 __all__ = ["SecondMoments", "noise_margin", "sum_margin"]
 
@@ -105,7 +105,7 @@ def _intervals(of: SecondMoments, confidence: float) -> tuple[tuple[Number, Numb
     return tuple((float(a), float(b)) for a, b in zip(low, high, strict=True))
 
 
-def sum_margin(laws: Sequence[Law], weights: Sequence[float], confidence: float) -> float:
+def sum_margin(laws: Sequence[NoiseLaw], weights: Sequence[float], confidence: float) -> float:
     """Return t with P(|sum of w_i Z_i| > t) <= 1 - confidence, close above the least such t.
 
     The law of a sum of Laplace noises is characterised by its variance and its fourth moment: between those of 1, 2, 3, ... equal
@@ -163,7 +163,7 @@ def _sums(of: SecondMoments, rows: slice) -> _Sums:
 # ---- the noise of a weighted sum
 
 
-def noise_margin(laws: Sequence[Law], weights: Sequence[Any], alpha: float) -> Any:
+def noise_margin(laws: Sequence[NoiseLaw], weights: Sequence[Any], alpha: float) -> Any:
     """Return the margin of `sum_margin` for arrays of weights."""
     return _margin(_noises(laws), weights, alpha)
 
@@ -183,12 +183,10 @@ def _margin(noises: Sequence[_Noise], weights: Sequence[Any], alpha: float) -> A
     return margin + np.where(np.isfinite(least), least, 0.0) / 2
 
 
-def _noises(laws: Iterable[Law]) -> tuple[_Noise, ...]:
-    """Return the variance of each continuous law, which is the larger, and whether it is Laplace's."""
-    return tuple(
-        (float(2 * law.scale**2), True) if isinstance(law, DiscreteLaplace) else (float(law.sigma_squared), False)
-        for law in laws
-    )
+def _noises(laws: Iterable[NoiseLaw]) -> tuple[_Noise, ...]:
+    """Return the variance of each continuous law, which is the larger, and whether its tails are Laplace's."""
+    continuous = [law.continuous() for law in laws]
+    return tuple((law.variance, law.laplace_scale is not None) for law in continuous)
 
 
 @functools.lru_cache(maxsize=64)

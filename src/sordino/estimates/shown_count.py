@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import ClassVar
 
 from sordino.estimates.estimate import ESTIMATES, Number, estimate_to_dict
-from sordino.estimates.noisy import LAWS, Law
+from sordino.estimates.noisy import LAWS
+from sordino.noise.laws import NoiseLaw
 from sordino.noise.truncated_laplace import TruncatedLaplace
 from sordino.rounding import bisect_whole
 
@@ -17,7 +18,7 @@ __all__ = ["CountLaw", "ShownCount"]
 
 LAWS.register("truncated discrete Laplace")(TruncatedLaplace)
 
-CountLaw = Law | TruncatedLaplace
+CountLaw = NoiseLaw | TruncatedLaplace
 
 
 @ESTIMATES.register("shown count")

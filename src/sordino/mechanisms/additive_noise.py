@@ -1,4 +1,4 @@
-"""Additive noise on vectors of whole numbers: discrete Laplace and discrete Gaussian, and which of them errs least for a loss."""
+"""Additive noise on vectors of whole numbers: discrete Laplace and discrete Gaussian."""
 
 from __future__ import annotations
 
@@ -8,27 +8,21 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
-from sordino.accounting.events import Composed, DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
-from sordino.accounting.gaussian_dp import calibrate_gaussian, gaussian_rho_for, gaussian_variance
-from sordino.accounting.zcdp import rho_for
+from sordino.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+from sordino.accounting.gaussian_dp import calibrate_gaussian, gaussian_variance
 from sordino.errors import DeclarationError
-from sordino.estimates.noisy import Law
-from sordino.loss import ApproxDP, Event, Loss, PureDP, format_number
-from sordino.neighbors import Sensitivity
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
+from sordino.loss import Event, format_number
+from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.noise.rng import Rng
 
 __all__ = [
-    "Chosen",
     "Gaussian",
     "Laplace",
     "Mechanism",
     "add_noise",
-    "cheapest",
     "gaussian_for_gdp",
     "gaussian_for_pair",
     "gaussian_for_rho",
-    "smooth_vectors",
 ]
 
 
@@ -40,7 +34,7 @@ class Mechanism(Protocol):
         """What one release amounts to."""
 
     @property
-    def law(self) -> Law:
+    def law(self) -> NoiseLaw:
         """The law of the noise in each cell, in steps."""
 
     def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
@@ -50,7 +44,7 @@ class Mechanism(Protocol):
         """Return the mechanism in words."""
 
 
-def add_noise(exact: Sequence[int], law: Law, rng: Rng) -> list[int]:
+def add_noise(exact: Sequence[int], law: NoiseLaw, rng: Rng) -> list[int]:
     """Return each number plus a fresh draw of `law`, in Python's unbounded integers."""
     if len(exact) == 1:
         return [int(exact[0]) + int(law.sample(rng))]
@@ -185,96 +179,3 @@ def gaussian_for_pair(*, shift: int, epsilon: Fraction, delta: Fraction) -> Gaus
 
     sigma_squared = calibrate_gaussian(epsilon, delta, shift=shift, law=law)
     return Gaussian(Fraction(shift * shift), sigma_squared, (epsilon, delta), (1, shift))
-
-
-Chosen = tuple[list[Mechanism], Event]
-_CONFIDENCE = 0.95
-
-
-def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss) -> Chosen:
-    """Return one mechanism a part, and the event they amount to together, for the loss asked.
-
-    `parts` gives each vector's sensitivity, in whole steps of its lattice, and its share of the loss; shares of those
-    that need noise sum to 1. Pure losses get Laplace, rho gets the Gaussian (its l2 error is below Laplace's at the same
-    rho), and (epsilon, delta) whichever errs less at 95%: for one number Laplace wins unless delta is large.
-    """
-    if isinstance(loss, PureDP):
-        return _laplace(parts, loss.epsilon)
-    if isinstance(loss, ApproxDP):
-        pure = _laplace(parts, loss.epsilon)
-        if loss.delta == 0 or not any(share for _, share in parts):
-            return pure
-        smooth = _pair(parts, loss)
-        ratios = [
-            b.law.error(_CONFIDENCE) / max(1, a.law.error(_CONFIDENCE)) for a, b in zip(pure[0], smooth[0], strict=True)
-        ]
-        return smooth if sum(ratios) < len(ratios) else pure
-    made = [_gaussian(s, loss.rho * share) for s, share in parts]
-    return made, _event([m.event for m in made])
-
-
-def smooth_vectors(parts: Sequence[tuple[Sensitivity, Fraction]], rho: Fraction) -> Chosen:
-    """Return Gaussian noise a part, together sqrt(2 rho)-GDP: squares of mu add up (Dong, Roth, Su 2022, Corollary 3.3).
-
-    Where a sigma would be below a step, noise of about a step is drawn: less is lost than is paid.
-    """
-    made: list[Mechanism] = []
-    for sensitivity, share in parts:
-        budget = min(rho * share, sensitivity.l2_squared / 2)
-        found = _gaussian(sensitivity, budget)
-        smooth = gaussian_for_gdp(found, budget) if isinstance(found, Gaussian) else None
-        made.append(found if smooth is None else smooth)
-    return made, _event([m.event for m in made])
-
-
-def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -> Chosen:
-    alike = {
-        pair: Laplace(pair[0], epsilon * pair[1] if pair[0] else epsilon) for pair in {(s.l1, p) for s, p in parts}
-    }
-    made: list[Mechanism] = [alike[s.l1, share] for s, share in parts]  # of many tables that move alike, one
-    return made, _event([m.event for m in made])
-
-
-def _pair(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> Chosen:
-    noisy = [s for s, share in parts if share]
-    if len(noisy) == 1 and noisy[0].l0 == 1:
-        made: list[Mechanism] = [
-            gaussian_for_pair(shift=int(s.linf), epsilon=loss.epsilon, delta=loss.delta)
-            if share
-            else _gaussian(s, share)
-            for s, share in parts
-        ]
-        return made, _event([m.event for m in made])
-    made = _vectors(parts, loss)
-    return made, Composed(tuple(m.event for m in made), (loss.epsilon, loss.delta))
-
-
-def _vectors(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> list[Mechanism]:
-    """Return Gaussian noise of all vectors, calibrated as Gaussian DP, else as zCDP where its sigma is below a step.
-
-    Both sum over vectors and hold by themselves: the one with less noise is certified.
-    """
-    concentrated = rho_for(loss.epsilon, loss.delta)
-    made = [_gaussian(s, concentrated * share) for s, share in parts]
-    budget = gaussian_rho_for(loss.epsilon, loss.delta)
-    smooth = [
-        gaussian_for_gdp(m, budget * share) if isinstance(m, Gaussian) else m
-        for m, (_, share) in zip(made, parts, strict=True)
-    ]
-    better = [m for m in smooth if m is not None]
-    if len(better) < len(made) or any(b.law.variance() > m.law.variance() for b, m in zip(better, made, strict=True)):
-        return made
-    return better
-
-
-def _gaussian(sensitivity: Sensitivity, rho: Fraction) -> Mechanism:
-    if sensitivity.l2_squared == 0:
-        return Laplace(Fraction(0), Fraction(1))
-    steps = sensitivity.linf
-    alike = steps.denominator == 1 and sensitivity.l0 * steps**2 == sensitivity.l2_squared
-    moved = (sensitivity.l0, int(steps)) if alike else None
-    return gaussian_for_rho(l2_squared=sensitivity.l2_squared, rho=rho, moved=moved)
-
-
-def _event(events: list[Event]) -> Event:
-    return events[0] if len(events) == 1 else Composed(tuple(events))

@@ -6,11 +6,12 @@ It may not know any drawn value: everything here is computed from public paramet
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -20,14 +21,70 @@ from sordino.noise.discrete import discrete_gaussian, discrete_laplace, not_nega
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect_whole
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace"]
+__all__ = ["ContinuousLaw", "DiscreteGaussian", "DiscreteLaplace", "NoiseLaw"]
 
 _ONE = Decimal(1)
 _DIGITS = 30
 _SLACK = 1e-12  # relative error bound of the Gaussian tails
 _SUMMED_SIGMA = 1000  # below it the tail is summed, from it on integrated
 _NEGLIGIBLE = 45.0  # e^-45 < 3e-20
+_LUMPY = 12  # below this deviation the steps of a Gaussian show
 _POISSON = 4  # from sigma^2 = 4 on, sqrt(2 pi sigma^2) is the normaliser to 1e-34 relative
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuousLaw:
+    """The continuous law that stands in for a discrete one where its steps are small.
+
+    `laplace_scale` is the scale of a Laplace law whose tails are at least as heavy, or None for a law whose tails are
+    those of a Gaussian of this variance.
+    """
+
+    variance: float
+    laplace_scale: float | None
+
+    @property
+    def scale(self) -> float:
+        """The scale of a Laplace law with at least this law's tails."""
+        return math.sqrt(self.variance / 2) if self.laplace_scale is None else self.laplace_scale
+
+
+class NoiseLaw(Protocol):
+    """A symmetric law of whole numbers, frozen parameters: all that errors and intervals ask of noise.
+
+    A law from outside satisfies this, and is registered under a name in `estimates.noisy.LAWS` so that releases can be
+    stored and read again.
+    """
+
+    @overload
+    def sample(self, rng: Rng, size: None = None) -> int: ...
+    @overload
+    def sample(self, rng: Rng, size: int) -> np.ndarray[Any, np.dtype[Any]]: ...
+    def sample(self, rng: Rng, size: int | None = None) -> int | np.ndarray[Any, np.dtype[Any]]:
+        """Draw an int, or with `size` an array."""
+
+    def __hash__(self) -> int: ...
+
+    def upper_tail(self, t: int) -> float:
+        """Return P(X > t)."""
+
+    def tail(self, t: int) -> float:
+        """Return P(|X| > t), never below the true value."""
+
+    def error(self, confidence: float | Fraction) -> int:
+        """Return the smallest t >= 0 with P(|X| > t) <= 1 - confidence."""
+
+    def variance(self) -> float:
+        """Return the variance."""
+
+    def at_least(self) -> Callable[[Any], Any]:
+        """Return P(X >= step) as a function of arrays of whole steps, in floats."""
+
+    def quantiles(self, points: Any) -> Any:
+        """Return the noise at each point of (0, 1), in whole steps: the inverse of the distribution function."""
+
+    def continuous(self) -> ContinuousLaw:
+        """Return the continuous law that stands in for this one where its steps are small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +155,33 @@ class DiscreteLaplace:
             return 0.0
         rate = float(1 / self.scale)
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
+
+    def at_least(self) -> Callable[[Any], Any]:
+        """Return P(X >= step) as a function of arrays of whole steps, in floats."""
+        if self.scale == 0:
+            return lambda steps: np.where(steps <= 0, 1.0, 0.0)
+        scale = float(self.scale)
+        ratio = math.exp(-1.0 / scale)
+
+        def reaches(steps: Any) -> Any:
+            tail = np.exp(-np.where(steps > 0, steps, 1 - steps) / scale) / (1.0 + ratio)
+            return np.where(steps > 0, tail, 1.0 - tail)
+
+        return reaches
+
+    def quantiles(self, points: Any) -> Any:
+        """Return the noise at each point of (0, 1): from P(Z >= k) = q^k / (1 + q), k >= 1."""
+        scale = float(self.scale)
+        if scale == 0:
+            return np.zeros(len(points))
+        ratio = math.exp(-1.0 / scale)
+        tail = np.minimum(points, 1.0 - points)
+        size = np.floor(-scale * np.log(np.maximum(tail * (1.0 + ratio), 1e-300)))
+        return np.where(points < 0.5, -1.0, 1.0) * np.maximum(size, 0.0)
+
+    def continuous(self) -> ContinuousLaw:
+        """Return the Laplace law of this scale, whose variance is the larger."""
+        return ContinuousLaw(float(2 * self.scale**2), float(self.scale))
 
     def _tail(self, t: int, precision: int) -> tuple[Decimal, Decimal]:
         """Return bounds of P(|X| > t) for t >= 0."""
@@ -195,6 +279,26 @@ class DiscreteGaussian:
             return 0.0
         squares = math.fsum(2 * x * x * math.exp(-float(x * x / (2 * self.sigma_squared))) for x in range(1, 81))
         return squares / _normaliser(self.sigma_squared)
+
+    def at_least(self) -> Callable[[Any], Any]:
+        """Return P(X >= step) as a function of arrays of whole steps, in floats; summed where the steps show."""
+        sigma = math.sqrt(float(self.sigma_squared))
+        if sigma >= _LUMPY:
+            return lambda steps: 0.5 * np.vectorize(math.erfc, otypes=[float])((steps - 0.5) / (sigma * math.sqrt(2.0)))
+        reach = math.ceil(10 * sigma) + 2
+        weights = np.exp(-np.square(np.arange(-reach, reach + 1)) / (2 * float(self.sigma_squared) or 1.0))
+        tails = np.append(np.cumsum(weights[::-1])[::-1] / weights.sum(), 0.0)
+        return lambda steps: tails[np.clip(steps + reach, 0, 2 * reach + 1).astype(np.int64)]
+
+    def quantiles(self, points: Any) -> Any:
+        """Return the noise at each point of (0, 1): a Gaussian's, rounded to whole steps."""
+        from scipy.special import ndtri
+
+        return np.rint(ndtri(points) * math.sqrt(float(self.sigma_squared)))
+
+    def continuous(self) -> ContinuousLaw:
+        """Return the Gaussian of this variance."""
+        return ContinuousLaw(float(self.sigma_squared), None)
 
 
 @lru_cache(maxsize=4096)

@@ -6,26 +6,22 @@ It may not know any drawn value: everything here is computed from public paramet
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
+from sordino.noise.laws import NoiseLaw
 
-__all__ = ["at_least", "sum_error"]
-
-Law = DiscreteLaplace | DiscreteGaussian
+__all__ = ["sum_error"]
 
 _POINTS = 2**15  # on each side of 0, at which the law of a sum is known
 _LEAST = 1e-11  # the smallest tail that transforms in floats tell
-_LUMPY = 12  # below this deviation a Gaussian's tail is summed
 
 
 @lru_cache(maxsize=1024)
-def sum_error(laws: tuple[Law, ...], weights: tuple[Fraction, ...], confidence: float) -> Fraction:
+def sum_error(laws: tuple[NoiseLaw, ...], weights: tuple[Fraction, ...], confidence: float) -> Fraction:
     """Return a t with P(|sum of w_i Z_i| > t) <= 1 - confidence: the smallest, where the law is on few enough points.
 
     Theorem: the w_i Z_i are whole multiples of g, the greatest common divisor of the weights, so the law of their sum is the
@@ -68,32 +64,10 @@ def _common_divisor(one: Fraction, other: Fraction) -> Fraction:
     return Fraction(math.gcd(int(one * below), int(other * below)), below)
 
 
-def _masses(law: Law, weight: float, side: int, size: int) -> Any:
+def _masses(law: NoiseLaw, weight: float, side: int, size: int) -> Any:
     """Return P(weight Z rounds to j) for |j| <= side, j below 0 at the end of an array of `size`."""
     places = np.arange(-side, side + 2)
-    upper = at_least(law)(np.ceil((places - 0.5) / weight))
+    upper = law.at_least()(np.ceil((places - 0.5) / weight))
     found = np.zeros(size)
     found[places[:-1]] = upper[:-1] - upper[1:]
     return found
-
-
-def at_least(law: Law) -> Callable[[Any], Any]:
-    """Return P(Z >= step) as a function of arrays of whole steps, in floats."""
-    if isinstance(law, DiscreteLaplace):
-        if law.scale == 0:
-            return lambda steps: np.where(steps <= 0, 1.0, 0.0)
-        scale = float(law.scale)
-        ratio = math.exp(-1.0 / scale)
-
-        def laplace(steps: Any) -> Any:
-            tail = np.exp(-np.where(steps > 0, steps, 1 - steps) / scale) / (1.0 + ratio)
-            return np.where(steps > 0, tail, 1.0 - tail)
-
-        return laplace
-    sigma = math.sqrt(float(law.sigma_squared))
-    if sigma >= _LUMPY:
-        return lambda steps: 0.5 * np.vectorize(math.erfc, otypes=[float])((steps - 0.5) / (sigma * math.sqrt(2.0)))
-    reach = math.ceil(10 * sigma) + 2
-    weights = np.exp(-np.square(np.arange(-reach, reach + 1)) / (2 * float(law.sigma_squared) or 1.0))
-    tails = np.append(np.cumsum(weights[::-1])[::-1] / weights.sum(), 0.0)
-    return lambda steps: tails[np.clip(steps + reach, 0, 2 * reach + 1).astype(np.int64)]

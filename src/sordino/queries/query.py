@@ -17,9 +17,10 @@ import numpy as np
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.estimate import ColumnEstimate
-from sordino.estimates.noisy import Law, Noisy, to_units
+from sordino.estimates.noisy import Noisy, to_units
 from sordino.estimates.weighted_sum import Mix, SharedNoise, WeightedSum
 from sordino.neighbors import Neighbors, Sensitivity
+from sordino.noise.laws import NoiseLaw
 from sordino.noise.sums import sum_error
 from sordino.primitives import Primitives
 from sordino.queries.expressions.bound_number import BoundNumber
@@ -159,7 +160,7 @@ class ExpectedNoise:
     Where parts follow from vectors by the rows of a `mix`, the laws are those of the vectors; else of the parts.
     """
 
-    laws: Sequence[Law]
+    laws: Sequence[NoiseLaw]
     confidence: float
     rows: int | None = None
     mean: float | None = None

@@ -15,7 +15,7 @@ from sordino.accounting.zcdp import rho_for
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP, format_number, to_fraction
-from sordino.mechanisms.additive_noise import cheapest
+from sordino.mechanisms.noise_choice import cheapest
 from sordino.neighbors import Neighbors
 from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, compile_query

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sordino.estimates.noisy import Law
+from sordino.noise.laws import NoiseLaw
 from sordino.synth.arrays import Codes, Floats
 
 __all__ = ["BRANCHES", "Layout", "best_layout", "combine_levels", "layout_of", "range_variances"]
@@ -98,7 +98,7 @@ def weights_of(layout: Layout, low: int, high: int) -> list[Floats]:
     return found
 
 
-def sum_quantile(law: Law, count: int, confidence: float) -> int:
+def sum_quantile(law: NoiseLaw, count: int, confidence: float) -> int:
     """Return the least whole t with P(|X1 + ... + Xn| > t) <= 1 - confidence for n draws of a law: by its exact convolution.
 
     >>> from fractions import Fraction

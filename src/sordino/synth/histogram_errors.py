@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sordino.errors import DeclarationError
-from sordino.estimates.noisy import Law
 from sordino.loss import Loss
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
+from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.synth.hierarchy import quantile, sum_quantile
 
 __all__ = ["HistogramPlan", "Range"]
@@ -30,7 +29,7 @@ class Range:
     value: float
     deviation: float
     excess: float
-    law: Law | None = None
+    law: NoiseLaw | None = None
     bins: int = 0
 
     def error(self, confidence: float) -> float:

@@ -16,9 +16,10 @@ import numpy as np
 from sordino.accounting.gaussian_dp import vectors_rho_for
 from sordino.accounting.zcdp import rho_for
 from sordino.errors import DeclarationError
-from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.neighbors import Neighbors
+from sordino.noise.laws import NoiseLaw
 from sordino.noise.rng import Rng
 from sordino.queries.adaptive.distance_to import PARTS, Distances
 from sordino.queries.adaptive.marginal import ContingencyTable, MarginalQuery
@@ -103,7 +104,7 @@ class NoisyTable:
 
     cells: Floats
     variance: float
-    law: Law | None = None
+    law: NoiseLaw | None = None
 
 
 def release_counts(

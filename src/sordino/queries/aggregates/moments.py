@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sordino.domain import Domain
 from sordino.estimates.estimate import ColumnEstimate
-from sordino.estimates.noisy import Law, Noisy
+from sordino.estimates.noisy import Noisy
 from sordino.estimates.second_moments import SecondMoments, sum_margin
 from sordino.estimates.weighted_sum import Mix, SharedNoise, mix_weights
+from sordino.noise.laws import NoiseLaw
 from sordino.primitives import Primitives
 from sordino.queries.aggregates.sums import count_part, count_term, require_bounds
 from sordino.queries.expressions.bound_number import BoundNumber
@@ -211,7 +212,7 @@ class _Shape:
         """Return the centred means to think of: the one assumed, or many over the range."""
         return _grid(self.columns[0]) if mean is None else [self._inside(mean)]
 
-    def worst_variance(self, laws: Sequence[Law], confidence: float, means: Sequence[float]) -> float:
+    def worst_variance(self, laws: Sequence[NoiseLaw], confidence: float, means: Sequence[float]) -> float:
         """Return the largest margin of the variance over those means and all variances that they allow."""
         return max(self._margin(laws, weights, confidence) for weights in self._spreads(means))
 
@@ -219,7 +220,7 @@ class _Shape:
         """Return the weights of the parts in the equations of the variance, over means and variances of the range."""
         return self._spreads(_grid(self.columns[0]))
 
-    def deviation(self, laws: Sequence[Law], confidence: float, means: Sequence[float]) -> float:
+    def deviation(self, laws: Sequence[NoiseLaw], confidence: float, means: Sequence[float]) -> float:
         """Return the largest margin of the deviation over those means, where it is a quarter of the range or all."""
         quarter, found = _quarter(self.columns[0]), 0.0
         for a in means:
@@ -228,7 +229,7 @@ class _Shape:
                 found = max(found, self._margin(laws, self._variance(a, spread**2), confidence) / (2 * spread))
         return found
 
-    def worst_covariance(self, laws: Sequence[Law], confidence: float) -> float:
+    def worst_covariance(self, laws: Sequence[NoiseLaw], confidence: float) -> float:
         """Return the largest margin of the covariance over all means and covariances."""
         return max(self._margin(laws, weights, confidence) for weights in self.joint_directions())
 
@@ -240,7 +241,7 @@ class _Shape:
             found += [[-b, -a, 1.0, self.lifts[0] + a * b - c] for c in (-most, most)]
         return found
 
-    def correlation(self, laws: Sequence[Law], confidence: float) -> float:
+    def correlation(self, laws: Sequence[NoiseLaw], confidence: float) -> float:
         """Return the margin of the correlation at none, means in the middle, deviations a quarter of the ranges."""
         both = _quarter(self.columns[0]) * _quarter(self.columns[1])
         if not both:
@@ -254,7 +255,7 @@ class _Shape:
     def _spreads(self, means: Sequence[float]) -> list[list[float]]:
         return [self._variance(a, v) for a in means for v in (0.0, _largest(self.columns[0], a))]
 
-    def _margin(self, laws: Sequence[Law], weights: Sequence[float], confidence: float) -> float:
+    def _margin(self, laws: Sequence[NoiseLaw], weights: Sequence[float], confidence: float) -> float:
         return sum_margin(laws, mix_weights(self.mix, weights), confidence)
 
     def _inside(self, mean: float) -> float:
