@@ -48,7 +48,7 @@ from sordino.reporting.text_table import plain
 __all__ = ["app", "in_flags", "main"]
 
 _ARGUMENTS = (
-    "epsilon|delta|rho|error|confidence|method|ladder|columns|csv|encoding|quote|delimiter|table|budget|query|"
+    "epsilon|delta|rho|error|confidence|method|ladder|columns|marginals|workload|cap|csv|encoding|quote|delimiter|table|budget|query|"
     "attacker_prior|max_posterior|test_level|max_power|relative_risk|risk|share|scale"
 )
 _NAMED = rf"({_ARGUMENTS})=(?:\.\.\.)?(?=([^\s,;)]?))"

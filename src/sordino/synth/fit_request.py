@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from sordino.errors import DeclarationError, nearest
+from sordino.errors import DeclarationError
 from sordino.loss import Number
 from sordino.queries.queryable import Adaptive
-from sordino.synth import fitting
 from sordino.synth.constraints import Constraint
-from sordino.synth.fitting import AIM, MST, Independent, Marginals, Tree
+from sordino.synth.methods import ALL_PAIRS, METHODS, load_method
 from sordino.synth.model import Model
 
-__all__ = ["METHODS", "FitRequest"]
+__all__ = ["FitRequest"]
 
-METHODS = ("auto", "independent", "tree", "mst", "aim", "marginals")
+_AS_ASKED = {"cliques": "marginals"}
 
 
 @dataclass(frozen=True, slots=True)
 class FitRequest:
-    """State a method by its name and what goes with it; `marginals` are the tables of the method of that name."""
+    """A method by its name and what goes with it; `marginals` are the tables of the method of that name."""
 
     method: str = "auto"
     columns: Sequence[str] | None = None
     marginals: Sequence[Sequence[str]] | None = None
-    workload: str | Sequence[Sequence[str]] = "all 2-way"
+    workload: str | Sequence[Sequence[str]] = ALL_PAIRS
     constraints: tuple[Constraint, ...] = ()
     cap: int | None = None
     assume_rows: int | None = None
@@ -35,28 +34,31 @@ class FitRequest:
         self, source: Adaptive, *, epsilon: Number | None = None, delta: Number | None = None, rho: Number | None = None
     ) -> Model:
         """Return the model; raises DeclarationError, UnknownName or QuestionRefused before anything is spent."""
-        loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
-        if self.method == "auto":
-            for name in () if isinstance(self.workload, str) else (n for names in self.workload for n in names):
-                _ = source.domain[name]
-            given: dict[str, Any] = {
-                "columns": self.columns,
-                "workload": self.workload,
-                "constraints": self.constraints,
-            }
-            return fitting.fit(source, **given, cap=self.cap, assume_rows=self.assume_rows, **loss)
-        bound = {} if self.cap is None else {"cap": self.cap}
-        made: Any
-        if self.method == "marginals":
-            made = Marginals(self.marginals or [], self.constraints, **bound)
-        elif self.method == "aim":
-            made = AIM(self.columns, self.constraints, **bound)
-        elif self.method in _PLAIN:
-            made = _PLAIN[self.method](self.columns, self.constraints)
-        else:
-            raise DeclarationError(f"has no such value; {nearest(self.method, METHODS)}", key="method")
-        model: Model = made.fit(source, **loss)
+        fitter = self._fitter()
+        for name in () if isinstance(self.workload, str) else (n for names in self.workload for n in names):
+            _ = source.domain[name]
+        model: Model = fitter.fit(source, epsilon=epsilon, delta=delta, rho=rho)
         return model
 
-
-_PLAIN: dict[str, Any] = {"independent": Independent, "tree": Tree, "mst": MST}
+    def _fitter(self) -> Any:
+        """Return the synthesizer with its options; raises DeclarationError for one that it does not take, or lacks."""
+        fitter = load_method(self.method)
+        stated = {
+            "columns": self.columns,
+            "cliques": self.marginals,
+            "workload": None if self.workload == ALL_PAIRS else self.workload,
+            "constraints": self.constraints or None,
+            "cap": self.cap,
+            "assume_rows": self.assume_rows,
+        }
+        options = {name: value for name, value in stated.items() if value is not None}
+        taken = {field.name: field for field in fields(fitter)}
+        for name in [name for name in options if name not in taken]:
+            others = [method for method in METHODS if name in {field.name for field in fields(load_method(method))}]
+            raise DeclarationError(
+                f"{_AS_ASKED.get(name, name)}= goes with the method {' or '.join(others)}, not with {self.method}"
+            )
+        for name, field in taken.items():
+            if field.default is MISSING and name not in options:
+                raise DeclarationError(f"the method {self.method} needs {_AS_ASKED.get(name, name)}=")
+        return fitter(**options)

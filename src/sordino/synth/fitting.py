@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
@@ -20,10 +22,11 @@ from sordino.synth.fitted_model import FittedModel, independent_model
 from sordino.synth.independence_gate import one_way_noise
 from sordino.synth.measured_counts import MeasuredCounts
 from sordino.synth.measurement import FitSession, LossShares, NoisyTable, open_session, share_of, split_loss
+from sordino.synth.methods import ALL_PAIRS
 from sordino.synth.model import Model
 from sordino.synth.trees import fit_marginals, fit_mst, fit_tree, require_cells
 
-__all__ = ["AIM", "MST", "Independent", "Marginals", "Tree", "fit"]
+__all__ = ["AIM", "MST", "Automatic", "FitPlan", "Fitter", "Independent", "Marginals", "Tree", "fit", "plan_fit"]
 
 Algorithm = Callable[[FitSession, Sequence[EncodedColumn]], FittedModel]
 _CHECKING = 0.05  # of the loss, for measuring the model's own error
@@ -36,7 +39,7 @@ def fit(
     delta: Number | None = None,
     rho: Number | None = None,
     columns: Sequence[str] | None = None,
-    workload: str | Sequence[Sequence[str]] = "all 2-way",
+    workload: str | Sequence[Sequence[str]] = ALL_PAIRS,
     constraints: Sequence[Constraint] = (),
     cap: int | None = None,
     assume_rows: int | None = None,
@@ -52,30 +55,23 @@ def fit(
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
-    if (far := _far_of(source, constraints, rng)) is not None:
-        own = {"columns": columns, "cap": cap, "assume_rows": assume_rows, "workload": workload}
-        return far("auto", **own, epsilon=epsilon, delta=delta, rho=rho)
-    plan = _plan(source, columns, constraints, epsilon=epsilon, delta=delta, rho=rho)
-    if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 100):
-        raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
-    pairs = _workload(workload, plan.columns)
-    if assume_rows is not None and assume_rows < 1:
-        raise DeclarationError("assume_rows must be a whole number of 1 or more")
-    if len(plan.columns) == 1:
-        return plan.run_independent("independent columns", "fit", rng)
-    draws: Draws = "either" if plan.laplace_errs_less else "vectors"
-    return plan.run(lambda s, c: fit_adaptive(s, c, cap=cap, pairs=pairs, rows=assume_rows), "fit", rng, draws=draws)
+    return Automatic(columns, constraints, workload, cap, assume_rows).fit(
+        source, epsilon=epsilon, delta=delta, rho=rho, rng=rng
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Independent:
-    """Model each column by itself: cheap and steady, but correlation is lost.
+class Fitter(ABC):
+    """A synthesizer: what it models is in its fields, and `run` is its algorithm. `synth.methods` lists them by name.
 
-    `columns` None takes all but identifiers.
+    A subclass states its `name`, by which requests ask for it, its `label` for people, and its `title` on the ledger.
     """
 
-    columns: Sequence[str] | None = None
-    constraints: Sequence[Constraint] = ()
+    __slots__ = ()
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    title: ClassVar[str]
+    constraints: Sequence[Constraint]
 
     def fit(
         self,
@@ -86,15 +82,85 @@ class Independent:
         rho: Number | None = None,
         rng: Rng | None = None,
     ) -> Model:
-        """Return the model; with delta the noise is Laplace or Gaussian, whichever errs less by public parameters."""
-        if (far := _far_of(source, self.constraints, rng)) is not None:
-            return far("independent", columns=self.columns, epsilon=epsilon, delta=delta, rho=rho)
-        plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
-        return plan.run_independent("independent columns", "Independent", rng)
+        """Return the model of a table, charged once: epsilon, (epsilon, delta) or rho; `rng` serves sampling in the fit.
+
+        Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as
+        ask does.
+        """
+        on_server = _server_fit(source, self.constraints, rng)
+        if on_server is not None:
+            return on_server(self.name, **self.options(), epsilon=epsilon, delta=delta, rho=rho)
+        plan = plan_fit(source, self.modelled(), self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+        return self.run(plan, rng)
+
+    def options(self) -> dict[str, Any]:
+        """Return what goes with the method's name in a request to a server."""
+        itself: Any = self
+        return {field.name: getattr(itself, field.name) for field in fields(itself) if field.name != "constraints"}
+
+    def modelled(self) -> Sequence[str] | None:
+        """Return the columns that are modelled; None is all but identifiers."""
+        columns: Sequence[str] | None = getattr(self, "columns", None)
+        return columns
+
+    @abstractmethod
+    def run(self, plan: FitPlan, rng: Rng | None) -> Model:
+        """Charge and fit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Marginals:
+class Automatic(Fitter):
+    """Model the table as richly as the loss can pay; see `fit`."""
+
+    columns: Sequence[str] | None = None
+    constraints: Sequence[Constraint] = ()
+    workload: str | Sequence[Sequence[str]] = ALL_PAIRS
+    cap: int | None = None
+    assume_rows: int | None = None
+
+    name = "auto"
+    label = "chosen for the loss (auto)"
+    title = "fit"
+
+    def run(self, plan: FitPlan, rng: Rng | None) -> Model:
+        """Check the options, charge and fit; one column has no pairs, so it takes the noise that errs less for it."""
+        if self.cap is not None and (isinstance(self.cap, bool) or not isinstance(self.cap, int) or self.cap < 100):
+            raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
+        pairs = _workload(self.workload, plan.columns)
+        if self.assume_rows is not None and self.assume_rows < 1:
+            raise DeclarationError("assume_rows must be a whole number of 1 or more")
+        if len(plan.columns) == 1:
+            return plan.run_independent("independent columns", self.title, rng)
+        return plan.run(
+            lambda session, columns: fit_adaptive(session, columns, cap=self.cap, pairs=pairs, rows=self.assume_rows),
+            self.title,
+            rng,
+            draws="either" if plan.laplace_errs_less else "vectors",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Independent(Fitter):
+    """Model each column by itself: cheap and steady, but correlation is lost.
+
+    `columns` None takes all but identifiers. With delta the noise is Laplace or Gaussian, whichever errs less by public
+    parameters.
+    """
+
+    columns: Sequence[str] | None = None
+    constraints: Sequence[Constraint] = ()
+
+    name = "independent"
+    label = "each column by itself (independent)"
+    title = "Independent"
+
+    def run(self, plan: FitPlan, rng: Rng | None) -> Model:
+        """Charge and fit."""
+        return plan.run_independent("independent columns", self.title, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class Marginals(Fitter):
     """Model the tables that a person names, such as [("age", "occupation"), ("sex", "income")], and one-way counts.
 
     A table of n columns keeps their relation whole, but its counts shrink against the same noise as n grows.
@@ -104,97 +170,78 @@ class Marginals:
     constraints: Sequence[Constraint] = ()
     cap: int = 2_000_000
 
-    def fit(
-        self,
-        source: Adaptive,
-        *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        rng: Rng | None = None,
-    ) -> Model:
-        """Return the model; raises DeclarationError, before anything is spent, where its tables pass the cap."""
-        cliques = [(c,) if isinstance(c, str) else tuple(c) for c in self.cliques]
-        if (far := _far_of(source, self.constraints, rng)) is not None:
-            return far("marginals", marginals=cliques, cap=self.cap, epsilon=epsilon, delta=delta, rho=rho)
-        names = list(dict.fromkeys(n for c in cliques for n in c))
-        plan = _plan(source, names, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
-        require_cells(plan.columns, cliques, self.cap)
-        return plan.run(lambda s, c: fit_marginals(s, c, cliques), "Marginals", rng)
+    name = "marginals"
+    label = "the tables that you name (marginals)"
+    title = "Marginals"
+
+    def options(self) -> dict[str, Any]:
+        """Return the tables and the cap."""
+        return {"marginals": self._sets(), "cap": self.cap}
+
+    def modelled(self) -> Sequence[str]:
+        """Return the columns of the tables."""
+        return list(dict.fromkeys(name for clique in self._sets() for name in clique))
+
+    def run(self, plan: FitPlan, rng: Rng | None) -> Model:
+        """Charge and fit; raises DeclarationError, before anything is spent, where the tables pass the cap."""
+        require_cells(plan.columns, self._sets(), self.cap)
+        return plan.run(lambda session, columns: fit_marginals(session, columns, self._sets()), self.title, rng)
+
+    def _sets(self) -> list[tuple[str, ...]]:
+        return [(clique,) if isinstance(clique, str) else tuple(clique) for clique in self.cliques]
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Fitter):
     """Model the columns as a Bayesian network of one parent a column, after PrivBayes."""
 
     columns: Sequence[str] | None = None
     constraints: Sequence[Constraint] = ()
 
-    def fit(
-        self,
-        source: Adaptive,
-        *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        rng: Rng | None = None,
-    ) -> Model:
-        """Return the model."""
-        if (far := _far_of(source, self.constraints, rng)) is not None:
-            return far("tree", columns=self.columns, epsilon=epsilon, delta=delta, rho=rho)
-        plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
-        return plan.run(fit_tree, "Tree", rng)
+    name = "tree"
+    label = "a tree of pairs (tree)"
+    title = "Tree"
+
+    def run(self, plan: FitPlan, rng: Rng | None) -> Model:
+        """Charge and fit."""
+        return plan.run(fit_tree, self.title, rng)
 
 
 @dataclass(frozen=True, slots=True)
-class MST:
+class MST(Fitter):
     """Model the columns by the tree of the pairs that lie farthest from independence (McKenna, Miklau, Sheldon 2021)."""
 
     columns: Sequence[str] | None = None
     constraints: Sequence[Constraint] = ()
 
-    def fit(
-        self,
-        source: Adaptive,
-        *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        rng: Rng | None = None,
-    ) -> Model:
-        """Return the model."""
-        if (far := _far_of(source, self.constraints, rng)) is not None:
-            return far("mst", columns=self.columns, epsilon=epsilon, delta=delta, rho=rho)
-        plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
-        return plan.run(fit_mst, "MST", rng)
+    name = "mst"
+    label = "maximum spanning tree (MST)"
+    title = "MST"
+
+    def run(self, plan: FitPlan, rng: Rng | None) -> Model:
+        """Charge and fit."""
+        return plan.run(fit_mst, self.title, rng)
 
 
 @dataclass(frozen=True, slots=True)
-class AIM:
+class AIM(Fitter):
     """Model the columns in rounds, each measuring what the model answers worst (McKenna, Mullins, Sheldon, Miklau 2022)."""
 
     columns: Sequence[str] | None = None
     constraints: Sequence[Constraint] = ()
     cap: int = 500_000
 
-    def fit(
-        self,
-        source: Adaptive,
-        *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        rng: Rng | None = None,
-    ) -> Model:
-        """Return the model."""
-        if (far := _far_of(source, self.constraints, rng)) is not None:
-            return far("aim", columns=self.columns, cap=self.cap, epsilon=epsilon, delta=delta, rho=rho)
-        plan = _plan(source, self.columns, self.constraints, epsilon=epsilon, delta=delta, rho=rho)
-        return plan.run(lambda s, c: fit_aim(s, c, cap=self.cap), "AIM", rng)
+    name = "aim"
+    label = "adaptive and iterative (AIM)"
+    title = "AIM"
+
+    def run(self, plan: FitPlan, rng: Rng | None) -> Model:
+        """Charge and fit."""
+        return plan.run(lambda session, columns: fit_aim(session, columns, cap=self.cap), self.title, rng)
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class FitPlan:
     """What is known before anything is spent: columns, constraints, the loss as it was asked; `run` charges and fits."""
 
     source: Adaptive
@@ -260,7 +307,7 @@ class _Plan:
         return Model(parts, self.constraints, facts)
 
 
-def _plan(
+def plan_fit(
     source: Adaptive,
     names: Sequence[str] | None,
     constraints: Sequence[Constraint],
@@ -268,25 +315,25 @@ def _plan(
     epsilon: Number | None,
     delta: Number | None,
     rho: Number | None,
-) -> _Plan:
+) -> FitPlan:
     """Return the plan of a fit; raises UnknownName, QuestionRefused or DeclarationError for what cannot be fitted."""
     if isinstance(names, str):
         raise DeclarationError(f"columns is a list of names, such as [{names!r}]")
     columns = tuple(encode_columns(source.domain, names, source.neighbors))
     check_constraints(constraints, columns, source.domain)
     split = split_loss(read_loss(epsilon=epsilon, delta=delta, rho=rho), source.neighbors)
-    return _Plan(source, columns, tuple(constraints), split, epsilon, delta, rho)
+    return FitPlan(source, columns, tuple(constraints), split, epsilon, delta, rho)
 
 
-def _far_of(source: Adaptive, constraints: Sequence[Constraint], rng: Rng | None) -> Callable[..., Model] | None:
-    """Return what fits a model of a far table on its server; None for a table at hand, whose algorithm runs here."""
-    far: Callable[..., Model] | None = getattr(source, "fit_model", None)
-    if far is not None and (constraints or rng is not None):
+def _server_fit(source: Adaptive, constraints: Sequence[Constraint], rng: Rng | None) -> Callable[..., Model] | None:
+    """Return what fits a model of a remote table on its server; None for a table at hand, whose algorithm runs here."""
+    on_server: Callable[..., Model] | None = getattr(source, "fit_model", None)
+    if on_server is not None and (constraints or rng is not None):
         raise QuestionRefused(
             "a server fits with bits of its own, and takes constraints as text: "
             "table.fit_model('mst', never=[\"age < 18 AND job = 'driver'\"], at_most=[('paid', 'billed')], epsilon=1)"
         )
-    return far
+    return on_server
 
 
 def _fit_parts(
@@ -312,7 +359,7 @@ def _workload(
 ) -> list[tuple[int, int]] | None:
     """Return the pairs of a workload, None for all; raises DeclarationError for what is none."""
     if isinstance(workload, str):
-        if workload != "all 2-way":
+        if workload != ALL_PAIRS:
             raise DeclarationError('workload is "all 2-way", or a list of sets of columns, such as [("age", "sex")]')
         return None
     place = {c.name: i for i, c in enumerate(columns)}

@@ -6,20 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sordino.errors import DeclarationError
-from sordino.synth.fit_request import METHODS
+from sordino.synth.methods import METHODS, load_method
 
-__all__ = ["METHOD_WORDS", "read_evaluation", "read_fit", "whole_number"]
+__all__ = ["method_labels", "read_evaluation", "read_fit", "whole_number"]
 
-METHOD_WORDS: Mapping[str, str] = {
-    "auto": "chosen for the loss (auto)",
-    "independent": "each column by itself (independent)",
-    "tree": "a tree of pairs (tree)",
-    "mst": "maximum spanning tree (MST)",
-    "aim": "adaptive and iterative (AIM)",
-    "marginals": "the tables that you name (marginals)",
-}
-assert tuple(METHOD_WORDS) == METHODS
 _LOSS = ("epsilon", "delta", "rho")
+
+
+def method_labels() -> dict[str, str]:
+    """Return each method's name with its label for people."""
+    return {name: load_method(name).label for name in METHODS}
 
 
 def read_fit(form: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from sordino.server.jobs import Job
 from sordino.server.model_desk import ModelDesk
 from sordino.server.problems import words_of
 from sordino.server.sessions import Session
-from sordino.workbench.model_form import METHOD_WORDS, read_evaluation, read_fit, whole_number
+from sordino.workbench.model_form import method_labels, read_evaluation, read_fit, whole_number
 from sordino.workbench.page_route import (
     HEADERS,
     PICTURE_HEADERS,
@@ -74,7 +74,7 @@ async def show_fit_form(request: Request, session: Reading, name: str) -> Respon
     words: dict[str, Any] = {
         "table": table,
         "columns": _columns(table),
-        "methods": METHOD_WORDS,
+        "methods": method_labels(),
         "request_id": new_request(),
     }
     return page(request, "fit.html", session, **words)

@@ -127,10 +127,12 @@ REFUSED = [
     (["--never", "1) OR (age > 3"], 3, "condition"),
     (["--determines", "missing.csv"], 2, "missing.csv cannot be read"),
     (["--determines", "half.csv"], 2, "no entry for"),
-    (["--method", "marginals"], 2, "go together"),
-    (["--marginals", "age,sex"], 2, "go together"),
+    (["--method", "marginals"], 2, "the method marginals needs --marginals"),
+    (["--marginals", "age,sex"], 2, "--marginals goes with the method marginals, not with auto"),
+    (["--method", "mst", "--workload", "age,sex"], 2, "--workload goes with the method auto, not with mst"),
+    (["--method", "tree", "--assume-rows", "10"], 2, "--assume-rows goes with the method auto, not with tree"),
     (["--method", "marginals", "--marginals", "age,gain,occupation,hours_per_week"], 2, "Name fewer columns together"),
-    (["--method", "tree", "--cap", "1000"], 2, "no cliques to bound"),
+    (["--method", "tree", "--cap", "1000"], 2, "--cap goes with the method auto or aim or marginals, not with tree"),
     (["--cap", "5"], 2, "100 or more"),
     (["--table", "peple"], 3, "'peple'"),
     (["--epsilon", "100000"], 4, "does not cover"),
@@ -231,7 +233,7 @@ def test_an_interrupted_fit_leaves_no_file(here: Path, run: Run, monkeypatch: py
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fitting, "fit", interrupted)
+    monkeypatch.setattr(fitting.Automatic, "fit", interrupted)
     files = list_files()
     assert run("synth", "fit", "--epsilon", "1", "-o", "m.model").code == 130
     assert list_files() == files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,25 +11,12 @@ import typer
 
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say, wrap
-from sordino.errors import DeclarationError
+from sordino.synth.methods import ALL_PAIRS, METHODS
 
 if TYPE_CHECKING:
     from sordino.synth.model import Model
 
 __all__ = ["synth_fit"]
-
-_ALL_PAIRS = "all 2-way"
-
-
-class Method(StrEnum):
-    """How a table is modelled."""
-
-    auto = "auto"
-    independent = "independent"
-    tree = "tree"
-    mst = "mst"
-    aim = "aim"
-    marginals = "marginals"
 
 
 ModelOutput = Annotated[
@@ -38,7 +24,7 @@ ModelOutput = Annotated[
 ]
 Columns = Annotated[str | None, given.option("--columns", "A,B,..", "Default: all but identifiers.")]
 MethodName = Annotated[
-    Method, typer.Option("--method", help="`auto` uses what the loss can pay for: independent, tree or clique tree.")
+    str, given.one_of("--method", METHODS, "`auto` uses what the loss can pay for: independent, tree or clique tree.")
 ]
 MarginalSets = Annotated[str | None, given.option("--marginals", "A,B;C,D", "The tables of --method marginals.")]
 WorkloadSets = Annotated[str, given.option("--workload", "W", 'Column sets that matter: "all 2-way" or "a,b;b,c".')]
@@ -63,9 +49,9 @@ def synth_fit(
     rho: given.Rho = None,
     table: given.TableName = None,
     columns: Columns = None,
-    method: MethodName = Method.auto,
+    method: MethodName = "auto",
     marginals: MarginalSets = None,
-    workload: WorkloadSets = _ALL_PAIRS,
+    workload: WorkloadSets = ALL_PAIRS,
     cap: Cap = None,
     assume_rows: RowsGuess = None,
     never: NeverRules = None,
@@ -89,7 +75,6 @@ def synth_fit(
     from sordino.synth.watched_table import WatchedTable
 
     given.refuse_existing(output, force=force)
-    _check_options(method, marginals=marginals, workload=workload, cap=cap, columns=columns, assume_rows=assume_rows)
     with ExitStack() as stack:
         curator = table_at(project, table, spender=spender)
         names = column_names(columns)
@@ -101,10 +86,10 @@ def synth_fit(
         with stages(quiet=quiet) as watch:
             source = WatchedTable(curator, watch)
             asked = FitRequest(
-                method.value,
+                method,
                 names,
                 None if marginals is None else sets_of(marginals, option="--marginals"),
-                workload if workload == _ALL_PAIRS else sets_of(workload, option="--workload"),
+                workload if workload == ALL_PAIRS else sets_of(workload, option="--workload"),
                 tuple(rules),
                 cap,
                 assume_rows,
@@ -121,28 +106,6 @@ def synth_fit(
         say(line)
     for line in cost_lines(release):
         note(line, quiet=quiet and release.private, aside=False)
-
-
-def _check_options(
-    method: Method,
-    *,
-    marginals: str | None,
-    workload: str,
-    cap: int | None,
-    columns: str | None,
-    assume_rows: int | None,
-) -> None:
-    """Refuse options that another given.option makes mean nothing."""
-    if (method is Method.marginals) != (marginals is not None):
-        raise DeclarationError('--method marginals and --marginals "a,b;c,d" go together: state both or neither')
-    if method is not Method.auto and workload != _ALL_PAIRS:
-        raise DeclarationError("--workload guides --method auto only; name the tables with --method marginals instead")
-    if cap is not None and method not in (Method.auto, Method.aim, Method.marginals):
-        raise DeclarationError(f"--cap bounds auto, aim and marginals; {method.value} has no cliques to bound")
-    if method is Method.marginals and columns is not None:
-        raise DeclarationError("--marginals names the columns already: leave out --columns")
-    if assume_rows is not None and method is not Method.auto:
-        raise DeclarationError("--assume-rows is for --method auto, which decides from it what the loss can pay for")
 
 
 def _keep(model: Model) -> str:
