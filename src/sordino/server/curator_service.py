@@ -42,9 +42,9 @@ from sordino.server.public_clock import PublicClock
 from sordino.server.request_ids import RequestIds, names_of_parts
 from sordino.server.shared_writes import Job
 
-__all__ = ["CuratorService"]
+__all__ = ["LONGEST_REQUEST", "CuratorService"]
 
-_LONGEST_REQUEST = 200
+LONGEST_REQUEST = 200
 
 
 class CuratorService:
@@ -225,8 +225,8 @@ class CuratorService:
         """Return a visitor's request id bound to the account, so that nobody meets another's; None without one."""
         if request is None:
             return None
-        if not 0 < len(request) <= _LONGEST_REQUEST or not request.isprintable():
-            raise DeclarationError(f"must be 1 to {_LONGEST_REQUEST} printable characters", key="the request id")
+        if not 0 < len(request) <= LONGEST_REQUEST or not request.isprintable():
+            raise DeclarationError(f"must be 1 to {LONGEST_REQUEST} printable characters", key="the request id")
         return f"{visitor.account}:{request}"
 
     def _is_known(self, curator: Curator, plan: Plan, request: str | None) -> bool:

@@ -31,6 +31,7 @@ _FUNCTIONS: Mapping[str, str] = {  # what a function of PostgreSQL says of a cat
     "array_length": "len({0})",
     "array_size": "len({0})",
     "pg_my_temp_schema": "0",
+    "pg_advisory_unlock_all": "''",  # there are no such locks here, so none is left
     "pg_size_pretty": "'0 bytes'",
     "current_schemas": "['pg_catalog', 'public']",
     "obj_description": "(SELECT d.description FROM pg_description AS d WHERE d.objoid = {0} AND d.objsubid = 0 LIMIT 1)",
@@ -231,7 +232,7 @@ class CatalogQuestion:
         if name in _NULL.split():
             return exp.cast(exp.null(), "text")
         if name not in _ALLOWED.split():
-            raise WireError("42883", "the catalog does not know one of these functions")
+            raise WireError("42883", f"the catalog does not know the function {name[:60]!r}")
         return node
 
 

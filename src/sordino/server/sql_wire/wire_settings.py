@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
-from sordino.errors import nearest
+from sordino.curator.plan import Share
+from sordino.errors import DeclarationError, nearest
+from sordino.loss import read_loss
+from sordino.server.curator_service import LONGEST_REQUEST
 from sordino.server.sql_wire.sqlstates import WireError
 
 __all__ = ["REPORTED", "WireSettings"]
 
+_LOSS = ("epsilon", "delta", "rho")
+_WORDS = {"on": ("data", "dummy"), "share": get_args(Share)}
 _WHOLE = ("assume_rows", "min_units", "max_rows", "max_groups", "max_rows_per_group")
-_OWN = ("epsilon", "delta", "rho", "confidence", "share", "on", *_WHOLE)  # by the names of read_asked
+_MOST = {"assume_rows": 10**15 - 1}  # of the others 10**9, as in a question
+_OWN = (*_LOSS, "confidence", "share", "on", *_WHOLE)  # by the names of read_asked
 _PREFIX = "sordino."
 _KNOWN = {f"{_PREFIX}{name}" for name in (*_OWN, "intervals", "request")}
 _TRUTHS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
@@ -139,8 +145,8 @@ class WireSettings:
             value = self._values.get(_PREFIX + name)
             if value is not None:
                 found[name] = int(value) if name in _WHOLE else float(value) if name == "confidence" else value
-        if stated.keys() & {"epsilon", "delta", "rho"}:
-            found = {name: value for name, value in found.items() if name not in ("epsilon", "delta", "rho")}
+        if stated.keys() & {*_LOSS}:
+            found = {name: value for name, value in found.items() if name not in _LOSS}
         own = {name: float(value) if name == "confidence" else value for name, value in stated.items()}
         return {**found, **own}
 
@@ -155,11 +161,21 @@ def _check(key: str, value: str) -> None:
     name = key.removeprefix(_PREFIX)
     if not key.startswith(_PREFIX):
         return
-    if name in _WHOLE and re.fullmatch(r"[0-9]{1,15}", value) is None:
-        raise WireError("22023", f"{key} must be a whole number")
-    if name in ("epsilon", "delta", "rho") and re.fullmatch(r"[0-9.eE+-]+(/[0-9]+)?", value) is None:
-        raise WireError("22023", f"{key} must be a number, or text such as '1/3'")
+    if name == "request" and len(value) > LONGEST_REQUEST:
+        raise WireError("22023", f"{key} must have at most {LONGEST_REQUEST} characters")
+    if name in _WHOLE and (
+        re.fullmatch(r"[0-9]{1,15}", value) is None or not 1 <= int(value) <= _MOST.get(name, 10**9)
+    ):
+        raise WireError("22023", f"{key} must be a whole number, from 1 to {_MOST.get(name, 10**9):,}")
+    if name in _WORDS and value not in _WORDS[name]:
+        raise WireError("22023", f"{key} must be {' or '.join(_WORDS[name])}")
     if name == "confidence" and not (re.fullmatch(r"0?\.[0-9]{1,12}", value) and float(value) > 0):
         raise WireError("22023", f"{key} must lie between 0 and 1, such as 0.95")
+    if name in _LOSS:
+        try:
+            # what a question at this loss would say of it; a delta goes with some epsilon
+            read_loss(**{"epsilon": "1" if name == "delta" else None, "delta": None, "rho": None, name: value})
+        except DeclarationError as error:
+            raise WireError("22023", f"{key} {error.rule.removeprefix(name).strip()}") from None
     if name == "intervals" and value.lower() not in _TRUTHS:
         raise WireError("22023", f"{key} is on or off")
