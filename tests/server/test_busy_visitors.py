@@ -78,10 +78,10 @@ def test_a_hundred_sign_ins_at_once_leave_every_route_answerable(
 def test_wrong_passwords_of_one_address_are_throttled_whatever_the_names(tmp_path: Path) -> None:
     with served(tmp_path, serve='origin = "https://curator.example"') as server:
         server.service.desk.accounts.set_password(server.service.desk.accounts.find("ana"), PASSWORD)
+        server.service.desk._throttle._passwords._clock = lambda: 0.0  # it does not fill up meanwhile
         one, other = {"x-forwarded-for": "203.0.113.7"}, {"x-forwarded-for": "203.0.113.7, 198.51.100.4"}
         found = [sign_in(server, f"nobody{i}", "wrong password", **one) for i in range(40)]
-        assert found[:30] == [401] * 30
-        assert 429 in found[30:]
+        assert found == [401] * 30 + [429] * 10
         assert sign_in(server, "ana", PASSWORD, **one) == 429
         assert (
             sign_in(server, "ana", PASSWORD, **other) == 200
