@@ -113,12 +113,11 @@ def test_a_value_that_is_set_breaks_no_later_statement(port: SqlPort, name: str,
     """Whatever SET takes, a question can be asked with: what a question would refuse, SET refuses."""
     session = WireSettings()
     session.set("sordino.epsilon", "0.5")
+    refused: WireError | None = None
     try:
         session.set(f"sordino.{name}", value)
     except WireError as error:
         refused = error
-    else:
-        refused = None
     if refused is not None:
         assert (refused.code in ("22023", "55P02"), name in str(refused)) == (True, True)
         return
