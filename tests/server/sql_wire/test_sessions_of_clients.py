@@ -123,8 +123,12 @@ def test_a_value_that_is_set_breaks_no_later_statement(port: SqlPort, name: str,
         return
     assert isinstance(session.intervals, bool)
     assert len(session.request or "") <= LONGEST_REQUEST
-    loss = {"delta": {"epsilon": "0.5"}, "rho": {"epsilon": None}, "share": {"assume_rows": 9}}.get(name, {})
-    stated: dict[str, Any] = {**session.words({}), **loss}
+    losses: dict[str, dict[str, Any]] = {
+        "delta": {"epsilon": "0.5"},
+        "rho": {"epsilon": None},
+        "share": {"assume_rows": 9},
+    }
+    stated: dict[str, Any] = {**session.words({}), **losses.get(name, {})}
     service = port.served.service
     visitor = service.desk.enter(port.tokens["ana"])
     try:
