@@ -236,7 +236,8 @@ def _common_noise(of: Formula, part: Tree, rows: slice, points: Any) -> tuple[An
     """Return the size of a part's values, and draws of its noise where that is the same in all rows; None where it is not."""
     free = tuple(replace(e, least=None, most=None) if isinstance(e, (Noisy, WeightedSum)) else e for e in of.of)
     inner = Formula(part, free)
-    values = np.array(inner.values()[rows], dtype=float)
+    columns = [np.array(e.sums() if isinstance(e, WeightedSum) else e.values(), dtype=float)[rows] for e in free]
+    values = np.broadcast_to(evaluate(part, columns), (len(columns[0]),))
     noise = _evaluate_draws(inner, rows, len(values), points) - values[:, None]
     same = np.allclose(noise, noise[:1], rtol=0, atol=1e-9 * np.abs(noise).max())
     return (np.abs(values), noise[0]) if same else None

@@ -12,7 +12,7 @@ from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_di
 from sordino.estimates.noisy import Noisy, lower_end, to_units
 from sordino.noise.sums import sum_error
 
-__all__ = ["Mix", "SharedNoise", "WeightedSum", "mix_steps", "mix_weights"]
+__all__ = ["Mix", "SharedNoise", "WeightedSum", "mix_steps", "mix_weights", "rounded_error"]
 
 Mix = tuple[tuple[Fraction, ...], ...]  # one row a number that is wanted, one weight a noisy vector
 
@@ -28,12 +28,13 @@ class SharedNoise:
 @ESTIMATES.register("weighted sum")
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """A number in steps of `scale`: the sum of weight times noisy vector, whose noises are independent.
+    """A number in whole steps of `scale`: the sum of weight times noisy vector, whose noises are independent, rounded.
 
-    `vectors` says which of the answer's noisy vectors they are: estimates that share one share its noise. The interval is
-    that of the law of the weighted sum of the noises, one-sided beside `least` and `most`, as in `Noisy`. Sums may lie
-    between two steps, but true values never do, so the ends move inwards to the next step: that leaves out no possible
-    value. An interval reaches its value in any case.
+    `vectors` says which of the answer's noisy vectors they are: estimates that share one share its noise. Sums may lie
+    between two steps, but true values never do. So the value is the nearest step: as the noise is symmetric, so is what
+    rounding adds, and the value stays unbiased. Formulas and means read the sums as they were (`sums`). The interval is that
+    of the law of the weighted sum of the noises, one-sided beside `least` and `most`, as in `Noisy`; its ends move inwards to
+    the next step, which leaves out no possible value. An interval reaches its value in any case, and so holds a whole step.
     """
 
     of: tuple[Noisy, ...]
@@ -48,16 +49,19 @@ class WeightedSum:
     @property
     def unit(self) -> Fraction:
         """The step of the values."""
-        return self.scale / math.lcm(*(w.denominator for w in self.weights))
+        return self.scale
 
     def values(self) -> list[Number]:
-        """Return the sums: whole numbers where the step is whole."""
-        whole = self.unit.denominator == 1
-        return [int(s * self.scale) if whole else float(s * self.scale) for s in self._steps()]
+        """Return the sums in whole steps, the nearest ones."""
+        return [to_units(round(s), self.scale) for s in self._steps()]
+
+    def sums(self) -> list[float]:
+        """Return the sums before they are rounded to whole steps."""
+        return [float(s * self.scale) for s in self._steps()]
 
     def errors(self, confidence: float) -> list[Number]:
-        """Return the quantile of the noise, the same for every row."""
-        return [self._to_units(self._margin(confidence))] * len(self.of[0].steps)
+        """Return the quantile of the noise and of rounding, the same for every row."""
+        return [to_units(rounded_error(self._margin(confidence)), self.scale)] * len(self.of[0].steps)
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
         """Return value -+ error in whole steps, narrower beside a bound and cut to it, but never so that it leaves the value."""
@@ -65,14 +69,16 @@ class WeightedSum:
         upside_down = tuple(None if b is None else -b for b in (self.most, self.least))
         ends = []
         for s in self._steps():
-            low = lower_end(s, margin, one_sided, self.least, self.most)
-            high = -lower_end(-s, margin, one_sided, *upside_down)
-            ends.append((min(s, self._cut(Fraction(low))), max(s, self._cut(Fraction(high)))))
-        return [(self._to_units(low), self._to_units(high)) for low, high in ends]
+            value = round(s)
+            low = self._cut(lower_end(s, margin, one_sided, self.least, self.most))
+            high = self._cut(-lower_end(-s, margin, one_sided, *upside_down))
+            ends.append((to_units(min(value, low), self.scale), to_units(max(value, high), self.scale)))
+        return ends
 
     def remarks(self, name: str) -> tuple[str, ...]:
         """Return in words how many values noise has carried past what is possible."""
-        cut = tuple(-1 if s < self._cut(s) else 1 if s > self._cut(s) else 0 for s in self._steps())
+        values = [round(s) for s in self._steps()]
+        cut = tuple(-1 if v < self._cut(v) else 1 if v > self._cut(v) else 0 for v in values)
         bounds = (None if self.least is None else 0, None if self.most is None else 0)
         return Noisy(cut, Fraction(1), self.of[0].law, *bounds).remarks(name)
 
@@ -86,12 +92,18 @@ class WeightedSum:
             return Fraction(0)
         return sum_error(tuple(o.law for o in self.of), self.weights, confidence)
 
-    def _to_units(self, steps: Fraction) -> Number:
-        return to_units(int(steps), self.scale) if steps.denominator == 1 else float(steps * self.scale)
+    def _cut(self, step: int) -> int:
+        step = step if self.least is None else max(step, self.least)
+        return step if self.most is None else min(step, self.most)
 
-    def _cut(self, step: Fraction) -> Fraction:
-        step = step if self.least is None else max(step, Fraction(self.least))
-        return step if self.most is None else min(step, Fraction(self.most))
+
+def rounded_error(margin: Fraction) -> int:
+    """Return the error of a number that is rounded to whole steps: as rounding adds half a step at most, this or less.
+
+    >>> rounded_error(Fraction(1, 10)), rounded_error(Fraction(5, 2))
+    (0, 3)
+    """
+    return math.floor(margin + Fraction(1, 2))
 
 
 def mix_steps(mix: Mix, of: tuple[Noisy, ...]) -> list[list[Fraction]]:

@@ -42,9 +42,9 @@ class Range:
         return reach if self.law is None else float(math.ceil(reach))
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return (lower, upper); a count is at least 0."""
+        """Return (lower, upper); a count is at least 0, unless noise has carried the value itself below."""
         reach = self.error(confidence)
-        return max(self.value - reach, 0.0), max(self.value + reach, 0.0)
+        return min(max(self.value - reach, 0.0), self.value), max(self.value + reach, 0.0)
 
     def __float__(self) -> float:
         return self.value

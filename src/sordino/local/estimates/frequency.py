@@ -121,11 +121,17 @@ class FrequencyTables(ABC):
 
     def _table(self, lower: Floats, upper: Floats) -> pa.Table:
         errors = self.errors(0.95)
+        lower, upper = self._reaching(lower, upper)
         return self._columns(count=self.counts, frequency=self.frequencies, error=errors, lower=lower, upper=upper)
 
     def _interval(self, lower: Floats, upper: Floats, added: Any, taken: Any) -> pa.Table:
-        least, most = np.clip(lower - added, 0.0, 1.0), np.clip(upper + taken, 0.0, 1.0)
+        least, most = self._reaching(np.clip(lower - added, 0.0, 1.0), np.clip(upper + taken, 0.0, 1.0))
+        lower, upper = self._reaching(lower, upper)
         return self._columns(lower=lower, upper=upper, adversarial_lower=least, adversarial_upper=most)
+
+    def _reaching(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Return the ends moved so far that each interval holds its raw share, which noise may carry below 0 or above 1."""
+        return np.minimum(lower, self.frequencies), np.maximum(upper, self.frequencies)
 
     def _columns(self, **columns: Floats) -> pa.Table:
         import pyarrow as pa
@@ -145,7 +151,8 @@ class FrequencyTables(ABC):
 class FrequencyEstimate(FrequencyTables):
     """Hold what n reports say about the share of each label: `.table`, `.interval(0.95)`, `.projected()`.
 
-    Shares are raw and unbiased, so some may be negative; intervals come of them, cut to what a share can be.
+    Shares are raw and unbiased, so some may be negative; intervals come of them, cut to what a share can be, but never so
+    far that they leave out the share itself.
     """
 
     labels: tuple[Label, ...]

@@ -65,9 +65,10 @@ class MeanEstimate:
         return self._half * _heavier(z, m.n) * deviation
 
     def interval(self, confidence: float, *, about: str = "respondents") -> tuple[float, float]:
-        """Return value -+ error, cut to the bounds, and of one side beside them: a mean within `near` of a bound is rejected
-        for values far off to the other side alone, since it is cut off on its own. Raises DeclarationError unless
-        0 < confidence < 1.
+        """Return value -+ error, cut to the bounds or to a value beyond them, and of one side beside the bounds.
+
+        A mean within `near` of a bound is rejected for values far off to the other side alone, since it is cut off on its
+        own. Raises DeclarationError unless 0 < confidence < 1.
 
         Reports of one bit each: the test of a binomial's share is inverted instead (`population_interval`). It holds for
         bits of different probabilities too, whose sum is less spread than the binomial of their mean (Hoeffding 1956).
@@ -77,14 +78,15 @@ class MeanEstimate:
             ones, high = round(m.n * (1 + m.first / m.most) / 2), (1 + 1 / m.most) / 2
             ends = population_interval((ones,), n=m.n, p=high, q=1 - high, confidence=confidence)
             low, top = (self.lower + 2 * self._half * float(end[0]) for end in ends)
-            return low, top
+            return min(low, self.value), max(top, self.value)
         margin = self.error(confidence, about=about)
         near = margin - self.error(max(2 * confidence - 1, 1e-9), about=about)
         if 2 * near >= self.upper - self.lower:
             near = 0.0
         low = max(_lower_end(self.value - self.lower, margin, near), 0.0)
         high = max(_lower_end(self.upper - self.value, margin, near), 0.0)
-        return min(self.lower + low, self.upper - near), max(self.upper - high, self.lower + near)
+        least, most = min(self.lower + low, self.upper - near), max(self.upper - high, self.lower + near)
+        return min(least, self.value), max(most, self.value)
 
     def shift(self, malicious: float) -> float:
         """Return how far malicious clients can move the mean, up or down, on average: their share (m + 1) half the range.
@@ -97,9 +99,9 @@ class MeanEstimate:
     def adversarial(
         self, confidence: float, *, about: str = "respondents", malicious: float = USUAL_MALICIOUS
     ) -> tuple[float, float]:
-        """Return the interval if a share `malicious` of the respondents collude, cut to the bounds."""
+        """Return the interval if a share `malicious` of the respondents collude, cut to the bounds or to a value beyond."""
         (low, high), moved = self.interval(confidence, about=about), self.shift(malicious)
-        return max(low - moved, self.lower), min(high + moved, self.upper)
+        return min(max(low - moved, self.lower), self.value), max(min(high + moved, self.upper), self.value)
 
     @property
     def table(self) -> pa.Table:
