@@ -5,6 +5,7 @@ It sees released figures, or NOT PRIVATE ones that say so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from sordino.reporting.synth_page import Section, Sheet, sheet_page
 if TYPE_CHECKING:
     from sordino.synth.evaluation.correlations import Correlations
     from sordino.synth.evaluation.evaluation import Evaluation, Prediction
-    from sordino.synth.evaluation.workload import Workload
+    from sordino.synth.evaluation.workload import SetError, Workload
     from sordino.synth.model import Model
 
 __all__ = ["evaluation_page", "evaluation_sheet"]
@@ -125,20 +126,18 @@ def _correlations(c: Correlations, cost: str, draw: Draw, mark: str | None) -> S
     )
     pictured = Matrices(c.columns, [("synthetic", c.synthetic), ("original", c.original)], mark)
     drawings = _drawings(draw, ("Correlations, synthetic and original side by side", pictured))
-    both = (words, "In the table: synthetic / original; ? where noise hides it.")
+    both = (words, "In the table: synthetic / original; ? where noise hides it; the original's are noisy.")
     return Section("Correlations", cost, both, ("", *c.columns), rows, drawings)
 
 
 def _workload(w: Workload, cost: str) -> Section:
-    noise = (
-        "" if w.noise == 0 else f" The query noise has the standard deviation {w.noise:,.0f} rows and is subtracted."
-    )
+    noise = " An error is what was seen, less the query noise, and at most so large at 95%." if w.noise else ""
     words = (
-        f"Random counts over sets of columns, answered by the model: they err by {w.error:,.0f} rows (root mean square), and "
-        f"its 95% intervals held {100 * w.coverage:.0f}% of them.{noise}"
+        f"Random counts over sets of columns, answered by the model: {w.describe()}. Its 95% intervals held "
+        f"{100 * w.coverage:.0f}% of them.{noise}"
     )
     rows = tuple(
-        (" x ".join(m.columns), str(m.cells), _rows(m.error, w.noise), f"{m.stated:,.0f}", f"{100 * m.coverage:.0f}%")
+        (" x ".join(m.columns), str(m.cells), _rows(m, w.noise), f"{m.stated:,.0f}", f"{100 * m.coverage:.0f}%")
         for m in w.sets
     )
     head = ("columns", "counts", "error", "deviation that the model states", "95% intervals that held")
@@ -149,9 +148,12 @@ def _two_places(value: float | None) -> str:
     return "?" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
-def _rows(error: float, noise: float) -> str:
-    """Return an error in rows; one that the noise of asking explains whole cannot be distinguished from none."""
-    return "within the noise" if noise > 0 and error == 0 else f"{error:,.0f}"
+def _rows(made: SetError, noise: float) -> str:
+    """Return an error in rows, with what it is at most where asking had noise."""
+    if not noise:
+        return f"{made.error:,.0f}"
+    about = f"{made.error:,.0f}, " if made.error else ""
+    return f"{about}at most {math.ceil(made.most(noise, 0.95)):,}"
 
 
 def _prediction(made: Prediction, cost: str) -> Section:

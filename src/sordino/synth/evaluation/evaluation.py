@@ -105,7 +105,7 @@ class Evaluation:
         """Return the figures in words: what the record of a private evaluation holds."""
         words = [f"mean distance over {w}: {self.mean(w):.4f} within {self.error(w, 0.95):.4f}" for w in self.ways]
         if self.workload is not None:
-            words.append(f"counts err by {self.workload.error:,.0f} rows")
+            words.append(self.workload.describe())
         if self.correlations is not None:
             c = self.correlations
             words.append(f"correlations differ by {c.largest:.2f} at most, query error {c.error:.2f}")
@@ -161,8 +161,7 @@ class Evaluation:
             lines.append(f"correlations: differ by {c.largest:.2f} at most{asked}")
         if self.workload is not None:
             w = self.workload
-            rows = f"counts err by {w.error:,.0f} rows (root mean square)"
-            lines.append(f"workload: {rows}; 95% intervals held {100 * w.coverage:.0f}%")
+            lines.append(f"workload: {w.describe()}; 95% intervals held {100 * w.coverage:.0f}%")
         if self.prediction is not None:
             hits = self.prediction.original
             error = "" if self.exact else f", error {hits.error(1.96):.3f}"

@@ -21,20 +21,32 @@ if TYPE_CHECKING:
     from sordino.synth.encoded_column import EncodedColumn
     from sordino.synth.model import Model
 
-__all__ = ["BoxQuery", "SetError", "Workload", "evaluate_workload", "random_box_queries"]
+__all__ = ["BoxQuery", "SetError", "Workload", "evaluate_workload", "most_error", "random_box_queries"]
 
 BoxQuery = tuple[tuple[int, ...], "list[Codes]"]  # columns, and which keys of each are inside the box
 
 
 @dataclass(frozen=True, slots=True)
 class SetError:
-    """How far the counts of a model over one set of columns lie off, what error it states, and its intervals' coverage."""
+    """How far the counts of a model over one set of columns lie off, what error it states, and its intervals' coverage.
+
+    `excess` is the mean square of what was seen, less the variance of asking: unbiased, and below 0 by chance.
+    """
 
     columns: tuple[str, ...]
     cells: int
-    error: float
+    excess: float
     stated: float
     coverage: float
+
+    @property
+    def error(self) -> float:
+        """The root mean square error, in rows; 0 where the noise hides it."""
+        return math.sqrt(max(self.excess, 0.0))
+
+    def most(self, noise: float, confidence: float) -> float:
+        """Return the upper bound on the root mean square error, in rows, as `most_error` has it."""
+        return most_error(self.excess, self.cells, noise, confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +58,57 @@ class Workload:
 
     @property
     def error(self) -> float:
-        """The root mean square error over all, in rows."""
+        """The root mean square error over all, in rows; 0 where the noise hides it."""
+        return math.sqrt(max(self._excess, 0.0))
+
+    def most(self, confidence: float) -> float:
+        """Return the upper bound on the root mean square error over all, in rows, as `most_error` has it."""
+        return most_error(self._excess, sum(m.cells for m in self.sets), self.noise, confidence)
+
+    def describe(self) -> str:
+        """Return the error in words: without noise itself, else what it is at most beside the noise of asking.
+
+        >>> Workload((SetError(("a",), 64, -900.0, 5.0, 0.97),), 238.0).describe()
+        'counts err by at most 174 rows at 95% (root mean square; the query noise alone is 238)'
+        """
+        if not self.noise:
+            return f"counts err by {self.error:,.0f} rows (root mean square)"
+        about = f"about {self.error:,.0f} rows, " if self.error else ""
+        rows = "" if about else " rows"
+        return (
+            f"counts err by {about}at most {math.ceil(self.most(0.95)):,}{rows} at 95% (root mean square; the query noise "
+            f"alone is {self.noise:,.0f})"
+        )
+
+    @property
+    def _excess(self) -> float:
         weights = np.array([m.cells for m in self.sets], dtype=np.float64)
-        return math.sqrt(float((weights * np.square([m.error for m in self.sets])).sum() / weights.sum()))
+        return float((weights * [m.excess for m in self.sets]).sum() / weights.sum())
 
     @property
     def coverage(self) -> float:
         """The share of counts that the 95% interval covers, as far as the noise shows it."""
         cells = sum(m.cells for m in self.sets)
         return sum(m.coverage * m.cells for m in self.sets) / cells
+
+
+def most_error(excess: float, cells: int, noise: float, confidence: float) -> float:
+    """Return an upper bound on the root mean square D of errors d_i, of which `cells` values d_i + Z_i were seen.
+
+    With q the mean of (d_i + Z_i)^2, E q = D^2 + s^2 for noise of deviation s, and Var q is at most (5 s^4 + s^2 + 4 s^2 D^2)
+    / n: E Z^4 is 6 s^4 + s^2 for discrete Laplace noise, and less for Gaussian noise. The bound is the largest D for which
+    q lies no further below its mean than the one-sided normal quantile; as q is skewed to the right, it is less often so
+    low than a normal number. `excess` is q - s^2, `noise` is s.
+
+    >>> most_error(100.0, 64, 0.0, 0.95), round(most_error(0.0, 64, 10.0, 0.95), 2)
+    (10.0, 7.44)
+    """
+    variance = noise * noise
+    reach = normal_quantile(max(2 * confidence - 1, 0.0)) ** 2 / cells
+    # D^2 - excess = sqrt(reach (5 s^4 + s^2 + 4 s^2 D^2)), squared: its larger root
+    middle = excess + 2 * reach * variance
+    root = middle * middle - excess * excess + reach * (5 * variance * variance + variance)
+    return math.sqrt(max(middle + math.sqrt(max(root, 0.0)), 0.0))
 
 
 def random_box_queries(
@@ -91,9 +145,9 @@ def evaluate_workload(
     for chosen, several in by_set.items():
         off, stated = (np.concatenate([one[i] for one in several]) for i in (0, 1))
         coverage = float((np.abs(off) <= normal_quantile(0.95) * np.sqrt(np.square(stated) + noise)).mean())
-        error = math.sqrt(max(float(np.square(off).mean()) - noise, 0.0))
+        excess = float(np.square(off).mean()) - noise
         names = tuple(columns[c].name for c in chosen)
-        sets.append(SetError(names, len(off), error, float(np.sqrt(np.square(stated).mean())), coverage))
+        sets.append(SetError(names, len(off), excess, float(np.sqrt(np.square(stated).mean())), coverage))
     return Workload(tuple(sets), math.sqrt(noise))
 
 
