@@ -16,7 +16,7 @@ from sordino import __version__
 from sordino.cli.ask.ask import ask
 from sordino.cli.ask.audit_question import audit
 from sordino.cli.ask.budget import budget
-from sordino.cli.ask.ledger_commands import amend, export, move, new, verify
+from sordino.cli.ask.ledger_commands import amend, export, move, new, restore, verify
 from sordino.cli.ask.past_releases import explain, releases, report, show
 from sordino.cli.ask.plan_question import plan
 from sordino.cli.ask.search_bounds import bounds, caps
@@ -129,6 +129,7 @@ _LEDGER: Commands = (
     ("export", export, "sordino ledger export -o charges.jsonl"),
     ("amend", amend, 'sordino ledger amend --reason "the ethics board raised the cap"'),
     ("new", new, 'sordino ledger new --reason "the disk was lost, and no backup has it"'),
+    ("restore", restore, 'sordino ledger restore backups/people.ledger --reason "the disk was lost"'),
     ("move", move, "sordino ledger move postgresql://db.example.org/ledgers#people"),
 )
 _EPSILON: Commands = (
@@ -191,7 +192,9 @@ def _add_group(
 
 for _panel, _commands in _PANELS.items():
     _add(app, _commands, panel=_panel)
-_add_group(app, "ledger", _LEDGER, help="Verify, export, amend, replace or move the ledger.", panel="Look back")
+_add_group(
+    app, "ledger", _LEDGER, help="Verify, export, amend, replace, restore or move the ledger.", panel="Look back"
+)
 _add_group(app, "epsilon", _EPSILON, help="Choose epsilon from requirements that people understand.", panel="Learn")
 _local = _add_group(app, "local", _LOCAL, help="Collect answers without a trusted server.", panel="Ask")
 _add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")

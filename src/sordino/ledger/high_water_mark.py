@@ -56,6 +56,11 @@ class HighWaterMark:
         old = self.seen
         if old is not None and old.ledger == seen.ledger and old.seq >= seen.seq and old.path == seen.path:
             return
+        self.replace(seen)
+
+    def replace(self, seen: Checkpoint) -> None:
+        """Record what was seen, whatever the mark says: for a ledger that goes on from an older copy, all it spent counted."""
+        old = self.seen
         head = f"{seen.ledger} {seen.seq:020d} {seen.hash} "
         spent = seen.spent
         if len(head) + len(spent) >= _HEAD:  # rounded up, so that the text is short

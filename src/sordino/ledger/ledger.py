@@ -42,6 +42,7 @@ from sordino.ledger.records import (
 from sordino.ledger.replay import replay
 from sordino.ledger.store import (
     ENTRIES,
+    RESTORE,
     Transaction,
     answer_of,
     charge_of,
@@ -53,6 +54,7 @@ from sordino.ledger.store import (
     find_answer,
     find_charge,
     in_memory,
+    lost_of,
     open_charge,
     quick_check,
     read_sums,
@@ -60,14 +62,16 @@ from sordino.ledger.store import (
 from sordino.ledger.writer import LedgerWriter, begin, exists, fresh_identity, refuse_gone, translate_errors
 from sordino.loss import Event, Loss
 
-__all__ = ["Charge", "Entry", "Ledger", "Report", "StoredAnswer"]
+__all__ = ["Charge", "Entry", "Ledger", "Report", "StoredAnswer", "check_text", "utc_text"]
 
 _LAST_OF_QUESTION = "SELECT number FROM charges WHERE question = ? AND state = 'committed' ORDER BY number DESC LIMIT 5"
 _LONGEST = 2000  # characters of a note, a reason or a request id
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def utc_text(moment: datetime.datetime | None = None) -> str:
+    """Return a moment in UTC, or the present one, as entries have it: text that sorts as time does."""
+    told = datetime.datetime.now(datetime.UTC) if moment is None else moment
+    return told.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Ledger:
@@ -99,7 +103,7 @@ class Ledger:
         *,
         cap: Loss,
         mark: Path | None = None,
-        clock: Callable[[], str] = _now,
+        clock: Callable[[], str] = utc_text,
     ) -> Ledger:
         """Open the ledger at `path`, made with this cap if it is missing; None keeps one in memory.
 
@@ -135,17 +139,20 @@ class Ledger:
         cap: Loss,
         reason: str,
         mark: Path | None = None,
-        clock: Callable[[], str] = _now,
+        clock: Callable[[], str] = utc_text,
     ) -> Ledger:
         """Begin a ledger where another one is gone for good; what was spent there carries over, the reason stays on record.
 
         Raises DeclarationError where the cap counts otherwise or is below what was spent, or a ledger is there.
         """
-        _check_text(reason.strip(), name="reason", empty=False)
+        check_text(reason.strip(), name="reason", empty=False)
         loss_to_dict(cap)
         place = locate(path)
         if exists(place):
-            raise DeclarationError(f"the ledger {place} exists: ask through it, or amend it; no new one is started")
+            raise DeclarationError(
+                f"the ledger {place} exists: ask through it, or amend it; no new one is started. If it is an older copy, go on "
+                f"from it: {RESTORE}"
+            )
         translate_errors(lambda: begin(place, cap=cap, mark=mark, time=clock(), reason=reason.strip()), str(place))
         return cls.existing(place, mark=mark, clock=clock)
 
@@ -160,7 +167,7 @@ class Ledger:
 
     @classmethod
     def existing(
-        cls, path: Path | ServerPlace | str, *, mark: Path | None = None, clock: Callable[[], str] = _now
+        cls, path: Path | ServerPlace | str, *, mark: Path | None = None, clock: Callable[[], str] = utc_text
     ) -> Ledger:
         """Open a ledger that is there, whatever its cap; raise LedgerError where there is none or it is not sound."""
         place = locate(path)
@@ -196,9 +203,9 @@ class Ledger:
         that it may be resumed: that gives back its charge, which takes one answer.
         """
         plain, digest = event_to_dict(event), hash_of(question)
-        _check_text(note, name="note", empty=True)
+        check_text(note, name="note", empty=True)
         if request is not None:
-            _check_text(request, name="request", empty=False)
+            check_text(request, name="request", empty=False)
 
         def job(step: Transaction) -> Charge | StoredAnswer:
             if request is not None:
@@ -245,7 +252,7 @@ class Ledger:
         One that is `resumable` may still be answered, once: by whoever asks again under its request id. Only what neither
         rows nor noise decided may be: else who asks until an answer comes has the answer that was chosen by them.
         """
-        _check_text(reason, name="reason", empty=False)
+        check_text(reason, name="reason", empty=False)
         payload: dict[str, Any] = {"charge": charge.id, "reason": reason}
         if resumable:
             payload["resumable"] = True
@@ -311,7 +318,7 @@ class Ledger:
         A share caps what its spender may charge; it reserves nothing, so shares may sum to more than the cap. Raises
         DeclarationChanged where another one is on record, DeclarationError where it is of another kind or above the cap.
         """
-        _check_text(spender, name="spender", empty=False)
+        check_text(spender, name="spender", empty=False)
         if self.is_share(spender, cap):
             return
 
@@ -319,7 +326,7 @@ class Ledger:
             if spender in step.sums.shares:  # another process was first
                 declared.refuse_changed_share(spender, step.sums.shares[spender].cap, cap)
                 return
-            after = step.sums.declare_share(spender, cap)
+            after = step.sums.declare_share(spender, cap, lost=lost_of(step.db))
             step.append("share", {"spender": spender, "cap": amounts_to_dict(cap.amounts())}, sums=after)
 
         self._writer.write(job)
@@ -337,7 +344,7 @@ class Ledger:
         Raises DeclarationChanged, naming the keys, where it differs from the one recorded; DeclarationError where a new
         table has another neighbor relation or kind of privacy unit than those this ledger holds.
         """
-        _check_text(table, name="table", empty=False)
+        check_text(table, name="table", empty=False)
         if self.is_declared(table, declaration):
             return
         plain = json.loads(canonical(declaration))
@@ -380,7 +387,7 @@ class Ledger:
         another neighbor relation, kind of privacy unit or kind of cap, for a cap or a share below what was spent, for a
         share above the cap, for a table or share that is not declared, and where nothing would change.
         """
-        _check_text(reason.strip(), name="reason", empty=False)
+        check_text(reason.strip(), name="reason", empty=False)
         changed = {table: json.loads(canonical(new)) for table, new in (declarations or {}).items()}
 
         def job(step: Transaction) -> None:
@@ -459,6 +466,8 @@ class Ledger:
             carried=books.carried,
             others=self._others(),
             shares=books.shares,
+            restored=books.restored,
+            lost=books.lost,
         )
 
     def _others(self) -> tuple[Former, ...]:
@@ -482,7 +491,8 @@ def _amend_sums(sums: Sums, cap: Loss | None, shares: Mapping[str, Loss], payloa
     return other
 
 
-def _check_text(text: object, *, name: str, empty: bool) -> None:
+def check_text(text: object, *, name: str, empty: bool) -> None:
+    """Raise DeclarationError unless this is text that an entry may hold; `empty` says whether it may be empty."""
     if not isinstance(text, str) or len(text) > _LONGEST or not (empty or text):
         raise DeclarationError(f"{name} must be text of {0 if empty else 1} to {_LONGEST} characters")
 

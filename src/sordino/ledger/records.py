@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, Literal
 
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused, UnknownName, nearest
@@ -220,14 +221,36 @@ class Sums:
             shares = {**shares, spender: shares[spender].charge(amounts, spender)}
         return Sums(self.ledger, self.cap, self.carried, after, self.charges + 1, self.tables, shares)
 
-    def declare_share(self, spender: str, cap: Loss) -> Sums:
+    def declare_share(self, spender: str, cap: Loss, *, lost: Mapping[str, Fraction] = MappingProxyType({})) -> Sums:
         """Return the sums with one share more; raise DeclarationError where it is of another kind than the cap, or above it.
 
-        What ledgers before this one spent counts against each share, as far as it goes: whose it was is not known.
+        What ledgers before this one spent counts against each share, as far as it goes, and what was spent in `lost`
+        entries: whose it was is not known.
         """
         limits = check_share(spender, cap, of=self.cap)
-        spent = {name: min(self.carried[name], most) for name, most in limits.amounts().items()}
+        spent = {n: min(self.carried[n] + lost.get(n, Fraction(0)), most) for n, most in limits.amounts().items()}
         return replace(self, shares={**self.shares, spender: ShareSums(limits, loss_from(spent))})
+
+    def restore(self, lost: Mapping[str, Fraction]) -> Sums:
+        """Return the sums with what was spent in lost entries, which counts against each share as far as it goes.
+
+        A cap that was lower in the copy than what was spent since becomes that: nothing is left of it.
+        """
+        spent = {name: add_up(amount, lost[name]) for name, amount in self.spent.items()}
+        most = {name: max(amount, spent[name]) for name, amount in self.cap.amounts().items()}
+        cap = self.cap
+        if most != dict(cap.amounts()):
+            cap = loss_from_dict(loss_to_dict(cap) | amounts_to_dict(most))
+        shares = {
+            who: replace(
+                share,
+                spent=loss_from(
+                    {n: min(add_up(a, lost[n]), share.cap.amounts()[n]) for n, a in share.spent.amounts().items()}
+                ),
+            )
+            for who, share in self.shares.items()
+        }
+        return replace(self, cap=cap, spent=spent, shares=shares)
 
     def change_shares(self, caps: Mapping[str, Loss]) -> Sums:
         """Return the sums with other caps of shares; raise DeclarationError for a share that is not declared, or a bad cap."""
@@ -304,6 +327,8 @@ class Report:
     carried: Mapping[str, Fraction]
     others: tuple[Former, ...]
     shares: Mapping[str, ShareSums] = field(default_factory=dict)
+    restored: int = 0
+    lost: Mapping[str, Fraction] = field(default_factory=dict)
 
     @property
     def uncounted(self) -> dict[str, Fraction]:
@@ -345,6 +370,9 @@ class Report:
             said.append(f"written to {self.unmarked} times on a machine without its mark")
         if self.amendments:
             said.append(f"amended {self.amendments} times; caps in turn: {', '.join(c.describe() for c in self.caps)}")
+        if self.restored:
+            amounts = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.lost.items())
+            said.append(f"gone on from an older copy {self.restored} times: {amounts} spent in lost entries is counted")
         said += self.describe_before()
         return "; ".join(said)
 
@@ -360,6 +388,8 @@ class Report:
             "cap": loss_to_numbers(self.cap),
             "amendments": self.amendments,
             "unmarked": self.unmarked,
+            "restored": self.restored,
+            "lost": amounts_to_dict(self.lost),
             "mark": self.mark,
             "head": self.head,
             "shares": {who: share.to_dict() for who, share in self.shares.items()},

@@ -47,6 +47,8 @@ class LedgerState:
     shares: Mapping[str, ShareSums] = field(default_factory=dict)
     amendments: int = 0
     unmarked: int = 0
+    restored: int = 0
+    lost: dict[str, Fraction] = field(default_factory=dict)
     predecessor: tuple[str, int] | None = None
     resumable: set[int] = field(default_factory=set)  # places in `charges` of those that failed and may be resumed
 
@@ -136,7 +138,7 @@ def _share(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     cap = loss_from(amounts_from_dict(payload["cap"]))
     if payload["spender"] in books.shares or not isinstance(payload["spender"], str):
         return "the share was declared before"
-    books.shares = _sums(books).declare_share(payload["spender"], cap).shares
+    books.shares = _sums(books).declare_share(payload["spender"], cap, lost=books.lost).shares
     return None
 
 
@@ -205,7 +207,25 @@ def _amend(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     return None
 
 
+def _restore(books: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
+    del seq
+    lost = amounts_from_dict(payload["lost"])
+    if not payload["reason"] or set(lost) != set(books.spent) or min(lost.values()) < 0:
+        return "it has no reason, or does not count what was lost"
+    after = _sums(books).restore(lost)
+    if (loss_from_dict(payload["cap"]) if "cap" in payload else books.caps[-1]) != after.cap:
+        return "it sets another cap than what was spent"
+    if after.cap != books.caps[-1]:
+        books.caps.append(after.cap)
+    books.spent = dict(after.spent)
+    books.shares = after.shares
+    books.lost = {name: books.lost.get(name, Fraction(0)) + amount for name, amount in lost.items()}
+    books.restored += 1
+    return None
+
+
 _STEPS = {
+    "restore": _restore,
     "open": _open,
     "declare": _declare,
     "share": _share,

@@ -54,6 +54,7 @@ from sordino.loss import Loss, loss_from
 
 __all__ = [
     "ENTRIES",
+    "RESTORE",
     "LedgerFile",
     "Transaction",
     "answer_of",
@@ -69,10 +70,12 @@ __all__ = [
     "find_answer",
     "find_charge",
     "in_memory",
+    "lost_of",
     "open_charge",
     "quick_check",
     "read_end",
     "read_sums",
+    "sync_path",
 ]
 
 ENTRIES = "SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq"
@@ -161,6 +164,15 @@ def declarations_of(db: Database) -> dict[str, Any]:
     return {name: json.loads(text) for name, text in rows}
 
 
+def lost_of(db: Database) -> dict[str, Fraction]:
+    """Return what was spent in entries that were lost, by those that say that the ledger goes on from an older copy."""
+    lost: dict[str, Fraction] = {}
+    for (payload,) in db.execute("SELECT payload FROM entries WHERE kind = 'restore'"):
+        for name, amount in amounts_from_dict(json.loads(payload)["lost"]).items():
+            lost[name] = lost.get(name, Fraction(0)) + amount
+    return lost
+
+
 def _no_charge(db: Database, name: str) -> UnknownName:
     last = db.execute("SELECT charges FROM state").fetchone()[0]
     hint = f"the last is {charge_id(last)}" if last else "none was made yet"
@@ -194,6 +206,8 @@ def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Char
 T = TypeVar("T")
 LedgerEnd = tuple[Sums, int, str]  # the sums, the last entry's number and its hash
 
+RESTORE = 'sordino ledger restore --reason "..."'
+_NEWEST = f"Put back the copy that was written to last; if the newest is lost, go on from this one: {RESTORE}"
 _PATIENCE = 60.0  # seconds to wait for a program that holds the file without the ledger's lock
 
 FORMAT = FileFormat(
@@ -331,9 +345,9 @@ def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str)
         db.execute("PRAGMA journal_mode = WAL")
     finally:
         db.close()
-    _sync(draft)
+    sync_path(draft)
     os.rename(draft, path)
-    _sync(path.parent)
+    sync_path(path.parent)
     return digest
 
 
@@ -475,11 +489,11 @@ def check_mark(db: Database, seen: Checkpoint | None, *, ledger: str, head: int)
                 "the ledger was moved from this file to a server: where the file is named, name postgresql://HOST/DATABASE#NAME"
             )
         rule = f"the ledger was rolled back: it has {head} entries, {seen.seq} were seen"
-        raise LedgerError(f"{rule}; restore the newest copy; what was spent does not return")
+        raise LedgerError(f"{rule}; what was spent does not return. {_NEWEST}")
     found = db.execute("SELECT hash FROM entries WHERE seq = ?", (seen.seq,)).fetchone()
     if found is None or found[0] != seen.hash:
         rule = f"the ledger was rolled back or copied: entry {seen.seq} is not the one that was seen"
-        raise LedgerError(f"{rule}; restore the copy that was written to last")
+        raise LedgerError(f"{rule}. {_NEWEST}")
 
 
 def fill_tables(db: Database, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
@@ -504,7 +518,8 @@ def _fill(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time
         return fill_tables(db, payload, cap=cap, time=time)
 
 
-def _sync(path: Path) -> None:
+def sync_path(path: Path) -> None:
+    """Wait until a file, or what a directory lists, is on the disk."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

@@ -382,8 +382,9 @@ def _carry_over(lay: str, older: list[Checkpoint], cap: Loss | None, reason: str
     words = ", ".join(f"{name} {format_number(amount)}" for name, amount in gone.items())
     if reason is None or cap is None:
         raise LedgerError(
-            f"the ledger {lay} is gone, and this machine remembers it: {older[0].seq} entries, {words} spent. Restore "
-            'the file; or, if it is lost, begin another that carries this over: sordino ledger new --reason "..."'
+            f"the ledger {lay} is gone, and this machine remembers it: {older[0].seq} entries, {words} spent. Put back a copy: "
+            'sordino ledger restore BACKUP --reason "..."; or, if there is none, begin another that carries this over: sordino '
+            'ledger new --reason "..."'
         )
     if set(gone) != set(cap.amounts()):
         rule = f"the ledger that lay at {lay} spent {words}, and this cap is of another kind"

@@ -1,4 +1,4 @@
-"""`sordino ledger verify|export|amend|new|move`: the chain of charges itself. It reads and amends ledgers, never the data."""
+"""`sordino ledger ...`: the chain of charges itself. It reads and amends ledgers, never the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from sordino.cli.shared.options import BudgetName, ProjectPath, Quiet, Reason, TextForm, TextFormat, output_ending
 from sordino.cli.shared.terminal import note, say, wrap
 
-__all__ = ["amend", "export", "move", "new", "verify"]
+__all__ = ["amend", "export", "move", "new", "restore", "verify"]
 
 
 def verify(
@@ -84,8 +84,8 @@ def amend(
 def new(reason: Reason, name: BudgetName = None, project: ProjectPath = None, quiet: Quiet = False) -> None:
     """Start a new ledger to replace one whose file is lost. What was spent there carries over.
 
-    If you have any copy of the lost file, restore it: it holds the answers. For a table about other people, name another
-    ledger file in the project instead.
+    If you have any copy of the lost file, use `sordino ledger restore`: it holds the answers. For a table about other people,
+    name another ledger file in the project instead.
     """
     from sordino.cli.shared.opening import project_at
     from sordino.ledger.ledger import Ledger
@@ -95,6 +95,36 @@ def new(reason: Reason, name: BudgetName = None, project: ProjectPath = None, qu
         said = ledger.verify().describe_before()
     for line in [*said, f"began the ledger {budget.ledger}"]:
         note(line, quiet=quiet, aside=False)
+
+
+def restore(
+    reason: Reason,
+    backup: Annotated[
+        Path | None,
+        typer.Argument(metavar="BACKUP", help="A copy of a file that is gone; leave it out if it is in place."),
+    ] = None,
+    name: BudgetName = None,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Go on from an older copy of a ledger whose newest file is lost. What was spent since the copy is counted.
+
+    How much that is, the high-water mark of this machine says. The answers since then are gone: to ask again charges again.
+    """
+    from sordino.cli.shared.opening import project_at
+    from sordino.ledger.restoration import restore_ledger
+    from sordino.loss import format_number
+
+    budget = project_at(project).budget(name)
+    with restore_ledger(str(budget.ledger), reason=reason, backup=backup) as ledger:
+        report = ledger.verify()
+    lost = ", ".join(f"{key} {format_number(amount)}" for key, amount in report.lost.items())
+    note(f"spent in entries that are lost, and counted: {lost or 'nothing'}", quiet=quiet, aside=False)
+    note(
+        f"the ledger {budget.ledger} goes on: {report.spent.describe()} of {report.cap.describe()} is spent",
+        quiet=quiet,
+        aside=False,
+    )
 
 
 def move(
