@@ -36,12 +36,13 @@ def ask(ledger: Ledger, epsilon: str, request: str, spender: str | None = None) 
     return ledger.charge(event, note="", question=request, request=request, spender=spender)
 
 
-@pytest.mark.attack("roll back, delete, swap or edit the account")
 @pytest.mark.parametrize("seed", range(6))
 def test_what_was_spent_never_returns(seed: int, path: Path, tmp_path: Path) -> None:
     """Random walks of charges, shares, caps, copies, losses and restorations; the truth is kept beside them."""
     draw, names, copies = random.Random(seed), itertools.count(), list[Path]()
-    cap, true_spent, true_shares = PureDP(100), 0, dict[str, int]()
+    cap = PureDP(100)
+    true_spent = 0
+    true_shares: dict[str, int] = {}
     Ledger.open(path, cap=cap).close()
     for turn in range(60):
         act = draw.choice(["ask", "ask", "ask", "share", "cap", "copy", "lose", "put back"])

@@ -139,7 +139,6 @@ OTHER_TWO = f"{ONE}; SELECT AVG(age) AS a FROM people"
 FIT = {"table": "people", "method": "independent", "columns": ["age", "sex"], "epsilon": "0.1"}
 
 
-@pytest.mark.attack("replay a request id")
 @pytest.mark.parametrize("first", [ONE, TWO, "a fit"])
 @pytest.mark.parametrize("second", [ONE, TWO, OTHER_TWO, f"{TWO}; {ONE}", f"{TWO}; {TWO}", "a fit", "a dearer list"])
 def test_a_key_names_one_question_one_list_or_one_job(first: str, second: str, server: Served) -> None:
@@ -206,3 +205,14 @@ def test_a_list_that_was_cut_off_goes_on_under_its_key(server: Served, monkeypat
     assert len(server.service.ledger("people").charges()) == 1
     assert server.ask(TWO, key="k").status_code == 200
     assert len(server.service.ledger("people").charges()) == 2
+
+
+def test_a_list_above_the_threshold_waits_as_a_whole(tmp_path: Path) -> None:
+    """Each of its questions costs less than what an officer has to approve; together they cost more."""
+    with served(tmp_path, serve="approve_above = {epsilon = 0.5}") as server:
+        body = {"sql": f"{TWO}; SELECT AVG(age) AS a FROM people", "epsilon": "1.2"}
+        waits = server.send("POST", "/v1/ask", headers={"idempotency-key": "k"}, json=body)
+        assert waits.status_code == 202, waits.text
+        assert server.service.ledger("people").charges() == []
+        answers = server.ask(TWO, epsilon="0.4", key="other").json()
+        assert len({answer["charge"] for answer in answers}) == 2

@@ -122,12 +122,15 @@ def _check_copy(db: Database, place: Place) -> tuple[list[Entry], Checkpoint]:
 
 def _count_lost(place: Place, reason: str, clock: Callable[[], str]) -> bool:
     """Add what the copy has forgotten to what is spent, and let the mark follow; return whether anything was missing."""
+    lock: FairLock | None = None
+    db: Database
     if isinstance(place, ServerPlace):
         from sordino.ledger.postgres_ledger import connect_server
 
-        lock, db = None, connect_server(place)
+        db = connect_server(place)
     else:
-        lock, db = FairLock(place), connect_file(place)
+        lock = FairLock(place)
+        db = connect_file(place)
     try:
         with closing(db):
             db.execute("BEGIN")
