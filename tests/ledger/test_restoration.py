@@ -84,19 +84,23 @@ def test_what_was_spent_never_returns(seed: int, path: Path, tmp_path: Path) -> 
                     ledger.commit(charge, "1")
 
 
-def test_no_charge_is_answered_a_second_time(path: Path, tmp_path: Path) -> None:
-    """A charge that had no outcome in the copy was answered in the entries that are lost: its request is never resumed."""
+@pytest.mark.parametrize("state", ["in doubt", "resumable"])
+def test_no_charge_is_answered_a_second_time(state: str, path: Path, tmp_path: Path) -> None:
+    """A charge that had no answer in the copy was answered in the entries that are lost: its request is never resumed."""
     backup = tmp_path / "backup.ledger"
     with Ledger.open(path, cap=PureDP(1)) as ledger:
         charge = ask(ledger, "0.1", "r")
-        back_up(path, backup)
         assert isinstance(charge, Charge)
+        if state == "resumable":
+            ledger.fail(charge, "no descriptor was left", resumable=True)
+        back_up(path, backup)
         ledger.commit(charge, "17")
     lose(path)
     with restore_ledger(path, reason="lost", backup=backup) as ledger:
         with pytest.raises(ChargedError, match="lost with later entries") as refused:
             ask(ledger, "0.1", "r")
         assert type(refused.value) is ChargedError  # and not in doubt
+        assert not refused.value.resumable
         assert ledger.verify().failed == 1
 
 

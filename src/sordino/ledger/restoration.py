@@ -20,11 +20,12 @@ from sordino.ledger.durable_sqlite import Database, make_private
 from sordino.ledger.high_water_mark import Checkpoint, lock_mark, marks_at, marks_directory, read_mark
 from sordino.ledger.ledger import Ledger, check_text, utc_text
 from sordino.ledger.location import Place, ServerPlace, locate
-from sordino.ledger.records import Entry, amounts_from_dict, amounts_to_dict, canonical, charge_id, loss_to_dict
+from sordino.ledger.records import Entry, amounts_from_dict, amounts_to_dict, canonical, charge_number, loss_to_dict
 from sordino.ledger.replay import replay
 from sordino.ledger.store import (
     ENTRIES,
     Transaction,
+    charges_where,
     check_mark,
     connect_file,
     entries_of,
@@ -174,10 +175,12 @@ def _count_lost(place: Place, reason: str, clock: Callable[[], str]) -> bool:
 
 
 def _close_open(step: Transaction) -> None:
-    """Close the charges without an outcome: each may have been answered in the entries that are lost, and is never again."""
-    for number, *_ in step.db.execute("SELECT number FROM charges WHERE state = 'reserved' ORDER BY number").fetchall():
-        seq, _ = step.append("fail", {"charge": charge_id(number), "reason": "its outcome was lost with later entries"})
-        step.db.execute("UPDATE charges SET state = 'failed', closed = ? WHERE number = ?", (seq, number))
+    """Close the charges that may yet be answered: each may have been, in the entries that are lost, and is never again."""
+    for charge in charges_where(step.db, "charges.state <> 'committed'"):
+        if charge.state == "reserved" or charge.resumable:
+            seq, _ = step.append("fail", {"charge": charge.id, "reason": "its outcome was lost with later entries"})
+            number = charge_number(charge.id)
+            step.db.execute("UPDATE charges SET state = 'failed', closed = ? WHERE number = ?", (seq, number))
 
 
 def _lost(entries: list[Entry], seen: Checkpoint, mark: Path) -> dict[str, Fraction]:
