@@ -8,6 +8,7 @@ import random
 import shutil
 import sqlite3
 from contextlib import closing, suppress
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_what_was_spent_never_returns(seed: int, path: Path, tmp_path: Path) -> 
                 for who, least in true_shares.items():
                     if who in report.shares:
                         share = report.shares[who]
-                        assert share.spent.amounts()["epsilon"] >= min(least, share.cap.amounts()["epsilon"])
+                        assert share.spent.amounts()["epsilon"] >= min(Fraction(least), share.cap.amounts()["epsilon"])
             continue
         with Ledger.existing(path) as ledger:
             if act == "copy":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -195,10 +196,10 @@ def test_a_list_that_was_cut_off_goes_on_under_its_key(server: Served, monkeypat
     ask = server.service._ask_one
     calls = iter([False, True])
 
-    def stop(*arguments: object) -> Release:
+    def stop(*arguments: Any) -> Release:
         if next(calls, False):
             raise ChargedError("stopped")
-        return ask(*arguments)  # type: ignore[arg-type]
+        return ask(*arguments)
 
     monkeypatch.setattr(server.service, "_ask_one", stop)
     assert server.ask(TWO, key="k").status_code == 500
