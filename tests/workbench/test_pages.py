@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from html import unescape
 from pathlib import Path
@@ -380,3 +381,17 @@ def test_openid_is_offered_where_it_is_configured(tmp_path: Path) -> None:
     assert found.name == "eva"
     assert "s-1" in officer.get("/desk/accounts/eva").text
     made.service.close()
+
+
+@pytest.mark.parametrize("way", ["a page", "JSON"])
+def test_what_is_hidden_from_visitors_is_in_the_log(server: Served, way: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The words of a ledger that cannot be used name the machine: they go to whoever runs it, whatever the way in."""
+    person = person_of(server)
+    mark = server.service.ledger("people").mark
+    assert mark is not None
+    mark.write_bytes(b"x" * 4608)
+    with caplog.at_level(logging.WARNING, logger="sordino.server"):
+        shown = (server.ask() if way == "JSON" else person.post("/question/ask", **ASK)).text
+    assert "The log of the server says why" in shown
+    assert "is damaged" in caplog.text
+    assert "is damaged" not in shown

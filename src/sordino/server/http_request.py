@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import logging
 import math
 import threading
 from collections.abc import Callable, Mapping
@@ -51,7 +50,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {  # of the OpenAPI document
 }
 StoredInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # of an address: the databases hold no more
 Result = TypeVar("Result")
-_LOG = logging.getLogger("sordino.server")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
@@ -219,8 +217,6 @@ def _refuse(error: SordinoError) -> Response:
     if isinstance(error, TooManyRequests):
         headers["retry-after"] = str(math.ceil(error.wait))
     status = status_of(error)
-    if status == 503:
-        _LOG.warning("%s: %s", type(error).__name__, error)  # of the machine, for whoever runs it; never of data
     kind = "application/json" if status < 400 else "application/problem+json"
     return JSONResponse(problem_of(error), status, headers=headers, media_type=kind)
 

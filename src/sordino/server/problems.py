@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
@@ -45,6 +46,7 @@ _TITLES = {
     6: "not allowed; nothing was charged",
     7: "an officer has to approve first; nothing was charged",
 }
+_LOG = logging.getLogger("sordino.server")
 UNEXPECTED = "unexpected error; details are hidden because they may contain data"
 
 
@@ -59,6 +61,9 @@ def words_of(error: SordinoError) -> str:
     >>> words_of(errors.LedgerError("the ledger /srv/people.ledger cannot be used: the disk is full"))
     'the table or its ledger cannot be used now; nothing was charged. The log of the server says why'
     """
+    # of the machine, for whoever runs it, whatever the way in: never of data
+    if status_of(error) == 503:
+        _LOG.warning("%s: %s", type(error).__name__, error)
     if status_of(error) == 503 and not isinstance(error, StoreUnusable):
         return "the table or its ledger cannot be used now; nothing was charged. The log of the server says why"
     if type(error) is errors.InDoubt and error.charge is None:
