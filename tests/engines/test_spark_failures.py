@@ -15,6 +15,7 @@ from protecting import protect
 from sordino.datasets.spark_tables import check_settings
 from sordino.errors import ChargedError, DeclarationError, SourceError
 from sordino.source import Source
+from test_forks import in_child
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -216,3 +217,13 @@ def test_a_session_that_is_stopped_is_refused_before_the_charge() -> None:
     stopped: Any = type("Stopped", (), {"conf": property(lambda _: (_ for _ in ()).throw(RuntimeError("stopped")))})()
     with pytest.raises(SourceError, match="the Spark session is stopped"):
         check_settings(stopped)
+
+
+def test_a_forked_process_is_refused_before_the_charge(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([(1, "a")], "age INT, name STRING")
+    people = protect(frame, DOMAIN, ledger=tmp_path / "people.ledger")
+    people.ask(sd.count(), epsilon=1)
+    refusal = in_child(lambda: people.ask(sd.count(), epsilon=1).value)
+    assert refusal.startswith("SourceError: a forked process cannot use the Spark session")
+    assert [charge.state for charge in people.ledger.charges()] == ["committed"]
+    people.ask(sd.count(), epsilon=1)

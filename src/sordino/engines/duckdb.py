@@ -9,10 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
-import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +21,7 @@ from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_json, read_lines
 from sordino.engines.duckdb_primitives import BINARY, DuckDBPrimitives
 from sordino.engines.engine import EngineFailed
+from sordino.engines.forks import keep_for_ever, leave_at_fork
 from sordino.engines.list_items import list_items
 from sordino.engines.moment_cells import refine_times
 from sordino.engines.own_sql import people_name, public_name
@@ -31,6 +29,7 @@ from sordino.engines.pinned_files import PinnedFiles, is_starved
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
 from sordino.engines.select_text import write_tree
+from sordino.engines.spill_directory import SpillDirectory
 from sordino.engines.table_layout import PeopleTable, TableLayout, check_unit, is_spark
 from sordino.engines.utf8 import load_parquet, mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
@@ -126,17 +125,18 @@ class DuckDBEngine:
         reads: Collection[str] = (),
     ) -> None:
         self._lock = threading.Lock()
-        self._directory = tempfile.mkdtemp(prefix="sordino-")
+        self._spill = SpillDirectory()
+        self._directory = self._spill.path
         self._worker = ThreadPoolExecutor(
             1, "sordino-engine"
         )  # one thread for all questions: each new one costs DuckDB time
-        self._finalizer = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self._lossy = isinstance(source, Source) and source.lossy
         self._files: dict[str, _ParquetFiles] = {}  # of each Parquet source, until it was mended
         self._pins = PinnedFiles(self._directory)
         self._headers: dict[str, list[str] | None] = {}  # the header line of each CSV source that has one
         self._far: FarSources | None = None  # those that lie on other machines
         others = {name: (people or {})[name] for name in sorted(reads)}
+        self._is_parents = False  # and this process a fork of its own
         own = PeopleTable(source, domain, unit)
         tables = {"source": own, **{people_name(name): other for name, other in others.items()}}
         try:
@@ -148,6 +148,14 @@ class DuckDBEngine:
             self._pins.close()
             raise
         self._samples = itertools.count()
+        leave_at_fork(self)
+
+    def leave_to_parent(self) -> None:
+        """Let the connection, its threads and its directory be the parent's: this process opens the source anew."""
+        self._is_parents = True
+        self._pins.close()
+        self._spill.leave()
+        keep_for_ever(self._connection)
 
     def open_tables(self, names: Collection[str]) -> DuckDBEngine:
         """Return the engine itself: it reads the tables that it was opened with."""
@@ -155,8 +163,8 @@ class DuckDBEngine:
         return self
 
     def is_current(self) -> bool:
-        """Return whether each of its files is still the one that its name leads to."""
-        return self._pins.are_current()
+        """Return whether this process opened it, and each of its files is still the one that its name leads to."""
+        return not self._is_parents and self._pins.are_current()
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -340,11 +348,13 @@ class DuckDBEngine:
 
     def close(self) -> None:
         """Close the connection and remove its directory for spilled rows."""
+        if self._is_parents:
+            return
         self._worker.shutdown()
         with self._lock:
             self._connection.close()
         self._pins.close()
-        self._finalizer()
+        self._spill.remove()
 
     def _connect(self, tables: Mapping[str, PeopleTable], public: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         """Return a connection in which each table is a view of its name, and all else is shut."""

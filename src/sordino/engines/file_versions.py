@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sordino.engines.engine import EngineFailed
+from sordino.engines.forks import leave_at_fork
 from sordino.engines.pinned_files import check_descriptors
 from sordino.errors import DeclarationError, SourceError
 
@@ -38,6 +39,12 @@ class FileVersions:
         self._current = open_version(self._reads)
         self._readers: Counter[DuckDBEngine] = Counter()
         self._wider: dict[frozenset[str], FileVersions] = {}
+        leave_at_fork(self)
+
+    def leave_to_parent(self) -> None:
+        """Leave the lock, which a thread of the parent may have held, and the readers, which are that process's."""
+        self._lock = threading.Lock()
+        self._readers.clear()
 
     @property
     def primitives(self) -> DuckDBPrimitives:

@@ -19,6 +19,7 @@ from sordino.datasets.postgres_tables import (
 )
 from sordino.domain import Domain
 from sordino.engines.engine import EngineFailed
+from sordino.engines.forks import leave_at_fork
 from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.postgres_primitives import PostgresPrimitives, coin_text
 from sordino.engines.quoting import quote_name
@@ -80,6 +81,12 @@ class PostgresEngine:
         kinds = {name: _send_kinds(cells) for name, cells in self._public.items()}
         self._held = replace(self._held, public=kinds)
         self._tables: Mapping[str, PeopleTable] = {_SOURCE: self._own}
+        leave_at_fork(self)
+
+    def leave_to_parent(self) -> None:
+        """Let the idle connections be the parent's, without a word to the server; this process opens its own."""
+        self._lock = threading.Lock()  # a thread of the parent may have held the old one
+        self._idle = []  # libpq leaves a connection of another process open when it goes
 
     @property
     def primitives(self) -> PostgresPrimitives:

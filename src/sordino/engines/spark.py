@@ -74,7 +74,8 @@ class SparkEngine:
         self._session: SparkSession = (
             open_session(source.settings) if isinstance(source, Source) else source.sparkSession
         )
-        self._mark = f"sordino_{os.getpid()}_{next(_NUMBERS)}"
+        self._process = os.getpid()
+        self._mark = f"sordino_{self._process}_{next(_NUMBERS)}"
         self._people = dict(people or {})
         self._schemas: dict[str, Any] = {}
         self._tables: Mapping[str, PeopleTable] = {_SOURCE: PeopleTable(source, domain, unit)}
@@ -104,6 +105,7 @@ class SparkEngine:
         """Return the engine that also reads these tables of the same people, in the same session."""
         if not names:
             return self
+        self._check_process()
         wider = copy.copy(self)
         layouts = {}
         for name in sorted(names):
@@ -124,6 +126,7 @@ class SparkEngine:
 
         What a table's format does not hold, a change while a question of several scans is at work, is seen by it.
         """
+        self._check_process()
         if not is_alive(self._session):
             raise SourceError(f"{_LOST}: open a session, and the table anew")
         check_settings(self._session)
@@ -172,9 +175,19 @@ class SparkEngine:
 
     def close(self) -> None:
         """Drop the views that this engine made; the session stays."""
+        if os.getpid() != self._process:
+            return
         for view in self._views:
             with contextlib.suppress(Exception):
                 self._session.catalog.dropTempView(view)
+
+    def _check_process(self) -> None:
+        """Raise SourceError in a forked process: its copies of the parent's sockets would mix their words with the parent's."""
+        if os.getpid() != self._process:
+            raise SourceError(
+                "a forked process cannot use the Spark session of its parent; nothing was charged. Ask in the process that "
+                'opened the table, or start processes with multiprocessing.get_context("spawn") and open the table there'
+            )
 
     def _name(self, view: str) -> str:
         return f"{self._mark}_{view}"
