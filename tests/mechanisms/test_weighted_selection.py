@@ -149,3 +149,16 @@ def test_a_key_needs_more_units_the_more_keys_they_have() -> None:
 def test_what_makes_no_sense_is_refused(groups: int, moved: int, rho: Fraction, delta: Fraction) -> None:
     with pytest.raises(DeclarationError):
         WeightedSelection(groups, moved, rho, delta)
+
+
+@pytest.mark.parametrize("delta", [Fraction(1, 2), Fraction(3, 5), Fraction(9, 10), Fraction(99, 100)])
+@pytest.mark.parametrize("rho", [Fraction(1, 50), Fraction(1), Fraction(50)])
+@pytest.mark.parametrize("groups", [1, 2, 5])
+def test_a_delta_of_a_half_or_more_holds_too(groups: int, rho: Fraction, delta: Fraction) -> None:
+    """A unit's own keys show with delta at most, whatever delta: k P(Z >= threshold - weight) by the noise's own law."""
+    for one, share in zip(
+        WeightedSelection(groups, 1, rho, delta).rounds, (Fraction(1, 10), Fraction(9, 10)), strict=True
+    ):
+        for keys in range(1, groups + 1):
+            chance = keys * one.law.upper_tail(one.threshold - 1 - one.weight(keys))
+            assert chance <= float(delta * share) * (1 + 1e-9)

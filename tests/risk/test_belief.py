@@ -15,6 +15,7 @@ import pytest
 
 import sordino as sd
 from protecting import protect
+from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.accounting.events import (
     ApproxEvent,
     Composed,
@@ -25,9 +26,10 @@ from sordino.accounting.events import (
     ThresholdEvent,
 )
 from sordino.accounting.zcdp import epsilon_of
+from sordino.curator.explain import explain_loss
 from sordino.errors import DeclarationError
-from sordino.loss import Event, Loss, round_down, round_up
-from sordino.risk.belief import belief_after
+from sordino.loss import ZCDP, Event, Loss, round_down, round_up
+from sordino.risk.belief import belief_after, power_after
 
 Law = tuple[np.ndarray, np.ndarray]  # losses ln(P/Q), and their masses under P
 
@@ -216,3 +218,37 @@ def test_the_words_of_explain_hold_for_the_event_of_the_release(budget: str, los
             laws.append(laplace(steps / float(epsilon), steps))
     assert chance == (None if event.pure() is not None else "1e-6")
     assert tail(laws, bound) <= float(chance or 0)
+
+
+@pytest.mark.parametrize("rho", [0.001, 0.05, 0.5, 3])
+def test_the_power_of_a_test_of_gaussian_noise_is_near_the_exact_one(rho: float) -> None:
+    """The exact power is that of the likelihood ratio test on the discrete law (Neyman, Pearson), at 5% false alarms."""
+    variance = 1 / (2 * rho)
+    event = DiscreteGaussianEvent(Fraction(variance), 1, 1)
+    reach = math.ceil(60 * math.sqrt(variance)) + 2
+    weights = {x: math.exp(-x * x / (2 * variance)) for x in range(-reach, reach + 1)}
+    total = math.fsum(weights.values())
+    left, power = 0.05, 0.0
+    for x in range(reach, -reach, -1):  # answers that speak most for a count that is one higher come first
+        chance, true = weights[x] / total, weights.get(x - 1, 0.0) / total
+        share = min(1.0, left / chance) if chance else 1.0
+        power += share * true
+        left -= share * chance
+        if left <= 0:
+            break
+    said = power_after(event, epsilon=float(epsilon_of(Fraction(rho), 1e-6)), delta=1e-6, level=0.05)
+    assert power <= said * (1 + 1e-6)
+    assert said <= 1.45 * power
+
+
+def test_explain_names_one_epsilon_of_a_median_at_rho() -> None:
+    event, cost = BoundedRangeEvent("0.8944271909999159"), ZCDP("0.1")
+    words = explain_loss(cost, event, "add_remove", "one row")
+    pure = float(event.pure())
+    sure = float(re.findall(r"at most ([\d.]+)% sure", words)[0]) / 100
+    power = float(re.findall(r"more than ([\d.]+)% of the time", words)[0]) / 100
+    times = float(re.findall(r"more than ([\d.]+) times as likely", words)[0])
+    assert "apart from" not in words
+    assert times == pytest.approx(math.exp(pure), rel=1e-3)
+    assert sure == pytest.approx(times / (1 + times), rel=1e-3)
+    assert power == pytest.approx(min(0.05 * times, 1 - 0.95 / times), rel=1e-3)

@@ -6,8 +6,8 @@ import math
 
 from sordino.loss import Event, Loss, round_up
 from sordino.release import Release
-from sordino.risk.belief import belief_after, epsilon_and_delta
-from sordino.risk.hypotheses import power_bound
+from sordino.risk.belief import belief_after, epsilon_and_delta, power_after
+from sordino.rounding import float_up
 
 __all__ = ["explain", "explain_loss"]
 
@@ -29,6 +29,10 @@ def explain(release: Release) -> str:
 def explain_loss(cost: Loss, event: Event, neighbors: str, privacy_unit: str) -> str:
     """Return what an answer of this event reveals at most, asked already or not: nothing of the answer is read."""
     epsilon, delta = epsilon_and_delta(cost)
+    # what a loss in rho converts to may say less than the event itself, as of a median, which is chosen at pure epsilon
+    pure = event.pure()
+    if pure is not None and float_up(pure) <= epsilon:
+        epsilon, delta = float_up(pure), 0.0
     one = privacy_unit == "one row"
     unit = "a given row" if one else privacy_unit.replace("of one", "of a given")
     many = ("is", "has") if one else ("are", "have")
@@ -37,7 +41,7 @@ def explain_loss(cost: Loss, event: Event, neighbors: str, privacy_unit: str) ->
         f"Anyone who knew everything else, and thought it as likely as not that {unit} {state}, "
         f"can be {belief_after([event], delta=delta).describe(of='it afterwards')}."
     )
-    power = round_up(100 * power_bound(epsilon, level=0.05, delta=delta), digits=4)
+    power = round_up(100 * power_after(event, epsilon=epsilon, delta=delta, level=0.05), digits=4)
     times = round_up(math.exp(epsilon), digits=4) if epsilon < 700 else f"e^{round_up(epsilon, digits=6)}"
     slack = f", apart from a probability of {round_up(delta, digits=2)}" if delta else ""
     juror = (

@@ -161,6 +161,8 @@ def _round(groups: int, moved: int, rho: Fraction, delta: Fraction, *, smooth: b
         weight = math.isqrt(_STEPS**2 // last)
         starts.append(start)
         weights.append(weight)
-        least = max(least, weight + law.error(1 - 2 * delta / last) + 1 if 2 * delta < last else 1)
+        # of a delta of half a key or more a key may show that noise lifts at all: P(Z >= 1) < 1/2
+        beyond = law.error(1 - 2 * delta / last) if 2 * delta < last else 0
+        least = max(least, weight + beyond + 1)
         start = last + 1
     return WeightedRound(tuple(starts), tuple(weights), _STEPS, law, least)

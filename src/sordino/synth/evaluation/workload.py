@@ -101,7 +101,7 @@ def most_error(excess: float, cells: int, noise: float, confidence: float) -> fl
     low than a normal number. `excess` is q - s^2, `noise` is s.
 
     >>> most_error(100.0, 64, 0.0, 0.95), round(most_error(0.0, 64, 10.0, 0.95), 2)
-    (10.0, 7.44)
+    (10.0, 7.43)
     """
     variance = noise * noise
     reach = normal_quantile(max(2 * confidence - 1, 0.0)) ** 2 / cells
