@@ -174,6 +174,15 @@ def test_a_profile_with_gaps() -> None:
     rows = profile().to_pylist()
     rows[0]["value"], rows[-1]["value"] = None, float("inf")
     assert "not drawn, because unbounded or unknown: std, sum" in svg(pa.Table.from_pylist(rows))
+
+
+def test_a_curve_that_is_drawn_is_not_said_to_be_missing() -> None:
+    """At distance 4 under add_remove no record is left: that point is named, not the whole of the query (L5)."""
+    cell = {"query": "mean", "scope": "local", "relation": "add_remove", "exact": True}
+    rows = [{**cell, "distance": k, "value": None if k == 4 else float(k)} for k in (1, 2, 3, 4)]
+    drawn = svg(pa.Table.from_pylist(rows))
+    assert "not drawn" not in drawn
+    assert "mean: unbounded or without an answer at distance 4" in drawn
     with pytest.raises(DeclarationError, match="no finite value"):
         plot(pa.Table.from_pylist([{**row, "value": None} for row in rows]))
 

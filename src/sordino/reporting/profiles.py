@@ -49,7 +49,14 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, st
     if not all(p["exact"] for p in points):
         notes.append("filled marks: exact; hollow marks: a bound, the true value may be smaller")
     if undrawn:
-        notes.append(f"not drawn, because unbounded or unknown: {', '.join(undrawn)}")
+        drawn = {p["query"] for p in points}
+        whole = [query for query in undrawn if query not in drawn]
+        if whole:
+            notes.append(f"not drawn, because unbounded or unknown: {', '.join(whole)}")
+        for query in undrawn:
+            if query in drawn:
+                gaps = ", ".join(f"{distance} ({panel})" for distance, panel in undrawn[query])
+                notes.append(f"{query}: unbounded or without an answer at distance {gaps}")
     across = 1 if one else len({p["across"] for p in points})
     chart = _lines(points, width=420 if one else 250, height=280 if one else 190)
     chart = chart if one else _facet(chart, points)
@@ -57,14 +64,16 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, st
     return add_title(chart, title or "Sensitivity against distance", notes, width=width, mark=_mark(table))
 
 
-def _points(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return what is drawn, by the names that the chart uses, and the queries of which a point is left out."""
+def _points(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, list[tuple[int, str]]]]:
+    """Return what is drawn, by the names that the chart uses, and the points left out: a distance and panel each, by query."""
     columned = len({row.get("column") for row in rows}) > 1
-    points, undrawn = [], set()
+    points: list[dict[str, Any]] = []
+    undrawn: dict[str, list[tuple[int, str]]] = {}
     for row in rows:
         value = row["value"]
         if value is None or not math.isfinite(value):
-            undrawn.add(str(row["query"]))
+            panel_name = f"{row['scope']}, {_words(_RELATIONS, row['relation'])}"
+            undrawn.setdefault(str(row["query"]), []).append((int(row["distance"]), panel_name))
             continue
         scope, relation = (_words(names, row[key]) for names, key in ((_SCOPES, "scope"), (_RELATIONS, "relation")))
         panel = {"across": relation, "down": scope}
@@ -72,7 +81,7 @@ def _points(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]
             panel = {"across": f"{row['scope']}, {relation}", "down": str(row["column"])}
         query = {"query": str(row["query"]), "distance": int(row["distance"]), "value": float(value)}
         points.append({**query, **panel, "exact": bool(row["exact"])})
-    return points, sorted(undrawn)
+    return points, dict(sorted(undrawn.items()))
 
 
 def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> Any:

@@ -51,7 +51,7 @@ def _read(release: Release, sides: Sequence[object], confidence: float) -> list[
     words = [f"band: {100 * confidence:g}% interval of each sum"]
     for side, bound in (("lower", release.lower), ("upper", release.upper)):
         if side not in sides:
-            words.append(f"{side} bound: {bound:,}; it was not searched for, so it has no curve")
+            words.append(f"{side} bound: {bound:,}; no sums were released for it, so it has no curve")
     return words
 
 

@@ -107,7 +107,6 @@ def epsilon_and_delta(loss: Loss) -> tuple[float, float]:
     return (epsilon_of(loss.rho, delta), delta + slack) if loss.rho else (0.0, slack)
 
 
-@lru_cache(maxsize=4096)
 def power_after(event: Event, *, epsilon: float, delta: float, level: float) -> float:
     """Return the largest power of any test at `level`, its rate of false alarms, of an event that is (epsilon, delta)-private.
 
