@@ -308,10 +308,23 @@ def test_an_error_in_a_public_table_names_its_key(tmp_path: Path, old: str, new:
 
 def test_a_join_is_never_passed_over_by_those_who_only_reckon() -> None:
     asked = people().join("regions", on="state").agg(sd.mean("age"))
-    with pytest.raises(QuestionRefused, match="through its table"):
+    with pytest.raises(QuestionRefused, match="of its own table"):
         sd.sensitivity.worst_case_sensitivity(asked, DOMAIN, neighbors="replace", privacy_unit="row", n=600)
-    with pytest.raises(QuestionRefused, match="through its table"):
+    with pytest.raises(QuestionRefused, match="of its own table"):
         asked.sensitivity(DOMAIN, sd.Neighbors("replace", None))
+
+
+def test_a_refusal_names_no_table_but_the_question_s_own() -> None:
+    table = people()
+    asked = table.join("regions", on="state").agg(sd.count())
+    with (
+        table.above_threshold(count=1, epsilon=1) as session,
+        pytest.raises(QuestionRefused, match="a session takes a count or sum of the table's own rows, without joins"),
+    ):
+        session.above(asked, threshold=1)
+    with pytest.raises(QuestionRefused) as refused:
+        asked.sensitivity(DOMAIN, sd.Neighbors("replace", None))
+    assert "adult" not in str(refused.value)
 
 
 STAFF = pa.table({"state": ["NY", "NY", "CA", None], "year": [2020, 2021, 2020, 2020], "pay": [1, 2, 4, 8]})

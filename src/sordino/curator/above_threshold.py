@@ -148,6 +148,11 @@ class AboveThreshold:
 
         asked = as_aggregation(question)
         refuse_foreign(asked)
+        if asked.steps:
+            raise QuestionRefused(
+                "a session takes a count or sum of the table's own rows, without joins, unnest, exists or per_unit: ask "
+                "such a question by itself"
+            )
         resolved = compile_query(asked, self._domain)
         if asked.groups or asked.after or asked.sample is not None or [len(p) for p in resolved.parts] != [1]:
             raise QuestionRefused("a session takes one count or sum at a time, without group_by")

@@ -297,7 +297,10 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
                 "an answer of one row has no rows to leave out: HAVING, LIMIT 0 and OFFSET go with GROUP BY"
             )
     if domain.steps != question.steps:  # a step must not be passed over
-        raise QuestionRefused("plan and ask a question with joins or per_unit through its table: adult.plan(...)")
+        raise QuestionRefused(
+            "a question with joins, unnest, exists or per_unit can only be read where its tables are known: hand it to plan "
+            "or ask of its own table"
+        )
     found, listed = _keys(question, domain) if question.groups or question.key_list else ((), False)
     cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:

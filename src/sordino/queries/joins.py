@@ -141,7 +141,7 @@ def join_cell(name: str, column: Column) -> tuple[str, Build]:
 def public_table(join: Join) -> PublicTable:
     """Return the public table that a join is with; raises QuestionRefused where no curator has found it yet."""
     if join.to is None:
-        raise QuestionRefused(f"{join.describe()}: ask a join through its table, as in adult.join(...), or in SQL")
+        raise QuestionRefused(f"{join.describe()}: hand a join to plan or ask of its own table, or write it in SQL")
     return join.to
 
 
@@ -173,7 +173,7 @@ class Unnest:
         """Return the domain of the items' rows: the column is declared as an item is."""
         most = self.bind(domain).most
         if most != self.most:
-            raise QuestionRefused(f"{self.describe()}: ask it through its table, as in posts.unnest(...), or in SQL")
+            raise QuestionRefused(f"{self.describe()}: hand it to plan or ask of its own table, or write it in SQL")
         if domain.row_ceiling * most > _MOST_ROWS:
             raise QuestionRefused(
                 "these items could make more than 2^48 rows: declare the table's row_ceiling, a public bound on its rows"
@@ -184,7 +184,7 @@ class Unnest:
     def neighbors(self, neighbors: Neighbors) -> Neighbors:
         """Return the relation of the items' rows: each row of a unit may have become several."""
         if not self.most:
-            raise QuestionRefused(f"{self.describe()}: ask it through its table, as in posts.unnest(...), or in SQL")
+            raise QuestionRefused(f"{self.describe()}: hand it to plan or ask of its own table, or write it in SQL")
         return replace(neighbors, copies=neighbors.copies * self.most)
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
