@@ -157,26 +157,36 @@ def test_periods_of_pandas_are_read_by_name_and_first_day() -> None:
 
 LARGE = 2**60
 EXACT: dict[str, sd.domain.Column] = {
-    "identifier": sd.Identifier(),
     "unbounded": sd.Integer(),
     "half bounded": sd.Integer(0),
+    "beyond": sd.Integer(0, LARGE),
     "large codes": sd.Category([LARGE, LARGE + 1]),
 }
+ROWS: list[list[Any]] = [[1, 2], [1, None], [], [1, 2.5], [1, "x"], ["1", "2"], [True], [True, None], [LARGE, 2**70]]
 
 
 @pytest.mark.parametrize("kind", EXACT)
-def test_whole_numbers_that_pandas_made_floats_are_refused(kind: str) -> None:
-    """One missing cell makes floats of all, and floats merge numbers beyond 2^53: 100 ids were one."""
-    numbers: list[int | None] = [LARGE + i for i in range(100)]
+def test_whole_numbers_that_floats_merge_are_refused_by_the_declaration_alone(kind: str) -> None:
+    """One missing cell makes floats of all, and floats merge numbers beyond 2^53: 100 ids were one.
+
+    Finding: a frame was refused only where a cell was missing, which told that one is.
+    """
     held = sd.Domain({"x": EXACT[kind]})
-    engine_of(pd.DataFrame({"x": numbers}), held).close()
-    frame = pd.DataFrame({"x": [*numbers, None]})
-    with pytest.raises(DeclarationError, match="Int64") as told:
-        engine_of(frame, held)
-    assert str(LARGE)[:6] not in str(told.value)
-    whole = pd.DataFrame({"x": pd.array([*numbers, None], dtype="Int64")})
-    if kind == "identifier":
-        assert exact(whole, held, S.agg(sd.count())) == [[101]]
-    engine_of(whole, held).close()
-    engine_of(frame, sd.Domain({"x": sd.Integer(0, 125)})).close()
-    engine_of(frame, sd.Domain({"x": sd.Category([1, 2])})).close()
+    for rows in ROWS:
+        with pytest.raises(DeclarationError, match="Int64") as told:
+            engine_of(pd.DataFrame({"x": rows}), held)
+        assert str(LARGE)[:6] not in str(told.value)
+        engine_of(pd.DataFrame({"x": rows}), sd.Domain({"x": sd.Integer(-(2**53), 2**53)})).close()
+        engine_of(pd.DataFrame({"x": rows}), sd.Domain({"x": sd.Category([1, 2])})).close()
+    for dtype in ("Int64", "string", "int64[pyarrow]"):
+        engine_of(pd.DataFrame({"x": pd.array([1, None] if dtype != "string" else ["1"], dtype=dtype)}), held).close()
+
+
+def test_ids_that_floats_merge_are_missing_in_every_dtype_that_pandas_infers() -> None:
+    """A frame of ids is opened whatever its rows are, and never makes one id of two."""
+    held, asked = sd.Domain({"x": sd.Identifier()}), S.agg(sd.count("x"), sd.count_distinct("x"))
+    for more, (rows, names) in {None: (1, 1), 2.5: (2, 2), "x": (2, 2), 2**70: (1, 1), 2**63: (1, 1)}.items():
+        frame = pd.DataFrame({"x": [LARGE, LARGE + 1, -LARGE, 7, more]})
+        assert exact(frame, held, asked) == [[rows], [names]], more
+    whole = pd.DataFrame({"x": pd.array([LARGE, LARGE + 1, None], dtype="Int64")})
+    assert exact(whole, held, asked) == [[2], [2]]

@@ -213,14 +213,14 @@ def test_a_resolution_may_be_added_while_nothing_is_spent(tmp_path: Path) -> Non
 
 
 def test_a_decimal_without_digits_before_the_point_is_one_text_everywhere(postgres_database: str) -> None:
-    """DuckDB writes .500 for a DECIMAL(3, 3), other engines write 0.500."""
+    """DuckDB writes .500 for a DECIMAL(3, 3), other engines write 0.500; how many zeros end it, other rows decide."""
     cells = pa.array([Decimal("-0.5"), Decimal("0.25"), Decimal(0), Decimal("0.25"), None], pa.decimal128(3, 3))
     domain = sd.Domain({"x": sd.Identifier()})
     with psycopg.connect(postgres_database, autocommit=True) as server:
         server.execute(
             "CREATE TABLE held AS SELECT x::numeric(3, 3) FROM unnest(ARRAY[-0.5, 0.25, 0, 0.25, NULL]) AS t(x)"
         )
-    asked = Selection().group_by("x", keys=["-0.500", "0.250", "0.000", ".250"]).agg(sd.count())
+    asked = Selection().group_by("x", keys=["-0.5", "0.25", "0", "0.250"]).agg(sd.count())
     held = protect(pa.table({"x": cells}), domain), protect(postgres_database, domain, relation="held")
     for one in held:
         assert [round(row["count"]) for row in one.ask(asked, epsilon=10**6).rows] == [1, 2, 1, 0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sordino.cell_grammar import DECIMAL, WHOLE
 from sordino.engines.list_items import find_place
-from sordino.engines.moment_cells import duckdb_micros
+from sordino.engines.moment_cells import DAY_NANOS, duckdb_micros
 from sordino.engines.own_sql import CHOICE, literal_text, whole_text
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sql_primitives import SqlPrimitives
@@ -70,13 +70,17 @@ class DuckDBPrimitives(SqlPrimitives):
     def _text(self, column: str) -> str:
         kind, cell = self._cell(column)
         if kind in ("FLOAT", "DOUBLE"):
+            # A float is the double that it equals: a container may hold it as either, by its other rows.
+            cell = self.let(self._real(kind, cell))
             whole = f"floor({cell}) = {cell} AND abs({cell}) < 9007199254740992"
             return self.let(
                 f"CASE WHEN isnan({cell}) THEN NULL WHEN {whole} THEN CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) "
                 f"ELSE CAST({cell} AS VARCHAR) END"
             )
-        if kind == "DECIMAL":  # one of no digits before the point is written without the 0
-            return self.let(rf"regexp_replace(CAST({cell} AS VARCHAR), '^(-?)\.', '\10.')")
+        if kind == "DECIMAL":
+            # One of no digits before the point is written without the 0.
+            text = self.let(rf"regexp_replace(CAST({cell} AS VARCHAR), '^(-?)\.', '\10.')")
+            return self.let(self._trim_zeros(text))
         return self.let(f"CAST({cell} AS VARCHAR)")
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
@@ -192,7 +196,15 @@ class DuckDBPrimitives(SqlPrimitives):
 
     def read_day(self, kind: str, cell: str) -> str:
         """Return the day of a timestamp, that of UTC where it knows its offset."""
-        return cell if kind == "DATE" else f"TRY_CAST({cell} AS DATE)"
+        if kind == "DATE":
+            return cell
+        day = f"TRY_CAST({cell} AS DATE)"
+        if not kind.endswith("_NS"):
+            return day
+        # DuckDB's own cast rounds nanoseconds towards 1970; what has no nanoseconds is infinite.
+        nanos = self.let(f"epoch_ns({cell})")
+        days = f"({nanos} // {DAY_NANOS}) - CASE WHEN {nanos} % {DAY_NANOS} < 0 THEN 1 ELSE 0 END"
+        return f"COALESCE(CAST('1970-01-01' AS DATE) + CAST({days} AS INTEGER), {day})"
 
     def read_micros(self, kind: str, cell: str) -> str:
         """Return the microseconds of a timestamp."""

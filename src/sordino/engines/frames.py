@@ -5,13 +5,14 @@ Cells of mixed Python objects are read one by one as declared, so that one odd c
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.datasets.lake_tables import UNREAD, is_lake_table, lake_columns, load_lake_table
 from sordino.domain import Category, Column, Domain, Identifier, Integer
-from sordino.engines.cells import reader
+from sordino.engines.cells import EXACT_IN_FLOAT, numpy_moment, reader
 from sordino.errors import DeclarationError, SourceError, nearest
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arrow_of"]
 
-_EXACT_IN_FLOAT = 2**53
-_FLOATS = frozenset(["float16", "float32", "float64"])  # what pandas makes of whole numbers, one of them missing
+_EXACT_DTYPE = re.compile(r"U?Int[0-9]+|boolean|string(\[.*\])?|(?!float|double|halffloat).*\[pyarrow\]")  # of pandas
 _READ: weakref.WeakSet[Any] = weakref.WeakSet()  # readers that gave their rows already
 
 
@@ -125,7 +125,11 @@ def _from_rows(rows: Sequence[Any], domain: Domain) -> pa.Table:
 
 
 def _from_pandas(frame: Any, domain: Domain, unit: str | None) -> pa.Table:
-    """Return a pandas frame as Arrow; pandas turns whole numbers to floats where one is missing, so large ones are refused."""
+    """Return a pandas frame as Arrow.
+
+    Theorem. Which of its dtypes pandas infers is decided by all cells of a column. How a cell is read, and whether the frame
+    is refused, is the same for all of them, so that neither depends on other rows.
+    """
     import pyarrow as pa
 
     if domain.lists:
@@ -136,28 +140,22 @@ def _from_pandas(frame: Any, domain: Domain, unit: str | None) -> pa.Table:
     arrays: dict[str, Any] = {}
     for name in _present(domain, list(frame.columns)):
         column = domain[name]
-        if isinstance(column, Integer):
-            bounds = [abs(b) for b in (column.lower, column.upper) if b is not None]
-            if max(bounds, default=0) > _EXACT_IN_FLOAT:
-                raise DeclarationError(
-                    f"column {name!r} has bounds beyond 2^53, which pandas may hold as floats: use Arrow or Parquet"
-                )
-        if str(frame[name].dtype) in _FLOATS and (name == unit or _is_exact(column)):
+        if _is_large(column) and not _EXACT_DTYPE.fullmatch(str(frame[name].dtype)):
+            large = "values beyond 2^53" if isinstance(column, Category) else "no bounds, or bounds beyond 2^53"
             raise DeclarationError(
-                f"column {name!r} may hold whole numbers beyond 2^53, but pandas holds it as floats, as it does where one "
-                'of them is missing, and floats merge such numbers: read it as text or "Int64" (dtype=), or use Arrow or '
-                "Parquet" + ("; or declare lower and upper" if isinstance(column, Integer) else "")
+                f"column {name!r} is declared with {large}, and where one cell is missing pandas makes floats of whole "
+                'numbers, which merges those: read it as "Int64" or "string" (dtype=), or use Arrow or Parquet'
+                + ("; or declare lower and upper within 2^53" if isinstance(column, Integer) else "")
             )
-        arrays[name] = _array(frame[name], column)
+        arrays[name] = _array(frame[name], column, is_unit=name == unit)
     return pa.table(arrays)
 
 
-def _is_exact(column: Column) -> bool:
-    """Return whether a column may hold whole numbers that a float cannot distinguish, by the declaration alone."""
+def _is_large(column: Column) -> bool:
+    """Return whether a column may hold whole numbers that floats merge, by the declaration alone."""
     if isinstance(column, Category):
-        return any(isinstance(v, int) and abs(v) > _EXACT_IN_FLOAT for v in column.values)
-    unbounded = isinstance(column, Integer) and (column.lower is None or column.upper is None)
-    return unbounded or isinstance(column, Identifier)
+        return any(isinstance(v, int) and abs(v) >= EXACT_IN_FLOAT for v in column.values)
+    return isinstance(column, Integer) and any(b is None or abs(b) > EXACT_IN_FLOAT for b in (column.lower, column.upper))
 
 
 def _from_polars(frame: Any, domain: Domain) -> Any:
@@ -184,19 +182,56 @@ def _arrow(
     return table
 
 
-def _array(series: Any, column: Column) -> Any:
+def _array(series: Any, column: Column, *, is_unit: bool) -> Any:
+    """Return a column of pandas as Arrow: cell by cell where its dtype and another one could be read differently.
+
+    Names from 2^53 on that are numbers are missing in every dtype that pandas infers, since floats merge them.
+    """
+    import pandas as pd
     import pyarrow as pa
 
-    kind = str(series.dtype)
-    if kind == "object":
-        read, arrow = reader(column)
-        return pa.array([read(cell) for cell in series], type=arrow)
-    if kind.startswith("period"):
+    dtype = series.dtype
+    if str(dtype).startswith("Sparse"):
+        return _array(series.sparse.to_dense(), column, is_unit=is_unit)
+    is_text = isinstance(column, Identifier) or (isinstance(column, Category) and isinstance(column.values[0], str))
+    read, arrow = reader(column, below=EXACT_IN_FLOAT if is_text or is_unit else None)
+    if isinstance(dtype, (pd.CategoricalDtype, pd.PeriodDtype)):
         series = series.astype("category")
-        kind = "category"
-    if kind == "category":
-        read, arrow = reader(column)
         values = pa.array([read(cell) for cell in series.cat.categories], type=arrow)
         return values.take(pa.array(series.cat.codes, mask=series.cat.codes < 0))
-    array = _arrow(lambda: pa.Array.from_pandas(series), f"column {series.name!r} of type {kind}")
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    # Units are told apart by the text of their cells: it is that of the declared type, whatever the dtype.
+    cells = None if is_unit and not is_text else _dtype_cells(series, is_text=is_text)
+    if cells is None:
+        cells = pa.array([read(cell) for cell in series], type=arrow)
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _dtype_cells(series: Any, *, is_text: bool) -> Any:
+    """Return a column of pandas as Arrow in a type that SQL reads as it reads the column's objects; None where it has none."""
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
+        numbers = series.to_numpy()
+        if dtype.kind == "f" and dtype.itemsize not in (4, 8):
+            numbers = numbers.astype(np.float64)  # Arrow's own half floats are read by no engine
+        if not is_text:
+            return pa.array(numbers, from_pandas=True)
+        sizes = np.abs(numbers.astype(np.float64))
+        return pa.array(numbers, mask=np.isnan(sizes) | ((sizes >= EXACT_IN_FLOAT) & ~np.isinf(sizes)))
+    if dtype.kind not in "biufM" and not isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)):
+        return None
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_convert("UTC")  # Arrow knows fewer zones than pandas
+    if is_text and dtype.kind == "M" and not isinstance(dtype, pd.ArrowDtype):
+        zoned = isinstance(dtype, pd.DatetimeTZDtype)
+        held = series.dt.tz_localize(None) if zoned else series
+        moments, places = np.unique(held.to_numpy(), return_inverse=True)
+        read = [numpy_moment(moment, zoned=zoned) for moment in moments]
+        return pa.array([None if moment is None else moment.text for moment in read], pa.string()).take(pa.array(places))
+    try:
+        return pa.Array.from_pandas(series)
+    except Exception:  # of any kind: half a surrogate, say, which is one missing cell
+        return None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "DAY_NANOS",
     "FIRST_MICROS",
     "LAST_MICROS",
     "MOMENTS",
@@ -34,6 +35,7 @@ MOMENTS = frozenset(["TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMPTZ", "TIMESTAMPTZ_NS
 _TIMES = MOMENTS | {"DATE"}
 _MICROS = 1_000_000
 _DAY_MICROS = 86_400 * _MICROS
+DAY_NANOS = 1000 * _DAY_MICROS
 FIRST_MICROS, LAST_MICROS = -62_135_596_800 * _MICROS, 253_402_300_799 * _MICROS  # the years 1 to 9999
 _WIDEST = 2**63 - 1  # of a timestamp's microseconds; it and its negative stand for the infinities
 _OFFSET = "^.{16}[^+-]*([+-].*)$"  # what follows a time; the day before it has a - too

@@ -163,8 +163,11 @@ class PostgresPrimitives(SqlPrimitives):
             return self.let(cell)
         written = f'CAST({cell} AS TEXT) COLLATE "C"'
         if kind == "DECIMAL":
-            written = f"CASE WHEN {cell} <> CAST('NaN' AS NUMERIC) THEN {written} END"
+            text = self.let(f"CASE WHEN {cell} <> CAST('NaN' AS NUMERIC) THEN {written} END")
+            written = f"CASE WHEN strpos({text}, '.') > 0 THEN regexp_replace({text}, '[.]?0+$', '') ELSE {text} END"
         if kind in ("FLOAT", "DOUBLE"):
+            cell = self.let(self._real(kind, cell))
+            written = f'CAST({cell} AS TEXT) COLLATE "C"'
             whole = f"floor({cell}) = {cell} AND abs({cell}) < CAST('9007199254740992' AS DOUBLE)"
             end = f"WHEN {cell} = CAST('Infinity' AS DOUBLE) THEN 'inf' WHEN {cell} = CAST('-Infinity' AS DOUBLE) THEN '-inf'"
             written = (

@@ -185,7 +185,11 @@ class SparkPrimitives(SqlPrimitives):
         if kind == "VARCHAR":
             return self.let(cell)
         written = f"CAST({cell} AS VARCHAR)"
+        if kind == "DECIMAL":
+            return self.let(self._trim_zeros(self.let(written)))
         if kind in ("FLOAT", "DOUBLE"):
+            cell = self.let(self._real(kind, cell))
+            written = f"CAST({cell} AS VARCHAR)"
             whole = f"RINT({cell}) = {cell} AND abs({cell}) < CAST('9007199254740992' AS DOUBLE)"
             ends = f"WHEN {cell} = CAST('inf' AS DOUBLE) THEN 'inf' WHEN {cell} = CAST('-inf' AS DOUBLE) THEN '-inf'"
             written = (

@@ -276,6 +276,10 @@ class SqlCells(SqlSteps, ABC):
         """Return a text without the blanks around it."""
         return f"trim({text}, {BLANK_TEXT})"
 
+    def _trim_zeros(self, text: str) -> str:
+        """Return the text of a decimal without the zeros at its end: how many there are its column's type decides."""
+        return f"CASE WHEN contains({text}, '.') THEN regexp_replace({text}, '[.]?0+$', '') ELSE {text} END"
+
     def _small(self, kind: str, cell: str) -> str:
         """Return a truth, or a whole number of less than 64 bits, as a number that is compared with BIGINT."""
         del kind
