@@ -12,6 +12,7 @@ import sqlite3
 import uuid
 import zoneinfo
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ import pytest
 from sqlglot import exp
 
 import sordino as sd
+from engines.support import exact
 from sordino import col
 from sordino.engines.compare import _reading
 from sordino.engines.duckdb import DuckDBEngine
@@ -33,8 +35,6 @@ from sordino.engines.frames import arrow_of
 from sordino.neighbors import PrivacyUnit
 from sordino.queries.build import Selection
 from sordino.source import source_from
-
-from engines.support import exact
 
 S = Selection()
 BRISBANE, NEW_YORK = "Australia/Brisbane", "America/New_York"
@@ -47,7 +47,7 @@ class Grade(enum.IntEnum):
     GOOD = 1
 
 
-class Shade(str, enum.Enum):
+class Shade(enum.StrEnum):
     """A text that has a name."""
 
     RED = "a"
@@ -78,7 +78,12 @@ CELLS: dict[str, list[Any]] = {
     "whole decimals": [D("1"), D("2"), D("-5"), D(10**20)],
     "texts": ["a", "1", "1.0", " 2 ", "true", "T", "2.5", "1e3", "", "2020-01-01", "2020-01-01 05:00:00", "?"],
     "zoned texts": ["2020-01-01 05:00:00+10:00", "2020-01-01T05:00:00Z", "2019-12-31 19:00:00+00"],
-    "days": [datetime.date(2020, 1, 1), datetime.date(1, 1, 1), datetime.date(9999, 12, 31), datetime.date(1969, 12, 31)],
+    "days": [
+        datetime.date(2020, 1, 1),
+        datetime.date(1, 1, 1),
+        datetime.date(9999, 12, 31),
+        datetime.date(1969, 12, 31),
+    ],
     "moments": clock(),
     "moments in one zone": clock(zoneinfo.ZoneInfo(BRISBANE))[:4],
     "moments in another zone": clock(zoneinfo.ZoneInfo(NEW_YORK))[:4],
@@ -100,7 +105,21 @@ CELLS: dict[str, list[Any]] = {
     "missing": [None, math.nan, pd.NaT, pd.NA],
     "other objects": [object(), Fraction(1, 2), range(2)],
 }
-TEXTS = ["a", "1", "0", "true", "false", "0.1", "2.5", "12.345", "-0.05", "2020-01", "2020Q1", "2020-01-01", "0.10000000149011612"]
+TEXTS = [
+    "a",
+    "1",
+    "0",
+    "true",
+    "false",
+    "0.1",
+    "2.5",
+    "12.345",
+    "-0.05",
+    "2020-01",
+    "2020Q1",
+    "2020-01-01",
+    "0.10000000149011612",
+]
 TEXTS += ["2020-01-01 05:00:00", "2019-12-31 19:00:00+00", "2020-01-01 05:00:00.123456789", "2020-01-01 05:00:00+10:00"]
 DECLARED: dict[str, Any] = {
     "integer": sd.Integer(-(2**53), 2**53),
@@ -228,10 +247,13 @@ def check_pair(kind: str, other: str, declared: Iterable[str]) -> None:
     named = {name: unit_names(in_pandas(cells), name, count) for name in declared}
     for odd in CELLS[other]:
         frame = in_pandas([*cells, odd])
-        joined = pd.concat([in_pandas(cells), in_pandas([odd]).assign(i=count)], ignore_index=True)
+        parts = [in_pandas(cells), in_pandas([odd]).assign(i=count)]
+        frames = [frame]
+        with suppress(pd.errors.OutOfBoundsDatetime):  # pandas joins no far moments with finer ones
+            frames.append(pd.concat(parts, ignore_index=True))
         # Of truths and numbers in two frames pandas makes numbers, before Sordino sees them.
-        by_hand = {str(held["name"].dtype) for held in (in_pandas(cells), in_pandas([odd]), joined)}
-        for held in [frame] if "bool" in by_hand and by_hand != {"bool"} else [frame, joined]:
+        dtypes = {str(held["name"].dtype) for held in (*parts, frames[-1])}
+        for held in frames[:1] if "bool" in dtypes and dtypes != {"bool"} else frames:
             assert read(held.head(count), declared) == alone, (kind, odd)
         for name, texts in named.items():
             assert unit_names(frame, name, count) == texts, (kind, odd, name)
@@ -349,7 +371,7 @@ def check_containers(kind: str, declared: Sequence[str], folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", CELLS)
 def test_a_cell_is_read_alike_in_every_container(tmp_path: Path, kind: str) -> None:
-    check_containers(kind, random.Random(kind).sample(sorted(DECLARED), 2), tmp_path)
+    check_containers(kind, sorted({"day", *random.Random(kind).sample(sorted(DECLARED), 2)}), tmp_path)
 
 
 @pytest.mark.deep

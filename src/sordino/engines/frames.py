@@ -155,7 +155,9 @@ def _is_large(column: Column) -> bool:
     """Return whether a column may hold whole numbers that floats merge, by the declaration alone."""
     if isinstance(column, Category):
         return any(isinstance(v, int) and abs(v) >= EXACT_IN_FLOAT for v in column.values)
-    return isinstance(column, Integer) and any(b is None or abs(b) > EXACT_IN_FLOAT for b in (column.lower, column.upper))
+    return isinstance(column, Integer) and any(
+        b is None or abs(b) > EXACT_IN_FLOAT for b in (column.lower, column.upper)
+    )
 
 
 def _from_polars(frame: Any, domain: Domain) -> Any:
@@ -230,7 +232,9 @@ def _dtype_cells(series: Any, *, is_text: bool) -> Any:
         held = series.dt.tz_localize(None) if zoned else series
         moments, places = np.unique(held.to_numpy(), return_inverse=True)
         read = [numpy_moment(moment, zoned=zoned) for moment in moments]
-        return pa.array([None if moment is None else moment.text for moment in read], pa.string()).take(pa.array(places))
+        return pa.array([None if moment is None else moment.text for moment in read], pa.string()).take(
+            pa.array(places)
+        )
     try:
         return pa.Array.from_pandas(series)
     except Exception:  # of any kind: half a surrogate, say, which is one missing cell
