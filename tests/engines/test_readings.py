@@ -55,8 +55,13 @@ class Shade(enum.StrEnum):
 
 def clock(zone: datetime.tzinfo | None = None) -> list[datetime.datetime]:
     """Return moments whose day depends on the zone, and some far away."""
-    hours = [(2020, 1, 1, 5), (2020, 1, 1, 20), (2019, 12, 31, 23, 59, 59, 999999), (1969, 12, 31, 23, 59, 59, 1)]
-    return [datetime.datetime(*h, tzinfo=zone) for h in hours] + [
+    hours: list[Any] = [
+        (2020, 1, 1, 5),
+        (2020, 1, 1, 20),
+        (2019, 12, 31, 23, 59, 59, 999999),
+        (1969, 12, 31, 23, 59, 59, 1),
+    ]
+    return [datetime.datetime(*h).replace(tzinfo=zone) for h in hours] + [
         datetime.datetime(1, 1, 1, 3, tzinfo=zone),
         datetime.datetime(9999, 12, 31, 20, tzinfo=zone),
         datetime.datetime(2020, 10, 25, 2, 30, fold=1, tzinfo=zone),
