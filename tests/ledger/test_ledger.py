@@ -308,3 +308,14 @@ def test_an_old_ledger_keeps_the_rho_it_was_charged(path: Path, monkeypatch: pyt
         after = ask(ledger, 1, "another")
         assert after.amounts["rho"] == LaplaceEvent(1).rho() < Fraction(1, 2)
         assert ledger.verify().spent == ZCDP(Fraction(1, 2) + after.amounts["rho"])
+
+
+def test_a_new_ledger_is_its_owners_alone(path: Path) -> None:
+    with Ledger.open(path, cap=PureDP(1)) as ledger:
+        ledger.charge(LaplaceEvent("0.1"), note="", question="q")
+        modes = {
+            file.name: file.stat().st_mode & 0o777
+            for file in path.parent.glob("people.ledger*")
+            if file.suffix == ".ledger" or "wal" in file.name
+        }
+    assert modes == {"people.ledger": 0o600, "people.ledger-wal": 0o600}

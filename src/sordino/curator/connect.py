@@ -20,7 +20,7 @@ from sordino.ledger.ledger import Ledger
 from sordino.loss import Loss, Number
 from sordino.noise.rng import Rng
 from sordino.notebook_tables import html_table
-from sordino.project.budget_ledger import amend_ledger, find_release
+from sordino.project.budget_ledger import amend_ledger, find_release, open_ledger
 from sordino.project.budget_status import BudgetStatus, budget_status
 from sordino.project.load import DeclaredTable, Project, find_project, load_project
 from sordino.queries.sql.parse import SqlText, sql
@@ -95,10 +95,14 @@ class Connection:
         return self._curators[declared.name]
 
     def _share(self, spender: str, budget: str) -> Loss:
-        """Return a share that the project declares; to a server also one on the ledger alone, as its officers give them."""
+        """Return a share that the project declares, or one on the ledger alone, as officers of a server give them."""
         declared = self.project.budget(budget)
-        known = self.ledger(budget).shares() if self._serves and spender not in declared.shares else {}
-        return known[spender].cap if spender in known else declared.share(spender)
+        if spender not in declared.shares:
+            with open_ledger(declared) as ledger:
+                known = {} if ledger is None else ledger.shares()
+            if spender in known:
+                return known[spender].cap
+        return declared.share(spender)
 
     def plan(
         self,

@@ -291,6 +291,10 @@ class Ledger:
         """Return all charges, oldest first, each with its state: reserved (in doubt), committed or failed."""
         return self._writer.read(lambda db: charges_where(db, "number >= ?", 0))
 
+    def charges_since(self, time: str) -> list[Charge]:
+        """Return the charges made at a moment or later, oldest first."""
+        return self._writer.read(lambda db: charges_where(db, "made.time >= ?", time))
+
     def entries(self) -> list[Entry]:
         """Return the chain of entries, oldest first."""
         return self._writer.read(entries_of)

@@ -23,6 +23,7 @@ from sordino.ledger.durable_sqlite import (
     FileFormat,
     create_tables,
     make_durable,
+    make_private,
     open_sqlite,
     read_format,
     transact,
@@ -339,6 +340,8 @@ def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str)
     draft = path.with_name(path.name + "-new")
     for leftover in (*logs, draft, draft.with_name(draft.name + "-wal"), draft.with_name(draft.name + "-journal")):
         leftover.unlink(missing_ok=True)
+    # it holds questions, spenders and answers: its owner's alone, and so are the logs that SQLite makes beside it
+    make_private(draft)
     db = sqlite3.connect(draft, isolation_level=None)
     try:
         digest = _fill(db, payload, cap=cap, time=time)

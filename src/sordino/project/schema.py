@@ -309,6 +309,21 @@ _SERVE = _keys(
         delta=_say(_NUMBER, "the delta that an analyst may spend on one question alone"),
         rho=_say(_NUMBER, "the rho that an analyst may spend on one question alone"),
     ),
+    approve_above_daily=_keys(
+        "what needs no officer in a day",
+        "A question that takes what a share is charged for one table within 24 hours above this waits for an officer.",
+        "",
+        epsilon=_say(_NUMBER, "the epsilon that a share may spend on one table within 24 hours without an officer"),
+        delta=_say(_NUMBER, "the delta that a share may spend on one table within 24 hours without an officer"),
+        rho=_say(_NUMBER, "the rho that a share may spend on one table within 24 hours without an officer"),
+    ),
+    two_person=_say(
+        _FLAG,
+        "whether an officer may not approve questions of an account that they made, reset or funded; a site with one "
+        "officer says false, which each such approval puts into the audit log",
+        default=True,
+    ),
+    two_person_days=_say(_WHOLE, "for how many days after that", default=7),
     postgres_port=_say(_WHOLE, "the port for SQL clients, which speak as to PostgreSQL, such as 5432"),
     postgres_certificate=_say(_TEXT, "the certificate of that port, with its chain, in PEM, relative to this file"),
     postgres_key=_say(_TEXT, "the key of that certificate, in PEM"),

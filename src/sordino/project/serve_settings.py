@@ -18,6 +18,7 @@ __all__ = ["ServeSettings", "serve_settings"]
 
 _UNITS = {"ms": Fraction(1, 1000), "s": Fraction(1)}
 _STORE = "sordino-server.db"
+_DAYS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,9 @@ class ServeSettings:
     """State how a project is served.
 
     `answer_every`, in seconds, is the tick of the clock on which answers leave. `approve_above` names amounts of a loss,
-    such as epsilon: a question that costs more of one waits for an officer. `origin` is where browsers find the server.
+    such as epsilon: a question that costs more of one waits for an officer. `approve_above_daily` is the same of all that a
+    share is charged for one table within 24 hours. Where `two_person`, no officer approves a question of an account that
+    they made, reset or funded within `two_person_days`. `origin` is where browsers find the server.
     """
 
     store: str
@@ -38,6 +41,9 @@ class ServeSettings:
     postgres_port: int | None = None  # for SQL clients; without one there is no such port
     postgres_certificate: Path | None = None
     postgres_key: Path | None = None
+    approve_above_daily: Mapping[str, Fraction] = field(default_factory=lambda: MappingProxyType({}))
+    two_person: bool = True
+    two_person_days: int = _DAYS
 
 
 def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
@@ -47,12 +53,9 @@ def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
     Fraction(1, 2)
     """
     store = _place(str(raw.get("store", _STORE)), beside)
-    above = {
-        name: to_fraction(value, name=f"approve_above.{name}") for name, value in raw.get("approve_above", {}).items()
-    }
-    for name, amount in above.items():
-        if amount < 0:
-            raise DeclarationError("must not be negative", key=f"approve_above.{name}")
+    days = raw.get("two_person_days", _DAYS)
+    if not 1 <= days <= 3650:
+        raise DeclarationError("must be a whole number of days, from 1 to 3650", key="two_person_days")
     files = {name: raw.get(name) for name in ("postgres_certificate", "postgres_key")}
     if list(files.values()).count(None) == 1:
         raise DeclarationError("goes with postgres_key: state both, or neither", key="postgres_certificate")
@@ -61,14 +64,25 @@ def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
     return ServeSettings(
         store,
         _seconds(raw.get("answer_every", "250ms")),
-        MappingProxyType(above),
+        _amounts(raw, "approve_above"),
         None if "origin" not in raw else _origin(raw["origin"], key="origin"),
         None if issuer is None else _issuer(issuer),
         openid.get("client"),
         tuple(_place(str(stated), beside) for stated in raw.get("collections", ())),
         _port(raw.get("postgres_port")),
         **{name: None if stated is None else beside / stated for name, stated in files.items()},
+        approve_above_daily=_amounts(raw, "approve_above_daily"),
+        two_person=raw.get("two_person", True),
+        two_person_days=days,
     )
+
+
+def _amounts(raw: Mapping[str, Any], key: str) -> Mapping[str, Fraction]:
+    amounts = {name: to_fraction(value, name=f"{key}.{name}") for name, value in raw.get(key, {}).items()}
+    for name, amount in amounts.items():
+        if amount < 0:
+            raise DeclarationError("must not be negative", key=f"{key}.{name}")
+    return MappingProxyType(amounts)
 
 
 def _place(stated: str, beside: Path) -> str:

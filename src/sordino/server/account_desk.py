@@ -6,12 +6,14 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from sordino.errors import DeclarationError, NotAllowed, SignInNeeded
+from sordino.project.serve_settings import ServeSettings
 from sordino.server.access import Visitor, check_access, sees_all
 from sordino.server.accounts import Account, Accounts, Token
 from sordino.server.approvals import Approval, Approvals
 from sordino.server.audit_log import AuditLog
 from sordino.server.database import ServerDatabase
 from sordino.server.sessions import Session, Sessions, SignInThrottle
+from sordino.server.two_person import TwoPerson
 from sordino.server.work_queue import ShortQueue
 
 __all__ = ["AccountDesk"]
@@ -20,7 +22,11 @@ __all__ = ["AccountDesk"]
 class AccountDesk:
     """Let people in, and let them see and change what their role includes."""
 
-    def __init__(self, store: ServerDatabase, *, reserved: Collection[str] = ()) -> None:
+    def __init__(
+        self, store: ServerDatabase, *, reserved: Collection[str] = (), settings: ServeSettings | None = None
+    ) -> None:
+        self._settings = ServeSettings("") if settings is None else settings
+        self.two_person = TwoPerson(store, days=self._settings.two_person_days)
         self.accounts = Accounts(store, reserved=reserved)
         self.sessions = Sessions(store)
         self.approvals = Approvals(store)
@@ -99,6 +105,7 @@ class AccountDesk:
         check_access(visitor, "account.change")
         with self._new_passwords.hold():
             account = self.accounts.add(name, role, password=password, subject=subject)
+        self.two_person.note(visitor, "made", account=account.id)
         self.audit_log.append(visitor, "account.change", f"{name} added as {role}")
         return account
 
@@ -110,6 +117,8 @@ class AccountDesk:
         if account.id == visitor.account:
             raise NotAllowed("nobody changes the account that it acts with: another officer can")
         changed = self.accounts.change(account, role=role, disabled=disabled)
+        if role is not None or disabled is False:
+            self.two_person.note(visitor, "changed", account=account.id)
         self.audit_log.append(visitor, "account.change", f"{name}: {changed.role}{', disabled' * changed.disabled}")
         return changed
 
@@ -122,6 +131,7 @@ class AccountDesk:
             self.check_password(name, old)
         with self._new_passwords.hold():
             self.accounts.set_password(account, new)
+        self.two_person.note(visitor, "reset the password of", account=account.id)
         self.audit_log.append(visitor, "password.change", name)
 
     # ---- tokens
@@ -162,13 +172,27 @@ class AccountDesk:
     def decide(
         self, visitor: Visitor, number: int, decision: Literal["approved", "declined"], *, reason: str | None = None
     ) -> Approval:
-        """Approve or decline; raises AlreadyDecided where another officer was first, and NotAllowed for one's own question."""
+        """Approve or decline; raises AlreadyDecided where another officer was first, and NotAllowed for one's own question.
+
+        To approve what an account asks that the officer made, reset or funded lately is refused too, unless the project says
+        `two_person = false`: then the log tells it.
+        """
         check_access(visitor, "approval.decide")
         found = self.approvals.find(number)
         if found.account == visitor.account:  # asked while the account was an analyst's
             raise NotAllowed("nobody decides on a question of its own: another officer can")
+        outcome: str = decision
+        did = self.two_person.involvement(visitor, account=found.account, spender=found.spender)
+        if did is not None and decision == "approved":
+            what = f"the officer {did} the account or its share within {self._settings.two_person_days} days"
+            if self._settings.two_person:
+                raise NotAllowed(
+                    f"{what}: another officer has to approve its questions until then (a site with one officer states two_person "
+                    "= false in [serve])"
+                )
+            outcome = f"{decision}, by one person: {what}"
         decided = self.approvals.decide(found, visitor, decision, reason=reason)
-        self.audit_log.append(visitor, "approval.decide", f"{number}: {found.name}", decision)
+        self.audit_log.append(visitor, "approval.decide", f"{number}: {found.name}", outcome)
         return decided
 
     def read_audit_log(self, visitor: Visitor, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:

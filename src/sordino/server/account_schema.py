@@ -27,6 +27,7 @@ __all__ = [
     "APPROVALS",
     "AUDIT",
     "EVALUATIONS",
+    "HANDS",
     "JOBS",
     "MIGRATIONS",
     "MODELS",
@@ -174,6 +175,18 @@ REQUESTS = Table(  # the lists of questions that request ids stand for: a digest
     "requests", _STORE, Column("request", String(2000), primary_key=True), _words("digest")
 )
 
+HANDS = Table(  # which account made, reset or funded what, so that it does not approve questions of it
+    "hands",
+    _STORE,
+    _number(),
+    Column("officer", Integer, ForeignKey("accounts.id"), nullable=False, index=True),
+    _words("did"),
+    Column("account", Integer, ForeignKey("accounts.id")),
+    Column("spender", Text),
+    _words("time"),
+    sqlite_autoincrement=True,
+)
+
 
 def _make_first(db: Connection) -> None:
     _STORE.create_all(db)
@@ -216,6 +229,10 @@ def _add_requests(db: Connection) -> None:
     REQUESTS.create(db, checkfirst=True)
 
 
+def _add_hands(db: Connection) -> None:
+    HANDS.create(db, checkfirst=True)
+
+
 # the version of a store is how many it has seen
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _make_first,
@@ -224,4 +241,5 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _add_evaluations,
     _add_seen,
     _add_requests,
+    _add_hands,
 )

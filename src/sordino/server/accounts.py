@@ -25,7 +25,7 @@ from sordino.server.account_schema import ACCOUNTS, SCRAM_KEYS, SESSIONS, TOKENS
 from sordino.server.database import ServerDatabase
 from sordino.server.scram import ScramKeys, keys_of, salt_of
 
-__all__ = ["Account", "Accounts", "Token", "make_secret", "secret_hash", "visitor_of_account"]
+__all__ = ["Account", "Accounts", "Token", "check_name", "make_secret", "secret_hash", "visitor_of_account"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}")
 _PEOPLE = ACCOUNTS.c.id != OWNER.account
@@ -76,6 +76,14 @@ class Token:
         return {key: getattr(self, key) for key in ("id", "name", "spender", "created", "expires")}
 
 
+def check_name(name: str, *, key: str) -> None:
+    """Raise DeclarationError for what is no name of an account or a spender: both stay on record for good."""
+    if _NAME.fullmatch(name) is None:
+        raise DeclarationError(
+            "must be letters, digits and . _ @ + -, 80 at most, and start with a letter or digit", key=key
+        )
+
+
 def make_secret(kind: str) -> str:
     """Return a new secret of 32 random bytes, with a word before it that scanners for leaked secrets can look for."""
     return f"sordino_{kind}_" + base64.urlsafe_b64encode(Rng.secure().bytes(32)).decode().rstrip("=")
@@ -102,10 +110,7 @@ class Accounts:
 
     def add(self, name: str, role: str, *, password: str | None = None, subject: str | None = None) -> Account:
         """Add an account; raises DeclarationError for a bad or taken name, an unknown role or a short password."""
-        if _NAME.fullmatch(name) is None:
-            raise DeclarationError(
-                "must be letters, digits and . _ @ + -, 80 at most, and start with a letter or digit", key="name"
-            )
+        check_name(name, key="name")
         if name in self._reserved:
             raise DeclarationError(
                 f"{name!r} names a share that the project file declares, and the account would spend it: take another",

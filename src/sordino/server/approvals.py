@@ -113,6 +113,11 @@ class Approvals:
                 f"{rule}; nothing was charged: ask again with the same request id", approval=found.id, request=own
             )
 
+    def state_of(self, request: str) -> str | None:
+        """Return whether what has this request id waits or was decided, None where nothing has it."""
+        found = self._with_request(request)
+        return None if found is None else found.state
+
     def all(self, *, account: int | None = None, state: str | None = None) -> list[Approval]:
         """Return what waits or waited, oldest first: of one account, or in one state."""
         chosen = _join_accounts().order_by(APPROVALS.c.id)

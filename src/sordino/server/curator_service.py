@@ -7,12 +7,16 @@ it, NotThere for what is another's.
 
 from __future__ import annotations
 
+import datetime
 import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
+
+from sqlalchemy import select
 
 from sordino.curator.batch import Batch
 from sordino.curator.charging import declaration_digest
@@ -20,11 +24,11 @@ from sordino.curator.connect import Connection
 from sordino.curator.curator import Curator
 from sordino.curator.explain import explain, explain_loss
 from sordino.curator.plan import Plan
-from sordino.errors import ChargedError, DeclarationError, NotAllowed, QuestionRefused, SordinoError
+from sordino.errors import ApprovalNeeded, ChargedError, DeclarationError, NotAllowed, QuestionRefused, SordinoError
 from sordino.ledger.declarations import declaration_of
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge, canonical
-from sordino.loss import Loss, loss_to_numbers
+from sordino.loss import Loss, loss_to_numbers, to_fraction
 from sordino.noise.rng import Rng
 from sordino.project.budget_status import BudgetStatus, budget_status
 from sordino.project.load import Project
@@ -33,9 +37,11 @@ from sordino.queries.sql.parse import SqlText
 from sordino.release import Release
 from sordino.server.access import OWNER, NotThere, Visitor, check_access, sees_all
 from sordino.server.account_desk import AccountDesk
+from sordino.server.account_schema import JOBS
+from sordino.server.accounts import check_name
 from sordino.server.asked import Asked
 from sordino.server.asked_texts import AskedTexts, describe_asked
-from sordino.server.database import ServerDatabase
+from sordino.server.database import ServerDatabase, text_of_time
 from sordino.server.keyed_locks import KeyedLocks
 from sordino.server.planning_time import PlanningTime
 from sordino.server.public_clock import PublicClock
@@ -63,7 +69,9 @@ class CuratorService:
         self.project = replace(project, budgets=MappingProxyType(held))
         self._base.project = self.project
         self.store = store
-        self.desk = AccountDesk(store, reserved={who for one in project.budgets.values() for who in one.shares})
+        self.desk = AccountDesk(
+            store, reserved={who for one in project.budgets.values() for who in one.shares}, settings=self.settings
+        )
         self._texts = AskedTexts(store)
         self.public_clock = PublicClock(self.settings.answer_every)
         self._spending: dict[str, Connection] = {}
@@ -115,7 +123,9 @@ class CuratorService:
         plans, said = _plans_of(made), describe_asked(asked, made)
         curators = [self.curator(visitor, plan.table_name) for plan in plans]
         bound = self.bind(visitor, request)
-        with self._claims.hold(bound):
+        # where a day's sum is stated, a spender's questions go one after the other: each sees what those before it cost
+        summed = f"spender {visitor.spender}" if self.settings.approve_above_daily else None
+        with self._claims.hold(bound), self._claims.hold(summed):
             if bound is not None:
                 budgets = [self.project.tables[plan.table_name].budget for plan in plans]
                 self.request_ids.claim(bound, list(zip(budgets, plans, strict=True)))
@@ -244,23 +254,67 @@ class CuratorService:
         if not self.needs_officer(visitor, plans):
             return
         cost = Batch(tuple(plans), 0.95).cost
+        bound = self.bind(visitor, request)
+        # an officer is not asked to approve what could not be charged
+        state = None if bound is None else self.desk.approvals.state_of(bound)
+        if state != "approved":
+            for budget in {self.project.tables[plan.table_name].budget for plan in plans}:
+                one = [plan for plan in plans if self.project.tables[plan.table_name].budget == budget]
+                Batch(tuple(one), 0.95).check_covered(self.curator(visitor, one[0].table_name).remaining)
         if request is None:
             raise QuestionRefused(
                 "this costs more than an analyst spends alone, so an officer has to approve it: ask with a request id "
                 "(Idempotency-Key), by which the answer is fetched afterwards"
             )
-        bound = self.bind(visitor, request)
         assert bound is not None
         reveals = " ".join(
             explain_loss(p.cost, p.event, p.neighbors.relation, p.protects.describe_unit()) for p in plans
         )
-        self.desk.approvals.require(visitor, bound, plans, cost=loss_to_numbers(cost), reveals=reveals)
+        try:
+            self.desk.approvals.require(visitor, bound, plans, cost=loss_to_numbers(cost), reveals=reveals)
+        except ApprovalNeeded as error:
+            if state is None:
+                about = f"{error.approval}: {'; '.join(f'{p.table_name}: {p.words}' for p in plans)}"
+                self.desk.audit_log.append_if_able(visitor, "approval.request", about, "waiting")
+            raise
 
     def needs_officer(self, visitor: Visitor, plans: Sequence[Plan]) -> bool:
-        """Return whether plans together cost more than a visitor spends without an officer's approval."""
+        """Return whether plans cost more than a visitor spends without an officer's approval: together, or in a day."""
+        if visitor.role == OWNER.role:
+            return False
         cost, most = Batch(tuple(plans), 0.95).cost, self.settings.approve_above
-        above = any(name in most and amount > most[name] for name, amount in cost.amounts().items())
-        return above and visitor.role != OWNER.role
+        if any(name in most and amount > most[name] for name, amount in cost.amounts().items()):
+            return True
+        daily = self.settings.approve_above_daily
+        if not daily:
+            return False
+        for table in {plan.table_name for plan in plans}:
+            day = self._spent_in_a_day(visitor, table)
+            for plan in plans:
+                if plan.table_name == table:
+                    for name, amount in plan.cost.amounts().items():
+                        day[name] = day.get(name, Fraction(0)) + amount
+            if any(name in daily and amount > daily[name] for name, amount in day.items()):
+                return True
+        return False
+
+    def _spent_in_a_day(self, visitor: Visitor, table: str) -> dict[str, Fraction]:
+        """Return what a visitor's share was charged for a table within 24 hours, and what its jobs under way will be."""
+        since = text_of_time(self.store.clock() - datetime.timedelta(days=1))
+        amounts: dict[str, Fraction] = {}
+        for charge in self.ledger(self.project.tables[table].budget).charges_since(since):
+            if charge.spender == visitor.spender and charge.note.startswith(f"{table}: "):
+                for name, amount in charge.amounts.items():
+                    amounts[name] = amounts.get(name, Fraction(0)) + amount
+        running = select(JOBS.c.asked).where((JOBS.c.account == visitor.account) & (JOBS.c.state == "running"))
+        with self.store.read() as db:
+            asked = [json.loads(text) for text in db.execute(running).scalars()]
+        for job in asked:  # charged already or not: a job under way counts in full, of whichever table an evaluation is
+            if job.get("table", table) == table:
+                for name in ("epsilon", "delta", "rho"):
+                    if name in job:
+                        amounts[name] = amounts.get(name, Fraction(0)) + to_fraction(job[name], name=name)
+        return amounts
 
     # ---- budgets, shares and past releases
 
@@ -304,6 +358,8 @@ class CuratorService:
         if isinstance(who, Visitor):
             check_access(who, "share.change")
         declared, ledger = self.project.budget(budget), self.ledger(budget)
+        if spender not in declared.shares and spender not in ledger.shares():
+            check_name(spender, key="the spender")
         made = share(ledger.cap)
         if spender in declared.shares and declared.shares[spender].amounts() != made.amounts():
             raise DeclarationError(
@@ -314,6 +370,8 @@ class CuratorService:
             ledger.amend(reason=f"share of {spender} set by {by}", shares={spender: made})
         else:
             ledger.declare_share(spender, made)
+        if isinstance(who, Visitor):
+            self.desk.two_person.note(who, "funded", spender=spender)
         self.desk.audit_log.append(who, "share.change", f"{spender} of {declared.name}: {made.describe()}")
 
     def charges(self, visitor: Visitor, *, budget: str | None = None) -> list[tuple[str, Charge]]:
@@ -364,12 +422,17 @@ class CuratorService:
     def _check_threshold(self, project: Project) -> None:
         """Raise DeclarationError where questions above a stated loss wait, but a budget counts another kind of loss."""
         above = self.settings.approve_above
+        daily = self.settings.approve_above_daily
         for name, budget in project.budgets.items():
             kind = next(iter(budget.cap.amounts()))
             if above and kind not in above:
                 raise DeclarationError(
                     f"[serve] approve_above states no {kind}, which the budget {name!r} counts: state it too, so that it is "
                     "known which questions wait"
+                )
+            if daily and kind not in daily:
+                raise DeclarationError(
+                    f"[serve] approve_above_daily states no {kind}, which the budget {name!r} counts"
                 )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import sordino as sd
 from cli.support import Run, read_json
 
 COUNT = "SELECT COUNT(*) AS n FROM people"
@@ -74,3 +75,14 @@ def test_a_changed_share_is_amended(run: Run, shared: Path) -> None:
     assert "the project file states a share of epsilon 0.25" in " ".join(run("budget").out.split())
     assert "share of research: epsilon 0.5 -> epsilon 0.25" in run("ledger", "amend", "--reason", "less").out
     assert "left: 0.05 of 0.25" in run("ask", COUNT, "--epsilon", "0.1", "--spender", "research").out
+
+
+def test_a_share_that_the_server_gave_is_spent_here_too(census: Path, run: Run) -> None:
+    project = (census / "sordino.toml").read_text()
+    (census / "sordino.toml").write_text(f"{project}\n[serve]\n")
+    assert run("serve", "account", "share", "rac", "--epsilon", "0.5").code == 0
+    done = run("ask", COUNT, "--epsilon", "0.3", "--spender", "rac")
+    assert "left: 0.2 of 0.5 of the share of rac" in done.out, done.err
+    assert sd.connect(str(census / "sordino.toml"), spender="rac").table("people").remaining == sd.PureDP("0.2")
+    assert run("ask", COUNT, "--epsilon", "0.3", "--spender", "rac").code == 4
+    assert run("ask", COUNT, "--epsilon", "0.1", "--spender", "nobody").code == 3
