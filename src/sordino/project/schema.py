@@ -330,6 +330,9 @@ _SERVE = _keys(
     collections=_say(
         _LIST, "the stores of collectors whose estimates accounts may read: SQLite files or addresses", items=_TEXT
     ),
+    log=_say(
+        _TEXT, 'the form of the lines that requests write to standard error: "text", "json" or "off"', default="text"
+    ),
     origin=_say(_TEXT, 'where browsers find the server, such as "https://curator.example"'),
     openid=_keys(
         "an OpenID provider",

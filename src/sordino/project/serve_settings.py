@@ -44,6 +44,7 @@ class ServeSettings:
     approve_above_daily: Mapping[str, Fraction] = field(default_factory=lambda: MappingProxyType({}))
     two_person: bool = True
     two_person_days: int = _DAYS
+    log: str = "text"  # the form of the lines that requests write
 
 
 def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
@@ -59,6 +60,9 @@ def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
     files = {name: raw.get(name) for name in ("postgres_certificate", "postgres_key")}
     if list(files.values()).count(None) == 1:
         raise DeclarationError("goes with postgres_key: state both, or neither", key="postgres_certificate")
+    log = raw.get("log", "text")
+    if log not in ("text", "json", "off"):
+        raise DeclarationError('must be "text", "json" or "off"', key="log")
     openid = raw.get("openid", {})
     issuer = openid.get("issuer")
     return ServeSettings(
@@ -70,6 +74,7 @@ def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
         openid.get("client"),
         tuple(_place(str(stated), beside) for stated in raw.get("collections", ())),
         _port(raw.get("postgres_port")),
+        log=log,
         **{name: None if stated is None else beside / stated for name, stated in files.items()},
         approve_above_daily=_amounts(raw, "approve_above_daily"),
         two_person=raw.get("two_person", True),

@@ -43,6 +43,7 @@ from sordino.server.asked import Asked
 from sordino.server.asked_texts import AskedTexts, describe_asked
 from sordino.server.database import ServerDatabase, text_of_time
 from sordino.server.keyed_locks import KeyedLocks
+from sordino.server.metrics import Metrics
 from sordino.server.planning_time import PlanningTime
 from sordino.server.public_clock import PublicClock
 from sordino.server.request_ids import RequestIds, names_of_parts
@@ -80,6 +81,7 @@ class CuratorService:
         self._claims = KeyedLocks()
         self.request_ids = RequestIds(store, lambda: [(name, self.ledger(name)) for name in self.project.budgets])
         self._planning = PlanningTime()
+        self.metrics = Metrics()
         self._lock = threading.Lock()  # of the connections: a curator is opened once
 
     # ---- tables and questions

@@ -53,18 +53,19 @@ def curator_app(service: CuratorService) -> HttpGuard:
         title="Sordino curator", version="1", docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json"
     )
     app.state.service = service
-    app.state.work = WorkQueue(threads=24, each=6, waiting=250)
+    app.state.work = WorkQueue(threads=48, each=8, waiting=56)
     app.state.models = ModelDesk(service)
     app.state.evaluations = EvaluationDesk(app.state.models)
     app.state.collections = CollectionDesk(service)
     app.state.openid = _openid(service)
-    metrics = Metrics()
+    metrics = service.metrics
     add_error_handlers(app)
     for router in (QUESTIONS, DESK, MODELS_AND_JOBS, COLLECTIONS, OPENID):
         app.include_router(router)
     _add_health(app, service, metrics)
-    origin = service.settings.origin or ""
-    return HttpGuard(app, metrics=metrics, secure=origin.startswith("https://"))
+    origin = service.settings.origin
+    secure = origin is not None and origin.startswith("https://")
+    return HttpGuard(app, metrics=metrics, secure=secure, named=origin is not None)
 
 
 def _openid(service: CuratorService) -> OpenIdProvider | None:
@@ -96,6 +97,6 @@ def _add_health(app: FastAPI, service: CuratorService, metrics: Metrics) -> None
 
     @app.get("/metrics", tags=["health"])
     async def show_metrics() -> Response:
-        """Return counts of answers by status, and the budgets, for Prometheus."""
+        """Return counts and times of answers, and the budgets, for Prometheus."""
         text = await run_in_threadpool(lambda: metrics.render(service.sums()))
         return Response(text, media_type="text/plain; version=0.0.4", headers={"cache-control": "no-store"})

@@ -1,4 +1,4 @@
-"""What stands before every route: bodies of a stated size and time, headers of answers, counts for the metrics.
+"""What stands before every route: the server's own names, bodies of a stated size and time, headers, the log, the metrics.
 
 It reads no body's meaning and knows no route.
 """
@@ -6,13 +6,16 @@ It reads no body's meaning and knows no route.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from fastapi import FastAPI
 
 from sordino.server.metrics import Metrics
+from sordino.server.request_log import log_request
 
 __all__ = ["HttpGuard"]
 
@@ -35,7 +38,9 @@ _STATUS = {
     400: "the body's length is not as stated",
     408: "the body did not arrive in time",
     413: "the body is too large",
+    421: 'this server has no such name: state where browsers find it, such as origin = "http://NAME:8000", in [serve]',
 }
+_FOR_MACHINES = frozenset({"/healthz", "/readyz", "/metrics"})  # public facts, which every name may have
 
 
 class HttpGuard:
@@ -44,8 +49,9 @@ class HttpGuard:
     `app` is what it stands before: routers are added there.
     """
 
-    def __init__(self, app: FastAPI, *, metrics: Metrics, secure: bool) -> None:
+    def __init__(self, app: FastAPI, *, metrics: Metrics, secure: bool, named: bool) -> None:
         self.app = app
+        self._named = named
         self._metrics = metrics
         self._headers = (*_HEADERS, *(((b"strict-transport-security", b"max-age=31536000"),) if secure else ()))
 
@@ -55,8 +61,9 @@ class HttpGuard:
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
             return  # a WebSocket is closed without an answer
-        answer = self._answer(send)
-        body = await _read_body(scope, receive)
+        answer = self._answer(scope, send)
+        foreign = not self._named and scope["path"] not in _FOR_MACHINES and _is_foreign(scope)
+        body = 421 if foreign else await _read_body(scope, receive)
         if isinstance(body, int):
             await _refuse(answer, body)
             return
@@ -71,10 +78,20 @@ class HttpGuard:
 
         await self.app(scope, whole, answer)
 
-    def _answer(self, send: Send) -> Send:
+    def _answer(self, scope: Scope, send: Send) -> Send:
+        started = time.monotonic()
+
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
+                seconds = time.monotonic() - started
+                # the address as the route states it, never what was asked for: "/v1/releases/{charge}"
+                route = getattr(scope.get("route"), "path", "other")
                 self._metrics.count(message["status"])
+                self._metrics.observe(scope["method"], route, seconds)
+                account = scope.get("sordino.account", "")
+                log_request(
+                    method=scope["method"], route=route, status=message["status"], seconds=seconds, account=account
+                )
                 headers = list(message.get("headers", ()))
                 names = {name.lower() for name, _ in headers}
                 headers += [pair for pair in self._headers if pair[0] not in names]
@@ -84,6 +101,23 @@ class HttpGuard:
             await send(message)
 
         return answer
+
+
+def _is_foreign(scope: Scope) -> bool:
+    """Return whether a browser was sent here by a name that is not this server's: as DNS rebinding does.
+
+    An address as a number is nobody's name, and so is localhost, which browsers look up nowhere.
+    """
+    stated = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    name = stated.rpartition(":")[0] if stated.rpartition(":")[2].isdigit() else stated
+    name = name.strip("[]").lower()
+    if not name or name == "localhost" or name.endswith(".localhost") or name == (scope.get("server") or ("",))[0]:
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return True
+    return False
 
 
 async def _read_body(scope: Scope, receive: Receive) -> bytes | int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Request
@@ -11,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from sordino.ledger.records import charge_to_dict
 from sordino.loss import loss_to_numbers
+from sordino.release import Release
 from sordino.server.access import Visitor
 from sordino.server.asked import asked_schema, read_asked
 from sordino.server.http_request import PROBLEMS, body_of, read_json, respond, run_work, service_of, visitor_of
@@ -50,10 +50,15 @@ async def ask(request: Request, visitor: Who, key: RequestId = None) -> Response
     service = service_of(request)
     started = service.public_clock.start()
     asked = read_asked(await read_json(request))
-    try:
-        releases = await run_work(request, visitor, lambda: service.ask(visitor, asked, request=key))
-    finally:
-        await asyncio.sleep(service.public_clock.wait(started))
+
+    def work() -> list[Release]:
+        try:
+            return service.ask(visitor, asked, request=key)
+        finally:
+            # the thread waits too: were it free before the answer leaves, the next of the account would tell when the work ended
+            service.public_clock.sleep(started)
+
+    releases = await run_work(request, visitor, work)
     found = [release.to_dict(confidence=asked.confidence) for release in releases]
     return respond(found[0] if len(found) == 1 else found)
 

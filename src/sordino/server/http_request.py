@@ -82,7 +82,9 @@ async def session_of(request: Request) -> Session:
     cookie = request.cookies.get(cookie_name(request))
     if cookie is None:
         raise SignInNeeded("sign in, or send a token: Authorization: Bearer TOKEN")
-    return await run_in_threadpool(service_of(request).desk.sessions.find, cookie)
+    session = await run_in_threadpool(service_of(request).desk.sessions.find, cookie)
+    request.scope["sordino.account"] = session.visitor.name  # for the log
+    return session
 
 
 async def visitor_of(request: Request) -> Visitor:
@@ -101,7 +103,9 @@ async def visitor_of(request: Request) -> Visitor:
     scheme, _, secret = authorization.partition(" ")
     if scheme.lower() != "bearer" or not secret or len(secret) > 200:
         raise SignInNeeded("send a token: Authorization: Bearer TOKEN")
-    return await run_in_threadpool(lambda: service_of(request).desk.enter(secret, address=address_of(request)))
+    visitor = await run_in_threadpool(lambda: service_of(request).desk.enter(secret, address=address_of(request)))
+    request.scope["sordino.account"] = visitor.name  # for the log
+    return visitor
 
 
 def address_of(request: Request) -> str:

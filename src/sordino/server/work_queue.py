@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import threading
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeVar
@@ -58,13 +58,18 @@ class WorkQueue:
         self._most = threads
         self._each = each
         self._most_waiting = waiting
-        self._running: Counter[int] = Counter()
-        self._waiting: Counter[int] = Counter()
-        self._queue: deque[tuple[int, Callable[[], None]]] = deque()
-        self._lock = threading.Lock()
+        self._running: Counter[Hashable] = Counter()
+        self._waiting: Counter[Hashable] = Counter()
+        self._queue: deque[tuple[Hashable, Callable[[], None]]] = deque()
+        self._lock = threading.Condition()
 
     async def run(
-        self, account: int, work: Callable[[], Result], *, gone: Callable[[], Awaitable[bool]], stop: threading.Event
+        self,
+        account: Hashable,
+        work: Callable[[], Result],
+        *,
+        gone: Callable[[], Awaitable[bool]],
+        stop: threading.Event,
     ) -> Result:
         """Return what the work returns; `stop` is set once `gone` says that whoever asked is no longer there.
 
@@ -78,7 +83,7 @@ class WorkQueue:
             if not stop.is_set() and await gone():
                 stop.set()
 
-    def submit(self, account: int, work: Callable[[], Result]) -> Future[Result]:
+    def submit(self, account: Hashable, work: Callable[[], Result]) -> Future[Result]:
         """Return the future of work, which begins when the account has a thread to spare."""
         future: Future[Result] = Future()
         context = contextvars.copy_context()
@@ -94,6 +99,7 @@ class WorkQueue:
                     self._running[account] -= 1
                     if not self._running[account]:
                         del self._running[account]
+                    self._lock.notify_all()
                 self._begin()
 
         with self._lock:
@@ -112,7 +118,7 @@ class WorkQueue:
         """Begin what waits, the first first, of accounts that have a thread to spare."""
         with self._lock:
             ready: list[Callable[[], None]] = []
-            left: deque[tuple[int, Callable[[], None]]] = deque()
+            left: deque[tuple[Hashable, Callable[[], None]]] = deque()
             for account, run in self._queue:
                 if self._running.total() < self._most and self._running[account] < self._each:
                     self._running[account] += 1
@@ -126,3 +132,9 @@ class WorkQueue:
         for run in ready:
             # a daemon: a server that is stopped does not wait for questions that nobody will read
             threading.Thread(target=run, name="work", daemon=True).start()
+
+    def close(self) -> None:
+        """Begin nothing more, and wait for what runs."""
+        with self._lock:
+            self._queue.clear()
+            self._lock.wait_for(lambda: not self._running.total())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Mapping
 from typing import Any
@@ -112,16 +111,20 @@ async def ask(request: Request, session: Changing) -> Response:
     form = await read_form(request)
     text = await run_in_threadpool(_text, service, session.visitor, form)
     key = form.get("request_id") or new_request()
+
+    def work() -> list[Release]:
+        try:
+            return service.ask(session.visitor, _read_question(form, text), request=key)
+        finally:
+            # the thread waits too, as in http_questions.py
+            service.public_clock.sleep(started)
+
     try:
-        found = await run_work(
-            request, session.visitor, lambda: service.ask(session.visitor, _read_question(form, text), request=key)
-        )
+        found = await run_work(request, session.visitor, work)
     except ApprovalNeeded as error:
         words = words_of(error)
         again = {k: v for k, v in form.items() if k != "csrf_token"}
         return page(request, "waiting.html", session, status=202, words=words, again=again, action="/question/ask")
-    finally:
-        await asyncio.sleep(service.public_clock.wait(started))
     if len(found) > 1:
         return go("/history")
     budget = service.project.tables[found[0].table_name].budget

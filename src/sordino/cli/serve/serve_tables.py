@@ -62,6 +62,7 @@ def start(
     from sordino.collector.service import serve_app
     from sordino.server.census_demo import open_census_demo
     from sordino.server.opening import open_service
+    from sordino.server.request_log import write_log
     from sordino.server.sql_wire.wire_server import serving_sql
     from sordino.workbench.workbench_app import workbench_app
 
@@ -72,6 +73,7 @@ def start(
                 say(f"http://{host}:{port}/  {name} ({role}) signs in with {password}")
         else:
             service = open_service(project_path(project))
+        write_log("off" if quiet else service.settings.log)
         if not service.desk.accounts.all():
             note("no accounts yet: sordino serve account add NAME --role officer", quiet=quiet)
         place = stack.enter_context(serving_sql(service, host=host, port=postgres_port))

@@ -26,7 +26,7 @@ from sordino.server.sql_wire.wire_settings import WireSettings
 from sordino.server.sql_wire.wire_statements import Statement
 from sordino.server.sql_wire.wire_values import column_of_kind
 
-__all__ = ["Outcome", "SqlSession"]
+__all__ = ["VERBS", "Outcome", "SqlSession"]
 
 _SET = re.compile(r"SET\s+(?:(SESSION|LOCAL)\s+)?([A-Za-z_][\w.]*)\s*(?:=|\s+TO\s+)\s*(.+)", re.I | re.S)
 _NO_EFFECT = ("DISCARD", "DEALLOCATE", "UNLISTEN", "LISTEN", "SAVEPOINT", "RELEASE", "ANALYZE", "VACUUM")
@@ -35,6 +35,8 @@ _SAMPLES = {16: "TRUE", 20: "1", 21: "1", 23: "1", 700: "1.0", 701: "1.0", 1700:
 _WRAPS = ("DECLARE", "COPY")
 _READS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _MOST_KNOWN = 64
+_OTHERS = ("EXPLAIN", "FETCH", "MOVE", "CLOSE", "SET", "RESET", "SHOW", "BEGIN", "START")
+VERBS = frozenset({*_NO_EFFECT, *_ENDS, *_WRAPS, *_READS, *_OTHERS})
 
 
 @dataclass(frozen=True, slots=True)

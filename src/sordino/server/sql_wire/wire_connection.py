@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sordino.errors import DeclarationError
 from sordino.server.public_clock import PublicClock
+from sordino.server.request_log import log_statement
 from sordino.server.sql_wire import wire_frames as wire
-from sordino.server.sql_wire.sql_session import Outcome, SqlSession
+from sordino.server.sql_wire.sql_session import VERBS, Outcome, SqlSession
 from sordino.server.sql_wire.sqlstates import WireError, error_fields
 from sordino.server.sql_wire.wire_cursors import copy_lines
 from sordino.server.sql_wire.wire_settings import REPORTED
 from sordino.server.sql_wire.wire_statements import Statement, split_statements
 from sordino.server.sql_wire.wire_values import encode_cell, literal_of
+from sordino.server.work_queue import WorkQueue
 
 __all__ = ["WireConnection"]
 
@@ -54,10 +56,14 @@ class WireConnection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         *,
-        workers: Executor,
+        workers: WorkQueue,
         clock: PublicClock,
+        account: str = "",
+        count: Callable[[str, str, float], None] | None = None,
     ) -> None:
         self._workers = workers
+        self._account = account
+        self._count = count
         self._clock = clock
         self._session = session
         self._reader = reader
@@ -280,10 +286,25 @@ class WireConnection:
         self._send(wire.frame("c"))
 
     async def _run(self, statement: Statement) -> Outcome:
-        outcome = await self._interruptible(statement)
+        started = time.monotonic()
+        sqlstate = "00000"
+        try:
+            outcome = await self._interruptible(statement)
+        except Exception as error:
+            sqlstate = error_fields(error)["C"]
+            raise
+        finally:
+            self._note(statement, sqlstate, time.monotonic() - started)
         for text in outcome.notices:
             self._send(wire.report("N", {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": text}))
         return outcome
+
+    def _note(self, statement: Statement, sqlstate: str, seconds: float) -> None:
+        """Take note of a statement that ended; of its text, only a first word that is one of SQL's."""
+        verb = statement.verb if statement.verb in VERBS else "other"
+        log_statement(verb=verb, sqlstate=sqlstate, seconds=seconds, account=self._account)
+        if self._count is not None:
+            self._count("SQL", verb, seconds)
 
     async def _interruptible(self, statement: Statement) -> Outcome:
         """Run a statement; where the client cancels it, go on at once: what it is doing ends by itself.
@@ -307,12 +328,18 @@ class WireConnection:
     async def _time(self, statement: Statement) -> Outcome:
         clock = self._clock
         started = clock.start()
-        is_question = await self._work(lambda: self._session.is_question(statement))
-        try:
+        if not await self._work(lambda: self._session.is_question(statement)):
             return await self._work(lambda: self._session.run(statement))
-        finally:
-            if is_question:
-                await asyncio.sleep(clock.wait(started))
+
+        def ask() -> Outcome:
+            try:
+                return self._session.run(statement)
+            finally:
+                # the thread waits too: were it free before the answer leaves, the next statement of the account would tell
+                # when the work ended
+                clock.sleep(started)
+
+        return await self._work(ask)
 
     async def _work(self, work: Callable[[], Read]) -> Read:
         """Run in a thread, after what a cancelled statement may still be doing."""
@@ -320,7 +347,7 @@ class WireConnection:
         if pending is not None:
             await asyncio.wait({pending})
             pending.exception()
-        return await asyncio.get_running_loop().run_in_executor(self._workers, work)
+        return await asyncio.wrap_future(self._workers.submit(self._account, work))
 
 
 def _one(statement: Statement, text: str) -> Statement:

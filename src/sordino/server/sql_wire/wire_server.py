@@ -29,6 +29,7 @@ from sordino.server.sql_wire.declared_catalog import DeclaredCatalog
 from sordino.server.sql_wire.sql_session import SqlSession
 from sordino.server.sql_wire.sqlstates import WireError, error_fields
 from sordino.server.sql_wire.wire_connection import WireConnection
+from sordino.server.work_queue import WorkQueue
 
 __all__ = ["Limits", "WireServer", "WireTls", "serving_sql"]
 
@@ -38,12 +39,16 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """State how many connections there are at once, of all and of one account, and how long a start may take in seconds."""
+    """State how many connections there are at once, of all and of one account, and how long a start may take in seconds.
+
+    `workers` are the statements that run at once, and `each` those of one account.
+    """
 
     connections: int = 256
     account: int = 16
     start: float = 15.0
-    workers: int = 8
+    workers: int = 48
+    each: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,9 @@ class WireServer:
         self.service = service
         stated = Limits() if limits is None else limits
         self.limits = replace(stated, connections=most_connections(http=0, sql=stated.connections)[1])
-        self.workers = ThreadPoolExecutor(self.limits.workers, thread_name_prefix="sql")
+        # statements of one account leave threads for others, and neither keeps anybody from signing in
+        self.workers = WorkQueue(threads=self.limits.workers, each=self.limits.each, waiting=self.limits.account + 1)
+        self._sign_ins = ThreadPoolExecutor(4, thread_name_prefix="sql sign-in")
         self.port = 0
         self._tls = None if tls is None else tls.context()
         self._binding = None if tls is None else tls.binding()
@@ -156,7 +163,8 @@ class WireServer:
                 loop.call_soon_threadsafe(stop.set)
             thread.join()
             loop.close()
-            self.workers.shutdown(wait=True, cancel_futures=True)
+            self.workers.close()
+            self._sign_ins.shutdown(wait=True, cancel_futures=True)
 
     async def _end(self) -> None:
         for task in self._tasks:
@@ -217,7 +225,15 @@ class WireServer:
         session = SqlSession(self.service, self._catalog, token=token, database=asked.get("database", name))
         for setting, value in _settings(asked):
             session.settings.start_with(setting, value)
-        connection = WireConnection(session, reader, writer, workers=self.workers, clock=self.service.public_clock)
+        connection = WireConnection(
+            session,
+            reader,
+            writer,
+            workers=self.workers,
+            clock=self.service.public_clock,
+            account=name,
+            count=self.service.metrics.observe,
+        )
         self._numbers += 1
         number, secret = self._numbers, int.from_bytes(Rng.secure().bytes(4), "big")
         self._accounts[name] += 1
@@ -272,21 +288,21 @@ class WireServer:
         mechanism, first = wire.read_sasl_first(await _password(reader))
         if mechanism not in offered:
             raise WireError("28000", "sign in by SCRAM-SHA-256")
-        salt = await loop.run_in_executor(self.workers, accounts.salt, name)
+        salt = await loop.run_in_executor(self._sign_ins, accounts.salt, name)
         nonce, bound = Rng.secure().bytes(18).hex(), mechanism == _BOUND
         exchange = ScramExchange(_ascii(first), nonce=nonce, salt=salt, binding=binding, wants_binding=bound)
         writer.write(wire.frame("R", struct.pack("!i", 11) + exchange.challenge.encode()))
         final = _ascii(await _password(reader))
-        keys = await loop.run_in_executor(self.workers, accounts.scram_keys, name)
+        keys = await loop.run_in_executor(self._sign_ins, accounts.scram_keys, name)
         try:
             token, proof = exchange.proof(final, keys)
         except SignInNeeded:
             address = str((writer.get_extra_info("peername") or ("",))[0])
             await loop.run_in_executor(
-                self.workers, lambda: self.service.desk.record_refusal(name, address=address, by="sql")
+                self._sign_ins, lambda: self.service.desk.record_refusal(name, address=address, by="sql")
             )
             raise
-        await loop.run_in_executor(self.workers, lambda: accounts.visitor_of_number(token, via="sql"))
+        await loop.run_in_executor(self._sign_ins, lambda: accounts.visitor_of_number(token, via="sql"))
         writer.write(wire.frame("R", struct.pack("!i", 12) + proof.encode()) + wire.frame("R", struct.pack("!i", 0)))
         return token, name
 
