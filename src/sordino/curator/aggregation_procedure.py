@@ -104,6 +104,8 @@ class AggregationProcedure:
         def words() -> Primitives:
             return apply_steps(primitives(), steps, self.domain) if steps else primitives()
 
+        if not compiled.cells:
+            return None, tuple(None for _ in selections)
         table = compiled.select(words()) if compiled.terms else None
         if isinstance(self.allocation.threshold, WeightedSelection):
             from sordino.curator.key_rounds import round_select
@@ -270,7 +272,7 @@ def plan_aggregation(
     domain, wider = table.domain, table.neighbors
     if question.steps:
         domain, wider = step_domain(domain, question.steps), step_neighbors(wider, question.steps)
-    compiled = compile_query(question, domain)
+    compiled = compile_query(question, domain, possible=table.possible_keys())
     _check_groups(question, compiled, table, wider)
 
     def plan_at(loss: Loss, weights: Sequence[Fraction]) -> AggregationProcedure:
@@ -345,6 +347,7 @@ def _plan_rows(allocation: Allocation, sample: str | None) -> PlannedRows:
         return PlannedRows(None, words, private_keys=words, sample=sample)
     resolved, cells = allocation.resolved, allocation.resolved.cells
     which = "the listed keys" if resolved.listed else "every declared key"
+    which = "every possible key" if resolved.declared else which
     return PlannedRows(cells, f"{cells:,}: {which}" if resolved.keys else None, sample=sample)
 
 
@@ -384,9 +387,9 @@ def _count_groups(compiled: CompiledQuery) -> int | None:
 
 def _selects(question: Aggregation, compiled: CompiledQuery) -> bool:
     """Return whether noisy values decide which rows are shown."""
-    return question.after is not None and question.after.selects(
-        tuple(g.alias for g in question.groups), _count_groups(compiled)
-    )
+    if question.after is None or not compiled.cells:
+        return False
+    return question.after.selects(tuple(g.alias for g in question.groups), _count_groups(compiled))
 
 
 def _selection_note(groups: int | None) -> str:

@@ -92,6 +92,9 @@ def allocate(
     (Korolova et al. 2009): it shares with it. Raises QuestionRefused where keys are private and no delta is given.
     """
     moved = [[resolved.sensitivity(p, neighbors) for p in several] for several in resolved.parts]
+    if not resolved.cells:
+        # An answer without groups is known beforehand: nothing is drawn, and nothing is charged.
+        moved = [[_still(s) for s in several] for several in moved]
     chosen = [i for i, a in enumerate(question.aggregates) if isinstance(a, Quantile)]
     counted = _count_of_units(question, resolved, neighbors) if resolved.private_keys else None
     noisy = [i for i, several in enumerate(moved) if any(s.l1 for s in several) and i != counted]
@@ -112,7 +115,8 @@ def allocate(
     if isinstance(threshold, KeySelection) and counted is not None:
         vectors = _count_by(threshold, counted, vectors)
     events = [event] if noisy or not (chosen or threshold) else []
-    events += [s.event for i, s in selections.items() if s.lead is None or s.lead == i]
+    events += [s.event for i, s in selections.items() if resolved.cells and (s.lead is None or s.lead == i)]
+    events = events or [event]
     if threshold is not None:
         events.insert(0, threshold.event)
         keys = Fraction(1, len(chosen) + len(noisy) + 1)
@@ -122,6 +126,11 @@ def allocate(
         resolved = _with_terms(resolved, vectors, isinstance(threshold, KeySelection))
     found = tuple(selections.get(i) for i in range(len(vectors)))
     return Allocation(resolved, vectors, found, threshold, event, tuple(shares), counted, mixes)
+
+
+def _still(sensitivity: Sensitivity) -> Sensitivity:
+    """Return the sensitivity of what no unit moves."""
+    return Sensitivity(0, Fraction(0), Fraction(0), Fraction(0), sensitivity.because)
 
 
 def _with_terms(resolved: CompiledQuery, vectors: Sequence[Sequence[NoisyVector]], counts_units: bool) -> CompiledQuery:
@@ -151,7 +160,7 @@ def _vectors(
     sized: list[tuple[Sensitivity, Fraction]] = []
     for several, parts, share in zip(moved, resolved.parts, shares, strict=True):
         for s, p in zip(several, parts, strict=True):
-            still = s if share else Sensitivity(0, Fraction(0), Fraction(0), Fraction(0), s.because)
+            still = s if share else _still(s)
             sized.append((still.rescale(1 / p.unit), share))
     mechanisms, event = cheapest(sized, loss)
     rest = iter(mechanisms)

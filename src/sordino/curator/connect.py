@@ -30,6 +30,8 @@ from sordino.reporting.board import board_page
 from sordino.source import PrivateTable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sordino.remote.connection import RemoteConnection
 
 __all__ = ["Connection", "connect", "open_engine", "report"]
@@ -51,6 +53,7 @@ class Connection:
         self._rng = Rng.secure() if rng is None else rng
         self._ledgers: dict[str, Ledger] = {}
         self._engines: dict[str, Engine] = {}
+        self._public_rows: dict[str, Mapping[str, pa.Table]] = {}  # as each of the engines opened them
         self._serves = False  # accounts of a server, by `spend_as`
         self._curators: dict[str, Curator] = {}
 
@@ -61,6 +64,7 @@ class Connection:
         """
         made = Connection(self.project, spender=spender, dialect=self.dialect, rng=self._rng)
         made._ledgers, made._engines, made._serves = self._ledgers, self._engines, True
+        made._public_rows = self._public_rows
         return made
 
     def table(self, name: str | None = None) -> Curator:
@@ -74,8 +78,11 @@ class Connection:
             share = None
             if self.spender is not None:
                 share = self.spender, self._share(self.spender, declared.budget)
-            engine = self._engines.get(declared.name) or open_engine(self.project, declared)
-            self._engines[declared.name] = engine
+            if declared.name not in self._engines:
+                public_rows = public_cells(self.project.public)
+                self._engines[declared.name] = open_engine(self.project, declared, public_rows)
+                self._public_rows[declared.name] = public_rows
+            engine = self._engines[declared.name]
             others = {name: _as_other(table, declared) for name, table in self.project.tables.items()}
             del others[declared.name]
             self._curators[declared.name] = Curator(
@@ -87,6 +94,7 @@ class Connection:
                 declaration=declaration_of(declared.domain, declared.neighbors, declared.source),
                 rng=self._rng,
                 public=self.project.public,
+                public_rows=self._public_rows[declared.name],
                 others=others,
                 share=share,
                 dialect=self.dialect,
@@ -255,9 +263,8 @@ class Connection:
         return html_table("Tables", ("table", "protects", "budget", "columns"), rows)
 
 
-def open_engine(project: Project, table: DeclaredTable) -> Engine:
-    """Return the engine of a declared table, its source and the public tables opened; raises SourceError."""
-    public = public_cells(project.public)
+def open_engine(project: Project, table: DeclaredTable, public: Mapping[str, pa.Table]) -> Engine:
+    """Return the engine of a declared table, its source opened beside the rows of public tables; raises SourceError."""
     people = {name: PeopleTable(t.source, t.domain, t.neighbors.unit) for name, t in project.tables.items()}
     return open_source(table.source, domain=table.domain, unit=table.neighbors.unit, public=public, people=people)
 

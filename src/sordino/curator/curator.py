@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from sordino.clipping.contribution_bounds import find_contribution_bounds
 from sordino.clipping.search import Method, find_bounds
@@ -39,6 +39,9 @@ from sordino.queries.table_face import TableFace
 from sordino.release import Release
 from sordino.source import PrivateTable, PublicTable
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["Curator"]
 
 T = TypeVar("T")
@@ -66,6 +69,7 @@ class Curator(TableFace):
         share: tuple[str, Loss] | None = None,
         dialect: str | None = None,
         resumes: bool = False,
+        public_rows: Mapping[str, pa.Table] | None = None,
     ) -> None:
         if not rng.private and ledger.path is not None:
             raise DeclarationError(
@@ -77,7 +81,9 @@ class Curator(TableFace):
         self._charging = Charging(name, ledger=ledger, declared=declaration, neighbors=neighbors, **account)
         self._rng = rng
         public_facts = (self._charging.declaration, dict(public or {}), dict(others or {}), dialect)
-        self._table = TableContext(name, domain, neighbors, ledger.cap, *public_facts)
+        self._table = TableContext(
+            name, domain, neighbors, ledger.cap, *public_facts, public_rows=dict(public_rows or {})
+        )
 
     # ---- plan and ask
 

@@ -79,7 +79,7 @@ def plan_most_common(question: MostCommon, table: TableContext, *, asked: Loss) 
     Theorem: a unit with at most R rows of one value moves each count by at most R, and under add_remove all in one
     direction (monotone), so a point of score is worth epsilon / R in the exponent; under replace epsilon / 2R.
     """
-    compiled = question.compile_query(table.domain)
+    compiled = question.compile_query(table.domain, possible=table.possible_keys())
     enforced = compiled.enforce(table.neighbors)
     mechanism = best_selection(
         sensitivity=Fraction(enforced.rows_per_group),

@@ -60,7 +60,8 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
             outputs.append(Output(asked.alias, estimate, _mechanisms(several)))
     columns = [tuple(map(itemgetter(i), rows)) for i in range(len(question.groups))]
     declared = [k.labels for k in resolved.keys] if resolved.private_keys else columns
-    kinds = map(label_kind, declared)
+    # A column's type follows from what is declared, also where the question leaves out most keys, or all.
+    kinds = map(label_kind, [k.labels for k in resolved.declared] or declared)
     keys = tuple(Key(g.alias, c, k) for g, c, k in zip(question.groups, columns, kinds, strict=True))
     return keys, tuple(outputs)
 

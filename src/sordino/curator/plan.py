@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
 from sordino.accounting.composition import charge_amounts
 from sordino.curator.data_access import Answer, DataAccess
@@ -22,6 +22,11 @@ from sordino.queries.queryable import ReleaseContent
 from sordino.queries.row_steps import step_neighbors
 from sordino.release import other_currencies, show_number
 from sordino.source import PrivateTable, PublicTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sordino.queries.aggregation import FindPossible
 
 __all__ = [
     "EQUAL",
@@ -47,7 +52,7 @@ class TableContext:
     """Hold a table's name, declared columns, neighbors, the cap that it is charged to and its declaration's digest.
 
     `public` are the tables that may be joined, `private` the other private tables of the project, `dialect` whose SQL
-    questions are written in where they do not say so.
+    questions are written in where they do not say so. `public_rows` are those of the public tables, as they were opened.
     """
 
     name: str
@@ -58,6 +63,13 @@ class TableContext:
     public: Mapping[str, PublicTable] = field(default_factory=dict)
     private: Mapping[str, PrivateTable] = field(default_factory=dict)
     dialect: str | None = None
+    public_rows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False, compare=False)
+
+    def possible_keys(self) -> FindPossible:
+        """Return how the keys are found that the rows of a question may have, from public facts."""
+        from sordino.curator.possible_keys import PossibleKeys
+
+        return PossibleKeys(self.domain, self.public_rows).find
 
 
 Share: TypeAlias = Literal["equal", "relative", "error"]

@@ -155,5 +155,7 @@ def _noise(plan: Plan) -> object:
     if isinstance(procedure, AggregationProcedure):
         allocation = procedure.allocation
         vectors = [[(v.sensitivity, v.mechanism) for v in several] for several in allocation.vectors]
-        return vectors, allocation.threshold, [s and s.event for s in allocation.selections]
+        # Which keys there are follows from the rows of public tables too, which may be others by now.
+        labels = [key.labels for key in allocation.resolved.keys]
+        return vectors, allocation.threshold, [s and s.event for s in allocation.selections], labels
     return getattr(procedure, "mechanism", None)

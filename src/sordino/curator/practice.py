@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from sordino.curator.plan import TableContext
 from sordino.datasets.dummy_table import dummy
 from sordino.engines.opening import open_source
-from sordino.engines.public import public_cells
 from sordino.engines.table_layout import PeopleTable
 from sordino.errors import DeclarationError
 from sordino.ledger.ledger import Ledger
@@ -39,13 +38,14 @@ def open_practice(make: Callable[..., C], table: TableContext, *, cap: Loss, dec
     }
     return make(
         table.name,
-        engine=open_source(rows, domain=table.domain, unit=unit, public=public_cells(table.public), people=people),
+        engine=open_source(rows, domain=table.domain, unit=unit, public=table.public_rows, people=people),
         domain=table.domain,
         neighbors=table.neighbors,
         ledger=Ledger.open(None, cap=cap),
         declaration=declared,
         rng=Rng.secure(),
         public=table.public,
+        public_rows=table.public_rows,
         others=table.private,
         dialect=table.dialect,
     )

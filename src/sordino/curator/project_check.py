@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sordino.curator.connect import open_engine
 from sordino.domain import Real
+from sordino.engines.public import public_cells
 from sordino.errors import SordinoError
 from sordino.loss import format_number
 from sordino.project.budget_ledger import changed_declarations, open_ledger
@@ -54,7 +55,7 @@ def _check_sources(project: Project) -> Iterator[tuple[str, str]]:
     """Yield, by key, the sources that do not open, and headers that are quoted where cells are not."""
     for name, table in project.tables.items():
         try:
-            open_engine(project, table).close()
+            open_engine(project, table, public_cells(project.public)).close()
         except SordinoError as error:
             yield f"tables.{name}", str(error)
             continue

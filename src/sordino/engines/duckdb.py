@@ -179,7 +179,7 @@ class DuckDBEngine:
         """Return how a table is held; raises DeclarationError where that is not as declared."""
         csv = table.source.csv if isinstance(table.source, Source) else None
         types = self._types(quote_name(view))
-        physical = {name: _kind(kind) for name, kind in types.items()}
+        physical = {name: kind_of(kind) for name, kind in types.items()}
         headed = csv is not None and csv.names is None  # then names are a line of the file: never in an error
         for name in physical:
             if name.lower().startswith("sordino_"):
@@ -287,8 +287,8 @@ class DuckDBEngine:
                 _register(self._connection, incoming, cells)
             was, now = self._types(quote_name(view)), self._types(quote_name(incoming))
             if any(
-                _kind(now[n]) != _kind(was[n])
-                or (now[n] != was[n] and (n in table.domain.lists or _kind(was[n]) == "DECIMAL"))
+                kind_of(now[n]) != kind_of(was[n])
+                or (now[n] != was[n] and (n in table.domain.lists or kind_of(was[n]) == "DECIMAL"))
                 for n in table.domain.stored
             ):
                 return False
@@ -501,7 +501,7 @@ class DuckDBEngine:
 
     def _schema(self, relation: str) -> Mapping[str, str]:
         """Return the physical type of each column, parameters cut off, as the relation's own schema states it."""
-        return {name: _kind(kind) for name, kind in self._types(relation).items()}
+        return {name: kind_of(kind) for name, kind in self._types(relation).items()}
 
     def _types(self, relation: str) -> dict[str, str]:
         rows: list[Any] | None = None
@@ -591,7 +591,7 @@ def _decimal_digits(types: Mapping[str, str]) -> dict[str, tuple[int, int]]:
     return {name: (int(d[1]), int(d[2])) for name, d in found.items() if d and int(d[1]) <= 18}
 
 
-def _kind(physical: str) -> str:
+def kind_of(physical: str) -> str:
     """Return the head of a type: DECIMAL(18,2) is DECIMAL, VARCHAR[] is a list."""
     if physical.endswith("]"):
         return "LIST"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sordino.cell_grammar import is_unicode
 from sordino.domain import Domain
@@ -26,7 +26,7 @@ from sordino.queries.expressions.nodes import Arithmetic, Bin, Connective, Const
 from sordino.queries.expressions.sql_trees import Build
 from sordino.queries.formulas import FormulaColumn
 from sordino.queries.joins import Join
-from sordino.queries.key_list import KeyList, compile_key_list, infer_key_list
+from sordino.queries.key_list import KeyList, compile_key_list, infer_key_list, join_keys, narrow_keys
 from sordino.queries.post_processing import PostProcessing
 from sordino.queries.query import Aggregate, SqlAggregate, Vector, replace_names
 from sordino.queries.row_steps import RowStep, apply_steps, step_domain, step_neighbors
@@ -35,10 +35,20 @@ from sordino.queries.sensitivity_rules import stack
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["MOST_PRIVATE_KEYS", "Aggregation", "CompiledQuery", "Grouping", "compile_query", "tighten"]
+__all__ = [
+    "MOST_PRIVATE_KEYS",
+    "Aggregation",
+    "CompiledQuery",
+    "FindPossible",
+    "Grouping",
+    "Possible",
+    "compile_query",
+    "tighten",
+]
 
 _MOST_CELLS = 1_000_000
 _MOST_AGGREGATES = 256
+_SUPERSET = "some of these keys may be ones that no row can have: there are too many combinations of declared values to leave them out"
 MOST_PRIVATE_KEYS = 2**62  # more than any table has: no unit's groups are all of them
 
 
@@ -187,6 +197,28 @@ class Aggregation:
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """The codes of the keys that rows may have: of each group-by column, and of all together where `rows` lists them.
+
+    `missing` says of each column whether rows may have no key there; `exact` that every one of these keys is possible.
+    """
+
+    columns: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[int, ...], ...] | None
+    missing: tuple[bool, ...]
+    exact: bool = True
+
+
+class FindPossible(Protocol):
+    """How the possible keys of a question are found: its groups with their declared keys, its condition and its steps."""
+
+    def __call__(
+        self, groups: Sequence[Grouping], declared: Sequence[Keys], where: Node | None, steps: Sequence[RowStep]
+    ) -> Possible:
+        """Return the codes of the keys that rows may have."""
+
+
 @dataclass(frozen=True)
 class CompiledQuery:
     """An aggregation with its meaning over a domain: declared keys, the condition, the parts of each aggregate."""
@@ -202,6 +234,9 @@ class CompiledQuery:
     within: Build | None = None  # a condition on the rows counted
     totals: bool = False  # whether it has totals per unit
     notes: tuple[str, ...] = ()  # which rows its keys leave out
+    declared: tuple[
+        Keys, ...
+    ] = ()  # every declared key, where the question leaves out those that no row of it can have
 
     @cached_property
     def cells(self) -> int:
@@ -278,8 +313,11 @@ def _select(chosen: list[exp.Expression], source: exp.Expression, keys: int) -> 
     return exp.Select(expressions=chosen, from_=exp.From(this=source), **grouped)
 
 
-def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
-    """Return what a question means over a domain; raises QuestionRefused where it has no private answer."""
+def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossible | None = None) -> CompiledQuery:
+    """Return what a question means over a domain; raises QuestionRefused where it has no private answer.
+
+    With `possible`, declared keys that no row of the question can have are left out.
+    """
     if not question.aggregates and not question.groups:
         raise QuestionRefused("a question needs at least one aggregate, such as count(), sum(...) or mean(...)")
     if len(question.aggregates) > _MOST_AGGREGATES:
@@ -302,10 +340,19 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
             "or ask of its own table"
         )
     found, listed = _keys(question, domain) if question.groups or question.key_list else ((), False)
+    condition = None if question.where is None else bind_condition(question.where, domain)
+    narrowed: Possible | None = None
+    declared = found
+    if possible is not None and found and not listed and not any(k.private for k in found):
+        narrowed = possible(question.groups, found, question.where, question.steps)
+        listed = narrowed.rows is not None
+        if narrowed.rows is not None:
+            found = (join_keys(found, narrowed.rows),)
+        else:
+            found = tuple(narrow_keys(k, codes) for k, codes in zip(found, narrowed.columns, strict=True))
     cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:
         raise QuestionRefused(f"the declared keys make {cells} groups, above {_MOST_CELLS}: group by fewer, or by bins")
-    condition = None if question.where is None else bind_condition(question.where, domain)
     _check_text(question)
     parts = tuple(tuple(a.parts(domain)) for a in question.aggregates)
     if question.formulas:
@@ -321,7 +368,8 @@ def compile_query(question: Aggregation, domain: Domain) -> CompiledQuery:
         listed=listed,
         bounds=question.bounds,
         totals=totals,
-        notes=_say_left_out(question, domain),
+        notes=_say_left_out(question, domain, narrowed),
+        declared=() if found == declared else declared,
     )
 
 
@@ -334,10 +382,12 @@ def _keys(question: Aggregation, domain: Domain) -> tuple[tuple[Keys, ...], bool
     return (compile_key_list(listed, groups, domain),), True
 
 
-def _say_left_out(question: Aggregation, domain: Domain) -> tuple[str, ...]:
+def _say_left_out(question: Aggregation, domain: Domain, possible: Possible | None) -> tuple[str, ...]:
     """Return which rows have no key, in words: those in which a column is missing, as declared, and those outside of bins."""
     notes: dict[str, None] = {}
-    for group in question.groups:
+    for place, group in enumerate(question.groups):
+        if possible is not None and not possible.missing[place]:
+            continue
         if question.key_list is not None and group.alias in question.key_list.columns:
             continue
         reasons = may_be_missing(group.of, domain)
@@ -350,6 +400,8 @@ def _say_left_out(question: Aggregation, domain: Domain) -> tuple[str, ...]:
             notes[f"rows whose {what} is missing are left out"] = None
         if isinstance(group.of, Bin) and group.of.edges is not None:
             notes[f"rows whose {describe(group.of.of)} lies outside of the bins are left out"] = None
+    if possible is not None and not possible.exact:
+        notes[_SUPERSET] = None
     return tuple(notes)
 
 

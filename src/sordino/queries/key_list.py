@@ -22,7 +22,7 @@ from sordino.errors import QuestionRefused, UnknownName, nearest
 from sordino.primitives import Primitives
 from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.expressions.nodes import Connective, IsIn, Name, Node
-from sordino.queries.expressions.sql_trees import Build, sql
+from sordino.queries.expressions.sql_trees import Build, plus, sql, whole
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -35,12 +35,15 @@ __all__ = [
     "check_min_units",
     "compile_key_list",
     "infer_key_list",
+    "join_keys",
     "key_list",
     "list_shown",
+    "narrow_keys",
     "selection_name",
 ]
 
 MOST_LISTED = 1_000_000
+_MOST_RUNS = 8  # of codes that follow each other: beyond, one search is faster than so many comparisons
 KEY_SELECTIONS = ("weighted", "threshold")
 
 Label = str | int | float | bool | datetime.date | None
@@ -220,6 +223,39 @@ def list_shown(groups: Sequence[Keys], rows: Sequence[tuple[Label, ...]]) -> Key
         places.append({label: i for i, label in enumerate(found.labels)})
     codes = {tuple(at[v] for at, v in zip(places, row, strict=True)): row for row in rows}
     return _join_columns(columns, codes, whole_list=groups[0].private)
+
+
+def narrow_keys(keys: Keys, codes: Sequence[int]) -> Keys:
+    """Return the keys of these codes alone, which ascend; a row of any other code has no key."""
+    if len(codes) == len(keys.labels):
+        return keys
+    runs: list[tuple[int, int, int]] = []  # the first and the last code of each run, and the place of the first
+    for place, code in enumerate(codes):
+        if runs and code == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], code, runs[-1][2])
+        else:
+            runs.append((code, code, place))
+
+    def narrow(on: Primitives, cell: exp.Expression) -> exp.Expression:
+        kinds = sql()
+        code = cell if keys.code is None else keys.code(on, cell)
+        if len(runs) > _MOST_RUNS:
+            return on.place_of(_text(code), tuple(map(str, codes)))
+        ifs = []
+        for first, last, place in runs:
+            within = kinds.Between(this=kinds.paren(code.copy()), low=whole(first), high=whole(last))
+            ifs.append(kinds.If(this=within, true=plus(kinds.paren(code.copy()), place - first)))
+        choice: exp.Expression = kinds.Case(ifs=ifs, default=kinds.Null()) if ifs else kinds.Null()
+        whole_choice: exp.Expression = kinds.paren(choice)
+        return whole_choice
+
+    return Keys(tuple(keys.labels[code] for code in codes), keys.build, narrow)
+
+
+def join_keys(columns: Sequence[Keys], rows: Sequence[tuple[int, ...]]) -> Keys:
+    """Return the keys of several columns as one, of these combinations of their codes."""
+    codes = {row: tuple(key.labels[code] for key, code in zip(columns, row, strict=True)) for row in rows}
+    return _join_columns(columns, codes, whole_list=False)
 
 
 def _match_texts(build: Build, texts: tuple[Any, ...]) -> Keys:

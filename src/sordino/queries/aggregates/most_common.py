@@ -10,7 +10,7 @@ from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.neighbors import ContributionBounds
 from sordino.queries.aggregates.sums import Count
-from sordino.queries.aggregation import Aggregation, CompiledQuery, Grouping, compile_query, tighten
+from sordino.queries.aggregation import Aggregation, CompiledQuery, FindPossible, Grouping, compile_query, tighten
 from sordino.queries.build import Column, Selection, count, label
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Connective, IsNull, Node, Not, describe, plain
@@ -38,14 +38,17 @@ class MostCommon:
         """Return the question in which one unit contributes no more than this; each value is a group."""
         return replace(self, bounds=tighten(self.bounds, ContributionBounds(max_rows, max_groups, max_rows_per_group)))
 
-    def compile_query(self, domain: Domain) -> CompiledQuery:
+    def compile_query(self, domain: Domain, *, possible: FindPossible | None = None) -> CompiledQuery:
         """Return the counts that the choice is scored by; raises QuestionRefused where the values are not declared."""
         groups, rows = (Grouping(self.alias, self.of),), (Count(None, "rows"),)
-        found = compile_query(Aggregation(self.where, groups, rows, bounds=self.bounds), domain)
+        found = compile_query(Aggregation(self.where, groups, rows, bounds=self.bounds), domain, possible=possible)
         if self.present and not found.private_keys and None in found.keys[0].labels:
             there: Node = Not(IsNull(self.of))
             where = there if self.where is None else Connective("and", self.where, there)
-            found = compile_query(Aggregation(where, groups, rows, bounds=self.bounds), domain)
+            found = compile_query(Aggregation(where, groups, rows, bounds=self.bounds), domain, possible=possible)
+        if not found.cells:
+            # No row can have a value: the choice is among all of them, since an answer names one.
+            return self.compile_query(domain)
         if found.private_keys:
             raise QuestionRefused("a choice is among declared values: declare the column as a category with its values")
         return found
