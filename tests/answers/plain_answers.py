@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import datetime
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,9 @@ import pyarrow as pa
 
 import sordino as sd
 from answers.plain_questions import Output, Question, combinations
+from planning import allocation_of
 
-__all__ = ["Comparison", "compare", "cut", "full_answer", "inspect", "inspect_sample"]
+__all__ = ["Comparison", "compare", "cut", "full_answer", "inspect", "inspect_sample", "possible_keys"]
 
 SURE = 1 - 1e-9  # a right answer lies outside this interval once in 10^9
 LISTS = (
@@ -42,17 +43,35 @@ def compare(question: Question, connection: sd.Connection, ask: Ask) -> Comparis
         if question.asked is None
         else (question.asked, connection.table("people"))
     )
+    delta = "1e-9" if _private(question) else None
     try:
-        release = table.ask(asked, epsilon=10**6, delta="1e-9" if _private(question) else None)
+        release = table.ask(asked, epsilon=10**6, delta=delta)
     except Exception as failure:  # a question that is not answered is a find like any other
         return Comparison(question, (f"{type(failure).__name__}: {failure}",))
     assert isinstance(release, sd.Release)
+    possible = possible_keys(question, table.plan(asked, epsilon=10**6, delta=delta))
     if question.rate < 1:
-        return inspect_sample(question, release, ask(question.groups))
-    return inspect(question, release, cut(question, full_answer(question, ask)))
+        return inspect_sample(question, release, ask(question.groups), possible)
+    return inspect(question, release, cut(question, full_answer(question, ask, possible)))
 
 
-def inspect_sample(question: Question, release: sd.Release, parts: Sequence[tuple[Any, ...]]) -> Comparison:
+def possible_keys(question: Question, plan: Any) -> list[tuple[Any, ...]] | None:
+    """Return the keys that the answer will have, None without any, and where they are listed or private.
+
+    Which combinations of declared keys a question leaves out has a test of its own (tests/curator/test_possible_keys.py).
+    """
+    if not question.keys or question.listed or combinations(question) is None:
+        return None
+    rows = allocation_of(plan).resolved.key_rows()
+    return [_plain_key(row) for row in rows]
+
+
+def inspect_sample(
+    question: Question,
+    release: sd.Release,
+    parts: Sequence[tuple[Any, ...]],
+    possible: Sequence[tuple[Any, ...]] | None = None,
+) -> Comparison:
     """Compare a release of a sample with each person's part of the whole answer.
 
     Each person is in the sample with chance r, so by Bernstein's inequality a total lies t or more from r times the whole with
@@ -60,7 +79,8 @@ def inspect_sample(question: Question, release: sd.Release, parts: Sequence[tupl
     """
     keys, found, near = len(question.keys), shape(question, release), 0
     rows = [_plain_row(row) for row in release.rows]
-    if [row[:keys] for row in rows] != (expected := combinations(question) or []):
+    expected = _shown_keys(question, {tuple(part[:keys]) for part in parts}, possible) or []
+    if [row[:keys] for row in rows] != expected:
         return Comparison(question, (*found, f"rows {[r[:keys] for r in rows]} for {expected}"))
     rate = question.rate
     for place, output in enumerate(question.outputs):
@@ -100,7 +120,11 @@ def _private(question: Question) -> bool:
 
 
 def _plain_row(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(v.replace(tzinfo=None) if isinstance(v, datetime.datetime) else v for v in row.values())
+    return _plain_key(row.values())
+
+
+def _plain_key(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(v.replace(tzinfo=None) if isinstance(v, datetime.datetime) else v for v in values)
 
 
 def _short(value: Any) -> str:
@@ -110,13 +134,15 @@ def _short(value: Any) -> str:
 # ---- what plain SQL answers
 
 
-def full_answer(question: Question, ask: Ask) -> list[tuple[Any, ...]]:
-    """Return each row of the answer before HAVING, ORDER BY and LIMIT: declared groups without rows among them."""
+def full_answer(
+    question: Question, ask: Ask, possible: Sequence[tuple[Any, ...]] | None = None
+) -> list[tuple[Any, ...]]:
+    """Return each row of the answer before HAVING, ORDER BY and LIMIT: `possible` groups without rows among them."""
     keys, groups = len(question.keys), {}
     for *row, units in ask(question.groups):
         filled = [_of_group(o, v) for o, v in zip(question.outputs, row[keys:], strict=True)]
         groups[tuple(row[:keys])] = (*row[:keys], *filled, units)
-    every = question.listed or combinations(question)
+    every = question.listed or _shown_keys(question, set(groups), possible)
     if every is None:  # shown from two units on; the declared keys beside are public, but only what has rows can show
         private = [i for i, k in enumerate(question.keys) if k.values is None]
         shown = [k for k, row in groups.items() if row[-1] >= 2 and all(k[i] is not None for i in private)]
@@ -126,6 +152,17 @@ def full_answer(question: Question, ask: Ask) -> list[tuple[Any, ...]]:
         every = sorted(shown, key=lambda k: _order(question, k))
     empty = tuple(_of_group(o, None) for o in question.outputs)
     return [groups.get(tuple(k), (*k, *empty, 0))[:-1] for k in every]
+
+
+def _shown_keys(
+    question: Question, groups: set[tuple[Any, ...]], possible: Sequence[tuple[Any, ...]] | None
+) -> list[tuple[Any, ...]] | None:
+    """Return the combinations of declared keys that are possible, and all that have rows, in order; None where private."""
+    every = combinations(question)
+    if every is None or possible is None:
+        return every
+    beyond = [key for key in possible if key not in every]
+    return [*(key for key in every if key in groups or key in possible), *beyond]
 
 
 def _order(question: Question, key: tuple[Any, ...]) -> list[Any]:

@@ -90,6 +90,8 @@ def test_a_declaration_without_max_rows() -> None:
         "at most 6 rows of one id count; rows beyond are not counted",
         "at most 2 keys of one id count; its rows under other keys are not counted",
         "at most 3 rows of one id count under one key",
+        "rows whose id is missing are left out",
+        "rows whose c is missing are left out",
     )
 
 
@@ -131,10 +133,13 @@ def test_totals_of_units_are_described_and_bounded() -> None:
     total = sd.sql("SELECT SUM(CLIP_UNIT(x, 0, 100)) AS t FROM data")
     assert answer(one, total) == [(40 * 100,)]
     plan = one.plan(total, epsilon=1)
-    assert plan.notes == ("a total of one id is of all its rows, whatever their number",)
+    assert plan.notes == (
+        "rows whose id is missing are left out",
+        "a total of one id is of all its rows, whatever their number",
+    )
     assert plan.error(0.95) == one.plan(sd.sum("x", per_unit=(0, 100)), epsilon=1).error(0.95)
     mixed = one.plan(one.group_by("c").agg(sd.sum("x", per_unit=(0, 50)), sd.count()), epsilon=1).notes
-    assert mixed[-1] == "a total of one id is of all its rows under up to 2 keys, whatever their number"
+    assert mixed[-2] == "a total of one id is of all its rows under up to 2 keys, whatever their number"
     for text, says in (
         ("SUM(CLIP_UNIT(x))", "takes a number and two bounds"),
         ("AVG(CLIP_UNIT(x, 0, 1))", "alone in a sum"),
@@ -167,7 +172,10 @@ def test_a_promise_is_enough_for_counts_and_says_so(relation: str, by_key: int) 
     one = visits(PrivacyUnit(None, max_rows=3), relation=relation)
     assert answer(one, sd.count()) == [(1200,)]  # nothing is capped
     plan = one.plan(sd.histogram("c"), epsilon=1)
-    assert plan.notes == ("that each unit has at most 3 rows is a promise of the declaration: nothing enforces it",)
+    assert plan.notes == (
+        "that each unit has at most 3 rows is a promise of the declaration: nothing enforces it",
+        "rows whose c is missing are left out",
+    )
     assert sd.histogram("c").sensitivity(DOMAIN, Neighbors(plan.neighbors.relation, PrivacyUnit(None, 3))).l1 == by_key
     assert "nothing enforces it" in str(one.ask(sd.count(), epsilon=1).notes)
     assert one.find_bounds("x", epsilon=1).notes[-1] == plan.notes[0]

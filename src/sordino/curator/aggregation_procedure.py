@@ -370,7 +370,8 @@ def _say_notes(
         keys = f" under up to {min(neighbors.groups, compiled.cells):,} keys" if compiled.cells > 1 else ""
         notes += (f"a total of one {neighbors.id_column} is of all its rows{keys}, whatever their number",)
     notes += tuple(words for step in question.steps for words in getattr(step, "notes", ()))
-    notes += tuple(n for n in compiled.notes if n not in notes)
+    if question.aggregates:
+        notes += tuple(n for n in compiled.notes if n not in notes)
     notes += () if threshold is None else (threshold.note(),)
     notes += () if question.aggregates or threshold is not None else (_PUBLIC_KEYS,)
     notes += (_selection_note(_count_groups(compiled)),) if _selects(question, compiled) else ()

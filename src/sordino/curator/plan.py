@@ -26,7 +26,7 @@ from sordino.source import PrivateTable, PublicTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sordino.queries.aggregation import FindPossible
+    from sordino.queries.aggregation import FindPossible, Possible
 
 __all__ = [
     "EQUAL",
@@ -52,7 +52,8 @@ class TableContext:
     """Hold a table's name, declared columns, neighbors, the cap that it is charged to and its declaration's digest.
 
     `public` are the tables that may be joined, `private` the other private tables of the project, `dialect` whose SQL
-    questions are written in where they do not say so. `public_rows` are those of the public tables, as they were opened.
+    questions are written in where they do not say so. `public_rows` are those of the public tables, as they were opened,
+    `possible` what was found of the keys of questions.
     """
 
     name: str
@@ -64,12 +65,13 @@ class TableContext:
     private: Mapping[str, PrivateTable] = field(default_factory=dict)
     dialect: str | None = None
     public_rows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False, compare=False)
+    possible: dict[str, Possible] = field(default_factory=dict, repr=False, compare=False)
 
     def possible_keys(self) -> FindPossible:
         """Return how the keys are found that the rows of a question may have, from public facts."""
         from sordino.curator.possible_keys import PossibleKeys
 
-        return PossibleKeys(self.domain, self.public_rows).find
+        return PossibleKeys(self.domain, self.public_rows, self.possible).find
 
 
 Share: TypeAlias = Literal["equal", "relative", "error"]

@@ -9,6 +9,7 @@ true and false, and a value of a unit to be any that one of its rows may have, o
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from sordino.queries.aggregation import CompiledQuery, Grouping, Possible
 from sordino.queries.expressions.compile import bind_condition
 from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.expressions.missing import may_be_missing
-from sordino.queries.expressions.nodes import Connective, Name, Node, walk
+from sordino.queries.expressions.nodes import Connective, Name, Node, plain, walk
 from sordino.queries.expressions.sql_trees import whole
 from sordino.queries.joins import Join, qualify
 from sordino.queries.per_unit import PerUnit
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["PossibleKeys"]
 
 _NOWHERE = Keys((0,), lambda _: whole(0))
+_MOST_KNOWN = 64
 _PICKS = ("min", "max", "first", "last", "any", "all")  # values of a unit that one of its rows has
 
 
@@ -47,16 +49,32 @@ class _Part:
 
 
 class PossibleKeys:
-    """The keys that a question over a table may have; `domain` is the table's, `public` holds the rows of public tables."""
+    """The keys that a question over a table may have; `domain` is the table's, `public` holds the rows of public tables.
 
-    def __init__(self, domain: Domain, public: Mapping[str, pa.Table]) -> None:
+    What was found is kept in `known`: a question is planned several times on its way to an answer.
+    """
+
+    def __init__(self, domain: Domain, public: Mapping[str, pa.Table], known: dict[str, Possible]) -> None:
         self._domain = domain
         self._public = public
+        self._known = known
 
     def find(
         self, groups: Sequence[Grouping], declared: Sequence[Keys], where: Node | None, steps: Sequence[RowStep]
     ) -> Possible:
         """Return the codes of the keys that rows may have, of all group-by columns together."""
+        asked = json.dumps([[plain(group.of) for group in groups], plain(where), [step.plain() for step in steps]])
+        if asked not in self._known:
+            found = self._find(groups, declared, where, steps)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[asked] = found
+            return found
+        return self._known[asked]
+
+    def _find(
+        self, groups: Sequence[Grouping], declared: Sequence[Keys], where: Node | None, steps: Sequence[RowStep]
+    ) -> Possible:
         nodes = [group.of for group in groups]
         rows = _Rows(self._domain, steps, self._public)
         sets: list[tuple[tuple[int, ...], list[tuple[int | None, ...]]]] = []
@@ -154,6 +172,8 @@ class _Rows:
             found = rows.run(compiled.select(on))
         finally:
             rows.close()
+        if found is None:
+            return None
         return found if declared else [() for _ in found]
 
     def loose_image(self, nodes: Sequence[Node], declared: Sequence[Keys], part: _Part) -> list[tuple[int | None, ...]]:
@@ -189,6 +209,8 @@ class _Rows:
         codes: list[tuple[int | None, ...]] | None = None
         for part in _split([node], where, self.joins):
             found = self.image([node][: len(part.groups)], [declared][: len(part.groups)], part)
+            if found == []:
+                return []
             codes = found if part.groups else codes
         if codes is None:
             return None

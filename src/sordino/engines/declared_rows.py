@@ -57,9 +57,14 @@ class DeclaredRows:
         """The words to build one tree with."""
         return DuckDBPrimitives(self._layout)
 
-    def run(self, select: exp.Select) -> list[tuple[Any, ...]]:
-        """Return the rows of a tree's answer."""
-        return self._connection.execute(write_tree(select)).fetchall()
+    def run(self, select: exp.Select) -> list[tuple[Any, ...]] | None:
+        """Return the rows of a tree's answer; None where the machine has no room for it."""
+        import duckdb
+
+        try:
+            return self._connection.execute(write_tree(select)).fetchall()
+        except duckdb.Error:
+            return None
 
     def close(self) -> None:
         """Give back the connection."""

@@ -48,7 +48,10 @@ __all__ = [
 
 _MOST_CELLS = 1_000_000
 _MOST_AGGREGATES = 256
-_SUPERSET = "some of these keys may be ones that no row can have: there are too many combinations of declared values to leave them out"
+_SUPERSET = (
+    "some of these keys may be ones that no row can have: there are too many combinations of declared values to leave "
+    "them out"
+)
 MOST_PRIVATE_KEYS = 2**62  # more than any table has: no unit's groups are all of them
 
 

@@ -149,7 +149,11 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
     ),
     ("rows", "SELECT COUNT(*) FROM people WHERE age > 40", "a condition on rows"),
     ("some rows", "SELECT COUNT(*) FILTER (WHERE age > 40) FROM people", "a condition of one aggregate; COUNT_IF too"),
-    ("groups", "SELECT job, member, COUNT(*) FROM people GROUP BY job, member", "every declared key appears"),
+    (
+        "groups",
+        "SELECT job, member, COUNT(*) FROM people GROUP BY job, member",
+        "every declared key that a row of the question can have appears",
+    ),
     (
         "groups by place",
         "SELECT YEAR(joined) AS y, COUNT(*) FROM people GROUP BY 1",
