@@ -94,7 +94,6 @@ def test_answers_are_those_of_the_joined_rows() -> None:
         "big": (150, 450),
         "small": (150, 750),
         "odd": (150, 150),
-        None: (0, 0),
     }
     assert release.keys[0].name == "kind"
 
