@@ -503,3 +503,14 @@ def test_positions_in_a_tricky_text() -> None:
             assert lines[line - 1][column - 1 :].startswith(words), path
         assert ("z",) not in found
         assert ("not", "a", "table") not in found
+
+
+def test_of_very_many_problems_the_first_thousand_are_told(tmp_path: Path) -> None:
+    """To suggest a key for each of 300,000 took seconds, and nobody reads so many."""
+    path = tmp_path / "sordino.toml"
+    path.write_text("".join(f"k{i} = {i}\n" for i in range(5_000)))
+    found = check_file(path)
+    assert len(found) == 1_001
+    assert "more than 1,000 keys are wrong" in str(found[-1])
+    with pytest.raises(DeclarationError, match="k0: the project has no such key"):
+        load_project(path)

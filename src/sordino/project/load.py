@@ -46,6 +46,7 @@ __all__ = ["Budget", "DeclaredTable", "Diagnostic", "Project", "check_file", "fi
 T = TypeVar("T")
 
 _FILE = "sordino.toml"
+_MOST_PROBLEMS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +209,13 @@ class _Reading:
 
     def project(self) -> Project:
         self._document = self._parse()
-        for at, message in shape_problems(self._document):
+        wrong = shape_problems(self._document, most=_MOST_PROBLEMS + 1)
+        for at, message in wrong[:_MOST_PROBLEMS]:
             self._refuse(at, message)
+        if len(wrong) > _MOST_PROBLEMS:
+            self._refuse(wrong[-1][0], f"more than {_MOST_PROBLEMS:,} keys are wrong: mend those before this one first")
+            # of a shape that is not known nothing more is read
+            self._document = {}
         budgets = self._each("budgets", self._budget)
         seen: dict[Place | Ledger, str] = {}
         for name, budget in budgets.items():

@@ -10,6 +10,7 @@ import datetime
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from sordino.errors import DeclarationError, nearest
@@ -365,9 +366,12 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_PROJECT, "title": "sordino.toml"}
 
 
-def shape_problems(document: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Return each place of the document that has the wrong shape, with what is wrong, the rule and the nearest key."""
-    return list(_problems(document, _PROJECT, ()))
+def shape_problems(document: Mapping[str, Any], *, most: int) -> list[tuple[Path, str]]:
+    """Return the places of the document that have the wrong shape, with what is wrong, the rule and the nearest key.
+
+    They are looked for until there are `most`: to compare a key with those that there are takes a while.
+    """
+    return list(islice(_problems(document, _PROJECT, ()), most))
 
 
 def _problems(value: Any, rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
@@ -395,17 +399,19 @@ def _problems(value: Any, rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
 
 def _key_problems(table: Mapping[str, Any], rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
     keys = rule.get("properties", {})
-    hints = {key: nearest(key, keys) for key in table if keys and key not in keys}
+    hints: set[str] = set()
     for key, value in table.items():
-        if key in hints:
-            yield (*at, key), f"{rule['title']} has no such key; {hints[key]}"
+        if keys and key not in keys:
+            hint = nearest(key, keys)
+            hints.add(hint)
+            yield (*at, key), f"{rule['title']} has no such key; {hint}"
         elif (names := _pattern(rule)) and not re.search(names, key):
             yield (*at, key), rule.get("$comment") or _name_rule(key)
         else:
             of = keys.get(key) or rule.get("patternProperties", {}).get(names) or rule["additionalProperties"]
             yield from _problems(value, of, (*at, key))
     for key in rule.get("required", ()):
-        if key not in table and f"did you mean {key!r}?" not in hints.values():  # misspelt, and so not missing
+        if key not in table and f"did you mean {key!r}?" not in hints:  # misspelt, and so not missing
             yield (*at, key), f"is missing; state {keys[key]['description']}"
 
 
