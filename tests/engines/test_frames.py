@@ -177,6 +177,25 @@ def test_a_dataset_of_text_files_is_refused_since_its_rows_decide_its_types(tmp_
         exact(ds.dataset(tmp_path / "x.csv", format="csv"), READ["integer"][0], sd.count())
 
 
+def test_a_relation_whose_types_its_rows_decide_is_refused(tmp_path: Path) -> None:
+    """Finding: DuckDB makes text of the objects of pandas where one is odd, and a zoned moment's day is then another."""
+    (tmp_path / "x.csv").write_text("x\n1\n")
+    (tmp_path / "x.json").write_text('{"x": 1}\n')
+    moment = pd.Timestamp("2020-01-01 05:00", tz="Australia/Brisbane")
+    found = []
+    for cells in ([moment], [moment, "?"]):
+        held = duckdb.from_df(pd.DataFrame({"x": pd.Series(cells, dtype=object)}))
+        found.append(str(held.types[0]))
+        for relation in (held, held.filter("x IS NOT NULL"), held.aggregate("count(*) AS x")):
+            with pytest.raises(DeclarationError, match="hand on the frame itself"):
+                exact(relation, READ["day"][0], sd.count())
+    assert found == ["TIMESTAMP WITH TIME ZONE", "VARCHAR"]  # DuckDB's own, of two neighbors
+    for text in ("x.csv", "x.json"):
+        with pytest.raises(DeclarationError, match="name the file itself"):
+            exact(duckdb.sql(f"SELECT * FROM '{tmp_path / text}'"), READ["integer"][0], sd.count())
+    assert exact(duckdb.from_arrow(pa.table({"x": ["PANDAS_SCAN"]})), READ["text"][0], sd.count()) == [[1]]
+
+
 def test_a_dataset_with_a_filter_is_refused_since_one_row_decides_whether_others_count(tmp_path: Path) -> None:
     wanted = ~(ds.field("x") <= 3)
     counts = []

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["arrow_of"]
 
 _EXACT_DTYPE = re.compile(r"U?Int[0-9]+|boolean|string(\[.*\])?|(?!float|double|halffloat).*\[pyarrow\]")  # of pandas
+_INFERRED = re.compile(r"Function:\s*(PANDAS_SCAN|READ_(CSV|JSON|NDJSON))")  # in the plan of a DuckDB relation
 _READ: weakref.WeakSet[Any] = weakref.WeakSet()  # readers that gave their rows already
 
 
@@ -42,9 +43,7 @@ def arrow_of(frame: Any, domain: Domain, *, unit: str | None = None) -> pa.Table
     if kind == "polars":
         return _arrow(lambda: _from_polars(frame, domain), "the polars frame")
     if hasattr(frame, "to_arrow_table") and hasattr(frame, "columns"):
-        columns = _present(domain, list(frame.columns))
-        chosen = ['"' + c.replace('"', '""') + '"' for c in columns]
-        return _arrow(lambda: frame.select(*chosen).to_arrow_table(), "the relation")
+        return _from_relation(frame, domain)
     if kind == "pyarrow" and hasattr(frame, "get_fragments"):
         return _from_dataset(frame, domain)
     if is_lake_table(frame):
@@ -65,6 +64,19 @@ def _present(domain: Domain, columns: list[str]) -> list[str]:
             hint = nearest(name, columns)
             raise DeclarationError(f"column {name!r} is declared but the source has no such column; {hint}")
     return list(domain.stored)
+
+
+def _from_relation(frame: Any, domain: Domain) -> pa.Table:
+    """Return a DuckDB relation's declared columns; one over pandas, CSV or JSON, whose rows decide its types, is refused."""
+    columns = _present(domain, list(frame.columns))
+    plan = _arrow(frame.explain, "the relation") if hasattr(frame, "explain") else ""
+    if _INFERRED.search(plan):
+        raise DeclarationError(
+            "a DuckDB relation over a pandas frame, CSV or JSON has types that DuckDB read off its rows, so that one row could "
+            "change how others are read: hand on the frame itself, or name the file itself as the source"
+        )
+    chosen = ['"' + c.replace('"', '""') + '"' for c in columns]
+    return _arrow(lambda: frame.select(*chosen).to_arrow_table(), "the relation")
 
 
 def _from_dataset(frame: Any, domain: Domain) -> pa.Table:
