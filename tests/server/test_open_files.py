@@ -54,7 +54,10 @@ def hold(stack: ExitStack, port: int, count: int, sent: bytes = b"") -> None:
             one.sendall(sent)
 
 
-@pytest.mark.attack("burn other people's budget with idle sockets")
+@pytest.mark.attack(
+    "burn other people's budget with idle sockets",
+    source="found from outside in November 2026; slow connections that hold a server: Slowloris, 2009",
+)
 def test_idle_sockets_make_no_question_fail(tmp_path: Path) -> None:
     with served(tmp_path, cap=1000) as made:
         share = PureDP(1000)
