@@ -173,7 +173,14 @@ def test_a_profile_from_a_file_is_marked() -> None:
 def test_a_profile_with_gaps() -> None:
     rows = profile().to_pylist()
     rows[0]["value"], rows[-1]["value"] = None, float("inf")
-    assert "not drawn, because unbounded or unknown: std, sum" in svg(pa.Table.from_pylist(rows))
+    gaps = svg(pa.Table.from_pylist(rows))
+    assert "not drawn" not in gaps
+    assert "sum: unbounded or without an answer at distance 1" in gaps
+    assert "std: unbounded or without an answer at distance 2" in gaps
+    alone = [{**row, "value": None} if row["query"] == "std" else row for row in profile().to_pylist()]
+    assert "not drawn, because unbounded or unknown: std" in svg(pa.Table.from_pylist(alone))
+    with pytest.raises(DeclarationError, match="no finite value"):
+        plot(pa.Table.from_pylist([{**row, "value": None} for row in rows]))
 
 
 def test_a_curve_that_is_drawn_is_not_said_to_be_missing() -> None:
@@ -183,8 +190,6 @@ def test_a_curve_that_is_drawn_is_not_said_to_be_missing() -> None:
     drawn = svg(pa.Table.from_pylist(rows))
     assert "not drawn" not in drawn
     assert "mean: unbounded or without an answer at distance 4" in drawn
-    with pytest.raises(DeclarationError, match="no finite value"):
-        plot(pa.Table.from_pylist([{**row, "value": None} for row in rows]))
 
 
 def test_neighborhoods_are_bars_that_end_at_the_global_line() -> None:
@@ -257,3 +262,14 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(DeclarationError, match=r"pip install 'sordino\[plots\]'"):
         plot(release([counts(1, 2, 3)]))
+
+
+def test_posteriors_of_many_worlds_fill_their_axis() -> None:
+    from sordino.risk import assess_risk
+
+    [found] = assess_risk([1, 2, 3, 10, 20, 40], size=3, query="mean", risk="1/3", epsilon=2, output="12")
+    bars = found.to_dict()["at"]["posteriors"]
+    longest = max(max(row["prior"], row["posterior"]) for row in bars)
+    spec = plot(found).spec()
+    domains = [float(end) for _, end in re.findall(r"'domain': \[(0), ([\d.]+)\]", str(spec))]
+    assert any(longest < end <= 1.2 * longest for end in domains)

@@ -101,7 +101,11 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
     bars = isinstance(shown, (Noisy, WeightedSum)) and keyed
     timed = any(isinstance(v, datetime.date) for v in output.estimate.values())
     spread = not bars and len({v for v in output.estimate.values() if v is not None}) > 1
-    layers = _draw_layers(base, output.name, bars=bars, timed=timed, spread=spread, color=color, tips=tips)
+    placed = [point["value"] for point in _points(output, rows, confidence) if point["value"] is not None]
+    ended = any(low is not None for low, _ in output.estimate.intervals(confidence))
+    # a point that stands alone has its own tick: those that are chosen by themselves are rounded to whole numbers
+    ticks = placed[:1] if not (bars or timed or spread or ended) else []
+    layers = _draw_layers(base, output.name, bars=bars, timed=timed, spread=spread, ticks=ticks, color=color, tips=tips)
     kind: Any = "temporal" if timed else "quantitative"
     if not keyed:  # a single number is written out
         layers.append(base.mark_text(dy=-16, fontSize=13).encode(x=alt.X(field="value", type=kind), text="text:N"))
@@ -135,7 +139,7 @@ def _color(rows: _Rows) -> Any:
 
 
 def _draw_layers(
-    base: Any, name: str, *, bars: bool, timed: bool, spread: bool, color: Any, tips: list[Any]
+    base: Any, name: str, *, bars: bool, timed: bool, spread: bool, ticks: list[float], color: Any, tips: list[Any]
 ) -> list[Any]:
     """Return the layers of numbers: bars or points, and their intervals; on an axis of time where they are `timed`.
 
@@ -146,7 +150,8 @@ def _draw_layers(
     kind: Any = "temporal" if timed else "quantitative"
     scale = alt.Scale(type="utc") if timed else alt.Scale(zero=bars, padding=12 if spread else alt.Undefined)
 
-    axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=12)
+    chosen = {"values": ticks, "format": ",.6~r"} if ticks else {"tickCount": 5}
+    axis = alt.Axis(**chosen, labelOverlap="greedy", labelSeparation=12)
     x = alt.X(field="value", type=kind, title=name, scale=scale, axis=axis)
     mark = base.mark_bar(opacity=0.65) if bars else base.mark_point(filled=True, size=60, opacity=1)
     stated = "isValid(datum.lower) && isValid(datum.upper)"

@@ -290,7 +290,9 @@ def _bars(risks: Risks) -> Any:
     y = alt.Y(field="place", type="ordinal", title="world", axis=alt.Axis(labelExpr=labels))
     tips = [alt.Tooltip(field=name) for name in ("world", "prior", "posterior")]
     base = alt.Chart(data_of(rows)).encode(y=y, tooltip=tips)
-    scale = alt.Scale(domain=[0, 1])
+    # of many worlds none is likely: on an axis from 0 to 1 their bars would have no length
+    longest = max(max(row["prior"], row["posterior"]) for row in rows)
+    scale = alt.Scale(domain=[0, 1 if longest > 0.25 else longest * 1.1])
     bars = base.mark_bar(color=COLORS[0]).encode(
         x=alt.X(field="posterior", type="quantitative", title=f"posterior (tick: prior), {risks.seen}", scale=scale)
     )
