@@ -291,7 +291,7 @@ def _bars(risks: Risks) -> Any:
     tips = [alt.Tooltip(field=name) for name in ("world", "prior", "posterior")]
     base = alt.Chart(data_of(rows)).encode(y=y, tooltip=tips)
     # of many worlds none is likely: on an axis from 0 to 1 their bars would have no length
-    longest = max(max(row["prior"], row["posterior"]) for row in rows)
+    longest = max(max(prior, posterior) for _, prior, posterior in found)
     scale = alt.Scale(domain=[0, 1 if longest > 0.25 else longest * 1.1])
     bars = base.mark_bar(color=COLORS[0]).encode(
         x=alt.X(field="posterior", type="quantitative", title=f"posterior (tick: prior), {risks.seen}", scale=scale)
