@@ -60,6 +60,10 @@ def test_truth_of_an_expression_raises() -> None:
         (lambda: S.group_by(col("free") + 1).agg(sd.count()), "cannot group by"),
         (lambda: S.group_by(col("r").bin(width="0.25")).agg(sd.count()), "finer than its grid"),
         (lambda: S.group_by(col("free").bin(width=1)).agg(sd.count()), "need declared bounds"),
+        (
+            lambda: S.group_by((col("free").clip(0, 10**6) / 10).bin(width="1/2")).agg(sd.count()),
+            "make 200,000 keys, above 100,000: take a width of at least 1, or clip",
+        ),
         (lambda: S.group_by("c", "c").agg(sd.count()), "named 'c'"),
         (lambda: [sd.count(), sd.count().alias("COUNT")], "named 'COUNT'"),
         (lambda: sd.sum(col("free") * col("free") * col("free")), "37 digits"),

@@ -59,6 +59,7 @@ __all__ = [
 ]
 
 _MOST_KEYS = 1_000_000
+_MOST_BINS = 100_000  # each has two fractions for its ends, and a label: a second's work
 
 
 def _time_keys(node: Node, of: BoundNumber) -> tuple[tuple[Any, ...], Build]:
@@ -236,9 +237,11 @@ def _bins(node: Bin, domain: Domain) -> Keys:
         if values.lower is None or values.upper is None:
             raise QuestionRefused(f"bins of {describe(node.of)} by width need declared bounds: give edges, or clip it")
         count = max(1, math.ceil((values.upper - values.lower) / width))
-        if count > _MOST_KEYS:
+        if count > _MOST_BINS:
+            least = (values.upper - values.lower) / _MOST_BINS
             raise QuestionRefused(
-                f"bins of width {format_number(width)} make {count} keys, too many: take a larger width"
+                f"bins of width {format_number(width)} make {count:,} keys, above {_MOST_BINS:,}: take a width of at least "
+                f"{format_number(least)}, or clip {describe(node.of)}"
             )
         edges = tuple(values.lower + width * i for i in range(count + 1))
     steps = [math.ceil(e / of.unit) for e in edges]
