@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Literal, TextIO
+from typing import IO, Any, Literal, TextIO, cast
 
 from sordino.domain import Domain, Real
 from sordino.errors import DeclarationError, SourceError, nearest
@@ -27,6 +27,7 @@ __all__ = [
     "header_line",
     "header_names",
     "open_binary",
+    "open_unpacked",
     "public",
     "source_from",
     "split_ending",
@@ -384,14 +385,18 @@ def header_line(path: str | Path, *, at: str = "") -> str:
 
 
 def _open_text(path: str | Path, at: str) -> TextIO:
-    """Open a text file, which its ending says whether it is compressed, where it is held open or by its path."""
+    return io.TextIOWrapper(open_unpacked(path, at=at), encoding="utf-8-sig", errors="replace")
+
+
+def open_unpacked(path: str | Path, *, at: str = "") -> IO[bytes]:
+    """Open a file of lines, unpacked where its ending says that it is compressed; `at` is where it is held open, if it is."""
     _, packing = split_ending(path)
     file: Any = open_binary(at or str(path))
     if packing:
         import pyarrow as pa
 
-        file = pa.input_stream(file, compression=packing)
-    return io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace")
+        file = io.BufferedReader(pa.input_stream(file, compression=packing))
+    return cast("IO[bytes]", file)
 
 
 def open_binary(path: str) -> IO[bytes]:

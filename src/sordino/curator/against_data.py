@@ -91,7 +91,11 @@ def _of_lines(lines: LineCounts | None, csv: Csv | None) -> Iterator[Misfit]:
     short = lost if csv.quote else "so their last columns are missing"
     yield Misfit("csv", lines.too_short, f"lines with too few cells, {short}", f"check delimiter and quote; {again}")
     yield Misfit("csv", lines.too_long, f"lines with too many cells, {lost}", f"check delimiter and quote; {again}")
-    yield Misfit("csv", lines.broken, f"lines that cannot be parsed (quotes, encoding or length), {lost}", again)
+    yield Misfit("csv", lines.broken, f"lines that cannot be parsed (quotes or length), {lost}", again)
+    encoding = "lines with bytes that are not UTF-8, so the cells that hold them are missing"
+    yield Misfit(
+        "csv", lines.undecoded, encoding, "import the file: sordino import --encoding cp1252, or what it is in"
+    )
 
 
 def _of_cells(name: str, column: Any, counts: CellCounts) -> Iterator[Misfit]:

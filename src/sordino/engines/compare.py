@@ -56,6 +56,7 @@ class LineCounts:
     too_long: int
     broken: int  # quoting, text or length cannot be parsed
     quoted: int  # without `quote`: lines with a cell that starts with a quote
+    undecoded: int = 0  # with bytes that are not UTF-8: a cell that holds one is missing
 
 
 def count_misfits(
@@ -144,12 +145,18 @@ def _lines(engine: Engine, path: str, csv: Csv) -> LineCounts:
         f"starts_with(ltrim(line, {blanks}), '\"')",
         f"contains(line, '{csv.between.replace(chr(39), chr(39) * 2)}\"')",
     ]
-    conditions = [f"length(cells) < {count}", f"length(cells) > {count}", "cells IS NULL", " OR ".join(starts)]
+    conditions = [
+        f"length(cells) < {count}",
+        f"length(cells) > {count}",
+        "cells IS NULL",
+        " OR ".join(starts),
+        "undecoded",
+    ]
     sums = ", ".join(f"SUM(CASE WHEN {condition} THEN 1 ELSE 0 END)" for condition in conditions)
     found = engine.run(_select(f"SELECT COUNT(*), {sums} FROM {LINES}"))
-    read, short, long, broken, quoted = (int(column[0].as_py() or 0) for column in found.columns)
+    read, short, long, broken, quoted, undecoded = (int(column[0].as_py() or 0) for column in found.columns)
     lines = max(read, _physical(path) - csv.header)
-    return LineCounts(lines, short, long, broken + lines - read, 0 if csv.quote else quoted)
+    return LineCounts(lines, short, long, broken + lines - read, 0 if csv.quote else quoted, undecoded)
 
 
 def _select(text: str, dialect: DialectType = "duckdb") -> exp.Select:

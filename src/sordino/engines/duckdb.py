@@ -10,7 +10,7 @@ import itertools
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.datasets.lake_tables import check_folder
 from sordino.domain import Domain
-from sordino.engines.csv_lines import WILD, literal_path, read_csv, read_json, read_lines
+from sordino.engines.csv_lines import WILD, copy_marked, is_utf8, literal_path, read_csv, read_json, read_lines
 from sordino.engines.duckdb_primitives import BINARY, DuckDBPrimitives
 from sordino.engines.engine import EngineFailed
 from sordino.engines.forks import keep_for_ever, leave_at_fork
@@ -132,6 +132,8 @@ class DuckDBEngine:
         )  # one thread for all questions: each new one costs DuckDB time
         self._lossy = isinstance(source, Source) and source.lossy
         self._files: dict[str, _ParquetFiles] = {}  # of each Parquet source, until it was mended
+        self._lines: dict[str, tuple[str, PeopleTable]] = {}  # of each file of lines, until its bytes were looked at
+        self._lines_lock = threading.Lock()
         self._pins = PinnedFiles(self._directory)
         self._headers: dict[str, list[str] | None] = {}  # the header line of each CSV source that has one
         self._far: FarSources | None = None  # those that lie on other machines
@@ -233,6 +235,7 @@ class DuckDBEngine:
         """Return the exact answer; raises EngineFailed, without any of DuckDB's words."""
         one_row = _is_one_row(select)
         text = write_tree(select)
+        self._mark_lines()
         answer = self._answer(text, one_row=one_row)
         if answer is None and self._far is not None and not self._far.are_there():
             raise EngineFailed(cause="the source, on another machine, could not be read any more")
@@ -254,6 +257,34 @@ class DuckDBEngine:
             return _fetch_row(self._connection, text) if one_row else self._connection.sql(text).to_arrow_table()
 
         return self._attempt(compute)
+
+    def _mark_lines(self) -> None:
+        """Let files of lines that are not UTF-8 be read from marked copies, as `csv_lines` says; each is looked at once.
+
+        That is after the charge, as is all that depends on a cell: whether a copy is made shows in time alone.
+        """
+        if not self._lines:
+            return
+        failed = False
+        with self._lines_lock:
+            for view, (link, table) in list(self._lines.items()):
+                source = table.source
+                assert isinstance(source, Source)
+                try:
+                    whole = is_utf8(source.place, at=link)
+                    if not whole:
+                        copy = os.path.join(self._directory, f"{view}-marked")
+                        copy_marked(source.place, copy, source.csv, at=link)
+                        views = [self._execute(text, []) for text in _view_lines(view, table, at=copy, marked=True)]
+                        failed = not all(views)
+                except (OSError, EOFError, ValueError):  # what it says may quote a line
+                    failed = True
+                if failed:
+                    break
+                del self._lines[view]
+        if failed:
+            self._check_whole()
+            raise EngineFailed("the engine could not read the lines of a file")
 
     def _mend(self) -> bool:
         """Read Parquet sources once more, bad text and moments too far away missing: they may be why a question failed.
@@ -301,6 +332,7 @@ class DuckDBEngine:
         name = f"sordino_sample_{next(self._samples)}"
         drawn = DuckDBPrimitives(self._held).sample_select(lambda named: coin_sql(named, threshold=threshold))
         made = f'CREATE TEMP TABLE "{name}" AS {drawn}'
+        self._mark_lines()
         if not (self._execute(made, [key.hex()]) or (self._mend() and self._execute(made, [key.hex()]))):
             raise EngineFailed("the engine could not draw the sample")
         return SampledEngine(
@@ -418,16 +450,13 @@ class DuckDBEngine:
                 read = read_parquet(files.patterns, folders=source.is_folder, several=files.several)
                 connection.execute(f"{made} {read}")
                 self._files[view] = files
-            elif source.format == "jsonl":
-                connection.execute(f"{made} {read_json(path, table.domain.stored, at=link)}")
             else:
-                assert source.csv is not None
-                connection.execute(f"{made} {read_csv(path, source.csv, at=link)}")
-                if source.csv.header:
+                if source.csv is not None and source.csv.header:
                     self._headers[quote_name(view)] = source.csv.cells(header_line(path, at=link))
-                if view == "source":
-                    lines = read_lines(path, source.csv, at=link)
-                    connection.execute(f"CREATE VIEW {LINES} AS SELECT * FROM {lines}")
+                for text in _view_lines(view, table, at=link):
+                    connection.execute(text)
+                if not source.is_far:
+                    self._lines[view] = link, table
         except duckdb_error():
             failed = True
         if failed:
@@ -512,6 +541,19 @@ class DuckDBEngine:
         if rows is None:
             raise SourceError("the source cannot be opened: its schema cannot be read")
         return dict(rows)
+
+
+def _view_lines(view: str, table: PeopleTable, *, at: str, marked: bool = False) -> Iterator[str]:
+    """Yield what makes the views of a file of lines: of its rows, and where it is CSV and the table itself, of its lines."""
+    source = table.source
+    assert isinstance(source, Source)
+    path, made = source.place, "CREATE OR REPLACE VIEW"
+    if source.csv is None:
+        yield f"{made} {quote_name(view)} AS SELECT * FROM {read_json(path, table.domain.stored, at=at, marked=marked)}"
+        return
+    yield f"{made} {quote_name(view)} AS SELECT * FROM {read_csv(path, source.csv, at=at, marked=marked)}"
+    if view == "source":
+        yield f"{made} {LINES} AS SELECT * FROM {read_lines(path, source.csv, at=at, marked=marked)}"
 
 
 def _glob(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
