@@ -84,8 +84,9 @@ def test_lines_that_are_no_rows_are_counted(tmp_path: Path, end: str) -> None:
     domain = sd.Domain({"name": sd.Identifier(), "age": sd.Integer(0, 125)})
     quoted = sd.check_against_data(place, domain=domain, csv=Csv(header=True, quote='"'))
     assert quoted.lines is not None
-    assert (quoted.lines.lines, quoted.rows) == (9, 2)
-    assert (quoted.lines.broken, quoted.lines.too_short, quoted.lines.too_long) == (4, 2, 1)
+    assert (quoted.lines.lines, quoted.rows) == (9, 3)
+    assert (quoted.lines.broken, quoted.lines.too_short, quoted.lines.too_long) == (3, 2, 1)
+    assert quoted.lines.undecoded == 1
     unquoted = sd.check_against_data(place, domain=domain, csv=Csv(header=True))
     assert unquoted.lines is not None
     assert unquoted.lines.quoted == 3

@@ -18,7 +18,20 @@ from sordino.curator.against_data import check_against_data
 DOMAIN = sd.Domain({"town": sd.Identifier(), "x": sd.Identifier(), "day": sd.Identifier()})
 MARK, OTHER_MARK = "\U0010ffff", "\U0010fffe"
 BAD = [b"\xff", b"Gyn\xe4k", b"\xc3", b"\xed\xa0\x80", b"a\xf0\x9fb", b"\xc0\x80"]
-GOOD = ["Chir", "", "Gynäk", "日本", MARK, MARK + "0", MARK + "1", MARK + MARK + "1", OTHER_MARK + "1", "30", "a b", "é\u2028e"]
+GOOD = [
+    "Chir",
+    "",
+    "Gynäk",
+    "日本",
+    MARK,
+    MARK + "0",
+    MARK + "1",
+    MARK + MARK + "1",
+    OTHER_MARK + "1",
+    "30",
+    "a b",
+    "é\u2028e",
+]
 COMMA, QUOTED = sd.Csv(header=True), sd.Csv(header=True, quote='"')
 RULES = {
     "comma": COMMA,

@@ -1,6 +1,7 @@
 """Compare a declaration with its data, for the curator who may see both: exact counts, NOT PRIVATE, never stored.
 
-Nothing is charged, as nothing is released: what it returns must not leave the curator's hands.
+Nothing is charged, as nothing is released: what it returns must not leave the curator's hands. That a project was compared is
+remembered, since until then its answers say that it never was.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from sordino.engines.engine import EngineFailed
 from sordino.engines.frames import arrow_of
 from sordino.engines.table_layout import is_spark
 from sordino.errors import SourceError
+from sordino.project.comparisons import record_comparison
+from sordino.project.load import Project
 from sordino.source import Csv, Source, source_from
 
-__all__ = ["DataCheck", "Misfit", "check_against_data"]
+__all__ = ["DataCheck", "Misfit", "check_against_data", "compare_project"]
 
 MARK = "NOT PRIVATE: exact counts of the data, for the curator only; they are not stored and must not be published"
 
@@ -80,6 +83,17 @@ def check_against_data(
     rules = held.csv if isinstance(held, Source) else None
     misfits = [*_of_lines(lines, rules), *(m for name in domain for m in _of_cells(name, domain[name], cells[name]))]
     return DataCheck(rows, cells, lines, tuple(m for m in misfits if m.count))
+
+
+def compare_project(project: Project) -> dict[str, DataCheck]:
+    """Compare every table of a project with its data, and put on record that this was done; raises as `check_against_data`.
+
+    Recorded is the day, for each table as it is declared now, and nothing of what was found.
+    """
+    compared = {name: check_against_data(table.source, domain=table.domain) for name, table in project.tables.items()}
+    for table in project.tables.values():
+        record_comparison(table)
+    return compared
 
 
 def _of_lines(lines: LineCounts | None, csv: Csv | None) -> Iterator[Misfit]:

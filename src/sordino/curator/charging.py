@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -34,8 +34,9 @@ _MANY = 1_000  # keys
 class Charging:
     """Charge plans about one table to its ledger, and to the share of a spender where one is named.
 
-    `private` is False where the noise is seeded. One that `resumes` answers a request whose process stopped, under the charge
-    that it made: no answer of it left, since an answer is stored first, and the first that is stored is the only one.
+    `private` is False where the noise is seeded, and `remarks` are notes about the table. One that `resumes` answers a request
+    whose process stopped, under the charge that it made: no answer of it left, since an answer is stored first, and the
+    first that is stored is the only one.
 
     So does every one where a request failed in passing (`Failure.passing`): for want of open files, or since a file was
     changed while it was read. Theorem: the failed tries and the answer together are as private as the one answer that was
@@ -58,8 +59,10 @@ class Charging:
         private: bool,
         share: tuple[str, Loss] | None = None,
         resumes: bool = False,
+        remarks: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         self.name = name
+        self._remarks = remarks
         self._resumes = resumes
         self.spender = None if share is None else share[0]
         self._share = None if share is None else check_share(*share, of=ledger.cap)
@@ -166,7 +169,7 @@ class Charging:
             time=charge.time,
             private=self._private,
             request=charge.request,
-            notes=(*plan.notes, *content.notes),
+            notes=(*plan.notes, *content.notes, *self._remarks()),
             chosen=content.chosen,
             layout=plan.procedure.layout,
             spender=charge.spender,

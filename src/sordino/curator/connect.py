@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -22,6 +23,7 @@ from sordino.noise.rng import Rng
 from sordino.notebook_tables import html_table
 from sordino.project.budget_ledger import amend_ledger, find_release, open_ledger
 from sordino.project.budget_status import BudgetStatus, budget_status
+from sordino.project.comparisons import compared_on
 from sordino.project.load import DeclaredTable, Project, find_project, load_project
 from sordino.queries.sql.parse import SqlText, sql
 from sordino.queries.sql.text import known_dialect
@@ -34,7 +36,12 @@ if TYPE_CHECKING:
 
     from sordino.remote.connection import RemoteConnection
 
-__all__ = ["Connection", "connect", "open_engine", "report"]
+__all__ = ["NEVER_COMPARED", "Connection", "connect", "open_engine", "report"]
+
+NEVER_COMPARED = (
+    "never compared with the data: cells or lines that are written otherwise than declared would not be noticed; for the "
+    "curator: sordino check --against-data"
+)
 
 
 class Connection:
@@ -99,6 +106,7 @@ class Connection:
                 share=share,
                 dialect=self.dialect,
                 resumes=self._serves,
+                remarks=partial(_remarks, self.project, declared),
             )
         return self._curators[declared.name]
 
@@ -267,6 +275,16 @@ def open_engine(project: Project, table: DeclaredTable, public: Mapping[str, pa.
     """Return the engine of a declared table, its source opened beside the rows of public tables; raises SourceError."""
     people = {name: PeopleTable(t.source, t.domain, t.neighbors.unit) for name, t in project.tables.items()}
     return open_source(table.source, domain=table.domain, unit=table.neighbors.unit, public=public, people=people)
+
+
+def _remarks(project: Project, table: DeclaredTable) -> tuple[str, ...]:
+    """Return what an answer about a table of a project file says of it: a public fact, that nobody held it against its data.
+
+    What Python code protects has no file, and its author holds the data: there nothing is said.
+    """
+    if project.path is None or compared_on(table) is not None:
+        return ()
+    return (NEVER_COMPARED,)
 
 
 def _as_other(table: DeclaredTable, beside: DeclaredTable) -> PrivateTable:

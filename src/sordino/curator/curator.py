@@ -70,6 +70,7 @@ class Curator(TableFace):
         dialect: str | None = None,
         resumes: bool = False,
         public_rows: Mapping[str, pa.Table] | None = None,
+        remarks: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
         if not rng.private and ledger.path is not None:
             raise DeclarationError(
@@ -77,7 +78,7 @@ class Curator(TableFace):
             )
         self._engine = engine
         self._ledger = ledger
-        account: dict[str, Any] = {"private": rng.private, "share": share, "resumes": resumes}
+        account: dict[str, Any] = {"private": rng.private, "share": share, "resumes": resumes, "remarks": remarks}
         self._charging = Charging(name, ledger=ledger, declared=declaration, neighbors=neighbors, **account)
         self._rng = rng
         public_facts = (self._charging.declaration, dict(public or {}), dict(others or {}), dialect)

@@ -31,7 +31,7 @@ from sordino.engines.sampled import SampledEngine, coin_sql
 from sordino.engines.select_text import write_tree
 from sordino.engines.spill_directory import SpillDirectory
 from sordino.engines.table_layout import PeopleTable, TableLayout, check_unit, is_spark
-from sordino.engines.utf8 import load_parquet, mend_arrow, mend_parquet, read_parquet
+from sordino.engines.utf8 import footers_agree, load_parquet, mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
 from sordino.source import Source, header_line
@@ -134,6 +134,7 @@ class DuckDBEngine:
         self._files: dict[str, _ParquetFiles] = {}  # of each Parquet source, until it was mended
         self._lines: dict[str, tuple[str, PeopleTable]] = {}  # of each file of lines, until its bytes were looked at
         self._lines_lock = threading.Lock()
+        self._counted: set[str] = set()  # Parquet sources whose footers state as many rows as their pages hold
         self._pins = PinnedFiles(self._directory)
         self._headers: dict[str, list[str] | None] = {}  # the header line of each CSV source that has one
         self._far: FarSources | None = None  # those that lie on other machines
@@ -236,6 +237,8 @@ class DuckDBEngine:
         one_row = _is_one_row(select)
         text = write_tree(select)
         self._mark_lines()
+        if _reads_no_column(select):
+            self._check_footers()
         answer = self._answer(text, one_row=one_row)
         if answer is None and self._far is not None and not self._far.are_there():
             raise EngineFailed(cause="the source, on another machine, could not be read any more")
@@ -285,6 +288,26 @@ class DuckDBEngine:
         if failed:
             self._check_whole()
             raise EngineFailed("the engine could not read the lines of a file")
+
+    def _check_footers(self) -> None:
+        """Hold Parquet files whose pages hold other numbers of rows than their footers state, as Arrow reads them.
+
+        A count of all rows alone is taken from the footers, where any other question reads pages: both must count the same.
+        """
+        for view, files in list(self._files.items()):
+            if not files.names or view in self._counted:
+                continue
+            mended = quote_name(f"sordino_mended_{view}")
+            try:
+                agree = footers_agree(files.names, files.table.domain.stored)
+            except Exception:  # of any kind: its words may quote a cell
+                agree = False
+            if agree:
+                self._counted.add(view)
+            elif self._hold_arrow(mended, view, files) and self._execute(
+                f"CREATE OR REPLACE VIEW {quote_name(view)} AS SELECT * FROM {mended}", []
+            ):
+                del self._files[view]
 
     def _mend(self) -> bool:
         """Read Parquet sources once more, bad text and moments too far away missing: they may be why a question failed.
@@ -433,7 +456,7 @@ class DuckDBEngine:
         source = table.source
         assert isinstance(source, Source)
         path, made = source.place, f"CREATE VIEW {quote_name(view)} AS SELECT * FROM"
-        failed = False
+        failed = contradicts = False
         try:
             if source.format == "duckdb":
                 store = quote_name(f"sordino_store_{view}")
@@ -450,6 +473,7 @@ class DuckDBEngine:
                 read = read_parquet(files.patterns, folders=source.is_folder, several=files.several)
                 connection.execute(f"{made} {read}")
                 self._files[view] = files
+                contradicts = not source.is_far and _contradicts_itself(connection, files)
             else:
                 if source.csv is not None and source.csv.header:
                     self._headers[quote_name(view)] = source.csv.cells(header_line(path, at=link))
@@ -463,6 +487,11 @@ class DuckDBEngine:
             named = {"duckdb": "a DuckDB file with that relation", "csv": "CSV", "jsonl": "JSON lines"}
             what = named.get(source.format, "Parquet")
             raise SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
+        if contradicts:
+            raise SourceError(
+                f"source {source.path!r} is broken: its footer states one number of rows for a row group, and another for a "
+                "column of it or for the file; write the file anew"
+            )
 
     def _find_files(self, connection: duckdb.DuckDBPyConnection, table: PeopleTable, link: str) -> _ParquetFiles:
         """Return the files of a Parquet source: those that are there now, or a pattern of those on another machine."""
@@ -556,6 +585,24 @@ def _view_lines(view: str, table: PeopleTable, *, at: str, marked: bool = False)
         yield f"{made} {LINES} AS SELECT * FROM {read_lines(path, source.csv, at=at, marked=marked)}"
 
 
+def _contradicts_itself(connection: duckdb.DuckDBPyConnection, files: _ParquetFiles) -> bool:
+    """Return whether footers state other numbers of rows for row groups than for their columns, or for the whole file.
+
+    A count of all rows is taken from the footer, and what reads a column from its pages: they must count the same rows.
+    """
+    domain = files.table.domain
+    names = ", ".join(quote_text(name) for name in domain.stored if name not in domain.lists)
+    read = f"[{', '.join(map(quote_text, files.patterns))}]"
+    groups = f"SELECT DISTINCT file_name, row_group_id, row_group_num_rows AS held FROM parquet_metadata({read})"
+    found = connection.execute(
+        f"SELECT (SELECT count(*) FROM parquet_metadata({read}) "
+        f"WHERE num_values <> row_group_num_rows AND path_in_schema IN ({names or 'NULL'})), "
+        f"(SELECT sum(held) FROM ({groups})) IS DISTINCT FROM (SELECT sum(num_rows) FROM parquet_file_metadata({read})) "
+        f"AND (SELECT sum(num_rows) FROM parquet_file_metadata({read})) IS DISTINCT FROM 0"
+    ).fetchall()
+    return found != [(0, False)]
+
+
 def _glob(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
     """Return the names of the files that meet a pattern; raises DuckDB's error where there is none."""
     names = [name for (name,) in connection.execute(f"SELECT file FROM glob({quote_text(pattern)})").fetchall()]
@@ -570,6 +617,13 @@ def _is_one_row(select: exp.Select) -> bool:
 
     parts = [part.unalias() for part in select.expressions]
     return not select.args.get("group") and all(isinstance(part, (exp.Count, exp.Sum)) for part in parts)
+
+
+def _reads_no_column(select: exp.Select) -> bool:
+    """Return whether a SELECT counts rows without reading a cell of them."""
+    from sqlglot import exp
+
+    return select.find(exp.Column) is None
 
 
 def _fetch_row(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:

@@ -23,7 +23,7 @@ from sordino.source import open_binary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["load_parquet", "mend_arrow", "mend_parquet", "read_parquet"]
+__all__ = ["footers_agree", "load_parquet", "mend_arrow", "mend_parquet", "read_parquet"]
 
 
 def mend_arrow(table: pa.Table) -> pa.Table:
@@ -107,6 +107,29 @@ def load_parquet(files: Sequence[str], columns: Iterable[str], *, folder: str = 
             table = kept.append_column(key, cells) if key in wanted else kept
         tables.append(table)
     return pa.concat_tables(tables, promote_options="default")
+
+
+def footers_agree(files: Sequence[str], columns: Iterable[str]) -> bool:
+    """Return whether the pages of one column hold as many cells as the footers state rows; the smallest column is read."""
+    import pyarrow.parquet as pq
+
+    wanted = set(columns)
+    for name in files:
+        with open_binary(name) as opened, pq.ParquetFile(opened) as file:
+            sizes: dict[str, int] = {}
+            for group in range(file.num_row_groups):
+                for place in range(file.metadata.num_columns):
+                    column = file.metadata.row_group(group).column(place)
+                    if column.path_in_schema in wanted:
+                        size = sizes.get(column.path_in_schema, 0) + column.total_compressed_size
+                        sizes[column.path_in_schema] = size
+            if not sizes:
+                continue
+            smallest = min(sizes, key=lambda path: sizes[path])
+            held = sum(batch.num_rows for batch in file.iter_batches(columns=[smallest]))
+            if held != file.metadata.num_rows:
+                return False
+    return True
 
 
 def _folder_keys(name: str, folder: str) -> dict[str, str | None]:

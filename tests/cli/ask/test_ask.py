@@ -44,7 +44,8 @@ def test_a_plan_costs_nothing(run: Run) -> None:
 def test_a_single_number(run: Run) -> None:
     done = run("ask", COUNT, "--epsilon", "0.5")
     assert done.code == 0
-    first, cost, charge = done.out.splitlines()
+    first, note, cost, charge = done.out.splitlines()
+    assert note.startswith("note: never compared with the data")
     assert first.startswith("n  ")
     assert "   95% interval " in first
     assert "," in first.split()[1]  # thousands apart

@@ -1,11 +1,11 @@
-"""`sordino check`: every problem of a project file by its place, and whether its sources open. It writes nothing."""
+"""`sordino check`: every problem of a project file by its place, whether its sources open, and how the data fit it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 
-_NOT_COMPARED = "the data were not compared with it; for the curator: sordino check --against-data (NOT PRIVATE)"
+_NEVER_COMPARED = (
+    "never compared with the data: {tables}; until then answers say so. For the curator: sordino check --against-data "
+    "(NOT PRIVATE)"
+)
 
 ProjectFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The project file, like --project.")]
 Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of sordino.toml, for editors.")]
@@ -40,11 +43,12 @@ def check(
 ) -> None:
     """Check the project file, and that its sources can be opened. A problem states its line, the rule and the nearest valid key.
 
-    Nothing is written, asked or recorded, and without --against-data nothing of the data is shown. Exit 2 if there is a
-    problem.
+    Nothing is asked, and without --against-data nothing is recorded and nothing of the data shown. With it, it is recorded
+    that the tables were compared with their data, not what was found. Exit 2 if there is a problem.
     """
     import sordino as sd
     from sordino.cli.shared.opening import project_path
+    from sordino.curator.against_data import compare_project
     from sordino.project.load import load_project
     from sordino.project.schema import json_schema
 
@@ -55,10 +59,10 @@ def check(
         raise DeclarationError("name the project file once: as FILE or with --project")
     place = project_path(path or project)
     problems = sd.check_project(place)
-    tables = {} if problems or not against_data else load_project(place).tables
-    compared = {name: sd.check_against_data(table.source, domain=table.domain) for name, table in tables.items()}
+    compared = {} if problems or not against_data else compare_project(load_project(place))
     if form is TextFormat.json:
-        data = {"against_data": {name: found.to_dict() for name, found in compared.items()}} if compared else {}
+        data: dict[str, Any] = {} if problems else {"compared": _days_compared(load_project(place))}
+        data |= {"against_data": {name: found.to_dict() for name, found in compared.items()}} if compared else {}
         found = {"schema": 1, "ok": not problems, "problems": [p.to_dict() for p in problems], **data}
         say(json.dumps(found, ensure_ascii=False, indent=2))
     else:
@@ -73,12 +77,26 @@ def check(
 def _print_sound(place: Path, project: Project, compared: Mapping[str, DataCheck], *, quiet: bool) -> None:
     from sordino.curator.project_check import describe_steps
 
-    for line in [f"{place} is sound: {_count_parts(project)}", *describe_steps(project)]:
+    days = _days_compared(project)
+    never = [name for name, day in days.items() if day is None]
+    # Whether cells and lines are written as declared is not known before somebody looked, so until then it is not sound.
+    verdict = "has no problem in itself" if never else "is sound"
+    for line in [f"{place} {verdict}: {_count_parts(project)}", *describe_steps(project)]:
         note(line, quiet=quiet, aside=False)
     for line in _misfit_lines(place, compared):
         say(line)
-    if not compared:
-        note(_NOT_COMPARED, quiet=quiet, aside=False)
+    if never:
+        note(_NEVER_COMPARED.format(tables=", ".join(never)), quiet=quiet, aside=False)
+    elif not compared:
+        held = ", ".join(f"{name} on {day}" for name, day in days.items())
+        note(f"compared with the data: {held}", quiet=quiet, aside=False)
+
+
+def _days_compared(project: Project) -> dict[str, str | None]:
+    """Return the day on which each table was compared with its data, None where it never was."""
+    from sordino.project.comparisons import compared_on
+
+    return {name: compared_on(table) for name, table in project.tables.items()}
 
 
 def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[str]:
