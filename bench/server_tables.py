@@ -25,8 +25,8 @@ from sordino.curator.data_access import DataAccess
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from sqlglot import exp
 
+    from sordino.engines.engine import Statement
     from sordino.loss import Loss
     from sordino.queries.queryable import Inquiry
 
@@ -82,10 +82,10 @@ def fit(curator: sd.Curator) -> str:
     scans, releases = 0, 0
     run, release = DataAccess.run, AdaptiveSession.release
 
-    def count_scan(self: DataAccess, select: exp.Select) -> pa.Table:
+    def count_scan(self: DataAccess, statement: Statement) -> pa.Table:
         nonlocal scans
         scans += 1
-        return run(self, select)
+        return run(self, statement)
 
     def count_release(self: AdaptiveSession, query: Inquiry, loss: Loss) -> sd.Release:
         nonlocal releases

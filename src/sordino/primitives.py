@@ -15,7 +15,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sordino.errors import QuestionRefused
 from sordino.neighbors import ContributionBounds
@@ -67,16 +67,16 @@ class Primitives(Protocol):
     """The words of one engine for one SELECT over one table; cells are named by their declared column.
 
     An engine gives new ones for each SELECT, and `source` is taken last: it holds the steps that the others named.
-    Where `refuses`, some word raises QuestionRefused for what this engine cannot say: then `plan` builds a question too.
     """
-
-    refuses: ClassVar[bool]
 
     def source(self) -> exp.Expression:
         """Return the relation to select from, each unit's contribution bounded where a column names the units."""
 
     def raw(self, column: str) -> exp.Expression:
         """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
+
+    def is_decimal(self, column: str) -> bool:
+        """Return whether a column's numbers are whole or held as decimals, so that a cast rounds their halves away from 0."""
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return the cell as a 64-bit whole number clipped to [lower, upper]; total for bounds within 64 bits."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -55,11 +56,16 @@ def test_one_row_moves_a_comparison_by_as_many_parts_as_its_noise_is_for(monkeyp
 
     monkeypatch.setattr(SparseSession, "above", compare)
     with curator(budget=sd.PureDP(1)).above_threshold(count=1, epsilon=1) as session:
-        for question, moved in ((sd.count(), 1), (sd.sum("age"), 100)):
+        for question, moved in (
+            (sd.count(), 1),
+            (sd.sum("age"), 100),
+            (100 * sd.count() - 7, 100),
+            (-sd.count() / 8, -0.125),
+        ):
             for threshold in (1000, 1000 - moved):
                 session.above(question, threshold=threshold)
     assert steps[1] - steps[0] == PARTS
-    assert steps[3] - steps[2] == PARTS
+    assert [steps[i + 1] - steps[i] for i in range(2, 8, 2)] == [PARTS, PARTS, -PARTS]
 
 
 @pytest.mark.parametrize(
@@ -110,3 +116,57 @@ def test_a_monotone_session_has_less_noise_and_takes_counts_and_sums_from_0_alon
     with pytest.raises(DeclarationError, match="add_remove"):
         replaced.above_threshold(count=1, monotone=True, epsilon=1)
     assert replaced.spent == sd.PureDP(0)
+
+
+LINEAR = [
+    ("-count", -sd.count(), "-COUNT(*)", -600),
+    ("a share", sd.count() / 1000, "COUNT(*) / 1000", "0.6"),
+    ("a multiple", 100 * sd.count(), "100 * COUNT(*)", 60_000),
+    ("a shift", sd.count() + 100, "COUNT(*) + 100", 700),
+    ("both sides", 2 * sd.count() - sd.count() / 2 + 3, "2 * COUNT(*) - COUNT(*) / 2 + 3", 903),
+    ("a sum", 5 - sd.sum("age") / 4, "5 - SUM(age) / 4", -7420),
+    ("itself", sd.count(), "COUNT(*)", 600),
+]
+
+
+@pytest.mark.parametrize(("question", "text", "answer"), [row[1:] for row in LINEAR], ids=[row[0] for row in LINEAR])
+def test_a_session_compares_the_formula_that_is_asked(question: Any, text: str, answer: Any) -> None:
+    """At epsilon 10^4 the noise is far below 1/100 of what a unit moves: both sides of the answer are told apart."""
+    held = curator(budget=sd.PureDP(10**6))
+    told = Fraction(answer)
+    exact = held.ask(question, epsilon=10**5).value
+    assert float(exact) == pytest.approx(float(told), abs=0.1)
+    gap = abs(told) / 100 if abs(told) > 1 else Fraction(1, 100)
+    with held.above_threshold(count=2, epsilon=10**5) as session:
+        for asked in (question, sd.sql(f"SELECT {text} FROM data")):
+            assert not session.above(asked, threshold=told + gap)
+            assert session.above(asked, threshold=told - gap)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (sd.count() * 0, "no unit can move"),
+        (sd.count() - sd.count(), "no unit can move"),
+        (sd.count().round(-4), "is not linear"),
+        (abs(sd.count()), "is not linear"),
+        (1000 / sd.count(), "is not linear"),
+        (sd.count() * sd.count(), "is not linear"),
+        ([sd.count(), sd.count().alias("n") * 2], "one"),
+        (sd.most_common("occ"), "one count or sum"),
+    ],
+)
+def test_a_formula_that_has_no_sensitivity_is_refused_by_name(question: Any, words: str) -> None:
+    with curator(budget=sd.PureDP(1)).above_threshold(count=1, epsilon=1) as session:
+        with pytest.raises(QuestionRefused, match=words):
+            session.above(question, threshold=1)
+        assert session.open
+
+
+def test_a_monotone_session_refuses_what_falls() -> None:
+    held = curator(budget=sd.PureDP(10))
+    with held.above_threshold(count=1, epsilon=1, monotone=True) as session:
+        assert session.above(2 * sd.count() + 5, threshold=-1000)
+    session = held.above_threshold(count=1, epsilon=1, monotone=True)
+    with session, pytest.raises(QuestionRefused, match="neither negated"):
+        session.above(5 - sd.count(), threshold=1)

@@ -177,3 +177,17 @@ def test_sql_is_asked_directly_and_priced_once(project: Path, monkeypatch: pytes
         with pytest.raises(DeclarationError, match="states its losses already"):
             connection.ask(batch, **mistype(wrong))
     assert connection.table().spent == sd.PureDP("0.5")
+
+
+def test_a_connection_plans_for_an_error_as_a_table_does(project: Path) -> None:
+    connection = sd.connect(project)
+    name = connection.table().name
+    for text in (
+        f"SELECT COUNT(*) AS n FROM {name}",
+        f"SELECT COUNT(*) AS n FROM {name}; SELECT COUNT(*) AS m FROM {name}",
+    ):
+        errors = 5 if ";" not in text else [5, 9]
+        batch = connection.plan(sd.sql(text), error=errors)
+        own = connection.table().plan(sd.sql(text), error=errors)
+        assert isinstance(batch, sd.Batch)
+        assert [plan.cost for plan in batch.plans] == [plan.cost for plan in own.plans]

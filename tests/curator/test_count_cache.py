@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from sqlglot import exp
 
 import sordino as sd
 from sordino.curator.adaptive_session import CountCache
 from sordino.curator.data_access import DataAccess
 from sordino.engines.duckdb import DuckDBEngine
+from sordino.engines.engine import Statement
 from sordino.queries.adaptive.marginal import MOST_AXES, Axis, ContingencyTable
 
 SIZE = 101
@@ -28,9 +28,9 @@ class Watch(DataAccess):
         super().__init__(engine)
         self.returned: list[int] = []
 
-    def run(self, select: exp.Select) -> pa.Table:
+    def run(self, statement: Statement) -> pa.Table:
         """Run a scan, and remember it."""
-        found = super().run(select)
+        found = super().run(statement)
         self.returned.append(found.num_rows)
         return found
 

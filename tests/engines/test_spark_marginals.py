@@ -15,6 +15,7 @@ from engines.support import engine_of
 from engines.test_spark import spark_engine
 from sordino.curator.adaptive_session import CountCache
 from sordino.curator.data_access import DataAccess
+from sordino.engines.engine import Statement
 from sordino.engines.spark_dialect import SordinoSpark
 from sordino.engines.spark_primitives import SparkPrimitives
 from sordino.neighbors import Neighbors
@@ -24,7 +25,6 @@ from sordino.synth.encoded_column import encode_columns
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from sqlglot import exp
 
 WIDE = sd.Domain({n: sd.Real(0, 100 * i, resolution=0.01) for i, n in enumerate("abc", start=1)})
 COLUMNS = encode_columns(WIDE, None, Neighbors("add_remove", None))
@@ -98,8 +98,8 @@ def test_a_number_is_found_among_its_starts(starts: list[int], spark: SparkSessi
 def test_a_fit_returns_cells_and_not_rows(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, returned, run = 400_000, [], DataAccess.run
 
-    def watch(self: DataAccess, select: exp.Select) -> pa.Table:
-        found = run(self, select)
+    def watch(self: DataAccess, statement: Statement) -> pa.Table:
+        found = run(self, statement)
         returned.append(found.num_rows)
         return found
 

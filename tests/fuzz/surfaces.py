@@ -31,6 +31,7 @@ from fuzz.surface import CANARY, Surface
 from places import ROOT
 from protecting import protect
 from serving import served
+from sordino.curator.data_access import DataAccess
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.errors import SordinoError
 from sordino.local.protocols.response import GRR
@@ -351,9 +352,9 @@ def csv(place: Path) -> Iterator[Surface]:
     engines = [DuckDBEngine(source_from(path, csv=form), domain=domain, unit=None) for form in forms]
     procedure: Any = plans[0].procedure
     for engine in engines:
-        counts, medians = procedure.build(partial(getattr, engine, "primitives"))
-        for name, tree in (("counts", counts), ("medians", medians[-1])):
-            engine._connection.execute(f"PREPARE {name} AS {tree.sql(dialect='duckdb')}")
+        counts, medians = procedure.write(DataAccess(engine))
+        for name, statement in (("counts", counts), ("medians", medians[-1])):
+            engine._connection.execute(f"PREPARE {name} AS {statement.text}")
     fed = [0]
 
     def read(given: tuple[int, bytes]) -> None:

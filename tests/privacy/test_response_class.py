@@ -48,7 +48,7 @@ def in_batch(held: Any) -> Any:
 BY_C = S.group_by("c").agg(sd.count(), sd.mean("i"))
 CALLS: dict[str, Any] = {
     "median": ask_all(sd.median("r")),
-    "quantiles": ask_all(sd.quantiles("i", [0, 0.3, 1])),
+    "quantiles": ask_all(sd.quantiles("i", [0.01, 0.3, 0.99])),
     "wide quantile": ask_all(sd.median(col("free").clip(-(2**61), 2**61))),
     "iqr by group": ask_all(S.where(col("t")).group_by("c").agg(sd.iqr(col("i") + col("j")), sd.count())),
     "spread": ask_all([sd.variance("i"), sd.std("r"), sd.covariance("i", "j"), sd.correlation("i", "r")]),

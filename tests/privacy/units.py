@@ -239,7 +239,7 @@ Exact = dict[tuple[Any, ...], int]
 
 
 class Asker:
-    """Ask the same questions of many tables that are held alike: each tree is built once."""
+    """Ask the same questions of many tables that are held alike: each tree is written once."""
 
     def __init__(self) -> None:
         self._trees: dict[Any, Any] = {}
@@ -247,7 +247,7 @@ class Asker:
     def run(self, key: Any, rows: DataAccess, build: Any) -> pa.Table:
         """Return the exact answer of a tree, straight from the engine."""
         if key not in self._trees:
-            self._trees[key] = build(rows.primitives())
+            self._trees[key] = rows.write(build(rows.primitives()))
         return rows.run(self._trees[key])
 
     def plan(self, plan: Any, held: Any) -> list[Exact]:

@@ -6,6 +6,7 @@ Only the curator makes one, after the charge; what leaves it is yes or no.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,13 +18,12 @@ from sordino.curator.charging import Charging, Failure, failure_of
 from sordino.curator.data_access import Answer, DataAccess, open_rows
 from sordino.curator.noise_answer import exact_vectors
 from sordino.curator.plan import TableContext
-from sordino.domain import Domain
+from sordino.curator.question_reading import read_question
 from sordino.engines.engine import Engine
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import ZCDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.mechanisms.sparse_vector import SparseVector, sparse_vector_for
-from sordino.neighbors import Neighbors
 from sordino.noise.guard import SessionGuard
 from sordino.noise.rng import Rng
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
@@ -31,7 +31,7 @@ from sordino.queries.query import refuse_foreign
 from sordino.release import Key, Output, Release
 
 if TYPE_CHECKING:
-    from sqlglot import exp
+    from sordino.engines.engine import Statement
 
 __all__ = ["AboveThreshold", "open_above_threshold"]
 
@@ -41,7 +41,8 @@ PARTS = 1024  # parts of a question's own sensitivity in which its distance from
 class AboveThreshold:
     """Answer a stream of questions with yes or no until `count` of them were yes (Lyu, Su, Li 2017).
 
-    Each question's distance from its threshold is measured in its own sensitivity, rounded down to 1/1024 of it, so all
+    A question is a count or a sum, or a linear formula of one, such as 100 - count() / 4, in Python or SQL; its distance and
+    its sensitivity are those of the formula. The distance from its threshold is measured in that, rounded down to 1/1024, so all
     move by 1025 parts at most and one noise serves counts and sums alike; what an added unit cannot lower, it cannot lower
     in whole parts either, so a monotone session stays one. Use it in a `with` block: at its end the
     answers are put on record. One session may serve many threads, one question at a time; a forked process or a copy would
@@ -53,15 +54,15 @@ class AboveThreshold:
         mechanism: SparseVector,
         *,
         rows: DataAccess,
-        domain: Domain,
-        neighbors: Neighbors,
+        table: TableContext,
         rng: Rng,
         commit: Callable[[Answer], Release],
         fail: Callable[[Failure], NoReturn],
     ) -> None:
         self._mechanism = mechanism
         self._session = mechanism.session(0, rng)
-        self._rows, self._domain, self._neighbors = rows, domain, neighbors
+        self._rows = rows
+        self._table = table
         self._commit, self._fail = commit, fail
         self._told: list[tuple[str, bool]] = []
         self._release: Release | None = None
@@ -82,10 +83,10 @@ class AboveThreshold:
     def above(self, question: Any, *, threshold: Number) -> bool:
         """Return whether the answer, with noise, is at or above the threshold, with noise, in the question's units.
 
-        The question has one number for an answer: a count or a sum, with a condition or without. Raises QuestionRefused
-        for others, and after the last crossing; ChargedError where the engine fails.
+        The question has one number for an answer: a count or a sum, with a condition or without, or a linear formula of
+        one. Raises QuestionRefused for others, and after the last crossing; ChargedError where the engine fails.
         """
-        asked, unit, scale = self._read_question(question)
+        asked = self._read_question(question)
         level = to_fraction(threshold, name="threshold")
         with self._guard.hold():
             if not self._session.open:
@@ -93,13 +94,13 @@ class AboveThreshold:
                 raise QuestionRefused(
                     f"the session has had its {count} crossing(s): open a new session, which is a new charge"
                 )
-            resolved = compile_query(asked, self._domain)
-            select = resolved.select(self._rows.primitives())  # what cannot be said is refused, and the session goes on
-            found = self._crosses(resolved, select, unit, scale, level)
+            # what cannot be written is refused, and the session goes on
+            statement = self._rows.write(asked.resolved.select(self._rows.primitives()))
+            found = self._crosses(asked, statement, level)
             if isinstance(found, Failure):
                 self._guard.end_held()
                 self._fail(found)
-            self._told.append((f"{asked.describe()}, above {format_number(level)}", found))
+            self._told.append((f"{asked.question.describe()}, above {format_number(level)}", found))
             return found
 
     def close(self) -> Release:
@@ -131,41 +132,70 @@ class AboveThreshold:
     def __repr__(self) -> str:
         return f"<AboveThreshold: {len(self._told)} answered, {'open' if self.open else 'closed'}>"
 
-    def _crosses(
-        self, resolved: CompiledQuery, select: exp.Select, unit: Fraction, scale: Fraction, level: Fraction
-    ) -> bool | Failure:
+    def _crosses(self, asked: _Linear, statement: Statement, level: Fraction) -> bool | Failure:
         """Return whether the answer crosses; where anything failed its cause, if it is one that quotes no data."""
         try:
-            table = self._rows.run(select)
-            exact_gap = exact_vectors(table, resolved)[0][0] * unit - level
-            return self._session.above((exact_gap * PARTS / scale).__floor__())
+            table = self._rows.run(statement)
+            exact_gap = exact_vectors(table, asked.resolved)[0][0] * asked.factor + asked.constant - level
+            return self._session.above((exact_gap * PARTS / asked.sensitivity).__floor__())
         except Exception as failure:
             return failure_of(failure)
 
-    def _read_question(self, question: Any) -> tuple[Aggregation, Fraction, Fraction]:
-        """Return the question, its unit and its sensitivity; refuse what is not one count or sum."""
-        from sordino.queries.build import as_aggregation
-
-        asked = as_aggregation(question)
+    def _read_question(self, question: Any) -> _Linear:
+        """Return the question as a linear formula of one count or sum; refuse what is none."""
+        asked = read_question(question, self._table)
         refuse_foreign(asked)
+        if not isinstance(asked, Aggregation):
+            raise QuestionRefused(f"a session takes one count or sum at a time, not {asked.describe()}")
         if asked.steps:
             raise QuestionRefused(
                 "a session takes a count or sum of the table's own rows, without joins, unnest, exists or per_unit: ask "
                 "such a question by itself"
             )
-        resolved = compile_query(asked, self._domain)
+        resolved = compile_query(asked, self._table.domain)
         if asked.groups or asked.after or asked.sample is not None or [len(p) for p in resolved.parts] != [1]:
             raise QuestionRefused("a session takes one count or sum at a time, without group_by")
         part = resolved.parts[0][0]
-        if self._mechanism.monotone and (part.rule is not None or (part.bounds is not None and part.bounds[0] < 0)):
+        slope, constant = _read_formula(asked)
+        falls = part.rule is not None or (part.bounds is not None and part.bounds[0] < 0) or slope < 0
+        if self._mechanism.monotone and falls:
             raise QuestionRefused(
-                "a monotone session takes counts, and sums of values that cannot be below 0: clip the values at 0, or "
-                "open a session without monotone=True"
+                "a monotone session takes counts, and sums of values that cannot be below 0, neither negated: clip the values "
+                "at 0, or open a session without monotone=True"
             )
-        moved = resolved.sensitivity(part, self._neighbors).l1
+        moved = abs(slope) * resolved.sensitivity(part, self._table.neighbors).l1
         if not moved:
             raise QuestionRefused("no unit can move this answer: ask for it as it is, at no cost")
-        return asked, part.unit, moved
+        return _Linear(asked, resolved, slope * part.unit, constant, moved)
+
+
+@dataclass(frozen=True, slots=True)
+class _Linear:
+    """A question whose answer is `factor` times the steps of one exact number, plus `constant`."""
+
+    question: Aggregation
+    resolved: CompiledQuery
+    factor: Fraction
+    constant: Fraction
+    sensitivity: Fraction
+
+
+def _read_formula(asked: Aggregation) -> tuple[Fraction, Fraction]:
+    """Return by what the one aggregate is multiplied in the answer, and what is added to it."""
+    (aggregate,) = asked.aggregates
+    formulas = [f for f in asked.formulas if f.alias not in asked.hidden]
+    if len(formulas) + (aggregate.alias not in asked.hidden) != 1:
+        raise QuestionRefused("a session takes one number at a time: ask for each column by itself")
+    if not formulas:
+        return Fraction(1), Fraction(0)
+    linear = formulas[0].linear()
+    if linear is None:
+        raise QuestionRefused(
+            f"{formulas[0].describe({aggregate.alias: aggregate.describe()})} is not linear, so a session has no sensitivity "
+            "for it: ask for the count or sum in it, or for a formula such as 100 * count() + 5, and choose the threshold so"
+        )
+    factors, constant = linear
+    return factors.get(aggregate.alias, Fraction(0)), constant
 
 
 def open_above_threshold(
@@ -194,8 +224,7 @@ def open_above_threshold(
     return AboveThreshold(
         mechanism,
         rows=DataAccess(engine),
-        domain=table.domain,
-        neighbors=table.neighbors,
+        table=table,
         rng=rng,
         commit=commit,
         fail=lambda failure: charging.fail(charged, failure),

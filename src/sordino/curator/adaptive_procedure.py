@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,7 +15,6 @@ from sordino.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, PlannedRows,
 from sordino.errors import QuestionRefused
 from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.noise.rng import Rng
-from sordino.primitives import Primitives
 from sordino.queries.queryable import Draws
 
 __all__ = ["AdaptiveProcedure", "AdaptiveQuestion", "adaptive_event", "plan_adaptive"]
@@ -57,13 +56,13 @@ class AdaptiveProcedure:
         del confidence
         return []
 
-    def build(self, primitives: Callable[[], Primitives]) -> None:
-        """Build nothing: each question is checked as it comes."""
-        del primitives
+    def write(self, rows: DataAccess) -> None:
+        """Write nothing: each question is written as it comes."""
+        del rows
 
-    def release(self, trees: None, rows: DataAccess, rng: Rng) -> Answer:
+    def release(self, statements: None, rows: DataAccess, rng: Rng) -> Answer:
         """Raise QuestionRefused: an adaptive run is started by its own call."""
-        del trees, rows, rng
+        del statements, rows, rng
         raise QuestionRefused("an adaptive run is started by its own call, such as find_bounds")
 
 

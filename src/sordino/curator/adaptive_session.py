@@ -19,8 +19,10 @@ from sordino.accounting.gaussian_dp import vectors_rho_for
 from sordino.accounting.zcdp import rho_for
 from sordino.curator.adaptive_procedure import AdaptiveProcedure
 from sordino.curator.aggregation_procedure import plan_aggregation
-from sordino.curator.data_access import Answer, DataAccess
+from sordino.curator.data_access import Answer, DataAccess, private_tables
+from sordino.curator.most_common_procedure import plan_most_common
 from sordino.curator.plan import Plan, TableContext
+from sordino.curator.question_reading import read_question
 from sordino.domain import Domain
 from sordino.errors import QuestionRefused
 from sordino.estimates.noisy import Noisy
@@ -43,6 +45,7 @@ from sordino.queries.adaptive.marginal import (
     select_groupings,
     tells_apart,
 )
+from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregation import Aggregation
 from sordino.queries.query import refuse_foreign
 from sordino.queries.queryable import (
@@ -59,7 +62,8 @@ from sordino.release import Output, Release
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from sqlglot import exp
+
+    from sordino.engines.engine import Statement
 
 __all__ = [
     "AdaptiveSession",
@@ -132,7 +136,7 @@ class AdaptiveSession:
         self._rng = rng
         self._release_maker = make_release
         self._spent = {name: Fraction(0) for name in loss.amounts()}
-        self._trees: dict[str, exp.Select] = {}
+        self._statements: dict[str, Statement] = {}
         self._tables: dict[str, pa.Table] = {}
         self._count_cache = CountCache(rows, table.domain)
         self._guard = SessionGuard("this session")
@@ -155,16 +159,16 @@ class AdaptiveSession:
     def release(self, query: Inquiry, loss: Loss) -> Release:
         """Return noisy vectors: Laplace noise for epsilon, Gaussian for rho."""
         refuse_foreign(query)
-        if isinstance(query, Aggregation):
-            plan = plan_aggregation(query, self._table, asked=loss)
-            trees = plan.procedure.build(self._rows.primitives)
+        if not isinstance(query, VectorQuery):
+            plan = self._plan(query, loss)
+            statements = plan.procedure.write(self._rows)
             cost = self._charge(plan.event)
             with self._guard.hold():
-                answer = plan.procedure.release(trees, self._rows, self._rng)
+                answer = plan.procedure.release(statements, self._rows, self._rng)
             assert isinstance(answer, tuple)
             return self._make_release(plan.sentence(), answer, plan.event, cost)
         mechanisms, event, asked = self._noise(query, loss)
-        self._build(query)
+        self._write(query)
         cost, unit = self._charge(event, asked), query.unit
         outputs = [
             Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), unit, m.law), m.describe())
@@ -178,7 +182,7 @@ class AdaptiveSession:
         sensitivity, _ = self._measure(candidates)
         monotone = is_monotone(candidates, self._neighbors)
         mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss, monotone=monotone)
-        self._build(*candidates)
+        self._write(*candidates)
         cost = self._charge(mechanism.event)
         exact_scores = [self._exact_score(c) for c in candidates]
         words = f"the largest of {len(candidates)} answers, such as {candidates[0].describe()}"
@@ -192,7 +196,7 @@ class AdaptiveSession:
         sensitivity, unit = self._measure(asked)
         epsilon = _pure(loss)
         mechanism = SparseVector(sensitivity, epsilon, crossings=1, monotone=is_monotone(asked, self._neighbors))
-        self._build(*asked)
+        self._write(*asked)
         cost = self._charge(mechanism.event)
         level = to_fraction(threshold, name="threshold") / unit
         session = mechanism.session(-(-level.numerator // level.denominator), self._rng)
@@ -208,7 +212,7 @@ class AdaptiveSession:
     def close(self) -> None:
         """End the session: a Queryable kept for later answers nothing."""
         self._guard.end()
-        self._trees.clear()
+        self._statements.clear()
         self._tables.clear()
         self._count_cache.clear()
 
@@ -219,6 +223,21 @@ class AdaptiveSession:
         raise TypeError("a session cannot be copied or pickled: each copy would spend the whole loss")
 
     # ---- inside
+
+    def _plan(self, query: Any, loss: Loss) -> Plan:
+        """Return the plan of a question as `ask` reads it, its public tables and its unit found."""
+        question = read_question(query, self._table)
+        if isinstance(question, MostCommon):
+            return plan_most_common(question, self._table, asked=loss)
+        if not isinstance(question, Aggregation):
+            raise QuestionRefused(
+                f"{question.describe()} is a question of its own: ask for it with ask(...), not in an adaptive session"
+            )
+        if private_tables(question):
+            raise QuestionRefused(
+                "an adaptive session reads one private table: ask a question that reads others by itself, with ask(...)"
+            )
+        return plan_aggregation(question, self._table, asked=loss)
 
     def _noise(self, query: VectorQuery, loss: Loss) -> tuple[list[Mechanism], Event, dict[str, Fraction] | None]:
         """Return a mechanism a vector, their event, and what they cost where that is more than the event says."""
@@ -283,16 +302,16 @@ class AdaptiveSession:
             assert isinstance(query, ScanQuery)
             return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
 
-    def _build(self, *queries: Inquiry) -> None:
-        """Build the trees of all scans, before the charge: raises QuestionRefused for what the engine cannot say."""
+    def _write(self, *queries: Inquiry) -> None:
+        """Write the statements of all scans, before the charge: raises QuestionRefused for what the engine cannot say."""
         for query in queries:
             for scan in query.scans(self._domain) if isinstance(query, ScanQuery) else ():
-                if scan.key not in self._trees:
-                    self._trees[scan.key] = scan.select(self._rows.primitives())
+                if scan.key not in self._statements:
+                    self._statements[scan.key] = self._rows.write(scan.select(self._rows.primitives()))
 
     def _scan(self, scan: Scan) -> pa.Table:
         if scan.key not in self._tables:
-            self._tables[scan.key] = self._rows.run(self._trees[scan.key])
+            self._tables[scan.key] = self._rows.run(self._statements[scan.key])
         return self._tables[scan.key]
 
     def _measure(self, candidates: Sequence[Inquiry]) -> tuple[Fraction, Fraction]:
@@ -302,8 +321,8 @@ class AdaptiveSession:
         found = []
         for candidate in candidates:
             refuse_foreign(candidate)
-            parts = () if isinstance(candidate, Aggregation) else candidate.parts(self._domain, self._neighbors)
-            if len(parts) != 1 or isinstance(candidate, Aggregation):
+            parts = candidate.parts(self._domain, self._neighbors) if isinstance(candidate, VectorQuery) else ()
+            if len(parts) != 1 or not isinstance(candidate, VectorQuery):
                 raise QuestionRefused("a candidate is a vector query of one number")
             found.append((parts[0][0].linf, candidate.unit))
         if len({unit for _, unit in found}) != 1:
@@ -363,7 +382,8 @@ class CountCache:
     def _scan(self, wanted: Sequence[tuple[Grouping, Grouping]]) -> None:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
         groupings = [grouping for _, grouping in wanted]
-        found = self._rows.run(select_groupings(groupings, self._rows.primitives(), self._domain))
+        select = select_groupings(groupings, self._rows.primitives(), self._domain)
+        found = self._rows.run(self._rows.write(select))
         axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
         codes = [_codes(found.column(f"k{i}")) for i in range(len(axes))]
         left_out = _codes(found.column("left_out"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from sordino.mechanisms.weighted_selection import WeightedSelection
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
 from sordino.noise.truncated_laplace import TruncatedLaplace
-from sordino.primitives import Primitives
 from sordino.queries.aggregates.sums import Average
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.queries.expressions.compile import bind_number
@@ -34,11 +33,11 @@ from sordino.queries.formulas import FormulaColumn
 from sordino.queries.key_list import list_shown
 from sordino.queries.post_processing import finish_answer
 from sordino.queries.query import ExpectedNoise
-from sordino.queries.row_steps import apply_steps, step_domain, step_neighbors
+from sordino.queries.row_steps import step_domain, step_neighbors
 from sordino.release import Key, Output, show_number, show_rows
 
 if TYPE_CHECKING:
-    from sqlglot import exp
+    from sordino.engines.engine import Statement
 
 __all__ = [
     "AggregationProcedure",
@@ -52,7 +51,7 @@ _PUBLIC_KEYS = (
 )
 _LEAST_RATE = Fraction(1, 10**9)
 
-Trees = tuple["exp.Select | None", "tuple[exp.Select | None, ...]"]
+Statements = tuple["Statement | None", "tuple[Statement | None, ...]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,43 +96,42 @@ class AggregationProcedure:
             for i, selection in enumerate(self.allocation.selections)
         ] + [self._formula_column(f) for f in self.question.formulas if f.alias not in self.question.hidden]
 
-    def build(self, primitives: Callable[[], Primitives]) -> Trees:
-        """Build the tree of all sums and counts, None without any, and the first tree of each selection."""
-        steps, compiled, selections = self.question.steps, self.compiled, self.allocation.selections
-
-        def words() -> Primitives:
-            return apply_steps(primitives(), steps, self.domain) if steps else primitives()
-
+    def write(self, rows: DataAccess) -> Statements:
+        """Write the statement of all sums and counts, None without any, and the first statement of each selection."""
+        if self.question.steps:
+            rows = rows.follow(self.question.steps, self.domain)
+        compiled = self.compiled
         if not compiled.cells:
-            return None, tuple(None for _ in selections)
-        table = compiled.select(words()) if compiled.terms else None
+            return None, tuple(None for _ in self.allocation.selections)
+        table = rows.write(compiled.select(rows.primitives())) if compiled.terms else None
         if isinstance(self.allocation.threshold, WeightedSelection):
             from sordino.curator.key_rounds import round_select
 
-            table = round_select(words(), compiled, self.allocation.threshold.rounds[0], None)
-        if compiled.private_keys:  # quantiles are asked of the keys that show
-            return table, tuple(None for _ in selections)
-        return table, tuple(None if s is None else s.select(words()) for s in selections)
+            first = self.allocation.threshold.rounds[0]
+            table = rows.write(round_select(rows.primitives(), compiled, first, None))
+        selections = tuple(None if s is None else s.write(rows) for s in self.allocation.selections)
+        # of private keys, quantiles are asked again for those that show
+        return table, tuple(None for _ in selections) if compiled.private_keys else selections
 
     # ---- after the charge
 
-    def release(self, trees: Trees, rows: DataAccess, rng: Rng) -> Answer:
+    def release(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
         """Return the keys and the noisy outputs: one scan for all sums and counts, a few for each selection."""
         rate = self.question.sample
         if rate is None or rate == 1:
-            return self._release(trees, rows, rng)
+            return self._release(statements, rows, rng)
         with rows.sample(rate, rng) as drawn:
-            return self._release(self.build(drawn.primitives), drawn, rng)
+            return self._release(self.write(drawn), drawn, rng)
 
-    def _release(self, trees: Trees, rows: DataAccess, rng: Rng) -> Answer:
+    def _release(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
         if self.question.steps:
             rows = rows.follow(self.question.steps, self.domain)
         if isinstance(self.allocation.threshold, WeightedSelection):
-            return self._release_by_weight(trees[0], rows, rng)
-        return self._release_all(trees, rows, rng)
+            return self._release_by_weight(statements[0], rows, rng)
+        return self._release_all(statements, rows, rng)
 
-    def _release_all(self, trees: Trees, rows: DataAccess, rng: Rng) -> Answer:
-        table = None if trees[0] is None else rows.run(trees[0])
+    def _release_all(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
+        table = None if statements[0] is None else rows.run(statements[0])
         keys, outputs = noisy_columns(self.question, self.allocation, table=table, rng=rng)
         summed = iter(outputs)
         found: list[Output] = []
@@ -144,14 +142,15 @@ class AggregationProcedure:
                 continue
             lead, quantiles = place if selection.lead is None else selection.lead, self._quantiles(selection, keys)
             if lead not in drawn:
-                drawn[lead] = quantiles.draw(rows, rng)
+                first = statements[1][place] if statements[1] else None
+                drawn[lead] = quantiles.draw(rows, rng, first=first)
             found += quantiles.outputs(drawn[lead])
         asked = self.question
         if not asked.formulas and not asked.hidden and asked.after is None:
             return keys, tuple(found)
         return finish_answer(asked.after, asked.formulas, asked.hidden, keys, tuple(found), together=True)
 
-    def _release_by_weight(self, first: exp.Select | None, rows: DataAccess, rng: Rng) -> Answer:
+    def _release_by_weight(self, first: Statement | None, rows: DataAccess, rng: Rng) -> Answer:
         """Select the keys in rounds, then answer for those that show: from then on they are a public list."""
         from sordino.curator.key_rounds import select_in_rounds
 
@@ -163,7 +162,7 @@ class AggregationProcedure:
         resolved = replace(compiled, keys=(listed,), listed=True)
         chosen = tuple(None if s is None else s.of_keys(listed) for s in self.allocation.selections)
         answering = replace(self.allocation, resolved=resolved, selections=chosen, threshold=None)
-        table = resolved.select(rows.primitives()) if found and resolved.terms else None
+        table = rows.write(resolved.select(rows.primitives())) if found and resolved.terms else None
         return replace(self, allocation=answering)._release_all((table, ()), rows, rng)
 
     def _quantiles(self, selection: PlannedQuantile, keys: Sequence[Key]) -> PlannedQuantile:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,8 +26,11 @@ from sordino.neighbors import Neighbors
 from sordino.queries.queryable import ReleaseContent
 from sordino.release import Release
 
-__all__ = ["Charging", "Failure", "declaration_digest", "failure_of", "write_answer"]
+__all__ = ["DEFECT", "Charging", "Failure", "declaration_digest", "failure_of", "write_answer"]
 
+DEFECT = (
+    "this is a defect of Sordino, whatever the data: please report the question and the version, and ask it another way"
+)
 _LONG = 10_000_000  # characters
 _MANY = 1_000  # keys
 
@@ -225,8 +229,18 @@ class Failure:
 
 
 def failure_of(failure: Exception) -> Failure:
-    """Return why a question failed where its engine says so in our own words; nothing else, as it may hold data."""
-    return Failure(failure.cause, failure.passing) if isinstance(failure, EngineFailed) else Failure()
+    """Return why a question failed, in our own words: as its engine says, or that it is a defect; nothing else of it.
+
+    What the failure itself says may hold data. A failure of the algorithm that `adapt` runs is no defect of ours.
+    """
+    if isinstance(failure, EngineFailed):
+        return Failure(failure.cause, failure.passing)
+    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(failure.__traceback__)]
+    places = [frame.f_code.co_name for frame, _ in traceback.walk_tb(failure.__traceback__)]
+    own = [place for module, place in zip(modules, places, strict=True) if module.startswith("sordino.")]
+    # the algorithm of somebody else is called from run_adaptive: then no later frame is of ours
+    is_foreign = bool(own) and own[-1] == "run_adaptive"
+    return Failure("" if is_foreign or isinstance(failure, OSError | MemoryError) else DEFECT)
 
 
 def declaration_digest(name: str, declaration: Mapping[str, Any]) -> str:

@@ -131,17 +131,21 @@ class Connection:
         share: Share = "equal",
         scale: Mapping[str, Number] | None = None,
         assume_rows: int | None = None,
+        error: Number | Sequence[Number] | None = None,
+        confidence: float = 0.95,
     ) -> Plan | Batch:
         """Return the plan of a SELECT, of the table that it names, as `Curator.plan`; of several SELECTs their Batch.
 
-        The tables of a batch draw on one budget. Raises DeclarationError where they do not.
+        With `error`, one number or one a SELECT, a Batch of the least losses whose expected errors at `confidence` are at most
+        that, as `Curator.plan`. The tables of a batch draw on one budget. Raises DeclarationError where they do not.
         """
         read = [self._read(one) for one in question.in_dialect(self.dialect).statements()]
         given: dict[str, Any] = {"assume_rows": assume_rows}
         split: dict[str, Any] = {"weights": weights, "share": share, "scale": scale}
         losses: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
         if len(read) == 1:
-            single: Plan = read[0][0].plan(read[0][1], **losses, **split, **given)
+            sought: dict[str, Any] = {} if error is None else {"error": error, "confidence": confidence}
+            single: Plan | Batch = read[0][0].plan(read[0][1], **losses, **split, **given, **sought)
             return single
         self._check_one_budget([curator.name for curator, _ in read])
 
@@ -150,7 +154,15 @@ class Connection:
             return planned
 
         return plan_batch(
-            read, plan_one, error=None, losses=losses, counted="", confidence=0.95, split=read_split(**split), **given
+            read,
+            plan_one,
+            error=error,
+            losses=losses,
+            # all draw on one budget, so the first table's says what it counts in
+            counted="rho" if "rho" in read[0][0].remaining.amounts() else "epsilon",
+            confidence=confidence,
+            split=read_split(**split),
+            **given,
         )
 
     def ask(

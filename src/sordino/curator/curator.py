@@ -18,11 +18,12 @@ from sordino.curator.adaptive_procedure import plan_adaptive
 from sordino.curator.adaptive_session import run_adaptive
 from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.charging import Charging, Failure, failure_of, write_answer
-from sordino.curator.data_access import DataAccess, check_words, open_rows
+from sordino.curator.data_access import DataAccess, check_text, open_rows
 from sordino.curator.explain import explain
 from sordino.curator.plan import EQUAL, LossSplit, Plan, Share, TableContext, Weights, read_split
-from sordino.curator.planning import Question, Whole, is_batch, plan_again, plan_question, read_question
+from sordino.curator.planning import is_batch, plan_again, plan_question
 from sordino.curator.practice import check_target, open_practice
+from sordino.curator.question_reading import Question, Whole, read_question
 from sordino.domain import Domain
 from sordino.engines.engine import Engine
 from sordino.errors import DeclarationError, QuestionRefused
@@ -175,7 +176,7 @@ class Curator(TableFace):
             )
         asked, one = read_loss(epsilon=epsilon, delta=delta, rho=rho), cast(Question, question)
         plan = self._plan(one, asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
-        check_words(self._engine, plan.question, plan.procedure.build)
+        check_text(self._engine, plan.question, plan.procedure.write)
         return plan.seen_before(self._charging.earlier(plan))
 
     @overload
@@ -243,11 +244,12 @@ class Curator(TableFace):
             if stored is not None:
                 return self._charging.read_stored(stored, plan)
         with open_rows(self._engine, plan.question) as rows:
-            trees = plan.procedure.build(rows.primitives)  # refuses what cannot be said, before the charge
+            # what cannot be written is refused here, and costs nothing
+            statements = plan.procedure.write(rows)
             charged = self._charging.charge(plan, identity=identity, request=request_id)
             if not isinstance(charged, Charge):  # another process answered the same request in the meantime
                 return self._charging.read_stored(charged, plan)
-            answer = self._answer(plan, trees, charged, rows)
+            answer = self._answer(plan, statements, charged, rows)
         if isinstance(answer, Failure):
             self._charging.fail(charged, answer)
         release, text = answer
@@ -287,7 +289,9 @@ class Curator(TableFace):
             try:
                 finish = partial(self._charging.make_release, plan, charged)
                 ran = run_adaptive(algorithm, record, plan=plan, rows=rows, rng=self._rng, make_release=finish)
-            except Exception as failure:  # the words of any failure may quote data
+            except QuestionRefused as refusal:  # it follows from public facts and from what was released
+                ran = Failure(f"the algorithm did not catch a refusal: {refusal}")
+            except Exception as failure:  # the words of any other failure may quote data
                 ran = failure_of(failure)
         if isinstance(ran, Failure):
             self._charging.fail(charged, ran)
@@ -462,10 +466,10 @@ class Curator(TableFace):
             )
         return plan_again(question, self._table)
 
-    def _answer(self, plan: Plan, trees: Any, charge: Charge, rows: DataAccess) -> tuple[Release, str] | Failure:
+    def _answer(self, plan: Plan, statements: Any, charge: Charge, rows: DataAccess) -> tuple[Release, str] | Failure:
         """Return the release and its text; where anything failed the cause, if it is one that quotes no data."""
         try:
-            release = self._charging.make_release(plan, charge, plan.procedure.release(trees, rows, self._rng))
+            release = self._charging.make_release(plan, charge, plan.procedure.release(statements, rows, self._rng))
             return release, write_answer(release)
         except Exception as failure:  # of an engine, or any other: its words may quote a cell
             return failure_of(failure)

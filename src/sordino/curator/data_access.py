@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-    from sordino.engines.engine import Engine
+    from sordino.engines.engine import Engine, Statement
 
-__all__ = ["Answer", "DataAccess", "check_words", "open_rows", "private_tables"]
+__all__ = ["Answer", "DataAccess", "check_text", "open_rows", "private_tables"]
 
 Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
 
@@ -37,13 +37,13 @@ def open_rows(engine: Engine, question: object) -> Iterator[DataAccess]:
         yield DataAccess(held)
 
 
-def check_words(engine: Engine, question: object, build: Callable[[Callable[[], Primitives]], object]) -> None:
-    """Raise QuestionRefused where the engine has no words for a question; nothing is read.
+def check_text(engine: Engine, question: object, write: Callable[[DataAccess], object]) -> None:
+    """Write a question's text and drop it: raises QuestionRefused where the engine cannot say it. Nothing is read.
 
     Where it reads other private tables, their columns are known when it is asked, and refused then, before the charge.
     """
-    if engine.primitives.refuses and not private_tables(question):
-        build(DataAccess(engine).primitives)
+    if not private_tables(question):
+        write(DataAccess(engine))
 
 
 def private_tables(question: object) -> dict[str, PrivateTable]:
@@ -78,6 +78,10 @@ class DataAccess:
         words = self._engine.primitives
         return words if self._domain is None else apply_steps(words, self._steps, self._domain)
 
-    def run(self, select: exp.Select) -> pa.Table:
-        """Return the exact answer of a tree; raises EngineFailed, without any of the engine's words."""
-        return self._engine.run(select)
+    def write(self, select: exp.Select) -> Statement:
+        """Return the engine's text of a tree; nothing is read, so a plan writes what it can before the charge."""
+        return self._engine.write(select)
+
+    def run(self, statement: Statement) -> pa.Table:
+        """Return the exact answer of a text; raises EngineFailed, without any of the engine's words."""
+        return self._engine.run(statement)

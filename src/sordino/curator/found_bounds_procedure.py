@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -17,7 +17,6 @@ from sordino.errors import QuestionRefused
 from sordino.estimates.point_estimate import PointEstimate
 from sordino.loss import Event, Loss
 from sordino.noise.rng import Rng
-from sordino.primitives import Primitives
 from sordino.queries.adaptive.magnitudes import search_number
 from sordino.queries.aggregates.quantile import Quantile
 from sordino.queries.aggregates.sums import Average
@@ -90,21 +89,24 @@ class FoundBoundsProcedure:
                 )
         return made
 
-    def build(self, primitives: Callable[[], Primitives]) -> None:
-        """Build the search's trees, and the question's in the widest bounds that it may find: refuse now what they cannot say."""
+    def write(self, rows: DataAccess) -> None:
+        """Write the search's statements, and the question's in the widest bounds that it may find, to refuse now what fails.
+
+        They are written again for the bounds that are found.
+        """
         widest: dict[Node, Bounds] = {}
         for node in self.sought:
             number = _number(node, self.table.domain)
             bins = ends_histogram(self._rows_asked(node), number)
             for scan in bins.scans(self.table.domain):
-                scan.select(primitives())
+                rows.write(scan.select(rows.primitives()))
             widest[node] = bins.edges[0] * number.unit, bins.edges[-1] * number.unit
         plan = _plan_within(self.question, self.table, self.inner, widest, assume_rows=self.assume_rows)
-        plan.procedure.build(primitives)
+        plan.procedure.write(rows)
 
-    def release(self, trees: None, rows: DataAccess, rng: Rng) -> ReleaseContent:
+    def release(self, statements: None, rows: DataAccess, rng: Rng) -> ReleaseContent:
         """Return the answer within the bounds found, and what was found."""
-        del trees
+        del statements
         session = AdaptiveSession(
             rows=rows, table=self.table, loss=self.inner, rng=rng, make_release=self._inner_release
         )
@@ -116,7 +118,7 @@ class FoundBoundsProcedure:
             session.spend(plan.event)
         finally:
             session.close()
-        answer = plan.procedure.release(plan.procedure.build(rows.primitives), rows, rng)
+        answer = plan.procedure.release(plan.procedure.write(rows), rows, rng)
         assert isinstance(answer, tuple)
         outputs = self._without_unfound(answer[1], ends)
         notes = tuple(_say(node, found, self.question) for node, found in ends.items())

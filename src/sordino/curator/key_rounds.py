@@ -20,6 +20,8 @@ from sordino.queries.query import SqlAggregate
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from sordino.engines.engine import Statement
+
 __all__ = ["round_select", "select_in_rounds"]
 
 
@@ -36,18 +38,18 @@ def round_select(on: Primitives, compiled: CompiledQuery, one: WeightedRound, sh
 
 
 def select_in_rounds(
-    first: exp.Select,
+    first: Statement,
     rows: DataAccess,
     rng: Rng,
     *,
     compiled: CompiledQuery,
     selection: WeightedSelection,
 ) -> list[tuple[Any, ...]]:
-    """Return the keys that show, in their own order; `first` is the tree of the first round."""
+    """Return the keys that show, in their own order; `first` is the statement of the first round."""
     found: list[tuple[Any, ...]] = []
     for i, one in enumerate(selection.rounds):
         shown = list_shown(compiled.keys, found) if found else None
-        table = rows.run(round_select(rows.primitives(), compiled, one, shown) if i else first)
+        table = rows.run(rows.write(round_select(rows.primitives(), compiled, one, shown)) if i else first)
         exact_weights = table.column("t0").to_pylist()
         exact = {key: int(exact_weights[place] or 0) for key, place in key_places(table, compiled).items()}
         found = sort_keys({*found, *one.release(exact, rng)})[:MOST_LISTED]

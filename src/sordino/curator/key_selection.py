@@ -135,6 +135,14 @@ def choose_key_selection(
             "a weighted selection of keys spreads the weight of a unit over its rows, but here each row is a unit: leave "
             "keys='weighted' out"
         )
+    # the one row that per_unit makes of a unit has one key; of rows that a join copies from it, no engine counts the keys
+    if not neighbors.capped and neighbors.groups > 1:
+        if named is None:
+            return best, rest
+        raise QuestionRefused(
+            "a weighted selection of keys spreads the weight of a unit over its rows, but here a join makes several of the one "
+            "row of a unit: leave keys='weighted' out"
+        )
     weighted, left = _choose_by_weights(neighbors, loss, share=share)
     if weighted is None or (named is None and weighted.units_to_show(0.5) > _WORSE * best.units_to_show(0.5)):
         if named is None:

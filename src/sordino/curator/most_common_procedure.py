@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -15,13 +15,12 @@ from sordino.estimates.selections import Choices
 from sordino.loss import Event, Loss
 from sordino.mechanisms.selection import Exponential, PermuteAndFlip, best_selection
 from sordino.noise.rng import Rng
-from sordino.primitives import Primitives
 from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregation import CompiledQuery
 from sordino.release import Output, show_rows
 
 if TYPE_CHECKING:
-    from sqlglot import exp
+    from sordino.engines.engine import Statement
 
 __all__ = ["MostCommonProcedure", "plan_most_common"]
 
@@ -61,13 +60,13 @@ class MostCommonProcedure:
             )
         ]
 
-    def build(self, primitives: Callable[[], Primitives]) -> exp.Select:
-        """Build the tree of the exact counts."""
-        return self.compiled.select(primitives())
+    def write(self, rows: DataAccess) -> Statement:
+        """Write the statement of the exact counts."""
+        return rows.write(self.compiled.select(rows.primitives()))
 
-    def release(self, trees: exp.Select, rows: DataAccess, rng: Rng) -> Answer:
+    def release(self, statement: Statement, rows: DataAccess, rng: Rng) -> Answer:
         """Return the label chosen by the exact counts."""
-        exact_counts = exact_vectors(rows.run(trees), self.compiled)[0]
+        exact_counts = exact_vectors(rows.run(statement), self.compiled)[0]
         chosen = self.compiled.keys[0].labels[self.mechanism.release(exact_counts, rng)]
         estimate = Choices((chosen,), self.compiled.cells, self.mechanism.rate, self.mechanism.law)
         return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)

@@ -5,7 +5,7 @@ It follows from what is publicly known of the table, and from what is asked abou
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
@@ -17,7 +17,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, Event, Loss, Number, currencies_to_dict, loss_from, loss_to_numbers, to_fraction
 from sordino.neighbors import Neighbors
 from sordino.noise.rng import Rng
-from sordino.primitives import Primitives
 from sordino.queries.queryable import ReleaseContent
 from sordino.queries.row_steps import step_neighbors
 from sordino.release import other_currencies, show_number
@@ -200,10 +199,13 @@ class Procedure(Protocol):
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what is known beforehand of each aggregate; errors are not exceeded with probability `confidence`."""
 
-    def build(self, primitives: Callable[[], Primitives]) -> Any:
-        """Build the SQL trees of the exact answer, before the charge; what is built is what `release` runs."""
+    def write(self, rows: DataAccess) -> Any:
+        """Write the statements of the exact answer, before the charge: what is written is what `release` runs.
 
-    def release(self, trees: Any, rows: DataAccess, rng: Rng) -> Answer | ReleaseContent:
+        Raises QuestionRefused where the engine has no words for it. Nothing is read.
+        """
+
+    def release(self, statements: Any, rows: DataAccess, rng: Rng) -> Answer | ReleaseContent:
         """Return the keys and noisy outputs of the release; every exact value is given its noise here."""
 
 

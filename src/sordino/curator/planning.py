@@ -1,41 +1,29 @@
-"""Planning: from what a person asks, in Python or SQL, to its Plan; and whether a plan handed in is still that. Knows no data."""
+"""Planning: from a question that is read to its Plan; and whether a plan handed in is still that. Knows no data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from sordino.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
 from sordino.curator.most_common_procedure import plan_most_common
 from sordino.curator.plan import EQUAL, LossSplit, Plan, TableContext
+from sordino.curator.question_reading import Whole, bind_tables
 from sordino.curator.robust_procedure import plan_robust
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Loss
 from sordino.queries.aggregates.most_common import MostCommon
 from sordino.queries.aggregates.robust import Robust
 from sordino.queries.aggregation import Aggregation
-from sordino.queries.build import AggregateExpr, as_aggregation
-from sordino.queries.expressions.nodes import has_exists
-from sordino.queries.joined_names import bind_names
 from sordino.queries.planning_watch import check_planning
 from sordino.queries.query import refuse_foreign
-from sordino.queries.same_people import mark_units
-from sordino.queries.sql.parse import SqlText, parse_question
-from sordino.source import PrivateTable
+from sordino.queries.sql.parse import SqlText
 
 __all__ = [
-    "Question",
-    "Whole",
-    "bind_tables",
     "is_batch",
     "plan_again",
     "plan_question",
-    "read_question",
     "refuse_altered",
 ]
-
-Whole: TypeAlias = Aggregation | SqlText | MostCommon
-Question: TypeAlias = Aggregation | Robust | MostCommon | AggregateExpr | Sequence[AggregateExpr] | SqlText | str
 
 
 def is_batch(question: object) -> bool:
@@ -43,48 +31,6 @@ def is_batch(question: object) -> bool:
     if isinstance(question, SqlText):
         return len(question.statements()) > 1
     return isinstance(question, (list, tuple)) and any(isinstance(q, Whole) for q in question)
-
-
-def read_question(question: Question, table: TableContext) -> Aggregation | Robust | MostCommon:
-    """Return the question that Python or SQL asks of a table, with its public tables found; SQL is parsed here, once.
-
-    Raises QuestionRefused for what is no question, UnknownName for names that are not declared.
-    """
-    if isinstance(question, (Robust, MostCommon)):
-        return question
-    if isinstance(question, str):
-        raise QuestionRefused('write SQL as sd.sql("SELECT ..."): text alone could mean a column')
-    if not isinstance(question, SqlText):
-        return bind_tables(as_aggregation(question), table, names="written")
-    public = {name: tuple(joinable.columns) for name, joinable in table.public.items()}
-    private = {name: tuple(other.domain) for name, other in table.private.items()}
-    asked = parse_question(
-        question.in_dialect(table.dialect),
-        table=table.name,
-        columns=tuple(table.domain.stored),
-        public=public,
-        private=private,
-    )
-    return asked if isinstance(asked, MostCommon) else bind_tables(asked, table, names="resolved")
-
-
-def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
-    """Return the question with its tables and its unit; `names` says whether its columns are resolved already."""
-    own = PrivateTable(table.domain, table.neighbors, {})
-    expressions = asked.expressions()
-    if asked.steps or (expressions and has_exists(expressions)):
-        asked = mark_units(asked, table.private, table.name, own)
-    if not asked.steps:
-        return asked
-    return bind_names(
-        asked,
-        public=table.public,
-        table=table.name,
-        domain=table.domain,
-        names=names,
-        private=table.private,
-        neighbors=table.neighbors,
-    )
 
 
 def plan_question(

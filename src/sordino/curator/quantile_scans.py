@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
+    from sordino.engines.engine import Statement
+
 __all__ = ["PlannedQuantile", "Scans", "plan_quantile", "share_draws"]
 
 _MOST_GROUPS = 10_000
@@ -51,13 +53,16 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Scans(Protocol):
-    """What is asked of a table: words for one tree, and its exact answer."""
+    """What is asked of a table: words for one tree, its text, and its exact answer."""
 
     def primitives(self) -> Primitives:
         """Return new words for one tree."""
 
-    def run(self, select: exp.Select) -> pa.Table:
-        """Return the exact answer of a tree."""
+    def write(self, select: exp.Select) -> Statement:
+        """Return the engine's text of a tree."""
+
+    def run(self, statement: Statement) -> pa.Table:
+        """Return the exact answer of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +106,41 @@ class PlannedQuantile:
 
     def select(self, on: Primitives) -> exp.Select:
         """Return the SQL tree of the first scan; those that follow differ by their bins alone."""
-        widths = bin_widths(self.high - self.low + 1, self.selection.groups)
-        return bin_select(on, self.resolved, self.measure, low=self.low, width=widths[0], within=None, parent=1)
+        return self._select(on, self._widths[0], None, 1)
+
+    def write(self, rows: Scans) -> Statement:
+        """Write the first scan's statement, and a finer scan's of one bin: the others differ from it by which bins alone."""
+        for parent, width in itertools.pairwise(self._widths[:2]):
+            bins = [(self.low, min(self.low + parent - 1, self.high))]
+            rows.write(self._select(rows.primitives(), width, bins, parent))
+        return rows.write(self.select(rows.primitives()))
+
+    def scan(self, rows: Scans, width: int, segments: Sequence[Segment] | None) -> pa.Table:
+        """Return the exact counts in bins of `width` steps, of the segments given or of all."""
+        parent = 1 if segments is None else self._widths[self._widths.index(width) - 1]
+        within = None if segments is None else _merge(segments)
+        return rows.run(rows.write(self._select(rows.primitives(), width, within, parent)))
+
+    def _select(self, on: Primitives, width: int, within: Sequence[Segment] | None, parent: int) -> exp.Select:
+        return bin_select(on, self.resolved, self.measure, low=self.low, width=width, within=within, parent=parent)
+
+    @property
+    def _widths(self) -> list[int]:
+        return bin_widths(self.high - self.low + 1, self.selection.groups)
 
     def of_keys(self, listed: Keys) -> PlannedQuantile:
         """Return the same selection for the groups that some keys list, which were private until they were selected."""
         resolved = replace(self.resolved, keys=(listed,), listed=True)
         return replace(self, resolved=resolved, selection=replace(self.selection, groups=len(listed.labels)))
 
-    def draw(self, rows: Scans, rng: Rng) -> Sequence[Sequence[int]]:
-        """Return the value of each level in each group, in steps; the data is scanned as often as the draws ask for."""
+    def draw(self, rows: Scans, rng: Rng, *, first: Statement | None = None) -> Sequence[Sequence[int]]:
+        """Return the value of each level in each group, in steps; the data is scanned as often as the draws ask for.
+
+        `first` is the statement of the first scan, where it was written before the groups were known.
+        """
         if not self.selection.groups:  # of private keys none may show
             return []
-        return self.selection.release(_ExactCounts(self, rows), low=self.low, high=self.high, rng=rng)
+        return self.selection.release(_ExactCounts(self, rows, first), low=self.low, high=self.high, rng=rng)
 
     def outputs(self, found: Sequence[Sequence[int]]) -> list[Output]:
         """Return the outputs of what was drawn, one a column, a value a group."""
@@ -240,11 +267,12 @@ def bin_widths(values: int, groups: int) -> list[int]:
 class _ExactCounts:
     """Hold what was counted of each group's values; an instance lives for one release."""
 
-    def __init__(self, plan: PlannedQuantile, rows: Scans) -> None:
+    def __init__(self, plan: PlannedQuantile, rows: Scans, first: Statement | None = None) -> None:
         self._plan = plan
         self._rows = rows
         self._widths = bin_widths(plan.high - plan.low + 1, plan.selection.groups)
-        self._exact: list[Partition] = self._scan(self._widths[0], None)
+        whole = plan.scan(rows, self._widths[0], None) if first is None else rows.run(first)
+        self._exact: list[Partition] = self._count(whole, self._widths[0])
 
     def known(self, group: int) -> Partition:
         """Return what is known of a group now."""
@@ -257,27 +285,14 @@ class _ExactCounts:
             width = next(w for w in self._widths if w < segment[1] - segment[0] + 1)
             by_width.setdefault(width, []).append((group, segment))
         for width, asked in by_width.items():
-            finer = self._scan(width, sorted({segment for _, segment in asked}))
+            finer = self._count(self._plan.scan(self._rows, width, sorted({s for _, s in asked})), width)
             for group, segment in asked:
                 exact_part = _part(finer[group], segment)
                 self._exact[group] = self._exact[group].refine(segment, exact_part)
 
-    def _scan(self, width: int, segments: list[Segment] | None) -> list[Partition]:
-        """Return each group's partition in bins of `width` steps, of the segments given or of all."""
-        plan, parent = self._plan, 1
-        if segments is not None:
-            parent = self._widths[self._widths.index(width) - 1]
-        within = None if segments is None else _merge(segments)
-        select = bin_select(
-            self._rows.primitives(),
-            plan.resolved,
-            plan.measure,
-            low=plan.low,
-            width=width,
-            within=within,
-            parent=parent,
-        )
-        table = self._rows.run(select)
+    def _count(self, table: pa.Table, width: int) -> list[Partition]:
+        """Return each group's partition in bins of `width` steps."""
+        plan = self._plan
         last = len(plan.resolved.keys)
         bins, counts = table.column(f"k{last}"), table.column("t0")
         places, kept = _places([table.column(f"k{i}") for i in range(last)], plan.resolved, bins)

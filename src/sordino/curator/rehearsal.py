@@ -20,11 +20,10 @@ from sordino.queries.queryable import ReleaseContent
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from sqlglot import exp
 
     from sordino.curator.curator import Curator
     from sordino.curator.plan import Plan
-    from sordino.engines.engine import Engine
+    from sordino.engines.engine import Engine, Statement
     from sordino.primitives import Primitives
 
 __all__ = ["RecordedNoise", "record_noise", "rehearse"]
@@ -47,8 +46,8 @@ def rehearse(curator: Curator, plan: Plan, *, runs: int, rng: Rng) -> list[Answe
     with (engine.open_tables(names) if names else engine).snapshot() as rows:
         one_scan: Any = _OneScan(rows)
         held = DataAccess(one_scan)
-        trees = plan.procedure.build(held.primitives)
-        return [plan.procedure.release(trees, held, rng) for _ in range(runs)]
+        statements = plan.procedure.write(held)
+        return [plan.procedure.release(statements, held, rng) for _ in range(runs)]
 
 
 def record_noise(curator: Curator, plan: Plan, rng: Rng) -> list[RecordedNoise]:
@@ -68,7 +67,7 @@ def record_noise(curator: Curator, plan: Plan, rng: Rng) -> list[RecordedNoise]:
     )
     recording = replace(procedure, allocation=replace(allocation, vectors=vectors))
     with open_rows(_engine_of(curator), plan.question) as rows:
-        recording.release(recording.build(rows.primitives), rows, rng)
+        recording.release(recording.write(rows), rows, rng)
     return records
 
 
@@ -105,6 +104,7 @@ class _OneScan:
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._found = engine, dict[str, "pa.Table"]()
+        self.write = engine.write
         self.sample = engine.sample  # a sample is fresh each time, so what is scanned of it is not kept
 
     @property
@@ -112,9 +112,8 @@ class _OneScan:
         """The words of the engine beneath."""
         return self._engine.primitives
 
-    def run(self, select: exp.Select) -> pa.Table:
-        """Return the exact answer of a tree."""
-        text = select.sql()
-        if text not in self._found:
-            self._found[text] = self._engine.run(select)
-        return self._found[text]
+    def run(self, statement: Statement) -> pa.Table:
+        """Return the exact answer of a text."""
+        if statement.text not in self._found:
+            self._found[statement.text] = self._engine.run(statement)
+        return self._found[statement.text]

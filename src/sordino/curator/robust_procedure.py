@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,11 @@ from sordino.mechanisms.noise_choice import cheapest
 from sordino.mechanisms.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps
 from sordino.neighbors import Neighbors, Sensitivity
 from sordino.noise.rng import Rng
-from sordino.primitives import Primitives
 from sordino.queries.aggregates.robust import Robust, level_of
 from sordino.release import Output, show_number
 
 if TYPE_CHECKING:
-    from sqlglot import exp
+    from sordino.engines.engine import Statement
 
 __all__ = ["RobustProcedure", "plan_robust"]
 
@@ -69,13 +68,13 @@ class RobustProcedure:
             )
         ]
 
-    def build(self, primitives: Callable[[], Primitives]) -> exp.Select:
-        """Build the tree of the exact values."""
-        return self.question.select(primitives(), self.domain)
+    def write(self, rows: DataAccess) -> Statement:
+        """Write the statement of the exact values."""
+        return rows.write(self.question.select(rows.primitives(), self.domain))
 
-    def release(self, trees: exp.Select, rows: DataAccess, rng: Rng) -> Answer:
+    def release(self, statement: Statement, rows: DataAccess, rng: Rng) -> Answer:
         """Return the noisy output of the exact values that an engine finds."""
-        table = rows.run(trees)
+        table = rows.run(statement)
         counts = np.array([int(c) for c in table.column("t0").to_pylist()], dtype=np.int64)
         held = table.column("v").to_pylist()
         present = np.array([v is not None for v in held], dtype=bool)

@@ -20,7 +20,7 @@ from sordino.datasets.lake_tables import check_folder
 from sordino.domain import Domain
 from sordino.engines.csv_lines import WILD, copy_marked, is_utf8, literal_path, read_csv, read_json, read_lines
 from sordino.engines.duckdb_primitives import BINARY, DuckDBPrimitives
-from sordino.engines.engine import EngineFailed
+from sordino.engines.engine import EngineFailed, Statement
 from sordino.engines.forks import keep_for_ever, leave_at_fork
 from sordino.engines.list_items import list_items
 from sordino.engines.moment_cells import refine_times
@@ -232,19 +232,22 @@ class DuckDBEngine:
         """Whether a row of this source may be lost as a whole: in CSV and JSON lines, yes."""
         return self._lossy
 
-    def run(self, select: exp.Select) -> pa.Table:
-        """Return the exact answer; raises EngineFailed, without any of DuckDB's words."""
-        one_row = _is_one_row(select)
-        text = write_tree(select)
+    def write(self, select: exp.Select) -> Statement:
+        """Return DuckDB's text of a tree; nothing is read."""
+        return Statement(write_tree(select), _is_one_row(select), reads_no_column=_reads_no_column(select))
+
+    def run(self, select: exp.Select | Statement) -> pa.Table:
+        """Return the exact answer of a tree, or of its text; raises EngineFailed, without any of DuckDB's words."""
+        statement = select if isinstance(select, Statement) else self.write(select)
         self._mark_lines()
-        if _reads_no_column(select):
+        if statement.reads_no_column:
             self._check_footers()
-        answer = self._answer(text, one_row=one_row)
+        answer = self._answer(statement)
         if answer is None and self._far is not None and not self._far.are_there():
             raise EngineFailed(cause="the source, on another machine, could not be read any more")
         self._check_whole()
         if answer is None and self._mend():
-            answer = self._answer(text, one_row=one_row)
+            answer = self._answer(statement)
             self._check_whole()
         if answer is None:
             raise EngineFailed("the engine could not compute the answer")
@@ -255,9 +258,11 @@ class DuckDBEngine:
         if not self._pins.are_whole():
             raise EngineFailed(cause="a file of the source was changed while it was read", passing=True)
 
-    def _answer(self, text: str, *, one_row: bool) -> pa.Table | None:
+    def _answer(self, statement: Statement) -> pa.Table | None:
         def compute() -> pa.Table:
-            return _fetch_row(self._connection, text) if one_row else self._connection.sql(text).to_arrow_table()
+            if statement.one_row:
+                return _fetch_row(self._connection, statement.text)
+            return self._connection.sql(statement.text).to_arrow_table()
 
         return self._attempt(compute)
 
@@ -361,6 +366,7 @@ class DuckDBEngine:
         return SampledEngine(
             replace(self._held, source=f'"{name}"'),
             self.unreadable_rows,
+            write=self.write,
             run=self.run,
             close=lambda: self._drop(name),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from sordino.primitives import Primitives
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["Engine", "EngineFailed"]
+__all__ = ["Engine", "EngineFailed", "Statement"]
 
 
 class EngineFailed(Exception):
@@ -28,6 +29,18 @@ class EngineFailed(Exception):
         super().__init__(cause or message)
         self.cause = cause
         self.passing = passing
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A SELECT in an engine's own text, written before the question is charged; `one_row` where it has no GROUP BY.
+
+    `reads_no_column` where it counts rows alone, which DuckDB may take from the footers of files.
+    """
+
+    text: str
+    one_row: bool = False
+    reads_no_column: bool = False
 
 
 class Engine(Protocol):
@@ -50,8 +63,11 @@ class Engine(Protocol):
         Raises SourceError where the data is gone, or is not held as it was when this engine was opened.
         """
 
-    def run(self, select: exp.Select) -> pa.Table:
-        """Return the exact answer; raises EngineFailed, without any of the engine's words."""
+    def write(self, select: exp.Select) -> Statement:
+        """Return the engine's text of a tree; nothing is read."""
+
+    def run(self, select: exp.Select | Statement) -> pa.Table:
+        """Return the exact answer of a tree, or of its text; raises EngineFailed, without any of the engine's words."""
 
     def sample(self, *, threshold: int, key: bytes) -> Engine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64, by coins keyed by `key`.

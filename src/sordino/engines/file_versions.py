@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sordino.engines.engine import EngineFailed
+from sordino.engines.engine import EngineFailed, Statement
 from sordino.engines.forks import leave_at_fork
 from sordino.engines.pinned_files import check_descriptors
 from sordino.errors import DeclarationError, SourceError
@@ -85,8 +85,12 @@ class FileVersions:
         finally:
             self._give_back(version)
 
-    def run(self, select: exp.Select) -> pa.Table:
-        """Return the exact answer of one tree, on a state of its own; raises EngineFailed."""
+    def write(self, select: exp.Select) -> Statement:
+        """Return DuckDB's text of a tree; nothing is read."""
+        return self._current.write(select)
+
+    def run(self, select: exp.Select | Statement) -> pa.Table:
+        """Return the exact answer of a tree, or of its text, on a state of its own; raises EngineFailed."""
         cause = ""
         try:
             with self.snapshot() as held:

@@ -18,7 +18,7 @@ from sordino.datasets.postgres_tables import (
     rows_of,
 )
 from sordino.domain import Domain
-from sordino.engines.engine import EngineFailed
+from sordino.engines.engine import EngineFailed, Statement
 from sordino.engines.forks import leave_at_fork
 from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.postgres_primitives import PostgresPrimitives, coin_text
@@ -136,8 +136,12 @@ class PostgresEngine:
                     )
             yield PostgresSnapshot(connection, self._held, self._public, self._tables)
 
-    def run(self, select: exp.Select) -> pa.Table:
-        """Return the exact answer of one tree, on a state of its own; raises EngineFailed."""
+    def write(self, select: exp.Select) -> Statement:
+        """Return PostgreSQL's text of a tree; nothing is read."""
+        return Statement(select.sql(dialect=PostgresPrimitives.dialect))
+
+    def run(self, select: exp.Select | Statement) -> pa.Table:
+        """Return the exact answer of a tree, or of its text, on a state of its own; raises EngineFailed."""
         try:
             with self.snapshot() as held:
                 return held.run(select)
@@ -213,9 +217,13 @@ class PostgresSnapshot:
         """Give the snapshot itself."""
         yield self
 
-    def run(self, select: exp.Select) -> pa.Table:
-        """Return the exact answer; raises EngineFailed, without any of the server's words."""
-        text = select.sql(dialect=PostgresPrimitives.dialect)
+    def write(self, select: exp.Select) -> Statement:
+        """Return PostgreSQL's text of a tree; nothing is read."""
+        return Statement(select.sql(dialect=PostgresPrimitives.dialect))
+
+    def run(self, select: exp.Select | Statement) -> pa.Table:
+        """Return the exact answer of a tree, or of its text; raises EngineFailed, without any of the server's words."""
+        text = (select if isinstance(select, Statement) else self.write(select)).text
         parts = [
             f"{quote_name(name)} AS NOT MATERIALIZED ({_select(table, self._kinds(name))})"
             for name, table in self.tables.items()

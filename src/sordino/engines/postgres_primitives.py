@@ -48,7 +48,6 @@ class PostgresPrimitives(SqlPrimitives):
     fence: ClassVar[str] = (
         " OFFSET '0'"  # not 0, a cast to BIGINT, which keeps processes from summing rows of their own
     )
-    refuses: ClassVar[bool] = True  # a label with a NUL
 
     def _tree(self, text: str) -> exp.Expression:
         return super()._tree(translate(text, self.dialect))

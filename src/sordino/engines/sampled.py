@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sordino.engines.duckdb_primitives import DuckDBPrimitives
+from sordino.engines.engine import Statement
 from sordino.engines.table_layout import TableLayout
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class SampledEngine:
 
     layout: TableLayout
     unreadable_rows: bool
-    run: Callable[[exp.Select], pa.Table]
+    write: Callable[[exp.Select], Statement]
+    run: Callable[[exp.Select | Statement], pa.Table]
     close: Callable[[], None]
 
     @property

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.datasets.held_column import HeldColumn
 from sordino.datasets.spark_tables import check_settings, error_names, is_alive, open_frame, open_session, read_columns
 from sordino.domain import Domain
-from sordino.engines.engine import EngineFailed
+from sordino.engines.engine import EngineFailed, Statement
 from sordino.engines.own_sql import people_name, public_name
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.spark_dialect import SordinoSpark
@@ -137,13 +137,18 @@ class SparkEngine:
                 raise SourceError("the table is not as it was when it was opened: open it anew")
         yield self
 
-    def run(self, select: exp.Select) -> pa.Table:
-        """Return the exact answer of one tree; raises EngineFailed, without any of Spark's words."""
-        select, mark = select.copy(), f"{self._mark}_{next(_NUMBERS)}"
+    def write(self, select: exp.Select) -> Statement:
+        """Return Spark's text of a tree, with the views of the public tables that it joins; nothing is read."""
+        select = select.copy()
         for table in select.find_all(_table_node()):
             if table.name in self._sent:
                 table.this.set("this", self._sent[table.name])
-        text = select.sql(dialect=SordinoSpark)
+        return Statement(select.sql(dialect=SordinoSpark))
+
+    def run(self, select: exp.Select | Statement) -> pa.Table:
+        """Return the exact answer of a tree, or of its text; raises EngineFailed, without any of Spark's words."""
+        text = (select if isinstance(select, Statement) else self.write(select)).text
+        mark = f"{self._mark}_{next(_NUMBERS)}"
         cause = ""
         try:
             with _silence(), _interruptible(self._session, mark):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 from sordino.domain import STORED, Boolean, Category, Date, DateTime, Integer, Real
 from sordino.engines.moment_cells import MOMENTS
-from sordino.engines.own_sql import public_name
+from sordino.engines.own_sql import public_name, whole_text
 from sordino.engines.quoting import quote_name
 from sordino.engines.row_hash import CellNumber, hash_cells
 from sordino.engines.sql_cells import FLOATING, LARGE, WHOLE_KINDS, SqlCells
@@ -33,8 +33,6 @@ _DIGITS = "0|-?[1-9][0-9]{0,17}"  # a number as each engine writes it
 
 class SqlPrimitives(SqlCells):
     """Build the cells of one SELECT over one table. Take a new one for each SELECT, and `source()` last."""
-
-    refuses: ClassVar[bool] = False
 
     def __init__(self, held: TableLayout) -> None:
         super().__init__(held)
@@ -164,8 +162,12 @@ class SqlPrimitives(SqlCells):
         return self._column(f"CASE WHEN {first} THEN {total} END")
 
     def unit_groups(self) -> exp.Expression:
-        """Return, in one row of each unit and group, how many groups the unit counts in; NULL in the others."""
-        assert self.has_units
+        """Return, in one row of each unit and group, how many groups the unit counts in; NULL in the others.
+
+        Where no column names the units, each row is one: it counts in one group.
+        """
+        if not self.has_units:
+            return self._tree(whole_text(1))
         first = self.let(f"row_number() OVER (PARTITION BY {self._unit_group}) = 1")
         one = self.let(f"CASE WHEN {first} THEN 1 END")
         groups = self.let(f"count({one}) OVER (PARTITION BY {self.let(self._unit())})")

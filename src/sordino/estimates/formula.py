@@ -386,8 +386,9 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "<=": _known(np.less_equal),
     ">": _known(np.greater),
     ">=": _known(np.greater_equal),
-    "and": np.minimum,
-    "or": np.maximum,
+    # of 0, 1 and NaN: false and missing is false, true or missing is true
+    "and": lambda a, b: np.where((a == 0) | (b == 0), 0.0, np.minimum(a, b)),
+    "or": lambda a, b: np.where((a == 1) | (b == 1), 1.0, np.maximum(a, b)),
     "not": lambda a: 1.0 - a,
     "missing": lambda a: np.isnan(a).astype(float),
     "nothing": lambda: np.float64(math.nan),

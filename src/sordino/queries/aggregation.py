@@ -24,7 +24,7 @@ from sordino.queries.expressions.keys import Keys, keys
 from sordino.queries.expressions.missing import may_be_missing
 from sordino.queries.expressions.nodes import Arithmetic, Bin, Connective, Constant, Name, Node, describe, plain, walk
 from sordino.queries.expressions.sql_trees import Build
-from sordino.queries.formulas import FormulaColumn
+from sordino.queries.formulas import FormulaColumn, check_conditions, is_condition
 from sordino.queries.joins import Join
 from sordino.queries.key_list import KeyList, compile_key_list, infer_key_list, join_keys, narrow_keys
 from sordino.queries.post_processing import PostProcessing
@@ -272,7 +272,7 @@ class CompiledQuery:
         if self.condition is not None:
             on.keep(self.condition(on))  # first: what follows is computed for the rows kept alone
         # bounds act on codes; and different values of several raw cells with one code do not add up
-        direct = on.has_units or any(t.kind == "distinct" for t in self.terms)
+        direct = on.has_units or any(t.kind in ("distinct", "combinations") for t in self.terms)
         codes = [k.build(on) if k.code is None or not direct else k.code(on, k.build(on)) for k in self.keys]
         codes = on.bound_contributions(codes, self.bounds, totals=self.totals)
         if self.within is not None:
@@ -331,7 +331,6 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
     if question.formulas:
         _check_formulas(question)
     if question.after is not None:
-        question.after.check(names)
         after = question.after
         if not question.groups and (after.having is not None or after.limit == 0 or after.offset):
             raise QuestionRefused(
@@ -343,6 +342,8 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
             "or ask of its own table"
         )
     found, listed = _keys(question, domain) if question.groups or question.key_list else ((), False)
+    if question.after is not None:
+        question.after.check(names, _truth_columns(question, found, listed=listed))
     condition = None if question.where is None else bind_condition(question.where, domain)
     narrowed: Possible | None = None
     declared = found
@@ -408,6 +409,16 @@ def _say_left_out(question: Aggregation, domain: Domain, possible: Possible | No
     return tuple(notes)
 
 
+def _truth_columns(question: Aggregation, found: Sequence[Keys], *, listed: bool) -> set[str]:
+    """Return the columns of the answer that hold true and false: keys of conditions, and formulas that are one."""
+    truths = {f.alias for f in question.formulas if is_condition(f.node)}
+    for place, group in enumerate(question.groups):
+        labels = [row[place] for row in found[0].labels] if listed else found[place].labels
+        if labels and all(label is None or isinstance(label, bool) for label in labels):
+            truths.add(group.alias)
+    return truths
+
+
 def tighten(bounds: ContributionBounds | None, more: ContributionBounds) -> ContributionBounds:
     """Return both bounds together; raises QuestionRefused where `more` states none."""
     if not more.to_dict():
@@ -434,6 +445,7 @@ def _check_formulas(question: Aggregation) -> None:
                     "a quantile is chosen, not released with noise, so a formula of it would have no interval: ask for it by "
                     "itself, and compute with the answer"
                 )
+        check_conditions(formula.node)
         formula.tree({a.alias: i for i, a in enumerate(question.aggregates)})
 
 

@@ -15,7 +15,7 @@ from sordino.queries.aggregates.moments import MomentAggregate
 from sordino.queries.aggregates.sums import Average, Count, Sum
 from sordino.queries.aggregation import Aggregation, Grouping, columns_of, tighten
 from sordino.queries.expressions.expr import Expr, as_node, col
-from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, depth, describe, walk
+from sordino.queries.expressions.nodes import Connective, Constant, Name, Node, When, depth, describe, walk
 from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.joins import JoinKind, Unnest, state_join
 from sordino.queries.key_list import KeyList, check_min_units, key_list, selection_name
@@ -318,16 +318,21 @@ def _ask(asked: Sequence[AggregateExpr], of: Aggregation) -> Aggregation:
     return replace(of, aggregates=shown.aggregates, formulas=shown.formulas, hidden=shown.hidden, layout=layout)
 
 
-def count(of: Column | None = None) -> AggregateExpr:
-    """Count rows, or the rows in which `of` is not missing.
+def count(of: Column | None = None, *, where: Expr | None = None) -> AggregateExpr:
+    """Count rows, or the rows in which `of` is not missing; with `where` those of them that meet it, as FILTER does.
 
     >>> count()
     <the number of rows, as count>
+    >>> count(where=col("age") > 30)
+    <the number of rows with 1 if age > 30, as count>
     """
-    if of is None:
-        return AggregateExpr(Count(None, "count"))
-    node = _node(of)
-    return AggregateExpr(Count(node, f"count_{label(node)}"))
+    node = None if of is None else _node(of)
+    alias = "count" if node is None else f"count_{label(node)}"
+    if where is not None:
+        if not isinstance(where, Expr):
+            raise QuestionRefused('where takes a condition, such as col("age") > 30')
+        node = When(where.node, Constant(Fraction(1)) if node is None else node, None)
+    return AggregateExpr(Count(node, alias))
 
 
 def sum(of: Column, *, per_unit: tuple[Number, Number] | None = None) -> AggregateExpr:  # the field's word: sd.sum
@@ -406,15 +411,20 @@ def correlation(x: Column, y: Column) -> AggregateExpr:
     return AggregateExpr(MomentAggregate("correlation", one, other, 0, alias))
 
 
-def count_distinct(of: Column, *others: Column) -> AggregateExpr:
+def count_distinct(of: Column, *others: Column, missing: bool = False) -> AggregateExpr:
     """Count the different values of a column that rows have, or combinations; of the units' own column, units.
+
+    A combination with a missing part is none, as in SQL's COUNT(DISTINCT a, b); with `missing` it is one, as in
+    COUNT(DISTINCT (a, b)).
 
     >>> count_distinct("occupation")
     <the number of different values of occupation, as distinct_occupation>
     """
     first, *rest = (_node(column) for column in (of, *others))
     alias = "_".join(("distinct", *map(label, (first, *rest))))
-    return AggregateExpr(Distinct(first, alias, tuple(rest)))
+    if missing and not rest:
+        raise QuestionRefused("missing= is for combinations of several columns: count_distinct(a, b, missing=True)")
+    return AggregateExpr(Distinct(first, alias, tuple(rest), missing))
 
 
 def histogram(of: Column, *, edges: Any = None, width: Number | None = None, by: str | None = None) -> Aggregation:

@@ -6,7 +6,8 @@ It is done to released values, so it is free. Names in a formula are columns of 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+import functools
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -21,6 +22,7 @@ from sordino.queries.expressions.nodes import (
     Compare,
     Connective,
     Constant,
+    IsIn,
     IsNull,
     Name,
     Node,
@@ -31,7 +33,7 @@ from sordino.queries.expressions.nodes import (
     walk,
 )
 
-__all__ = ["FormulaColumn", "rename"]
+__all__ = ["FormulaColumn", "check_conditions", "is_condition", "rename"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,16 @@ class FormulaColumn:
             return int(value) if value.denominator == 1 else float(value)
         return value.isoformat() if isinstance(value, datetime.date) else value
 
+    def linear(self) -> tuple[dict[str, Fraction], Fraction] | None:
+        """Return the factor of each column and the constant of a linear formula; None where it is not linear.
+
+        >>> from sordino.queries.expressions.expr import col
+        >>> FormulaColumn("x", (100 - col("n") / 4).node).linear()
+        ({'n': Fraction(-1, 4)}, Fraction(100, 1))
+        """
+        depth(self.node)
+        return _linear(self.node)
+
     def tree(self, places: Mapping[str, int]) -> list[Any]:
         """Return the formula as an estimate reads it, the columns by their places; raises QuestionRefused for what cannot be."""
         depth(self.node)
@@ -81,6 +93,60 @@ def rename(node: Node, words: Mapping[str, str]) -> Node:
     return replace(node, **changed) if changed else node
 
 
+def is_condition(node: Node, truths: Collection[str] = ()) -> bool:
+    """Return whether an expression over an answer is true or false: not a number, whatever a dialect makes of one.
+
+    `truths` are the columns of the answer that hold true and false.
+    """
+    if isinstance(node, Connective):
+        return is_condition(node.left, truths) and is_condition(node.right, truths)
+    if isinstance(node, Not):
+        return is_condition(node.of, truths)
+    if isinstance(node, When):
+        return is_condition(node.left, truths) and (node.right is None or is_condition(node.right, truths))
+    if isinstance(node, Name):
+        return node.name in truths
+    return isinstance(node, Compare | IsIn | IsNull) or (isinstance(node, Constant) and isinstance(node.value, bool))
+
+
+def check_conditions(node: Node, truths: Collection[str] = ()) -> None:
+    """Raise QuestionRefused where NOT, AND, OR or CASE is given what is no condition, as WHERE refuses it."""
+    for at in walk(node):
+        needed = [at.left, at.right] if isinstance(at, Connective) else [at.of] if isinstance(at, Not | When) else []
+        for part in needed:
+            if not is_condition(part, truths):
+                raise QuestionRefused(f"a condition is needed, such as {describe(part)} > 0, not {describe(part)}")
+
+
+def _linear(node: Node) -> tuple[dict[str, Fraction], Fraction] | None:
+    if isinstance(node, Name):
+        return {node.name: Fraction(1)}, Fraction(0)
+    if isinstance(node, Constant):
+        return None if type(node.value) is not Fraction else ({}, node.value)
+    is_division = isinstance(node, Apply) and node.function == "divide" and node.right is not None
+    if not is_division and not (isinstance(node, Arithmetic) and node.op in "+-*"):
+        return None
+    assert isinstance(node, Arithmetic | Apply)
+    assert node.right is not None
+    of = node.left if isinstance(node, Arithmetic) else node.of
+    left, right = _linear(of), _linear(node.right)
+    if left is None or right is None:
+        return None
+    if isinstance(node, Arithmetic) and node.op in "+-":
+        sign = 1 if node.op == "+" else -1
+        factors = {n: left[0].get(n, 0) + sign * right[0].get(n, 0) for n in {**left[0], **right[0]}}
+        return {n: Fraction(f) for n, f in factors.items()}, left[1] + sign * right[1]
+    # a product or a quotient is linear where one side, or the divisor, is a number
+    if right[0] and (left[0] or is_division):
+        return None
+    terms, factor = (left, right[1]) if not right[0] else (right, left[1])
+    if is_division:
+        if not factor:
+            return None
+        factor = 1 / factor
+    return {n: f * factor for n, f in terms[0].items()}, terms[1] * factor
+
+
 def _tree(node: Node, places: Mapping[str, int]) -> list[Any]:
     def below(*parts: Node) -> list[list[Any]]:
         return [_tree(p, places) for p in parts]
@@ -97,6 +163,10 @@ def _tree(node: Node, places: Mapping[str, int]) -> list[Any]:
         return ["not", *below(node.of)]
     if isinstance(node, IsNull):
         return ["missing", *below(node.of)]
+    if isinstance(node, IsIn):
+        equal = [["=", _tree(node.of, places), _constant(Constant(value))] for value in node.values]
+        nothing: list[Any] = ["number", "0"]
+        return functools.reduce(lambda one, other: ["or", one, other], equal or [nothing])
     if isinstance(node, Clip):
         made = _tree(node.of, places)
         for operation, bound in (("greatest", node.lower), ("least", node.upper)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -38,7 +38,7 @@ from sordino.queries.expressions.nodes import (
     plain,
     walk,
 )
-from sordino.queries.formulas import FormulaColumn, rename
+from sordino.queries.formulas import FormulaColumn, check_conditions, is_condition, rename
 from sordino.release import Key, Output
 from sordino.time_zones import parse_moment
 
@@ -60,17 +60,21 @@ class PostProcessing:
     limit: int | None = None
     offset: int = 0
 
-    def check(self, columns: Sequence[str]) -> None:
-        """Raise QuestionRefused or UnknownName unless it can be read from the columns of the answer."""
-        if self.having is not None:
-            depth(self.having)
-            if not isinstance(self.having, (*_CONDITIONS, Name)):
-                raise QuestionRefused(
-                    f"having needs a condition on the answer, such as n > 30: {describe(self.having)}"
-                )
+    def check(self, columns: Sequence[str], truths: Collection[str] = ()) -> None:
+        """Raise QuestionRefused or UnknownName unless it can be read from the columns of the answer.
+
+        `truths` are those that hold true and false, which alone are conditions by themselves.
+        """
         for node in [*([] if self.having is None else [self.having]), *(n for n, _ in self.order)]:
             depth(node)
             _check_names(node, columns)
+            check_conditions(node, truths)
+            for at in walk(node):
+                # what a formula cannot compute is refused now: after the charge it would fail
+                if isinstance(at, Apply | Clip):
+                    FormulaColumn("", at).tree(dict.fromkeys(columns, 0))
+        if self.having is not None and not is_condition(self.having, truths):
+            raise QuestionRefused(f"having needs a condition on the answer, such as n > 30: {describe(self.having)}")
         if (self.limit or 0) < 0 or self.offset < 0:
             raise QuestionRefused("limit and offset are numbers of rows, 0 or more")
 
@@ -120,7 +124,8 @@ def select_rows(after: PostProcessing, columns: Mapping[str, Sequence[Any]]) -> 
     """
     height = max((len(c) for c in columns.values()), default=0)
     rows = [{name: column[i] for name, column in columns.items()} for i in range(height)]
-    places = [i for i in range(height) if after.having is None or _value(after.having, rows[i]) is True]
+    # a column that holds true and false holds 1 and 0 where it is computed from the answer
+    places = [i for i in range(height) if after.having is None or _value(after.having, rows[i]) in (True, 1)]
     for node, down in reversed(after.order):  # sorting is stable, so the first key goes last
         keys = {i: _sortable(_value(node, rows[i])) for i in places}
         known = sorted((i for i in places if keys[i] is not None), key=keys.__getitem__, reverse=down)
@@ -199,20 +204,21 @@ def _value(node: Node, row: Mapping[str, Any]) -> Any:
         pair = _value(node.left, row), _value(node.right, row)
         decided = node.op == "or"
         return decided if decided in pair else None if None in pair else not decided
+    if isinstance(node, When):
+        chosen = node.left if _value(node.of, row) in (True, 1) else node.right
+        return None if chosen is None else _value(chosen, row)
     if isinstance(node, (Not, Absolute, IsIn)):
         of = _value(node.of, row)
         if of is None:
             return None
-        return (
-            not of
-            if isinstance(node, Not)
-            else abs(of)
-            if isinstance(node, Absolute)
-            else any(_of_two("=", of, v) for v in node.values)
-        )
+        if isinstance(node, Not):
+            return not of
+        if isinstance(node, Absolute):
+            return abs(of) if isinstance(of, int | float | Fraction) else None
+        return any(_of_two("=", of, v) for v in node.values)
     if isinstance(node, (Compare, Arithmetic)):
         return _of_two(node.op, _value(node.left, row), _value(node.right, row))
-    if isinstance(node, (Apply, Clip, When)):
+    if isinstance(node, (Apply, Clip)):
         return _of_formula(FormulaColumn("", node), row)
     raise QuestionRefused(f"{describe(node)} cannot be computed from an answer")
 
@@ -236,9 +242,20 @@ def _of_two(op: str, left: Any, right: Any) -> Any:
         return None
     if op in "+-*" and (isinstance(left, str) or isinstance(right, str)):
         return None
-    if isinstance(left, float) and isinstance(right, Fraction):
-        right = float(right)
+    if op in "+-*" and isinstance(left, datetime.date):
+        is_days = op == "-" and not isinstance(left, datetime.datetime)
+        return (left - right).days if is_days else None
+    if isinstance(left, float) or isinstance(right, float):
+        # a constant beyond the largest float is beyond every number of the answer
+        left, right = _as_float(left), _as_float(right)
     return OPERATORS[op](left, right)
+
+
+def _as_float(value: float | Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def _as_time(value: Any, beside: Any) -> Any:
@@ -263,4 +280,7 @@ def _sortable(value: Any) -> Any:
     if isinstance(value, str):
         found = _BIN.match(value)
         return (1, float(Fraction(found.group(1))), "") if found else (2, 0.0, value)
-    return (0, value, "")
+    if isinstance(value, datetime.datetime):
+        moment = value if value.tzinfo is None else value.astimezone(datetime.UTC)
+        return (3, moment.toordinal(), moment.time().isoformat(timespec="microseconds"))
+    return (3, value.toordinal(), "") if isinstance(value, datetime.date) else (0, value, "")

@@ -63,7 +63,8 @@ class Query(Protocol):
 class SqlAggregate:
     """One SQL aggregate: rows (COUNT of all), count (of those with the value), sum (of the value's steps), distinct.
 
-    `others` are the rest of a combination whose different values are counted; one with a missing part is none. With
+    `others` are the rest of a combination whose different values are counted; one with a missing part is none, but to the
+    kind combinations. With
     `per_unit`, the sum of each unit's total in the group, clipped to these bounds, in steps. With `weights`, the sum of the
     units' weights: results[i] for a unit with i of `starts` not above its number of groups.
     """
@@ -87,10 +88,24 @@ class SqlAggregate:
         if self.of is None:
             return exp.Count(this=exp.Star() if counts is None else exp.Case(ifs=[exp.If(this=counts, true=_one())]))
         cell = self.of.build(on)
+        if self.kind == "combinations":
+            cell = exp.Tuple(expressions=[cell, *(other.build(on) for other in self.others)])
         cell = cell if counts is None else exp.Case(ifs=[exp.If(this=counts, true=cell)])
+        if self.kind == "combinations":
+            return exp.Count(this=exp.Distinct(expressions=[cell]))
         if self.kind == "distinct":
-            return exp.Count(this=exp.Distinct(expressions=[cell, *(other.build(on) for other in self.others)]))
+            parts = [cell, *(other.build(on) for other in self.others)]
+            return exp.Count(this=exp.Distinct(expressions=[_combine(parts) if self.others else cell]))
         return exp.Count(this=on.present(cell)) if self.kind == "count" else on.total(cell, self.of.stored.largest)
+
+
+def _combine(parts: list[exp.Expression]) -> exp.Expression:
+    """Return a combination of cells, NULL where one is: of several arguments, sqlglot's own writer reads the text again."""
+    from sqlglot import exp
+
+    missing = [exp.Is(this=exp.paren(part.copy()), expression=exp.Null()) for part in parts]
+    ifs = [exp.If(this=condition, true=exp.Null()) for condition in missing]
+    return exp.Case(ifs=ifs, default=exp.Tuple(expressions=parts))
 
 
 def _one() -> exp.Expression:

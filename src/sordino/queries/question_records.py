@@ -58,7 +58,7 @@ _WORDS: dict[tuple[type, str], frozenset[str]] = {
     (nodes.Connective, "op"): frozenset(("and", "or")),
     (nodes.Match, "kind"): frozenset(("like", "ilike", "regex", "prefix", "suffix", "part")),
     (nodes.Apply, "function"): frozenset(
-        ("round", "half_even", "floor", "ceil", "truncate", "divide", "remainder", "modulo", "sign", "sqrt")
+        ("round", "half_even", "to_whole", "floor", "ceil", "truncate", "divide", "remainder", "modulo", "sign", "sqrt")
     )
     | {"exp", "ln", "log2", "log10"},
     (nodes.TextFunction, "function"): frozenset(

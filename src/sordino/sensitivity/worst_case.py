@@ -11,6 +11,7 @@ from sordino.domain import Domain
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity, neighbors_from
+from sordino.queries.aggregates.quantile import Quantile
 from sordino.queries.aggregates.sums import Average, require_bounds
 from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.queries.build import as_aggregation
@@ -30,7 +31,8 @@ def worst_case_sensitivity(
     in the question's units. A mean has a figure only where its size is public: (u - l)/n under replace, for a unit of
     one row, where nothing is filtered, grouped, missing or unreadable; `n` is then the public number of rows.
 
-    Raises QuestionRefused for a number without bounds and for a mean whose size is private (release a sum and a count,
+    Raises QuestionRefused for a number without bounds, for what is chosen, such as a quantile, and for a mean whose size is
+    private (release a sum and a count,
     and divide), DeclarationError for a relation, a unit or an n that break a rule.
 
     >>> from sordino.domain import Integer
@@ -42,6 +44,13 @@ def worst_case_sensitivity(
     """
     asked = as_aggregation(question)
     between = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
+    chosen = [a for a in asked.aggregates if isinstance(a, Quantile)]
+    if chosen or not asked.aggregates:
+        what = chosen[0].describe() if chosen else asked.describe()
+        raise QuestionRefused(
+            f"{what} is chosen by a selection, and no noise of a sensitivity is added to it: ask for the sensitivity of counts, "
+            "sums or means"
+        )
     means = [a for a in asked.aggregates if isinstance(a, Average)]
     if not means:
         if n is not None:

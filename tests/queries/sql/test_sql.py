@@ -38,7 +38,7 @@ COLUMNS = ("age", "occ", "gain", "married", "born", "two words")
 
 def _whole(name: str) -> Expr:
     """Return a column cast to whole numbers."""
-    return Expr(Apply("half_even", TextFunction("number", col(name).node)))
+    return Expr(Apply("to_whole", TextFunction("number", col(name).node)))
 
 
 def parse(text: str) -> Aggregation:

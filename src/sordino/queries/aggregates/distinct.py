@@ -27,22 +27,24 @@ __all__ = ["Distinct", "distinct_cell"]
 class Distinct:
     """Count the different values of a column, as declared: clipped, on their grid, missing cells left out.
 
-    With `others` the different combinations; a row in which any of them is missing has none. A row has one combination, as
-    it has one value, so the sensitivity is that of values, of which as many are possible as the columns' own multiply to.
+    With `others` the different combinations; a row in which any of them is missing has none, unless `missing`. A row has one
+    combination, as it has one value, so the sensitivity is that of values, of which as many are possible as the columns' own
+    multiply to.
     """
 
     of: Node
     alias: str
     others: tuple[Node, ...] = ()
+    missing: bool = False  # whether a missing part is a value of a combination
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of counts."""
         cells, counts = zip(*(distinct_cell(node, domain) for node in (self.of, *self.others)), strict=True)
-        known = [n for n in counts if n is not None]
+        known = [n + (self.missing and c.missable) for n, c in zip(counts, cells, strict=True) if n is not None]
         values = math.prod(known) if len(known) == len(counts) else None
         counted = _counted_column(self.of)
         column = counted.name if isinstance(counted, Name) and not self.others else None
-        term = SqlAggregate("distinct", cells[0], others=cells[1:])
+        term = SqlAggregate("combinations" if self.missing else "distinct", cells[0], others=cells[1:])
         missable = any(cell.missable for cell in cells)
         return (Vector("count", ((1, term),), Fraction(1), None, missable, _OfValues(values, column)),)
 
@@ -63,13 +65,14 @@ class Distinct:
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""
-        return ["distinct", plain(self.of), *map(plain, self.others)]
+        return ["combinations" if self.missing else "distinct", plain(self.of), *map(plain, self.others)]
 
     def describe(self) -> str:
         """Return the aggregate in words."""
         if self.others:
             listed = ", ".join(describe(node) for node in (self.of, *self.others))
-            return f"the number of different combinations of {listed}"
+            missing = ", missing ones too" if self.missing else ""
+            return f"the number of different combinations of {listed}{missing}"
         return f"the number of different values of {describe(self.of)}"
 
 

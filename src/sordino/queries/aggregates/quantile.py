@@ -45,7 +45,12 @@ class Quantile:
         if not self.levels or len(self.levels) > MOST_LEVELS:
             raise QuestionRefused(f"a question takes 1 to {MOST_LEVELS} quantiles, not {len(self.levels)}")
         for level in self.levels:
-            if not 0 <= level <= 1:
+            if level in (0, 1):
+                which, near = ("least", "0.01") if level == 0 else ("largest", "0.99")
+                raise QuestionRefused(
+                    f"the quantile {level} is the {which} value, which one row decides: ask for the quantile {near}"
+                )
+            if not 0 < level < 1:
                 raise QuestionRefused(
                     f"a quantile's level must lie between 0 and 1, such as 0.9, not {format_number(level)}"
                 )
@@ -91,10 +96,9 @@ def median(of: Column) -> AggregateExpr:
 
 
 def quantile(of: Column, level: Number) -> AggregateExpr:
-    """Find the value that a share `level` of the rows lie below; 0 is the least, 1 the largest.
+    """Find the value that a share `level` of the rows lie below, above 0 and below 1.
 
-    The ends are found as honestly as the rest: the law is blind to a few rows, so at level 1 it lies among or above the
-    few largest values, anywhere up to the declared upper bound where the gap above them is wide.
+    The least and the largest value are refused, as one row decides them: ask for the levels 0.01 and 0.99.
 
     >>> quantile("age", 0.9)
     <the quantile 0.9 of age, as quantile_0.9_age>

@@ -196,7 +196,8 @@ class Shift:
 class Apply:
     """A function of one number, or of two: round, floor, ceil, truncate, divide, remainder, modulo, sign, sqrt, ln, exp.
 
-    half_even rounds as a cast does, halves to the even number.
+    to_whole rounds as a cast does: halves away from 0 where the number is held as decimals, to the even number where it is a
+    double. half_even rounds halves to the even number whatever it is.
 
     `right` is the number of digits of round, and what divide, remainder and modulo divide by. log2 and log10 as well.
     """

@@ -19,7 +19,19 @@ from typing import TYPE_CHECKING
 from sordino.errors import QuestionRefused
 from sordino.primitives import NARROW, Primitives, check_range
 from sordino.queries.expressions.bound_number import BoundNumber, Interval, common_unit, rescale
-from sordino.queries.expressions.nodes import Apply, Constant, Node, describe
+from sordino.queries.expressions.nodes import (
+    Absolute,
+    Apply,
+    Arithmetic,
+    Clip,
+    Constant,
+    DatePart,
+    Name,
+    Node,
+    TextFunction,
+    When,
+    describe,
+)
 from sordino.queries.expressions.sql_trees import Build, whole
 
 if TYPE_CHECKING:
@@ -40,6 +52,10 @@ _REAL: dict[
 }
 
 
+# functions of decimals that are decimals, or whole numbers
+_KEEPS_TYPE = frozenset(("round", "floor", "ceil", "truncate", "to_whole", "remainder", "modulo", "sign"))
+
+
 def apply_function(node: Apply, bind: Callable[[Node], BoundNumber]) -> BoundNumber:
     """Return what a function of numbers means; `bind` says what its operands mean.
 
@@ -49,6 +65,8 @@ def apply_function(node: Apply, bind: Callable[[Node], BoundNumber]) -> BoundNum
     name = node.function
     if name in ("floor", "ceil", "truncate", "half_even"):
         return _round(of, Fraction(1), name)
+    if name == "to_whole":
+        return _to_whole(node.of, of)
     if name == "round":
         return _round(of, Fraction(10) ** -_digits(node), "round")
     if name == "sign":
@@ -99,6 +117,50 @@ def _round(of: BoundNumber, step: Fraction, how: str) -> BoundNumber:
 
     interval, stored = (Interval(moved(i.lower), moved(i.upper)) for i in (of.interval, of.stored))
     return BoundNumber(step, interval, stored, of.missable, _round_sql(of, ratio, how))
+
+
+def _to_whole(node: Node, of: BoundNumber) -> BoundNumber:
+    """Return a number cast to a whole one: halves away from 0 where it is held as decimals, to the even one in a double.
+
+    Which of the two follows from how the engine holds the columns, a public fact; what is proved holds for both.
+    """
+    even = _round(of, Fraction(1), "half_even")
+    names = _decimal_columns(node)
+    if names is None:
+        return even
+    away = _round(of, Fraction(1), "round")
+
+    def build(on: Primitives) -> exp.Expression:
+        return (away if all(on.is_decimal(name) for name in names) else even).build(on)
+
+    def cover(one: Interval, other: Interval) -> Interval:
+        lower = None if one.lower is None or other.lower is None else min(one.lower, other.lower)
+        upper = None if one.upper is None or other.upper is None else max(one.upper, other.upper)
+        return Interval(lower, upper)
+
+    both = cover(even.interval, away.interval), cover(even.stored, away.stored)
+    return BoundNumber(even.unit, *both, of.missable, build)
+
+
+def _decimal_columns(node: Node) -> frozenset[str] | None:
+    """Return the columns whose types decide whether a number is held as decimals; None where it is a double in any case."""
+    if isinstance(node, Name):
+        return frozenset((node.name,))
+    if isinstance(node, Constant | DatePart):
+        return frozenset()
+    parts: list[Node | None] = []
+    if isinstance(node, Arithmetic | When):
+        parts = [node.left, node.right]
+    elif isinstance(node, Absolute | Clip) or (isinstance(node, TextFunction) and node.function == "number"):
+        parts = [node.of]
+    elif isinstance(node, TextFunction) and node.function == "length":
+        return frozenset()
+    elif isinstance(node, Apply) and node.function in _KEEPS_TYPE:
+        parts = [node.of]
+    else:
+        return None
+    found = [frozenset[str]() if part is None else _decimal_columns(part) for part in parts]
+    return None if None in found else frozenset().union(*(names for names in found if names is not None))
 
 
 def _rounded_steps(value: Fraction, how: str) -> int:

@@ -120,7 +120,7 @@ def _cast(item: Any, read: Read) -> Expr | None:
         return None
     number = Expr(TextFunction("number", read(item.this).node))
     if target in _WHOLE | _REALS:
-        return _round_cast(number, item, target)
+        return _round_cast(number, item, target, "to_whole")
     if target in _TEXTS:
         return Expr(TextFunction("concat", read(item.this).node, (), Constant("")))
     return None
@@ -129,17 +129,17 @@ def _cast(item: Any, read: Read) -> Expr | None:
 def cast_released(item: Any, read: Read) -> Expr | None:
     """Return a cast of what was released to a number, which rounds it or changes nothing; None for another cast."""
     target = _target(item)
-    return _round_cast(read(item.this), item, target) if target in _WHOLE | _REALS else None
+    return _round_cast(read(item.this), item, target, "half_even") if target in _WHOLE | _REALS else None
 
 
 def _target(item: Any) -> str:
     return str(item.to.this.value if hasattr(item.to.this, "value") else item.to.this).upper()
 
 
-def _round_cast(of: Expr, item: Any, target: str) -> Expr:
+def _round_cast(of: Expr, item: Any, target: str, halves: str) -> Expr:
     places = [e.this for e in item.to.expressions]
     if target in _WHOLE:
-        return Expr(Apply("truncate" if item.meta.get("cut") else "half_even", of.node))
+        return Expr(Apply("truncate" if item.meta.get("cut") else halves, of.node))
     return of if target != "DECIMAL" or len(places) < 2 else of.round(int(places[1].this))
 
 

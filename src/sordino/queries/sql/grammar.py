@@ -71,7 +71,7 @@ ROW_FORMS: dict[str, tuple[str, str]] = {
     "Nullif": ("NULLIF(age, 0)", "missing where it equals the value"),
     "Cast": (
         "CAST(age / 10 AS INT)",
-        "to whole numbers, halves to the even one; to decimals, reals, text; `x::INT` too",
+        "to whole numbers, halves of decimals away from 0, of doubles to the even one; to decimals, reals, text; `x::INT` too",
     ),
     "TryCast": ("TRY_CAST(age AS DOUBLE)", "the same; `SAFE_CAST` in BigQuery"),
     "Upper": ("UPPER(job)", "capitals"),

@@ -413,9 +413,12 @@ class _Reader:
     def _count(self, item: Any) -> AggregateExpr:
         kinds = trees()
         if isinstance(item.this, kinds.Distinct):
-            parts = [e for p in item.this.expressions for e in (p.expressions if isinstance(p, kinds.Tuple) else [p])]
-            if parts:
-                return count_distinct(*map(self._values.value, parts))
+            parts = item.this.expressions
+            # a row value, (a, b), is counted where a part of it is missing too
+            is_row = len(parts) == 1 and isinstance(parts[0], kinds.Tuple)
+            if is_row or (parts and not any(isinstance(p, kinds.Tuple) for p in parts)):
+                columns = parts[0].expressions if is_row else parts
+                return count_distinct(*map(self._values.value, columns), missing=is_row)
         if item.expressions or isinstance(item.this, kinds.Distinct):
             raise QuestionRefused(f"{self._place.of(item)}COUNT takes * or one column")
         if isinstance(item.this, kinds.Star):
