@@ -324,7 +324,7 @@ def count(of: Column | None = None, *, where: Expr | None = None) -> AggregateEx
     >>> count()
     <the number of rows, as count>
     >>> count(where=col("age") > 30)
-    <the number of rows with 1 if age > 30, as count>
+    <the number of rows with (if age > 30 then 1), as count>
     """
     node = None if of is None else _node(of)
     alias = "count" if node is None else f"count_{label(node)}"
