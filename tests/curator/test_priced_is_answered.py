@@ -158,9 +158,11 @@ def _is_answered(curator: sd.Curator, text: str, dialect: str | None) -> bool:
 
 def test_what_is_priced_is_answered(tables: list[sd.Curator]) -> None:
     """A sample of all forms in all places; the deep test asks all of them."""
-    chosen = random.Random(29).sample(_QUESTIONS, 160)
+    # DuckDB plans the calendar of a moment, with its zone, for seconds
+    short = [question for question in _QUESTIONS if "seen" not in question[1]]
+    chosen = random.Random(29).sample(short, 60)
     answered = [_is_answered(tables[i % 2], text, dialect) for i, (dialect, text) in enumerate(chosen)]
-    assert sum(answered) > 40
+    assert sum(answered) > 20
 
 
 @pytest.mark.deep
