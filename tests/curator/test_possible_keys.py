@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import random
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -13,6 +14,12 @@ import pytest
 
 import sordino as sd
 from planning import allocation_of
+from sordino.engines.duckdb import DuckDBEngine
+from sordino.queries.aggregation import compile_query
+from sordino.queries.build import as_aggregation
+from sordino.queries.expressions.keys import keys
+from sordino.queries.expressions.nodes import Name
+from sordino.queries.key_list import narrow_keys
 
 DAY = datetime.date
 DAYS = [DAY(2024, 1, 30) + datetime.timedelta(days=i) for i in range(5)]
@@ -345,3 +352,19 @@ def test_a_row_of_a_key_that_was_left_out_takes_no_part() -> None:
         (0, 1),
         (3, 1),
     ]
+
+
+@pytest.mark.parametrize("codes", [(0, 3), tuple(range(0, 40, 2))])
+def test_a_code_outside_of_the_possible_ones_has_no_group(codes: tuple[int, ...]) -> None:
+    """Whatever a row's cells are, it can make no question fail, and is counted under no key that it does not have."""
+    domain = sd.Domain({"n": sd.Integer(0, 39)})
+    rows = pa.table({"n": list(range(40))})
+    engine = DuckDBEngine(rows, domain=domain, unit=None)
+    declared = keys(Name("n"), domain)
+    narrowed = narrow_keys(declared, codes)
+    compiled = replace(compile_query(as_aggregation(sd.histogram("n")), domain), keys=(narrowed,))
+    table = engine.run(compiled.select(engine.primitives))
+    found = dict(zip(*(table.column(i).to_pylist() for i in (0, 1)), strict=True))
+    assert found.pop(None) == 40 - len(codes)
+    assert found == dict.fromkeys(range(len(codes)), 1)
+    assert narrowed.labels == codes
