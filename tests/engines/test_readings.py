@@ -227,7 +227,7 @@ def in_arrow(array: Any) -> pa.Table:
     return pa.table({"i": range(len(array)), **dict.fromkeys(DECLARED, array)})
 
 
-@pytest.mark.attack("poison an answer by one row", source="found from outside: zoned moments beside a text in pandas")
+@pytest.mark.attack("poison an answer by one row")
 @pytest.mark.parametrize("odd", ["?", TS("2020-01-01"), TS("2020-01-01", tz="UTC"), datetime.date(2020, 1, 1), None])
 def test_one_row_of_another_kind_moves_the_day_of_no_other(odd: Any) -> None:
     """Finding: a column of zoned moments was read by its day in UTC, one of objects by the day of each zone: 0 was 400."""

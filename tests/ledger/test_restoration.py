@@ -37,6 +37,7 @@ def ask(ledger: Ledger, epsilon: str, request: str, spender: str | None = None) 
     return ledger.charge(event, note="", question=request, request=request, spender=spender)
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 @pytest.mark.parametrize("seed", range(6))
 def test_what_was_spent_never_returns(seed: int, path: Path, tmp_path: Path) -> None:
     """Random walks of charges, shares, caps, copies, losses and restorations; the truth is kept beside them."""
@@ -85,6 +86,7 @@ def test_what_was_spent_never_returns(seed: int, path: Path, tmp_path: Path) -> 
                     ledger.commit(charge, "1")
 
 
+@pytest.mark.attack("roll back, delete, swap or edit the account")
 @pytest.mark.parametrize("state", ["in doubt", "resumable"])
 def test_no_charge_is_answered_a_second_time(state: str, path: Path, tmp_path: Path) -> None:
     """A charge that had no answer in the copy was answered in the entries that are lost: its request is never resumed."""

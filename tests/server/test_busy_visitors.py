@@ -41,7 +41,7 @@ def bearer(server: Served, who: str) -> dict[str, str]:
     return {"authorization": f"Bearer {server.tokens[who]}"}
 
 
-@pytest.mark.attack("stop everybody with wrong passwords")
+@pytest.mark.attack("stop everybody with wrong passwords", source="CWE-400; CWE-770")
 def test_a_hundred_sign_ins_at_once_leave_every_route_answerable(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,7 +74,7 @@ def test_a_hundred_sign_ins_at_once_leave_every_route_answerable(
     assert found[429] >= 80
 
 
-@pytest.mark.attack("try one password on every name")
+@pytest.mark.attack("try one password on every name", source="CWE-307; MITRE ATT&CK T1110.003, password spraying")
 def test_wrong_passwords_of_one_address_are_throttled_whatever_the_names(tmp_path: Path) -> None:
     with served(tmp_path, serve='origin = "https://curator.example"') as server:
         server.service.desk.accounts.set_password(server.service.desk.accounts.find("ana"), PASSWORD)
@@ -120,7 +120,7 @@ def test_one_household_is_one_address(server: Served, addresses: list[str], thro
         desk._throttle.take_password("m", addresses[1])
 
 
-@pytest.mark.attack("stop everybody with slow questions")
+@pytest.mark.attack("stop everybody with slow questions", source="CWE-400")
 def test_questions_of_one_account_leave_threads_for_others(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, go_on = CuratorService.plan, threading.Event()
     own = server.service.desk.enter(server.tokens["ana"]).account
@@ -227,7 +227,7 @@ def test_more_questions_than_a_batch_holds_are_too_large(server: Served) -> None
             assert (answer.status_code, "at most 1,000 questions" in answer.json()["detail"]) == (413, True)
 
 
-@pytest.mark.attack("keep the server busy with plans for nobody")
+@pytest.mark.attack("keep the server busy with plans for nobody", source="CWE-400; CWE-404")
 @pytest.mark.parametrize("path", ["/v1/plan", "/v1/ask"])
 def test_planning_stops_when_whoever_asked_has_gone(server: Served, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setattr(work_queue, "_LOOK_EVERY", 0.01)

@@ -123,7 +123,10 @@ def test_times_are_counted_by_route(server: Served) -> None:
     assert "whatever" not in text
 
 
-@pytest.mark.attack("reach a server on loopback by a name of one's own")
+@pytest.mark.attack(
+    "reach a server on loopback by a name of one's own",
+    source="Jackson, Barth, Bortz, Shao, Boneh 2007, Protecting browsers from DNS rebinding attacks",
+)
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -158,7 +161,10 @@ def test_with_an_origin_the_host_is_the_proxys_to_state(tmp_path: Path) -> None:
         assert server.send("POST", "/v1/session", who=None, headers=foreign, json=body).status_code == 403
 
 
-@pytest.mark.attack("time a question by what waits behind it")
+@pytest.mark.attack(
+    "time a question by what waits behind it",
+    source="CWE-208; Haeberlen, Pierce, Narayan 2011, Differential privacy under fire",
+)
 def test_a_thread_is_taken_until_the_answer_leaves(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Were it free as soon as the work is done, the next request of the account would tell when that was."""
     arrived, go_on = threading.Semaphore(0), threading.Event()

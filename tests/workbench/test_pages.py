@@ -231,8 +231,10 @@ def test_hostile_names_are_words(hostile: Served) -> None:
         assert "<img src=x" not in text, path
         assert "&amp;lt;" not in text, path  # escaped once, not twice
     for label in HOSTILE:
-        assert label in unescape(texts[place])
         assert label in unescape(texts["/tables/people"])
+    # the label that the condition excludes is no key of the answer: it is in the words of the question, where quotes are doubled
+    for label in (*HOSTILE[:3], HOSTILE[3].replace("'", "''")):
+        assert label in unescape(texts[place])
     assert person.get(f"{place}/light.png").content.startswith(b"\x89PNG")
 
 
@@ -244,10 +246,13 @@ def hostile_texts(served: Served, person: Person, officer: Person) -> dict[str, 
     texts["fit"] = person.get("/models/fit/people").text + person.post("/models/price", **fit).text
     wait_for(person, person.post("/models/fit", **fit).headers["location"])
     wait_for(person, person.post("/models/1/evaluations", epsilon="1").headers["location"])
-    texts["large"] = person.post("/models/1/evaluations", epsilon="3", predict=HOSTILE[0], request_id=HOSTILE[1]).text
-    texts["wait"] = person.post(
-        "/question/ask", sql="SELECT COUNT(*) AS n FROM people", epsilon="3", request_id=HOSTILE[1]
+    texts["large"] = person.post(
+        "/models/1/evaluations", epsilon="2.25", predict=HOSTILE[0], request_id=HOSTILE[1]
     ).text
+    texts["wait"] = person.post(
+        "/question/ask", sql="SELECT COUNT(*) AS n FROM people", epsilon="2.25", request_id=HOSTILE[1]
+    ).text
+    assert [one.state for one in served.service.desk.approvals.all()] == ["waiting"]
     assert officer.post("/desk/approvals/1", decision="declined", reason=HOSTILE[0]).status_code == 303
     labels = [HOSTILE[0], HOSTILE[1]]
     task = task_of(GRR(labels, epsilon=2), name="drinks", question=HOSTILE[0])
