@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -106,3 +107,75 @@ def test_drawn_rows_are_blank_where_the_declaration_drops_and_nowhere_else() -> 
         table = model.sample(4_000, rng=sd.Rng.seeded(5))
         assert abs(table["a"].null_count / 4_000 - share) < 0.03
         assert table["b"].null_count == table["c"].null_count == 0
+
+
+# ---- how counts over drawn rows vary
+
+WEIGHTS = np.array([0.4, 0.25, 0.15, 0.1, 0.06, 0.04])
+
+
+def counts_of_ages(seed: int, independent: bool) -> Any:
+    """Return the counts, by value, of 600 rows drawn from the exact histogram of a table with shares WEIGHTS."""
+    ages = np.repeat(np.arange(6), (WEIGHTS * 100).round().astype(int))
+    domain = sd.Domain({"age": sd.Integer(0, 5)})
+    shares = synth.Histogram("age").exact(pa.table({"age": ages}), domain=domain)
+    drawn = shares.sample(600, rng=Rng.seeded(seed), independent=independent)
+    return np.bincount(drawn["age"].to_numpy(), minlength=6)
+
+
+PAIRS = np.array([[0.35, 0.05], [0.2, 0.4]])
+
+
+def counts_of_pairs(seed: int, independent: bool) -> Any:
+    """Return the counts of pairs (a, b) of 600 rows drawn from a tree of three columns, a - b - c, where c copies b."""
+    tree = junction_tree([0b011, 0b110])
+    copies = np.diag(PAIRS.sum(axis=0))
+    tables = [PAIRS if clique == (0, 1) else copies for clique in map(tuple, tree.cliques)]
+    field = MarkovRandomField(tree, [600 * t for t in tables], [600 * PAIRS.sum(axis=0)])
+    a, b, c = draw_codes(field, [2] * 3, rows=600, alphas=spacings(), rng=Rng.seeded(seed), independent=independent)
+    assert (b == c).all()
+    return np.bincount(a * 2 + b, minlength=4)
+
+
+@pytest.mark.parametrize(
+    ("draw", "shares"), [(counts_of_ages, WEIGHTS), (counts_of_pairs, PAIRS.ravel())], ids=["histogram", "tree"]
+)
+def test_only_independent_rows_vary_as_independent_rows_do(draw: Callable[[int, bool], Any], shares: Any) -> None:
+    """Pearson's statistic of 400 draws has mean k - 1 and variance about 2 (k - 1); each mean count is n p.
+
+    The mean of 400 is within 4.5 of its deviations and each mean count within 5 of its own: a false alarm in 10^5.
+    The default is unbiased too, and its statistic is under a tenth of that.
+    """
+    draws, degrees, expected = 400, len(shares) - 1, 600 * shares
+    for independent in (True, False):
+        counts = np.array([draw(seed, independent) for seed in range(draws)])
+        statistic = (np.square(counts - expected) / expected).sum(axis=1)
+        deviations = np.sqrt(expected * (1 - shares) / draws)
+        assert (np.abs(counts.mean(axis=0) - expected) < 5 * deviations).all()
+        if independent:
+            assert abs(statistic.mean() - degrees) < 4.5 * np.sqrt(2 * degrees / draws)
+            assert statistic.var() == pytest.approx(2 * degrees, rel=0.5)
+        else:
+            assert statistic.mean() < degrees / 10
+
+
+@pytest.mark.parametrize("where", [None, col("age") > 30], ids=["all rows", "where"])
+def test_independent_rows_of_a_model_vary_as_its_answers_say(where: Any) -> None:
+    """Counts of a category over 200 draws of 500 rows: binomial in variance and mean where asked, far less by default."""
+    domain, keys = small(rows=5_000)
+    model = synth.fit(Source(domain, keys, sd.Rng.seeded(1)), epsilon=10, delta="1e-9", rng=sd.Rng.seeded(2))
+    town = domain.columns["town"]
+    assert isinstance(town, sd.Category)
+
+    def count(seed: int, independent: bool) -> int:
+        drawn = model.sample(500, where=where, rng=Rng.seeded(seed), independent=independent)
+        return drawn["town"].to_pylist().count(town.values[0])
+
+    many = model.sample(200_000, where=where, rng=Rng.seeded(10**6))["town"].to_pylist()
+    share = many.count(town.values[0]) / len(many)
+    varied = np.array([count(seed, True) for seed in range(200)])
+    assert abs(varied.mean() - 500 * share) < 5 * np.sqrt(500 * share * (1 - share) / 200)
+    # the variance of 200 binomial counts has a relative deviation of 0.1
+    assert varied.var() == pytest.approx(500 * share * (1 - share), rel=0.5)
+    spread = np.array([count(seed, False) for seed in range(200)])
+    assert spread.var() < varied.var() / 2

@@ -256,8 +256,12 @@ class Representation:
         found: dict[str, Any] = {c.name: list(column) for c, column in zip(self.columns, bins, strict=True)}
         return pa.table(found | {"count": self.counts().ravel(), "probability": self.probabilities().ravel()})
 
-    def sample(self, rows: int | None = None, *, rng: Rng | None = None) -> pa.Table:
+    def sample(self, rows: int | None = None, *, rng: Rng | None = None, independent: bool = False) -> pa.Table:
         """Return rows drawn from the probabilities, each value drawn evenly from its bin.
+
+        The rows are not independent: the count of each bin is within a few rows of its probability times `rows`, so a
+        chi-square test, a bootstrap or a standard error over many draws comes out far too small. `independent=True` draws
+        each row by itself: the counts are then multinomial.
 
         Without `rows`, as many as were asked for privately; refused where the fit did not ask (`rows=True`).
         """
@@ -272,7 +276,9 @@ class Representation:
             rows = max(round(float(self.total.cells.sum())), 0)
         group = np.zeros(rows, dtype=np.int64)
         weights = self.probabilities()
-        drawn = draw_within(weights.reshape(1, -1), group, [], alpha=math.sqrt(2.0) % 1.0, rng=source)
+        drawn = draw_within(
+            weights.reshape(1, -1), group, [], alpha=math.sqrt(2.0) % 1.0, rng=source, independent=independent
+        )
         each = zip(self.columns, np.unravel_index(drawn, weights.shape), strict=True)
         return pa.table({c.name: values_of(c, keys, steps_of(c, keys, source)) for c, keys in each})
 

@@ -71,8 +71,19 @@ class Model:
         """Whether the fit's noise was private: False for seeded test noise."""
         return self.facts.get("private") == "true"
 
-    def sample(self, rows: int | None = None, *, where: Expr | str | None = None, rng: Rng | None = None) -> pa.Table:
+    def sample(
+        self,
+        rows: int | None = None,
+        *,
+        where: Expr | str | None = None,
+        rng: Rng | None = None,
+        independent: bool = False,
+    ) -> pa.Table:
         """Return rows drawn from the model as an Arrow table, columns as declared; the constraints hold in each.
+
+        The rows are not independent: counts over them are close to what the model expects, much closer than those of
+        independent rows, so a chi-square test, a bootstrap or a standard error over many draws comes out far too small.
+        `independent=True` draws each row by itself, from the model's tree alone.
 
         Without `rows`, as many as the table is estimated to have. `where`, such as "age > 30" or `col("age") > 30`, draws
         from the rows that meet a condition, as many as asked. Rows that break a condition or a constraint are drawn again.
@@ -85,13 +96,13 @@ class Model:
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 10**9:
             raise DeclarationError("rows must be a whole number from 0 to 10^9")
         node = None if where is None else _condition(where, self.parts.domain, self.columns)
-        keys, steps = self._draw(count, node, source)
+        keys, steps = self._draw(count, node, source, independent)
         arrays = [values_of(c, k, s) for c, k, s in zip(self.parts.columns, keys, steps, strict=True)]
         return pa.table(dict(zip(self.columns, arrays, strict=True)))
 
     def draw_keys(self, rows: int, rng: Rng) -> list[Codes]:
         """Return the declared keys of drawn rows, one array a column."""
-        return self._draw(rows, None, rng)[0] if self.constraints else self._keys(rows, {}, rng)
+        return self._draw(rows, None, rng, False)[0] if self.constraints else self._keys(rows, {}, rng, False)
 
     def answer(self, question: object) -> Release:
         """Return the model's own answer to a question, in Python or as `sd.sql(...)`; free, with its stated error.
@@ -180,13 +191,13 @@ class Model:
 
     # ---- drawing
 
-    def _draw(self, rows: int, where: Node | None, rng: Rng) -> tuple[list[Codes], list[Codes]]:
+    def _draw(self, rows: int, where: Node | None, rng: Rng, independent: bool) -> tuple[list[Codes], list[Codes]]:
         evidence, rest = ({}, None) if where is None else self._evidence(where)
         kept_keys: list[list[Codes]] = []
         kept_steps: list[list[Codes]] = []
         have, asked = 0, rows
         for _ in range(_TRIES):
-            keys = self._keys(asked, evidence, rng)
+            keys = self._keys(asked, evidence, rng, independent)
             apply_dependencies(self.constraints, self.parts.columns, keys)
             steps = [steps_of(c, k, rng) for c, k in zip(self.parts.columns, keys, strict=True)]
             good = self._good(keys, steps, rest if where is None else where, asked)
@@ -234,7 +245,7 @@ class Model:
                 found[at] = found[at] * share if at in found else np.array(share)
         return found, where
 
-    def _keys(self, rows: int, evidence: dict[int, Floats], rng: Rng) -> list[Codes]:
+    def _keys(self, rows: int, evidence: dict[int, Floats], rng: Rng, independent: bool) -> list[Codes]:
         """Return the keys of drawn rows: codes from the tree, given the evidence, then keys within codes."""
         parts = self.parts
         sizes = [c.size for c in parts.codes]
@@ -246,15 +257,18 @@ class Model:
             if float(field.tables[0].sum()) <= 0:
                 raise QuestionRefused("the model has no rows that meet the condition")
         chunks = [min(_CHUNK, rows - start) for start in range(0, rows, _CHUNK)] or [0]
-        made = [self._chunk(field, weights, n, rng) for n in chunks]
+        made = [self._chunk(field, weights, n, rng, independent) for n in chunks]
         return made[0] if len(made) == 1 else [np.concatenate(several) for several in zip(*made, strict=True)]
 
-    def _chunk(self, field: MarkovRandomField, weights: Sequence[Floats], rows: int, rng: Rng) -> list[Codes]:
+    def _chunk(
+        self, field: MarkovRandomField, weights: Sequence[Floats], rows: int, rng: Rng, independent: bool
+    ) -> list[Codes]:
         """Return the keys of some rows; many rows are drawn in chunks, whose sorts fit the cache."""
         parts, alphas = self.parts, spacings()
         sizes = [c.size for c in parts.codes]
-        codes = draw_codes(field, sizes, rows=rows, alphas=alphas, rng=rng)
-        if rows <= _REFINED:
+        codes = draw_codes(field, sizes, rows=rows, alphas=alphas, rng=rng, independent=independent)
+        # refining moves rows towards the expected pairs, which is what makes rows depend on each other
+        if rows <= _REFINED and not independent:
             loose = parts.loose if field is parts.field else {}
             codes = refine_rows(codes, sizes, expected_pairs(field, codes, loose), rng)
         keys: list[Codes] = []
@@ -266,7 +280,7 @@ class Model:
             table = np.zeros((merged.size, len(inside)))
             table[merged.codes, np.arange(len(inside))] = inside
             order = [(codes[c], sizes[c]) for c in largest if c != i][:_ORDERED_BY]
-            keys.append(draw_within(table, code, order, alpha=next(alphas), rng=rng))
+            keys.append(draw_within(table, code, order, alpha=next(alphas), rng=rng, independent=independent))
         return keys
 
 

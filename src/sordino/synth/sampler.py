@@ -4,7 +4,7 @@ Rows are drawn clique by clique. Within each configuration of the separator, row
 given evenly spread quantiles u_i = frac(i alpha + U), so that every margin is met to within a row or so: the noise of
 sampling is far below that of independent draws. Each step has an alpha of its own, and hands the quantiles of each sixteen
 rows out at random: without that, runs of rows that share a value meet multiples of alpha near a whole number, and columns
-that are independent in the model depend on each other in what is drawn.
+that are independent in the model depend on each other in what is drawn. `independent` asks for independent draws.
 """
 
 from __future__ import annotations
@@ -37,7 +37,13 @@ def spacings() -> Iterator[float]:
 
 
 def draw_codes(
-    field: MarkovRandomField, sizes: Sequence[int], *, rows: int, alphas: Iterator[float], rng: Rng
+    field: MarkovRandomField,
+    sizes: Sequence[int],
+    *,
+    rows: int,
+    alphas: Iterator[float],
+    rng: Rng,
+    independent: bool = False,
 ) -> list[Codes]:
     """Return the code of each of `rows` rows in each column, drawn from the tables of the tree."""
     columns: dict[int, Codes] = {}
@@ -54,19 +60,27 @@ def draw_codes(
             group = group * sizes[c] + columns[c]
         others = sorted((c for c in columns if c not in known), key=lambda c: (-sizes[c], c))
         order = [(columns[c], sizes[c]) for c in others[:_ORDERED_BY]]
-        cell = draw_within(weights, group, order, alpha=next(alphas), rng=rng)
+        cell = draw_within(weights, group, order, alpha=next(alphas), rng=rng, independent=independent)
         for c in reversed(fresh):
             cell, columns[c] = np.divmod(cell, sizes[c])
     return [columns[c] for c in range(len(sizes))]
 
 
-def draw_within(weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]], *, alpha: float, rng: Rng) -> Codes:
+def draw_within(
+    weights: Floats,
+    group: Codes,
+    order: Sequence[tuple[Codes, int]],
+    *,
+    alpha: float,
+    rng: Rng,
+    independent: bool = False,
+) -> Codes:
     """Return for each row a cell of `weights[group]`, by evenly spread quantiles over the rows in order.
 
-    A group whose weights are all zero is drawn from the sum over all groups.
+    With `independent`, each row has a uniform quantile of its own, so the counts of a group's cells are multinomial. A group
+    whose weights are all zero is drawn from the sum over all groups.
     """
     rows, (groups, cells) = len(group), weights.shape
-    place = _sort_rows(group, groups, order, rng)
     rising = np.cumsum(weights, axis=1)
     empty = rising[:, -1] <= 0
     if empty.any():
@@ -75,8 +89,13 @@ def draw_within(weights: Floats, group: Codes, order: Sequence[tuple[Codes, int]
     rising /= rising[:, -1:]
     rising[:, -1] = 1.0
     rising += np.arange(groups, dtype=np.float64)[:, None]
-    start = float(rng.uniform_doubles(1)[0])
-    quantile = (_shuffle_blocks(rows, rng) * alpha + start) % 1.0
+    if independent:
+        place = np.arange(rows)
+        quantile = rng.uniform_doubles(rows)
+    else:
+        place = _sort_rows(group, groups, order, rng)
+        start = float(rng.uniform_doubles(1)[0])
+        quantile = (_shuffle_blocks(rows, rng) * alpha + start) % 1.0
     sorted_group = group[place]
     found = np.searchsorted(rising.ravel(), sorted_group + quantile, side="right") - sorted_group * cells
     made = np.empty(rows, dtype=np.int64)

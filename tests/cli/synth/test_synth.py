@@ -275,6 +275,17 @@ def test_sampling_is_free_and_repeats_with_a_seed(here: Path, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_independent_rows_are_those_of_the_library(run: Run) -> None:
+    """`--independent` draws what `independent=True` draws, and the help says how the default differs."""
+    drawn = run("synth", "sample", "people.model", "--rows", "300", "--seed", "7", "--independent", "-o", "own.parquet")
+    assert drawn.code == 0, drawn.err
+    model = sd.synth.load("people.model")
+    assert pq.read_table("own.parquet").equals(model.sample(300, rng=sd.Rng.seeded(7), independent=True))
+    assert not pq.read_table("own.parquet").equals(model.sample(300, rng=sd.Rng.seeded(7)))
+    assert "much closer than those of independent rows" in " ".join(run("synth", "sample", "--help").out.split())
+
+
+@pytest.mark.usefixtures("here")
 def test_a_condition_holds_in_every_row(run: Run) -> None:
     out = run("synth", "sample", "people.model", "--rows", "80", "--where", "age > 60 AND sex = 'Female'").out
     rows = list(csv.DictReader(io.StringIO(out)))
