@@ -26,6 +26,7 @@ from sordino.release import Key, Output, Release
 __all__ = ["CapCosts", "decreasing_tails", "find_contribution_bounds", "lost_above"]
 
 _FALSE_ALARM = 1e-4  # the chance that any empty bin stands out of the noise
+_CONFIDENCE = 0.95  # of the bound on how many units are hidden by it
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,14 @@ def find_contribution_bounds(
 
     `choose` names which to choose instead, of max_rows, max_groups and max_rows_per_group; the last two need `by`.
 
-    A noisy histogram counts the units by their number of rows. A cap of m loses the rows above it and needs noise in
-    proportion to m; the error of a count is at most about the sum of both, and that of a sum of similar values is in
-    proportion. `question_epsilon` is the epsilon of one later question (default: that of this search). `by` is a column
-    that rows are grouped by: a cap of g keys loses pairs of unit and key, and each key's count gets noise in proportion
-    to g, so `assume_keys`, a public guess, says how many keys there are where they are not declared. A cap on the rows a key
-    looks at g keys of each unit: as many as this search chose before, else as declared, else one. The searches share the
-    loss equally.
+    A noisy histogram counts the units by their number of rows. Units with more rows than the last bin that stands out of
+    the noise are not in the figures, which are too low by what these lose; the note says how many they may be. A cap of m
+    loses the rows above it and needs noise in proportion to m; the error of a count is at most about the sum of both, and
+    that of a sum of similar values is in proportion. `question_epsilon` is the epsilon of one later question (default: that
+    of this search). `by` is a column that rows are grouped by: a cap of g keys loses pairs of unit and key, and each key's
+    count gets noise in proportion to g, so `assume_keys`, a public guess, says how many keys there are where they are not
+    declared. A cap on the rows a key looks at g keys of each unit: as many as this search chose before, else as declared,
+    else one. The searches share the loss equally.
 
     `.value` holds the caps by name; the table has lost, noise and error for each cap. Declare the caps with
     PrivacyUnit(column, max_rows=..., max_groups=..., max_rows_per_group=...): from then on they are part of the
@@ -152,13 +154,15 @@ def _key_count(source: Adaptive, node: Node | None, assumed: int | None) -> int:
 def _choose_cap(units: Noisy, *, name: str, noise: float) -> CapCosts:
     """Return the costs of the caps that the noisy histogram supports; `noise` is what a cap of 1 costs.
 
-    Bins above the last that stands out of the noise count as empty: the few units there are not in the figures.
+    Bins above the last that stands out of the noise count as empty: what their units lose is in no figure, so `how` says how
+    many they may be, by the sum of their noisy counts.
     """
     starts = contribution_bins()
     ends = (*starts[1:], starts[-1] + 1)
     last = _last_visible(units)
     if last is None:
-        return CapCosts(name, (1,), (0.0,), (0.0,), (noise,), 1, "no bin stood out of the noise: the least cap")
+        how = f"no bin stood out of the noise: the least cap{_describe_hidden(units, 0, 0)}"
+        return CapCosts(name, (1,), (0.0,), (0.0,), (noise,), 1, how)
     middles = [(start + end - 1) / 2 for start, end in zip(starts, ends, strict=True)][:last]
     counts = decreasing_tails([float(n) for n in units.steps[:last]])
     caps = tuple(end - 1 for end in ends[:last])
@@ -167,7 +171,7 @@ def _choose_cap(units: Noisy, *, name: str, noise: float) -> CapCosts:
     deviations = tuple(deviation * math.sqrt(math.fsum(max(v - m, 0) ** 2 for v in middles)) for m in caps)
     costs = tuple(noise * m for m in caps)
     best = min(range(len(caps)), key=lambda i: lost[i] + costs[i])
-    how = f"the least sum of what is lost and noise; units above {caps[-1]:,} do not stand out of the noise"
+    how = f"the least sum of what is lost and noise{_describe_hidden(units, last, caps[-1])}"
     return CapCosts(name, caps, lost, deviations, costs, caps[best], how)
 
 
@@ -180,6 +184,19 @@ def _last_visible(units: Noisy) -> int | None:
     threshold = units.law.error(1 - 2 * _FALSE_ALARM / len(units.steps))
     visible = [i for i, n in enumerate(units.steps) if n > threshold]
     return visible[-1] + 1 if visible else None
+
+
+def _describe_hidden(units: Noisy, last: int, most: int) -> str:
+    """Return how many units the bins from `last` on may hold, of which no loss is counted; nothing where there are no bins."""
+    hidden = units.steps[last:]
+    if not hidden:
+        return ""
+    total = NoisyCurve((float(sum(hidden)),), (math.sqrt(units.law.variance() * len(hidden)),))
+    _, upper = total.intervals(_CONFIDENCE)[0]
+    return (
+        f"; what units above {most:,} lose is not counted, as they do not stand out of the noise: "
+        f"they are at most {max(math.ceil(upper), 0):,} ({100 * _CONFIDENCE:g}% confidence)"
+    )
 
 
 def decreasing_tails(counts: Sequence[float]) -> list[float]:
@@ -225,7 +242,11 @@ def _release_content(found: list[CapCosts]) -> ReleaseContent:
     names, caps, lost, noise, deviations = zip(*rows, strict=True)
     both = tuple(a + b for a, b in zip(lost, noise, strict=True))
     outputs = (
-        Output("lost", NoisyCurve(lost, deviations), "rows, or pairs of unit and key, above the cap"),
+        Output(
+            "lost",
+            NoisyCurve(lost, deviations),
+            "rows, or pairs of unit and key, above the cap, of the units that noise does not hide",
+        ),
         Output("noise", NoisyCurve(noise, (0.0,) * len(rows)), "mean size of the noise that the cap costs: public"),
         Output("error", NoisyCurve(both, deviations), "the sum of both"),
     )
