@@ -64,7 +64,7 @@ def _within(rng: random.Random) -> tuple[str, str]:
     day, other, n = _day(rng), _day(rng), rng.randint(1, 200)
     low, high = sorted((day, other))
     month = f"DATE '{rng.choice(_FIRSTS)}'"
-    weeks = f"FLOOR(({day} - DATE '1970-01-05') / 7.0) - FLOOR((joined - DATE '1970-01-05') / 7.0)"
+    weeks = f"TRUNC(({day} - joined) / 7.0)"
     years = f"EXTRACT(YEAR FROM {day}) * 12 - EXTRACT(YEAR FROM joined) * 12"
     months = f"{years} + EXTRACT(MONTH FROM {day}) - EXTRACT(MONTH FROM joined)"
     end = "DATE_TRUNC('month', joined) + INTERVAL '1 month' - INTERVAL '1 day'"

@@ -199,7 +199,8 @@ class Charging:
         with contextlib.suppress(LedgerError):
             self.ledger.fail(charge, cause or "the engine could not compute the answer", resumable=resumable)
         hidden = "The cause is not shown, as it may hold data: check that the source is whole and readable"
-        again = f". Ask again under the request id {charge.request!r}: that charges nothing" if resumable else ""
+        # the id itself is not quoted: a server binds it to the account, so that the visitor knows it under another name
+        again = ". Ask again under the same request id: that charges nothing" if resumable else ""
         raise ChargedError(
             f"the question was charged ({charge.id}) but could not be computed; the charge stands. "
             f"{cause[:1].upper()}{cause[1:] or hidden}{again}",

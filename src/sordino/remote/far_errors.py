@@ -56,7 +56,7 @@ def error_of(problem: Mapping[str, Any]) -> SordinoError:
     by_exit = _BY_EXIT.get(problem.get("exit_code", 1), SordinoError)
     kind = getattr(errors, known[name]) if name in known else by_exit
     error: SordinoError = kind(str(problem.get("detail", "the server refused this")))
-    for key in ("charge", "approval", "request", "wait"):
+    for key in ("charge", "approval", "request", "wait", "resumable"):
         if key in problem and hasattr(error, key):
             setattr(error, key, problem[key])
     return error

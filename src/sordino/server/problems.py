@@ -89,4 +89,6 @@ def problem_of(error: SordinoError) -> dict[str, Any]:
     for key in ("charge", "approval", "request", "wait"):
         value = getattr(error, key, None)
         plain |= {} if value is None else {key: value}
+    if isinstance(error, errors.ChargedError) and error.resumable:
+        plain["resumable"] = True
     return plain

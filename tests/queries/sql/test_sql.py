@@ -388,5 +388,5 @@ def test_an_error_of_a_later_statement_names_its_place_in_the_whole_text() -> No
     with pytest.raises(QuestionRefused, match="line 2, column "):
         last.parse()
     *_, last = sd.sql("SELECT COUNT(*) FROM t;\nSELECT 1; DELETE FROM t").statements()
-    with pytest.raises(QuestionRefused, match="line 2, column 12: DELETE"):
+    with pytest.raises(QuestionRefused, match="line 2, column 11: DELETE"):
         last.parse()

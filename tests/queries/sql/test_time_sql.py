@@ -158,3 +158,44 @@ def test_a_release_of_dates_comes_back_from_json_and_as_columns(flights: Any) ->
         sd.sql("SELECT date, COUNT(*) AS n FROM flights GROUP BY date HAVING date IN ('2013-01-05')"), epsilon=1
     )
     assert kept.table["date"].to_pylist() == [datetime.date(2013, 1, 5)]
+
+
+def test_weeks_between_two_days_are_duckdbs() -> None:
+    middle = datetime.datetime(2013, 6, 5)
+    hours = [(first, first + 25 * apart) for first in (0, 5, 40, 100, 167) for apart in range(-40, 41)]
+    moments = [tuple(middle + datetime.timedelta(hours=h) for h in pair) for pair in hours]
+    table = pa.table(
+        {
+            "dep": pa.array([pair[0] for pair in moments], pa.timestamp("us")),
+            "arr": pa.array([pair[1] for pair in moments], pa.timestamp("us")),
+            "began": [pair[0].date() for pair in moments],
+            "ended": [pair[1].date() for pair in moments],
+        }
+    )
+    columns = {
+        name: sd.DateTime("2013-01-01", "2013-12-31", zone="UTC", resolution="minute") for name in ("dep", "arr")
+    }
+    days = {name: sd.Date("2013-01-01", "2013-12-31") for name in ("began", "ended")}
+    held = sd.protect(
+        table,
+        domain=sd.Domain(columns | days),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(10**12),
+        name="trips",
+        ledger=None,
+        rng=sd.Rng.seeded(1),
+    )
+    connection = duckdb.connect()
+    connection.register("trips", table)
+    for weeks in (
+        "DATE_DIFF('week', dep, arr)",
+        "DATEDIFF('week', began, ended)",
+        "DATE_DIFF('weeks', began, arr)",
+        "DATE_DIFF('week', DATE '2013-06-09', ended)",
+    ):
+        text = f"SELECT {weeks} AS w, COUNT(*) AS n FROM trips GROUP BY w"
+        answer = held.ask(sd.sql(text), epsilon=10**6)
+        assert {row["w"]: row["n"] for row in answer.rows if row["n"]} == dict(connection.execute(text).fetchall()), (
+            text
+        )

@@ -112,6 +112,9 @@ def _difference(node: Any, dialect: str) -> None:
             f"a difference in {unit.lower()}s counts in {dialect} those that have passed whole, and here those that begin in "
             "between: count days, by DATEDIFF or DATE_DIFF, or ask in DuckDB's SQL, DATEDIFF('month', a, b)"
         )
+    # these dialects count the Mondays in between, DuckDB sevens of days
+    if unit in ("WEEK", "WEEKS"):
+        node.set("unit", _trees().Var(this="ISOWEEK"))
 
 
 def _unit_of_weeks(node: Any, dialect: str) -> None:
@@ -210,5 +213,6 @@ _CHANGES: dict[str, Callable[[Any, str], Any]] = {
     "TimestampDiff": _difference,
     "TimestampTrunc": _unit_of_weeks,
     "TryCast": _cast,
+    "TsOrDsDiff": _difference,
     "Week": _week,
 }

@@ -136,7 +136,7 @@ TIME_FORMS: dict[str, tuple[str, str]] = {
     "DateAdd": ("DATE_ADD(joined, INTERVAL 3 DAY)", "moved by an interval; `joined + INTERVAL '1 month'` too"),
     "DateDiff": (
         "DATEDIFF('day', joined, DATE '2020-12-31')",
-        "how many parts begin in between; `DATE '2020-12-31' - joined` too",
+        "how many parts begin in between, but of weeks how many sevens of days, as DuckDB; `DATE '2020-12-31' - joined` too",
     ),
     "TimeToUnix": ("EPOCH(seen)", "seconds since 1970; of a difference `EPOCH(b - a)` its seconds"),
 }
@@ -275,11 +275,12 @@ They stand in WHERE, inside aggregates, in sub-queries and in GROUP BY. What is 
 condition. `/` never truncates, LEAST, GREATEST and CONCAT never replace a missing value, texts are equal where all of
 their characters are, and ORDER BY puts what is missing last, whatever the dialect. Other words mean what they mean in the
 dialect of the text: DAYOFWEEK is 1 on Sunday in BigQuery, MySQL, Spark and T-SQL, CAST to whole numbers rounds towards 0
-in Spark, SQLite and T-SQL, LIKE sees no case in SQLite, REGEXP_LIKE matches all of a text in Snowflake. Those that have
-no such meaning here are refused with one that has: a week that begins on Sunday, months that have passed whole, MySQL's
-LENGTH in bytes. MySQL and SQL Server compare text without case by default, MySQL also without accents, SQL Server without
-blanks at the end: here 'a' is never 'A', in LIKE too, and the notes of a plan and of its answer say so where the dialect is
-mysql or tsql. Functions of text are for columns of declared values."""
+in Spark, SQLite and T-SQL, DATEDIFF of weeks counts Mondays in Snowflake and Redshift and sevens of days in DuckDB, LIKE
+sees no case in SQLite, REGEXP_LIKE matches all of a text in Snowflake. Those that have no such meaning here are refused
+with one that has: a week that begins on Sunday, months that have passed whole, MySQL's LENGTH in bytes. MySQL and SQL
+Server compare text without case by default, MySQL also without accents, SQL Server without blanks at the end: here 'a' is
+never 'A', in LIKE too, and the notes of a plan and of its answer say so where the dialect is mysql or tsql. Functions of
+text are for columns of declared values."""
 _TIMES = """\
 Days are compared with `DATE '2020-01-31'` or '2020-01-31', moments with `TIMESTAMP '2020-01-31 10:30:00'` or the same in
 quotes, also with an offset such as +01:00. What has none is read by the clock of the column's declared zone."""

@@ -78,7 +78,7 @@ the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9))
 _LONGEST = 100_000
 _LONGEST_NAME = 300
 DIALECTS = ("duckdb", "postgres", "bigquery", "spark", "tsql", "snowflake", "mysql", "sqlite", "redshift", "trino")
-_OWN_MEANINGS = frozenset({"duckdb", "postgres", "redshift"})  # whose words mean what they mean here
+_OWN_MEANINGS = frozenset({"duckdb", "postgres"})  # whose words mean what they mean here
 _TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)  # what may hold any character
 _BRACKETS = re.compile(r"\[\s*[A-Za-z_][\w .]*\]")  # our lists hold numbers alone
 _TOP = re.compile(r"\bSELECT\s+(DISTINCT\s+)?TOP\b", re.IGNORECASE)

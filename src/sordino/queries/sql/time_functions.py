@@ -1,6 +1,7 @@
 """Dates and times as SQL writes them: literals, casts, parts, truncation, buckets, formats, intervals and differences.
 
 It knows no column. Weeks are those of ISO 8601, which begin on Monday; DAYOFWEEK and DOW count from Sunday, 0, as in DuckDB.
+DATEDIFF counts the parts that begin in between, but weeks as DuckDB does since 2.0: sevens of days.
 """
 
 from __future__ import annotations
@@ -197,13 +198,22 @@ def _name(form: str) -> Callable[[Any, Read], Expr]:
 
 
 def _difference(item: Any, read: Read) -> Expr:
-    """DATEDIFF('day', a, b): how many parts begin after a and up to b."""
-    unit = str(item.args["unit"].name).lower() if item.args.get("unit") is not None else "day"
-    unit = _TRUNCATED.get(unit, unit).removesuffix("s")
+    """DATEDIFF('day', a, b): how many parts begin after a and up to b; of weeks, how many sevens of days.
+
+    The weeks of other dialects, which begin on Monday, are written as ISOWEEK.
+    """
+    word = str(item.args["unit"].name).lower() if item.args.get("unit") is not None else "day"
+    unit = _TRUNCATED.get(word, word).removesuffix("s")
     if unit not in _COUNTS:
         raise QuestionRefused(f"DATEDIFF counts one of {', '.join(_COUNTS)}, not {unit[:20]}")
-    later, earlier = (read(_unwrap(part)).node for part in (item.this, item.expression))
-    return Expr(Arithmetic("-", DatePart(_COUNTS[unit], later), DatePart(_COUNTS[unit], earlier)))
+    is_sevens = unit == "week" and word != "isoweek"
+    count = _COUNTS["day" if is_sevens else unit]
+    later = DatePart(count, read(_unwrap(item.this)).node)
+    earlier = DatePart(count, read(_unwrap(item.expression)).node)
+    difference = Arithmetic("-", later, earlier)
+    if is_sevens:
+        return Expr(Apply("truncate", Apply("divide", difference, Constant(Fraction(7)))))
+    return Expr(difference)
 
 
 def _shift(item: Any, read: Read) -> Expr | None:

@@ -27,6 +27,7 @@ SQLSTATES: tuple[tuple[type[SordinoError], str, str], ...] = (  # the first that
     (AlreadyDecided, "55000", ""),
     (errors.DeclarationError, "22023", ""),
 )
+_RESUMED_HINT = "Send the same statement with the same request (SET sordino.request = 'a name'): that charges nothing."
 _LOSS_HINT = "State the loss: SET sordino.epsilon = 0.1, or a comment /* epsilon 0.1 */ in the statement."
 
 
@@ -45,6 +46,8 @@ def error_fields(error: Exception) -> dict[str, str]:
 
     >>> error_fields(errors.BudgetExhausted("the budget does not cover this"))["C"]
     'SD001'
+    >>> error_fields(errors.ChargedError("no file could be opened", charge="c1", resumable=True))["H"]
+    "Send the same statement with the same request (SET sordino.request = 'a name'): that charges nothing."
     """
     if isinstance(error, WireError):
         return _fields("FATAL" if error.fatal else "ERROR", error.code, str(error), error.hint)
@@ -52,6 +55,8 @@ def error_fields(error: Exception) -> dict[str, str]:
         return _fields("ERROR", "XX000", UNEXPECTED, "")
     code, hint = next(((code, hint) for kind, code, hint in SQLSTATES if isinstance(error, kind)), ("XX000", ""))
     said = words_of(error).replace("(Idempotency-Key)", "(SET sordino.request = 'a name')")
+    if isinstance(error, errors.ChargedError) and error.resumable:
+        hint = _RESUMED_HINT
     if code == "22023" and "epsilon" in said:
         hint = _LOSS_HINT
     return _fields("FATAL" if code == "28000" else "ERROR", code, said, hint)
