@@ -178,7 +178,7 @@ def test_weeks_between_two_days_are_duckdbs() -> None:
     days = {name: sd.Date("2013-01-01", "2013-12-31") for name in ("began", "ended")}
     held = sd.protect(
         table,
-        domain=sd.Domain(columns | days),
+        domain=sd.Domain({**moments_of, **days_of}),
         neighbors="add_remove",
         privacy_unit="row",
         budget=sd.PureDP(10**12),
