@@ -172,13 +172,11 @@ def test_weeks_between_two_days_are_duckdbs() -> None:
             "ended": [pair[1].date() for pair in moments],
         }
     )
-    columns = {
-        name: sd.DateTime("2013-01-01", "2013-12-31", zone="UTC", resolution="minute") for name in ("dep", "arr")
-    }
-    days = {name: sd.Date("2013-01-01", "2013-12-31") for name in ("began", "ended")}
+    clock = sd.DateTime("2013-01-01", "2013-12-31", zone="UTC", resolution="minute")
+    calendar = sd.Date("2013-01-01", "2013-12-31")
     held = sd.protect(
         table,
-        domain=sd.Domain({**moments_of, **days_of}),
+        domain=sd.Domain({"dep": clock, "arr": clock, "began": calendar, "ended": calendar}),
         neighbors="add_remove",
         privacy_unit="row",
         budget=sd.PureDP(10**12),
