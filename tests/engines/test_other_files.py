@@ -192,7 +192,7 @@ def test_keys_of_folders_are_text_however_they_look(tmp_path: Path) -> None:
     found = exact(tmp_path / "t", domain, S.group_by("code").agg(sd.sum("x")))[0]
     assert found == [0, 1, 2, 3, 4, 5, 8, 6, 7]
     files = sorted(map(str, (tmp_path / "t").rglob("*.parquet")))
-    loaded = load_parquet(files, ["code", "x"], folder=str(tmp_path / "t")).sort_by("x")
+    loaded = load_parquet(files, {"code": "VARCHAR", "x": "BIGINT"}, folder=str(tmp_path / "t")).sort_by("x")
     assert loaded["code"].to_pylist() == values
 
 

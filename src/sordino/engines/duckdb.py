@@ -25,6 +25,7 @@ from sordino.engines.forks import keep_for_ever, leave_at_fork
 from sordino.engines.list_items import list_items
 from sordino.engines.moment_cells import refine_times
 from sordino.engines.own_sql import people_name, public_name
+from sordino.engines.parquet_types import check_parquet_types
 from sordino.engines.pinned_files import PinnedFiles, is_starved
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.engines.sampled import SampledEngine, coin_sql
@@ -34,7 +35,7 @@ from sordino.engines.table_layout import PeopleTable, TableLayout, check_unit, i
 from sordino.engines.utf8 import footers_agree, load_parquet, mend_arrow, mend_parquet, read_parquet
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import PrivacyUnit
-from sordino.source import Source, header_line
+from sordino.source import Source, header_line, open_binary
 
 if TYPE_CHECKING:
     import duckdb
@@ -111,7 +112,7 @@ class DuckDBEngine:
     of the same people by name, the connection sees those that `reads` names. Files are read in the state in which they were
     opened: what was written to one since makes a scan fail, and `FileVersions` opens a file that was replaced anew.
     Raises SourceError where a table is missing or cannot be opened, and DeclarationError where it lacks a declared column
-    or holds it in a type that no column can be read from.
+    or holds it in a type that no column can be read from, or in types that differ among files (`parquet_types`).
     """
 
     def __init__(
@@ -342,9 +343,10 @@ class DuckDBEngine:
         try:
             with self._lock:
                 names = list(files.names) or _glob(self._connection, files.pattern)
-                cells = load_parquet(names, table.domain.stored, folder=files.folder)
+                was = self._types(quote_name(view))
+                cells = load_parquet(names, {n: was[n] for n in table.domain.stored}, folder=files.folder)
                 _register(self._connection, incoming, cells)
-            was, now = self._types(quote_name(view)), self._types(quote_name(incoming))
+            now = self._types(quote_name(incoming))
             if any(
                 kind_of(now[n]) != kind_of(was[n])
                 or (now[n] != was[n] and (n in table.domain.lists or kind_of(was[n]) == "DECIMAL"))
@@ -476,10 +478,12 @@ class DuckDBEngine:
                 connection.execute(f"CREATE VIEW {quote_name(view)} AS SELECT {cells} FROM {relation}")
             elif source.format == "parquet":
                 files = self._find_files(connection, table, link)
+                if files.several:
+                    check_parquet_types(connection, files.patterns, table)
                 read = read_parquet(files.patterns, folders=source.is_folder, several=files.several)
                 connection.execute(f"{made} {read}")
                 self._files[view] = files
-                contradicts = not source.is_far and _contradicts_itself(connection, files)
+                contradicts = not source.is_far and _contradicts_itself(files)
             else:
                 if source.csv is not None and source.csv.header:
                     self._headers[quote_name(view)] = source.csv.cells(header_line(path, at=link))
@@ -591,22 +595,30 @@ def _view_lines(view: str, table: PeopleTable, *, at: str, marked: bool = False)
         yield f"{made} {LINES} AS SELECT * FROM {read_lines(path, source.csv, at=at, marked=marked)}"
 
 
-def _contradicts_itself(connection: duckdb.DuckDBPyConnection, files: _ParquetFiles) -> bool:
+def _contradicts_itself(files: _ParquetFiles) -> bool:
     """Return whether footers state other numbers of rows for row groups than for their columns, or for the whole file.
 
     A count of all rows is taken from the footer, and what reads a column from its pages: they must count the same rows.
+    Arrow reads the footers: DuckDB would convert the bounds that they state, and fail where one moment is too far away.
     """
+    import pyarrow.parquet as pq
+
     domain = files.table.domain
-    names = ", ".join(quote_text(name) for name in domain.stored if name not in domain.lists)
-    read = f"[{', '.join(map(quote_text, files.patterns))}]"
-    groups = f"SELECT DISTINCT file_name, row_group_id, row_group_num_rows AS held FROM parquet_metadata({read})"
-    found = connection.execute(
-        f"SELECT (SELECT count(*) FROM parquet_metadata({read}) "
-        f"WHERE num_values <> row_group_num_rows AND path_in_schema IN ({names or 'NULL'})), "
-        f"(SELECT sum(held) FROM ({groups})) IS DISTINCT FROM (SELECT sum(num_rows) FROM parquet_file_metadata({read})) "
-        f"AND (SELECT sum(num_rows) FROM parquet_file_metadata({read})) IS DISTINCT FROM 0"
-    ).fetchall()
-    return found != [(0, False)]
+    plain = set(domain.stored) - set(domain.lists)
+    for name in files.names:
+        try:
+            with open_binary(name) as opened, pq.ParquetFile(opened) as file:
+                footer = file.metadata
+        except Exception:  # of any kind: its words may quote a cell
+            return True
+        groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
+        if footer.num_rows not in (0, sum(group.num_rows for group in groups)):
+            return True
+        for group in groups:
+            columns = (group.column(place) for place in range(group.num_columns))
+            if any(c.num_values != group.num_rows for c in columns if c.path_in_schema in plain):
+                return True
+    return False
 
 
 def _glob(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:

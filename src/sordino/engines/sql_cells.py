@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.cell_grammar import BLANKS, FALSE, TRUE
-from sordino.domain import Integer
 from sordino.engines.moment_cells import day_steps, moment_steps
 from sordino.engines.own_sql import case_bounds, float_text, whole_text
 from sordino.engines.quoting import quote_name, quote_text
@@ -205,12 +204,6 @@ class SqlCells(SqlSteps, ABC):
         if column in self._joined:
             return self._joined[column]
         return self._held.physical[column], quote_name(column)
-
-    def is_decimal(self, column: str) -> bool:
-        """Return whether a column's numbers are whole or held as decimals; a value of a unit is taken for a double."""
-        kind = self._joined[column][0] if column in self._joined else self._held.physical[column]
-        is_whole = isinstance(self._held.domain.columns.get(column), Integer) or kind in WHOLE_KINDS | LARGE
-        return kind == "DECIMAL" or (is_whole and column not in self._held.steps)
 
     def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
         """Return the place among the values of what `category_cell` returned; `other` for any other that is not missing."""

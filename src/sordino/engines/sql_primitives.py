@@ -251,6 +251,17 @@ class SqlPrimitives(SqlCells):
         assert kept._held.unit is not None
         self._copies *= kept._held.unit.total_rows
 
+    def is_decimal(self, column: str) -> bool:
+        """Return whether a column's numbers are whole or held as decimals; a value of a unit is taken for a double.
+
+        Whether a declared column is whole its declaration decides: one missing cell makes floats of whole numbers in pandas,
+        and another file does among several.
+        """
+        declared = self._declared.get(column)
+        kind = self._joined[column][0] if column in self._joined else self._held.physical[column]
+        is_whole = isinstance(declared, Integer) or (declared is None and kind in WHOLE_KINDS | LARGE)
+        return kind == "DECIMAL" or (is_whole and column not in self._held.steps)
+
     def other_rows(self, table: str | None) -> Self:
         """Return the words for all rows of a table of the same people."""
         return type(self)(self._held if table is None else self._held.people[table])

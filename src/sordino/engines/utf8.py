@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from sordino.engines.moment_cells import refine_times
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.errors import DeclarationError
 from sordino.source import open_binary
@@ -24,6 +25,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["footers_agree", "load_parquet", "mend_arrow", "mend_parquet", "read_parquet"]
+
+_NUMBERS = {
+    "TINYINT": "int8",
+    "SMALLINT": "int16",
+    "INTEGER": "int32",
+    "BIGINT": "int64",
+    "UTINYINT": "uint8",
+    "USMALLINT": "uint16",
+    "UINTEGER": "uint32",
+    "UBIGINT": "uint64",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+}
 
 
 def mend_arrow(table: pa.Table) -> pa.Table:
@@ -85,15 +99,16 @@ def mend_parquet(
     )
 
 
-def load_parquet(files: Sequence[str], columns: Iterable[str], *, folder: str = "") -> pa.Table:
-    """Return these columns of Parquet files as Arrow, for moments that DuckDB's reader fails at; text is not validated.
+def load_parquet(files: Sequence[str], types: Mapping[str, str], *, folder: str = "") -> pa.Table:
+    """Return columns of Parquet files as Arrow, for moments that DuckDB's reader fails at; text is not validated.
 
-    With `folder`, the keys of its sub-folders named key=value are columns of text.
+    `types` names the columns, and what DuckDB reads each as, of all files. With `folder`, the keys of its sub-folders named
+    key=value are columns of text.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    wanted = set(columns)
+    wanted = set(types)
     tables = []
     for name in files:
         with open_binary(name) as opened, pq.ParquetFile(opened) as file:
@@ -105,8 +120,25 @@ def load_parquet(files: Sequence[str], columns: Iterable[str], *, folder: str = 
             kept = table.drop_columns([key]) if key in table.column_names else table
             cells = pa.array([value] * table.num_rows, pa.string())
             table = kept.append_column(key, cells) if key in wanted else kept
+        # Seconds and milliseconds become microseconds here, as Arrow joins no moments of different units.
+        table = refine_times(table)
+        for place, field in enumerate(table.schema):
+            common = _common_type(field.type, types[field.name])
+            if common != field.type:
+                table = table.set_column(place, field.name, table.column(place).cast(common, safe=False))
         tables.append(table)
     return pa.concat_tables(tables, promote_options="default")
+
+
+def _common_type(kind: pa.DataType, held: str) -> pa.DataType:
+    """Return the Arrow type that the files of a column share, whatever each has it in, where DuckDB reads it as `held`."""
+    import pyarrow as pa
+
+    if held in _NUMBERS and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return pa.type_for_alias(_NUMBERS[held])
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    return pa.large_string() if _is_text(kind) else kind
 
 
 def footers_agree(files: Sequence[str], columns: Iterable[str]) -> bool:
