@@ -18,6 +18,7 @@ from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.estimates.noisy import Noisy
 from sordino.estimates.point_estimate import PointEstimate
+from sordino.estimates.ranks import Ranks, RankStage
 from sordino.estimates.ratio import Ratio
 from sordino.loss import PureDP
 from sordino.noise.laws import DiscreteLaplace
@@ -138,6 +139,38 @@ def test_a_second_key_has_colors_and_many_rows_are_cut() -> None:
     assert "the first 200 of 300 rows" in json.dumps(plot(many).spec())
     same = release([counts(1, 2, 3)], (Key("job", ("(missing)", None, "Cook")),))
     assert "(missing) (2)" in svg(same)
+
+
+def quantiles(*steps: int, name: str = "age") -> list[Output]:
+    stages = (RankStage(ONE, Fraction(1, 2), 3.0),)
+    levels = ("0.1", "0.25", "0.5", "0.75", "0.9")
+    return [
+        Output(f"{name}_{level}", Ranks(tuple(step + place for step in steps), ONE, stages), "ranks")
+        for place, level in enumerate(levels)
+    ]
+
+
+def test_quantiles_of_one_column_share_a_panel() -> None:
+    text = svg(release(quantiles(30), keys=()))
+    spec = plot(release(quantiles(30), keys=())).spec()
+    assert "hconcat" not in spec
+    encoding = spec["layer"][0]["encoding"]
+    assert (encoding["x"]["field"], encoding["y"]["axis"]["title"]) == ("value", "quantile")
+    assert marks(text, "mark-symbol") == 5
+    assert text.count("no interval of values can be stated") == 1
+
+    left, middle, right = plot(
+        release([*quantiles(30, 40, 50), *quantiles(1, 2, 3, name="pay"), counts(9, 8, 7)])
+    ).spec()["hconcat"]
+    assert [panel["layer"][0]["encoding"]["x"]["title"] for panel in (left, middle, right)] == ["age", "pay", "n"]
+    assert left["layer"][0]["encoding"]["color"]["title"] == "quantile"
+    assert marks(svg(release(quantiles(30, 40, 50))), "mark-symbol") == 15
+
+    two = (Key("job", ("Cook", "Cook", "Nurse", "Nurse")), Key("sex", ("F", "M", "F", "M")))
+    both = plot(release(quantiles(1, 2, 3, 4), two)).spec()
+    assert "hconcat" not in both
+    assert both["layer"][0]["encoding"]["color"]["title"] == "sex"
+    assert "hconcat" in plot(release([*quantiles(30)[:1], *quantiles(3, name="pay")[1:2]], keys=())).spec()
 
 
 def test_seeded_noise_is_marked() -> None:

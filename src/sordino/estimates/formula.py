@@ -28,6 +28,7 @@ _DRAWS = 4096
 _FEW_DRAWS = 1024  # of spreads, whose values take longer
 _MOST_CELLS = 4_000_000  # rows times draws worked on together
 _EDGE = 1e-9
+_LAST_PLACES = 2.0**-50  # of a double, relative: what a few steps of arithmetic round off
 _SIZES = 1025  # of a magnitude, at which the reach of its test is tabulated
 _FLAT = 0.005  # the share of draws in which a formula may turn before it counts as turning
 
@@ -345,9 +346,11 @@ def _even_points(count: int, draws: int) -> Any:
     return np.clip(made, _EDGE, 1.0 - _EDGE)
 
 
-def _round(value: Any, digits: Any) -> Any:
+def _round(value: Any, digits: Any = 0.0) -> Any:
     scale = 10.0**digits
-    return np.sign(value) * np.floor(np.abs(value) * scale + 0.5) / scale
+    scaled = np.abs(value) * scale
+    # 120 * 0.5125 is 61.5 in decimals, and in doubles a few last places less
+    return np.sign(value) * np.floor(scaled + 0.5 + scaled * _LAST_PLACES) / scale
 
 
 def _either(condition: Any, one: Any, other: Any) -> Any:

@@ -1,15 +1,20 @@
 """The picture of a release: bars or points with their intervals, one panel an answered column.
 
+Several quantiles of one column share a panel: on one axis they show the column's spread.
+
 It sees released values and public parameters only.
 """
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.estimates.noisy import Noisy
+from sordino.estimates.ranks import Ranks
 from sordino.estimates.selected import Selected
 from sordino.estimates.weighted_sum import WeightedSum
 from sordino.release import show_number, show_rows
@@ -41,7 +46,12 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
     """Return the chart of a release, and its title."""
     release.interval(confidence)  # refuses a confidence outside (0, 1)
     rows = _rows(release)
-    panels = [_panel(output, rows, confidence, first=i == 0) for i, output in enumerate(release.outputs)]
+    panels = [
+        _quantile_panel(outputs, rows, confidence, first=i == 0)
+        if len(outputs) > 1
+        else _panel(outputs[0], rows, confidence, first=i == 0)
+        for i, outputs in enumerate(_share_panels(release.outputs))
+    ]
     panels = panels or [_nothing()]
     notes, mark = _notes(release, confidence), None if release.private else SEEDED
     width = (120 if release.keys else 0) + 340 * len(panels)
@@ -80,6 +90,66 @@ def _distinct(labels: list[str]) -> list[str]:
         seen[label] = seen.get(label, 0) + 1
         distinct.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
     return distinct
+
+
+def _share_panels(outputs: Sequence[Output]) -> list[list[Output]]:
+    """Return the outputs of each panel: several quantiles of one column, whose names end in their levels, have one."""
+    panels: list[list[Output]] = []
+    for output in outputs:
+        stem = _stem(output)
+        if stem is not None and panels and _stem(panels[-1][-1]) == stem and len(panels[-1]) < len(COLORS):
+            panels[-1].append(output)
+        else:
+            panels.append([output])
+    return panels
+
+
+def _stem(output: Output) -> str | None:
+    """Return the name that the quantiles of one column share; None for what is no quantile among several."""
+    estimate = output.estimate.of if isinstance(output.estimate, Selected) else output.estimate
+    stem, _, level = output.name.rpartition("_")
+    try:
+        is_level = 0 < Fraction(level) < 1
+    except (ValueError, ZeroDivisionError):
+        is_level = False
+    return stem if is_level and isinstance(estimate, Ranks) else None
+
+
+def _quantile_panel(outputs: Sequence[Output], rows: _Rows, confidence: float, *, first: bool) -> Any:
+    """Return the panel of several quantiles: a row each, or a color each where the answer has keys.
+
+    Where color shows the second key already, quantiles differ by their place alone, and by what hovering shows.
+    """
+    import altair as alt
+
+    is_keyed = rows.axis is not None
+    levels = [output.name.rpartition("_")[2] for output in outputs]
+    points = [
+        {**point, "level": level}
+        for output, level in zip(outputs, levels, strict=True)
+        for point in _points(output, rows, confidence)
+    ]
+    if not is_keyed:
+        rows = _Rows(levels, "quantile")
+        points = [{**point, "label": point["level"]} for point in points]
+        color = _color(rows)
+    elif rows.groups is None:
+        scale = alt.Scale(domain=levels, range=list(COLORS[: len(levels)]))
+        color = alt.Color(field="level", type="nominal", title="quantile", scale=scale, sort=levels)
+    else:
+        color = _color(rows)
+    timed = any(isinstance(v, datetime.date) for output in outputs for v in output.estimate.values())
+    kind: Any = "temporal" if timed else "quantitative"
+    scale_of_values = alt.Scale(type="utc") if timed else alt.Scale(zero=False, padding=24)
+    axis = alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=12)
+    x = alt.X(field="value", type=kind, title=_stem(outputs[0]), scale=scale_of_values, axis=axis)
+    tips = [alt.Tooltip(field=f) for f in ("label", *(["group"] if rows.groups else []), "level", "text")]
+    base = alt.Chart(data_of(points)).encode(x=x, **_places(rows, first=first))
+    marks = base.mark_point(filled=True, size=60, opacity=1).encode(color=color, tooltip=tips)
+    layers = [marks]
+    if not is_keyed:
+        layers.append(base.mark_text(align="left", dx=8, fontSize=12).encode(text="text:N"))
+    return alt.layer(*layers).properties(width=340, height=alt.Step(_step(rows)))
 
 
 def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> Any:
@@ -208,9 +278,11 @@ def _notes(release: Release, confidence: float) -> list[str]:
     notes = [f"lines: {100 * confidence:g}% intervals, each by itself"] if stated and _height(release) else []
     notes += [f"{name}: no interval is stated, because the width of its noise is private" for name in unstated]
     notes += [f"{name}: no value where a test failed" for name in absent]
-    notes += [
-        _without_interval(o, confidence) for o in release.outputs if o.name not in unstated and _lacks_interval(o)
-    ]
+    without: dict[str, list[str]] = {}
+    for output in release.outputs:
+        if output.name not in unstated and _lacks_interval(output):
+            without.setdefault(_without_interval(output, confidence), []).append(output.name)
+    notes += [f"{', '.join(names)}: {reason}" for reason, names in without.items()]
     height = _height(release)
     if height > MOST_ROWS:
         notes.append(f"the first {MOST_ROWS} of {height:,} rows")
@@ -234,4 +306,4 @@ def _without_interval(output: Output, confidence: float) -> str:
     errors = [e for e in output.estimate.errors(confidence) if e is not None]
     unit = getattr(output.estimate, "error_unit", "")
     within = f": {show_rows(max(errors), unit)} at {100 * confidence:g}%" if errors else ""
-    return f"{output.name}: no interval of values can be stated{within}"
+    return f"no interval of values can be stated{within}"

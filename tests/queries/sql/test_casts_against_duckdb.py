@@ -10,6 +10,7 @@ import pytest
 
 import sordino as sd
 from protecting import protect
+from sordino.errors import QuestionRefused
 
 _HALVES = [Decimal(i) / 2 for i in range(-7, 8)]
 # each value has a count of its own
@@ -70,3 +71,51 @@ def test_a_cast_rounds_by_the_type_of_its_column(place: str) -> None:
         if sorted(found) != sorted(expected):
             wrong.append((expression, found, expected))
     assert not wrong
+
+
+_RELEASED = [
+    "COUNT(*) * 0.5125",
+    "-COUNT(*) * 0.5125",
+    "COUNT(*) * 5.125e-1",
+    "COUNT(*) / 80 * 41",
+    "COUNT(*) * CAST(0.5125 AS DOUBLE)",
+    "COUNT(*) * CAST(0.5125 AS DECIMAL(9, 4))",
+    "ROUND(COUNT(*) * 0.5125, 1)",
+    "ABS(SUM(i) * 0.5) + 0.5",
+    "SUM(i) * 0.5",
+    "SUM(dec * 0 + 0.5)",
+    "SUM(CASE WHEN b THEN 0.25 ELSE 0.25 END) + COUNT(*) * 0.2625",
+    "AVG(i * 0 + 2.5)",
+    "AVG(dec * 0 + 2.5)",
+    "SQRT(COUNT(*) * 0 + 6.25)",
+    "CASE WHEN COUNT(*) > 2 THEN 2.5 * SIGN(COUNT(*)) ELSE 1 END",
+    "CASE WHEN COUNT(*) > 2 THEN 2.5 * SIGN(COUNT(*)) ELSE 1e0 END",
+    "CASE WHEN AVG(i) < 1e9 THEN 2.5 * SIGN(COUNT(*)) ELSE 1 END",
+    "GREATEST(COUNT(*) * 0.5125, 1)",
+    "COUNT(DISTINCT i) * 0.1 + 1",
+    "COUNT(*) FILTER (WHERE i / 2 < 1e9) * 0.5125",
+]
+
+
+@pytest.mark.parametrize("rows", [40, 120])
+def test_a_cast_of_released_values_rounds_as_that_of_rows(rows: int) -> None:
+    table = pa.concat_tables([_TABLE, _TABLE]).slice(0, rows)
+    held = protect(table, _DOMAIN, budget=sd.PureDP(10**12), name="data")
+    connection = duckdb.connect()
+    connection.register("data", table)
+    wrong = []
+    halves = 0
+    for expression in _RELEASED:
+        value, cast = connection.execute(f"SELECT {expression}, CAST({expression} AS INT) FROM data").fetchone() or ()
+        halves += float(value) % 1 == 0.5
+        answer = held.ask(sd.sql(f"SELECT CAST({expression} AS INT) AS x FROM data"), epsilon=10**6).value
+        if answer != cast:
+            wrong.append((expression, answer, cast))
+    assert not wrong
+    assert halves >= 10
+
+
+def test_filter_beside_distinct_rows_is_refused_with_what_works() -> None:
+    held = protect(_TABLE, _DOMAIN, budget=sd.PureDP(10), name="data")
+    with pytest.raises(QuestionRefused, match="write the condition in WHERE"):
+        held.plan(sd.sql("SELECT COUNT(DISTINCT (i, b)) FILTER (WHERE i > 1) FROM data"), epsilon=1)

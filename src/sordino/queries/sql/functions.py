@@ -21,6 +21,7 @@ Read = Callable[[Any], Expr]
 
 _LARGEST_POWER = 64  # of a constant
 _WHOLE = {"INT", "BIGINT", "SMALLINT", "TINYINT", "HUGEINT", "INT128", "UINT", "UBIGINT", "MEDIUMINT"}
+_DOUBLES = {"Div", "SafeDivide", "Sqrt", "Cbrt", "Ln", "Log", "Exp", "Pow"}  # what DuckDB computes as a double
 _REALS = {"DOUBLE", "FLOAT", "DECIMAL", "BIGDECIMAL", "REAL"}
 _TEXTS = {"TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"}
 
@@ -127,9 +128,38 @@ def _cast(item: Any, read: Read) -> Expr | None:
 
 
 def cast_released(item: Any, read: Read) -> Expr | None:
-    """Return a cast of what was released to a number, which rounds it or changes nothing; None for another cast."""
+    """Return a cast of what was released to a number, which rounds it or changes nothing; None for another cast.
+
+    As for rows, halves go away from 0 where DuckDB's type is a decimal and to the even number where it is a double. The
+    type follows from the words alone: a sum of a column counts as decimals.
+    """
     target = _target(item)
-    return _round_cast(read(item.this), item, target, "half_even") if target in _WHOLE | _REALS else None
+    halves = "half_even" if _is_double(item.this) else "round"
+    return _round_cast(read(item.this), item, target, halves) if target in _WHOLE | _REALS else None
+
+
+def _is_double(item: Any) -> bool:
+    """Return whether DuckDB computes a number over aggregates as a double: one operand that is one makes it so."""
+    kinds = trees()
+    if isinstance(item, kinds.Literal):
+        return not item.is_string and "e" in str(item.this).lower()
+    if isinstance(item, kinds.Cast):
+        return _target(item) in _REALS - {"DECIMAL", "BIGDECIMAL"}
+    if isinstance(item, kinds.Count | kinds.CountIf | kinds.Column):
+        return False
+    if isinstance(item, kinds.AggFunc) and not isinstance(item, kinds.Sum):
+        return True
+    if type(item).__name__ in _DOUBLES:
+        return True
+    # conditions, digits and filters decide no type
+    parts = list(item.iter_expressions())
+    if isinstance(item, kinds.Case):
+        parts = [*(branch.args["true"] for branch in item.args["ifs"]), item.args.get("default")]
+    elif isinstance(item, kinds.If):
+        parts = [item.args["true"], item.args.get("false")]
+    elif isinstance(item, kinds.Round | kinds.Filter):
+        parts = [item.this]
+    return any(_is_double(part) for part in parts if part is not None)
 
 
 def _target(item: Any) -> str:

@@ -85,6 +85,12 @@ def _filter(node: Any) -> Any:
         order.set("this", _case(condition, order.this))
         return of
     distinct = of.this if isinstance(of.this, kinds.Distinct) else None
+    if distinct is not None and any(isinstance(e, kinds.Tuple) for e in distinct.expressions):
+        # a row that does not meet the condition would be a combination of missing values, which is counted
+        raise QuestionRefused(
+            "FILTER is not supported with COUNT(DISTINCT (a, b)): write the condition in WHERE, or COUNT(DISTINCT a, b), "
+            "which leaves out rows with a missing value"
+        )
     if distinct is not None:
         distinct.set("expressions", [_case(condition.copy(), e) for e in distinct.expressions])
     else:
