@@ -15,6 +15,7 @@ from protecting import protect
 from sordino.datasets.postgres_tables import open_connection
 from sordino.engines.postgres import PostgresEngine
 from sordino.errors import ChargedError, DeclarationError, SourceError
+from sordino.neighbors import PrivacyUnit
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection, as_aggregation
 from sordino.source import Source, source_from
@@ -356,3 +357,25 @@ def test_text_is_compared_by_its_bytes_whatever_its_collation(postgres_server: p
     engine = PostgresEngine(source_from(database, relation="words"), domain=domain, unit=None)
     assert exact_parts(engine, domain, Selection().group_by("t").agg(sd.count())) == [[1, 1]]
     engine.close()
+
+
+def test_numbers_that_are_equal_are_one_name_however_many_zeros_they_have(
+    postgres_server: postgres.Server, database: str
+) -> None:
+    """They are alike in the server's order, so which of them a cap keeps must not show: neither in text nor as a unit."""
+    names = [("1.0", "1.00"), ("1.00", "1.0")]
+    for order, (first, second) in enumerate(names):
+        run_sql(
+            postgres_server,
+            database,
+            f"CREATE TABLE ids{order} (id NUMERIC, owner NUMERIC)",
+            f"INSERT INTO ids{order} VALUES ({first}, {first}), ({second}, {second}), (1.50, 10.00), (10, 10), (0.00, NULL)",
+        )
+        domain = sd.Domain({"id": sd.Category(["1", "1.5", "10", "1.0", "1.00"]), "owner": sd.Identifier()})
+        unit = PrivacyUnit("owner", max_rows=1)
+        engine = PostgresEngine(source_from(database, relation=f"ids{order}"), domain=domain, unit=unit)
+        groups = exact_parts(engine, domain, Selection().group_by("id").agg(sd.count()))
+        assert groups[0][0] == 1
+        assert sum(groups[0]) == 2
+        assert exact_parts(engine, domain, sd.count_distinct("owner")) == [[2]]
+        engine.close()
