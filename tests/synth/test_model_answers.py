@@ -115,3 +115,30 @@ def test_answers_and_evaluations_print_and_show_as_tables() -> None:
     for word in ("distance over", "2 columns", "floor", "epsilon 1"):
         assert word in str(made)
         assert word in made._repr_html_()
+
+
+def test_a_model_shows_the_keys_that_its_condition_allows() -> None:
+    model = fitted()
+    every = model.answer(Selection().group_by("job", "age").agg(sd.count()))
+    jobs = list(dict.fromkeys(row["job"] for row in every.rows))
+    for chosen in ([jobs[0]], jobs[1:3], jobs):
+        answer = model.answer(
+            Selection().where(col("job").is_in(chosen)).group_by("job").agg(sd.count(), sd.mean("age"))
+        )
+        assert [row["job"] for row in answer.rows] == [job for job in jobs if job in chosen]
+        assert all(len(output.estimate.intervals(0.95)) == len(chosen) for output in answer.outputs)
+    # conditions on several columns allow pairs of keys, and the counts of those are as they were
+    narrowed = (col("job") == jobs[0]) & (col("age") < 3) | (col("job") == jobs[1]) & (col("age") >= 8)
+    pairs = model.answer(Selection().where(narrowed).group_by("job", "age").agg(sd.count()))
+    shown = {(row["job"], row["age"]): row["count"] for row in pairs.rows}
+    allowed = {
+        (row["job"], row["age"]): row["count"]
+        for row in every.rows
+        if row["age"] is not None
+        and (row["job"] == jobs[0] and row["age"] < 3 or row["job"] == jobs[1] and row["age"] >= 8)
+    }
+    assert allowed
+    assert shown.keys() == allowed.keys()
+    assert list(shown.values()) == pytest.approx(list(allowed.values()), rel=1e-6, abs=1e-6)
+    nothing = model.answer(Selection().where(sd.col("age") > 10**6).group_by("job").agg(sd.count()))
+    assert nothing.rows == []

@@ -27,7 +27,7 @@ from sordino.queries.expressions.nodes import Bin, Name, Node, describe
 from sordino.queries.post_processing import finish_answer
 from sordino.release import Key, Output, Release
 from sordino.release_exports import label_kind
-from sordino.synth.arrays import Floats
+from sordino.synth.arrays import Codes, Floats
 from sordino.synth.constraints import Constraint, Never, functional_dependencies
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.equivalence_classes import ClassGrid, Dependencies, class_grid, predicates_of
@@ -99,8 +99,14 @@ def answer_question(
     place = {c.name: i for i, c in enumerate(parts.columns)}
     kind = kind_of([place[asked.dependencies[n][0] if n in asked.dependencies else n] for n in names], parts.measured)
     exact = not forbidden and not asked.dependencies.keys() & set(names) and _is_exact(meets, asked)
-    sums = _Sums(parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes, exact)
-    rows = resolved.key_rows()
+    every_row = resolved.key_rows()
+    # of the declared keys, those that a row meeting WHERE may have: a public fact, as for a table
+    kept = np.arange(len(every_row))
+    if groups is not None and question.where is not None:
+        possible = np.broadcast_to(groups, grid.shape)[np.broadcast_to(meets, grid.shape) > 0]
+        kept = np.unique(possible[possible >= 0])
+    sums = _Sums(parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes, kept, exact)
+    rows = [every_row[i] for i in kept]
     columns = [tuple(row[i] for row in rows) for i in range(len(question.groups))]
     keys = [Key(g.alias, labels, label_kind(labels)) for g, labels in zip(question.groups, columns, strict=True)]
     found = [sums.estimate(a) for a in question.aggregates]
@@ -216,7 +222,7 @@ def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """The cells of a question: the model's count of each, whether it is asked for, and its group."""
+    """The cells of a question: the model's count of each, whether it is asked for, and its group; `kept` groups are shown."""
 
     parts: ModelParts
     grid: ClassGrid
@@ -225,11 +231,13 @@ class _Sums:
     inside: Floats
     groups: Any
     sizes: int
+    kept: Codes
     exact: bool
 
     def estimate(self, aggregate: Any) -> tuple[ModelEstimate, bool]:
-        """Return the estimate of one aggregate over all groups, and whether its error is that of known noise alone."""
-        (values, deviations, known), least, most = self._column(aggregate)
+        """Return the estimate of one aggregate over the groups shown, and whether its error is that of known noise alone."""
+        every, least, most = self._column(aggregate)
+        values, deviations, known = (np.asarray(column)[self.kept] for column in every)
         values = np.clip(values, least, max(most[0], least))
         laplace = self.parts.counts.laplace and bool(known.any())
         made = ModelEstimate(tuple(values.tolist()), tuple(deviations.tolist()), least, most, laplace=laplace)
