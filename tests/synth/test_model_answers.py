@@ -135,7 +135,7 @@ def test_a_model_shows_the_keys_that_its_condition_allows() -> None:
         (row["job"], row["age"]): row["count"]
         for row in every.rows
         if row["age"] is not None
-        and (row["job"] == jobs[0] and row["age"] < 3 or row["job"] == jobs[1] and row["age"] >= 8)
+        and ((row["job"] == jobs[0] and row["age"] < 3) or (row["job"] == jobs[1] and row["age"] >= 8))
     }
     assert allowed
     assert shown.keys() == allowed.keys()
