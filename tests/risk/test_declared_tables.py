@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +40,9 @@ def load(directory: Path, text: str = FILE) -> Project:
 
 def test_an_interval_for_a_declared_table_is_that_of_its_requirements(tmp_path: Path) -> None:
     project = load(tmp_path)
-    found = choose_for_table(project, query=AVERAGE, error="1/2", rows=32561, attacker_prior=0.5, max_posterior=0.75)
+    found = choose_for_table(
+        project, query=AVERAGE, error="1/2", rows=32561, attacker_prior=0.5, max_posterior=0.75, questions=1
+    )
     wanted = sd.risk.accuracy(
         error=0.5,
         confidence=0.95,
@@ -58,9 +62,43 @@ def test_an_interval_for_a_declared_table_is_that_of_its_requirements(tmp_path: 
 
 def test_a_budget_in_rho_is_asked_in_rho(tmp_path: Path) -> None:
     rho = FILE.replace("{epsilon = 2.0}", "{rho = 0.1, delta = 1e-6}")
-    found = choose_for_table(load(tmp_path, rho), query=AVERAGE, error=1, rows=3000, delta="1e-6")
+    found = choose_for_table(load(tmp_path, rho), query=AVERAGE, error=1, rows=3000, delta="1e-6", questions=1)
     assert found.choice.rho is not None
     assert set(found.cap_change(tmp_path / "sordino.toml").stated) >= {"rho", "delta"}
+
+
+@pytest.mark.parametrize("questions", [1, 2, 7])
+@pytest.mark.parametrize("cap", ["{epsilon = 2.0}", "{epsilon = 2.0, delta = 1e-5}", "{rho = 0.1, delta = 1e-6}"])
+def test_the_losses_of_several_questions_add_up(tmp_path: Path, cap: str, questions: int) -> None:
+    """Epsilon and delta by sums, rho by sums at one delta; a test's power is read at the delta of all of them."""
+    project = load(tmp_path, FILE.replace("{epsilon = 2.0}", cap))
+    more: dict[str, Any] = {"delta": "1e-6"} if "delta" in cap else {}
+    asked: dict[str, Any] = {"query": AVERAGE, "error": 1, "rows": 3000, "test_level": 0.05, "max_power": 0.99} | more
+    one = choose_for_table(project, **asked).choice
+    several = choose_for_table(project, **asked, questions=questions).choice
+    assert several.conflict is None
+    if "rho" in cap:
+        assert one.rho is not None
+        assert several.rho is not None
+        assert float(several.rho) == pytest.approx(questions * float(one.rho), rel=1e-6)
+        assert several.delta == one.delta
+    else:
+        assert several.lower >= questions * one.lower
+        assert several.lower == pytest.approx(questions * one.lower, rel=1e-12)
+        assert several.delta == pytest.approx(questions * one.delta)
+        if more:
+            power = sd.risk.test_power(level=0.05, most=0.99, delta=Fraction(questions, 10**6))
+            assert several.upper == power.upper
+    fewer = choose_for_table(project, query=AVERAGE, error="1/2", rows=30, attacker_prior=0.5, max_posterior=0.51)
+    many = choose_for_table(
+        project, query=AVERAGE, error="1/2", rows=30, attacker_prior=0.5, max_posterior=0.51, questions=questions
+    )
+    assert fewer.choice.conflict is not None
+    assert many.choice.conflict is not None
+    least, most = fewer.choice.conflict.smallest_n, many.choice.conflict.smallest_n
+    assert least is not None
+    assert most is not None
+    assert most == pytest.approx(questions * least, rel=0.05)
 
 
 def test_requirements_by_half_and_other_tables_are_refused(tmp_path: Path) -> None:

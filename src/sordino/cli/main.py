@@ -49,7 +49,7 @@ __all__ = ["app", "in_flags", "main"]
 
 _ARGUMENTS = (
     "epsilon|delta|rho|error|confidence|method|ladder|columns|marginals|workload|cap|csv|encoding|quote|delimiter|table|budget|query|"
-    "attacker_prior|max_posterior|test_level|max_power|relative_risk|risk|share|scale"
+    "questions|attacker_prior|max_posterior|test_level|max_power|relative_risk|risk|share|scale"
 )
 _NAMED = rf"({_ARGUMENTS})=(?:\.\.\.)?(?=([^\s,;)]?))"
 _GUESSED = r"\bassume_(rows|keys)\b=?|\bgive n\b"

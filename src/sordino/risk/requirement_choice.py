@@ -18,7 +18,7 @@ from sordino.errors import DeclarationError
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Relation
 
-__all__ = ["Choice", "Conflict", "Requirement", "choose_epsilon"]
+__all__ = ["Choice", "Conflict", "Requirement", "choose_epsilon", "round_epsilon_up"]
 
 _SHOWN = 6  # digits of an epsilon in a sentence; rounded towards the inside of the interval
 
@@ -315,11 +315,11 @@ def _lower(given: Sequence[Requirement]) -> tuple[float, Requirement | None]:
         return each[0], by
     if by.currency == "rho":
         cost = sum((rho_for(r.lower, r.spends) for r in hardest), Fraction(0))
-        return _round_up(epsilon_of(cost, by.spends), lambda epsilon: rho_for(epsilon, by.spends) >= cost), by
+        return round_epsilon_up(epsilon_of(cost, by.spends), lambda epsilon: rho_for(epsilon, by.spends) >= cost), by
     return math.nextafter(math.fsum(each), math.inf), by
 
 
-def _round_up(start: float, holds: Callable[[float], bool]) -> float:
+def round_epsilon_up(start: float, holds: Callable[[float], bool]) -> float:
     """Return `start`, or the nearest float above it (in doubling steps of its last place) at which a bound holds."""
     found, step = start, math.ulp(start)
     while not holds(found):

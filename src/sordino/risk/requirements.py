@@ -7,9 +7,11 @@ one; left out, it is about whichever relation the loss is stated for.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
+from sordino.accounting.zcdp import epsilon_of, rho_for
 from sordino.domain import Domain
 from sordino.errors import DeclarationError
 from sordino.loss import ZCDP, ApproxDP, Loss, Number, format_number, to_fraction
@@ -30,7 +32,7 @@ from sordino.risk.participation import (
     people_for_study,
 )
 from sordino.risk.precision import Currency, Precision, precision_of
-from sordino.risk.requirement_choice import Choice, Conflict, Requirement, choose_epsilon
+from sordino.risk.requirement_choice import Choice, Conflict, Requirement, choose_epsilon, round_epsilon_up
 
 __all__ = [
     "Choice",
@@ -42,6 +44,7 @@ __all__ = [
     "choose_epsilon",
     "disclosure",
     "economic",
+    "for_questions",
     "gain",
     "identifiability",
     "posterior",
@@ -242,6 +245,48 @@ def accuracy_of(found: Precision, error: Number, *, n: int | None = None) -> Req
         rows_for=(lambda epsilon: found.rows_for(limit, epsilon=epsilon)) if found.needs_rows else None,
         spends=found.delta,
         currency=found.currency,
+    )
+
+
+def for_questions(requirement: Requirement, questions: int) -> Requirement:
+    """Require of each of so many questions what `requirement` requires of one: their losses add up (sequential composition).
+
+    Epsilons and deltas add up, or rhos at one delta. Raises DeclarationError unless `questions` is a whole number, 1 or more,
+    and where their deltas come to 1.
+
+    >>> one = Requirement("accuracy", "a count is within 3", "", "add_remove", lower=0.25, question="a count")
+    >>> for_questions(one, 4).lower
+    1.0
+    """
+    count = whole(questions, name="questions", least=1)
+    if count == 1:
+        return requirement
+    spends, rows_for = requirement.spends, requirement.rows_for
+    in_rho = requirement.currency == "rho"
+    if in_rho:
+        cost = rho_for(requirement.lower, spends) * count
+        lower = round_epsilon_up(epsilon_of(cost, spends), lambda epsilon: rho_for(epsilon, spends) >= cost)
+    else:
+        exact = Fraction(requirement.lower) * count
+        lower = float(exact) if Fraction(float(exact)) >= exact else math.nextafter(float(exact), math.inf)
+        if spends * count >= 1:
+            raise DeclarationError(
+                f"{count:,} questions spend delta {format_number(spends * count)} together: state less"
+            )
+
+    def rows_for_each(epsilon: float) -> int | None:
+        assert rows_for is not None
+        if math.isinf(epsilon):
+            return rows_for(epsilon)
+        share = epsilon_of(rho_for(epsilon, spends) / count, spends) * (1 - 1e-9) if in_rho else epsilon / count
+        return rows_for(share)
+
+    return replace(
+        requirement,
+        says=f"each of {count:,} questions such as {requirement.says}",
+        lower=lower,
+        spends=spends if in_rho else spends * count,
+        rows_for=None if rows_for is None else rows_for_each,
     )
 
 

@@ -20,9 +20,10 @@ from sordino.project.cap_change import CapChange, round_up_within
 from sordino.project.edit import round_cap_down
 from sordino.project.load import DeclaredTable, Project
 from sordino.queries.sql.parse import sql
+from sordino.risk.arguments import whole
 from sordino.risk.precision import Currency, Precision, precision_of
 from sordino.risk.requirement_choice import Choice, Requirement, choose_epsilon
-from sordino.risk.requirements import accuracy_of, posterior, relative, test_power
+from sordino.risk.requirements import accuracy_of, for_questions, posterior, relative, test_power
 
 __all__ = ["TableChoice", "choose_for_table"]
 
@@ -32,7 +33,8 @@ class TableChoice:
     """Hold the choice of epsilon for a declared table, and how exact its question is (None where none was stated).
 
     `choice` is the interval or the conflict; `currency` is what its cap is stated in; `rows` and `attacker_prior` (even
-    odds where none was stated) are guesses that it was made with.
+    odds where none was stated) are guesses that it was made with. `questions` is how many questions, each as exact as the one
+    stated, it pays for; None where nobody said.
     """
 
     table: DeclaredTable
@@ -41,6 +43,7 @@ class TableChoice:
     currency: Currency
     rows: int | None = None
     attacker_prior: float = 0.5
+    questions: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as JSON data, with the noise that its error was computed for."""
@@ -50,14 +53,23 @@ class TableChoice:
         """Return the cap that the choice comes to, to be written into the project file at `path`; nothing is written yet.
 
         It is epsilon alone, with its delta, or for a budget in rho the rho that it comes to, rounded toward the side that
-        keeps the requirements. Raises DeclarationError where they bound epsilon at neither end, or `budget` is not the
-        table's.
+        keeps the requirements. A cap is for all questions together, so an accuracy needs `questions`, how many it is to pay
+        for. Raises DeclarationError where it was not stated, where the requirements bound epsilon at neither end, or `budget`
+        is not the table's.
         """
         made, table = self.choice, self.table
         if budget is not None and budget != table.budget:
             raise DeclarationError(f"table {table.name!r} draws on budget {table.budget!r}, not {budget!r}")
         if made.epsilon is None:
             raise DeclarationError("these requirements bound epsilon at neither end: there is no cap to write")
+        if made.lower > 0 and self.questions is None:
+            allowed = (
+                "" if math.isinf(made.upper) else f"; the other requirements allow {made.upper:.6g} for all together"
+            )
+            raise DeclarationError(
+                f"epsilon {made.epsilon:.6g} pays for one answer that is so exact, and a cap pays for all questions: state "
+                f"questions=N, how many such answers it is to pay for{allowed}"
+            )
         slack = {"delta": Decimal(repr(made.delta))} if made.delta else {}
         key, wanted, most = "epsilon", Decimal(repr(made.epsilon)), Decimal(repr(made.upper))
         if slack and self.currency == "rho":
@@ -66,6 +78,14 @@ class TableChoice:
         up = made.lower > 0
         cap = round_up_within(wanted, most=most) if up else Decimal(round_cap_down(float(wanted)))
         why = made.sentence()
+        if up:
+            count = self.questions or 1
+            paid = (
+                "one such answer and no other question"
+                if count == 1
+                else f"{count:,} such answers, each at its equal share"
+            )
+            why += f" It pays for {paid}."
         if cap != wanted:
             why += f" The cap is that {key}, rounded {'up' if up else 'down'} to {cap:f}."
         change.cap({key: cap, **slack}, why)
@@ -86,11 +106,14 @@ def choose_for_table(
     test_level: Number | None = None,
     max_power: Number | None = None,
     relative_risk: Number | None = None,
+    questions: int | None = None,
 ) -> TableChoice:
     """Return the interval of epsilon that meets every requirement on a declared table, or the two that conflict.
 
     `query`, SQL of one aggregate, is to be wrong by at most `error` with probability `confidence`; `rows` is a public
-    guess, which a mean needs. At a `delta` above 0 Gaussian noise counts too, in rho where the table's budget is.
+    guess, which a mean needs. `questions` is how many questions, each as exact as that one, are to be paid for (one, where it
+    is left out, and then no cap can be written). At a `delta` above 0 Gaussian noise counts too, in rho where the table's
+    budget is.
     `attacker_prior` and `max_posterior`: what an attacker suspects before, and at most after; `test_level` and
     `max_power`: false alarms and detections of a test; `relative_risk`: how many times as likely a disclosure may become.
 
@@ -102,12 +125,24 @@ def choose_for_table(
     currency: Currency = "rho" if slack and isinstance(project.budgets[declared.budget].cap, ZCDP) else "epsilon"
     if (query is None) != (error is None):
         raise DeclarationError("query=... and error=... go together: the question, and how wrong it may be")
+    count = 1 if questions is None else whole(questions, name="questions", least=1)
+    if questions is not None and query is None:
+        raise DeclarationError(
+            "questions=... goes with query=... and error=...: how many such answers are to be paid for"
+        )
     asked, precision = [], None
     if query is not None and error is not None:
         precision = _precision(query, declared, confidence=confidence, delta=slack, currency=currency)
-        asked.append(accuracy_of(precision, error, n=rows))
+        asked.append(for_questions(accuracy_of(precision, error, n=rows), count))
     asked += _readings(
-        declared.neighbors.relation, attacker_prior, max_posterior, test_level, max_power, relative_risk, delta=slack
+        declared.neighbors.relation,
+        attacker_prior,
+        max_posterior,
+        test_level,
+        max_power,
+        relative_risk,
+        # deltas of several questions add up, but for a rho, which is turned into epsilon at one delta
+        delta=slack if currency == "rho" else slack * count,
     )
     if not asked:
         raise DeclarationError("state a requirement: error=..., max_posterior=..., max_power=... or relative_risk=...")
@@ -118,7 +153,7 @@ def choose_for_table(
             f"{declared.neighbors.relation}"
         )
     prior = 0.5 if attacker_prior is None else float(to_fraction(attacker_prior, name="attacker_prior"))
-    return TableChoice(declared, made, precision, currency, rows, prior)
+    return TableChoice(declared, made, precision, currency, rows, prior, questions)
 
 
 def _precision(

@@ -56,7 +56,7 @@ def test_write_puts_cap_and_reason_and_nothing_else(run: Run, census: Path) -> N
     budget = load_project(file).budgets["people"]
     assert float(budget.cap.amounts()["epsilon"]) == 0.43172
     assert budget.reason == written["reason"]
-    chosen = run("epsilon", "choose", *AVERAGE, *SUSPICION, "--write")
+    chosen = run("epsilon", "choose", *AVERAGE, *SUSPICION, "--questions", "1", "--write")
     assert chosen.code == 0, chosen.err
     assert "rounded up" in (load_project(file).budgets["people"].reason or "")
 
@@ -80,9 +80,41 @@ def test_d9_the_cap_that_is_written_holds_for_every_question(run: Run, census: P
     assert "all questions 0.2027325541 in all, whatever is asked: what --write writes" in shown
 
 
+def test_a_cap_says_how_many_questions_it_pays_for(run: Run, census: Path) -> None:
+    """A cap is for all questions: the least epsilon of one is no cap until somebody says that one is all there will be."""
+    file = census / "sordino.toml"
+    before = file.read_bytes()
+    silent = run("epsilon", "choose", *AVERAGE, *SUSPICION, "--write")
+    assert silent.code == 2
+    assert "state --questions N" in silent.err
+    assert "the other requirements allow 1.09861 for all together" in silent.err
+    for refused, says in [
+        (("--questions", "0"), "questions must be"),
+        (("--questions", "3", "--plot", "new.svg"), "--plot draws the error of one question"),
+        (("--questions", "3000"), "no epsilon meets all requirements"),
+    ]:
+        ended = run("epsilon", "choose", *AVERAGE, *SUSPICION, *refused, "--write")
+        assert (ended.code, says in ended.err) == (2, True), ended.err
+    alone = run("epsilon", "choose", *SUSPICION, "--questions", "2")
+    assert "--questions ... goes with --query ... and --error ..." in alone.err
+    assert file.read_bytes() == before
+
+    one = read_json(run("epsilon", "choose", *AVERAGE, *SUSPICION, "--format", "json"))
+    done = read_json(run("epsilon", "choose", *AVERAGE, *SUSPICION, "--questions", "3", "--write", "--format", "json"))
+    cap = load_project(file).budgets["people"].cap.amounts()["epsilon"]
+    assert cap >= 3 * Fraction(one["lower"])
+    assert float(cap) == pytest.approx(3 * one["lower"], rel=1e-5)
+    assert "It pays for 3 such answers, each at its equal share." in done["written"]["reason"]
+    batch = ";".join([f"{AVERAGE[1]} WHERE age > {least}" for least in (20, 30, 40)])
+    assert run("plan", batch, "--epsilon", done["written"]["epsilon"], "--assume-rows", "32561").code == 0
+    plain = run("epsilon", "choose", *AVERAGE, *SUSPICION, "--questions", "1", "--write")
+    assert "It pays for one such answer and no other question." in (load_project(file).budgets["people"].reason or "")
+    assert plain.code == 0
+
+
 def test_the_cap_of_a_least_epsilon_still_answers_the_question(run: Run, census: Path) -> None:
     """Rounded up: at the cap itself the plan's error is within what was asked."""
-    done = read_json(run("epsilon", "choose", *AVERAGE, *SUSPICION, "--write", "--format", "json"))
+    done = read_json(run("epsilon", "choose", *AVERAGE, *SUSPICION, "--questions", "1", "--write", "--format", "json"))
     cap = load_project(census / "sordino.toml").budgets["people"].cap.amounts()["epsilon"]
     assert Fraction(repr(done["epsilon"])) < cap < Fraction(repr(done["upper"]))
     assert cap == Fraction(done["written"]["epsilon"])
@@ -116,7 +148,7 @@ def test_rounded_up_stays_in_the_interval(least: float, most: float, cap: str) -
     "asked",
     [
         ("worlds", "--universe", ABSENCE, "--size", "3", "--query", "mean", "--risk", "1/3"),
-        ("choose", "--table", "people", *AVERAGE, *SUSPICION),
+        ("choose", "--table", "people", *AVERAGE, *SUSPICION, "--questions", "1"),
     ],
 )
 def test_nothing_is_written_where_anything_is_refused(run: Run, census: Path, asked: tuple[str, ...]) -> None:
@@ -138,18 +170,18 @@ def test_gaussian_noise_in_the_currency_of_the_budget(run: Run, census: Path) ->
     pair = read_json(run("epsilon", "choose", *AVERAGE, *power))
     assert (pair["delta"], pair["rho"]) == (1e-6, None)
     assert "whichever has the smaller error" in pair["noise"]
-    refused = run("epsilon", "choose", *AVERAGE, *power, "--write")
+    refused = run("epsilon", "choose", *AVERAGE, *power, "--questions", "1", "--write")
     assert (refused.code, refused.out) == (2, "")
     assert "is not {epsilon = ..., delta = ...}" in refused.err
     file = census / "sordino.toml"
     line = next(text for text in file.read_text().splitlines() if text.startswith("cap = "))
     start = file.read_text()
     file.write_text(start.replace(line, "cap = {epsilon = 1.0, delta = 1e-9} # ours"))
-    written = read_json(run("epsilon", "choose", *AVERAGE, *power, "--write"))["written"]
+    written = read_json(run("epsilon", "choose", *AVERAGE, *power, "--questions", "1", "--write"))["written"]
     assert f"cap = {{epsilon = {written['epsilon']}, delta = 1e-06}} # ours" in file.read_text()
     assert written["epsilon"] == str(round_up_within(Decimal(repr(pair["lower"])), most=Decimal(1)))
     file.write_text(start.replace(line, "cap = {rho = 0.5, delta = 1e-6} # ours"))
-    made = read_json(run("epsilon", "choose", *AVERAGE, *power, "--write"))
+    made = read_json(run("epsilon", "choose", *AVERAGE, *power, "--questions", "1", "--write"))
     assert "at rho" in made["noise"]
     rho = made["written"]["rho"]
     assert f"cap = {{rho = {float(rho)!r}, delta = 1e-6}} # ours" in file.read_text()

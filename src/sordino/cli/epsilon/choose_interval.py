@@ -24,6 +24,12 @@ Query = Annotated[str | None, given.option("--query", "SQL", "The question whose
 Error = Annotated[str | None, given.option("--error", "T", "The largest error allowed.")]
 Likely = Annotated[str, given.option("--confidence", "C", "The probability that the error is not exceeded.")]
 Rows = Annotated[int | None, given.option("--rows", "N", "A public guess at the number of rows; it is never counted.")]
+Questions = Annotated[
+    int | None,
+    given.option(
+        "--questions", "N", "How many questions, each as exact as that one, are to be paid for; --write needs it."
+    ),
+]
 NoiseDelta = Annotated[
     str | None, given.option("--delta", "D", "Also consider Gaussian noise, at this delta; in rho if the budget is.")
 ]
@@ -42,6 +48,7 @@ def choose(
     error: Error = None,
     confidence: Likely = "0.95",
     rows: Rows = None,
+    questions: Questions = None,
     delta: NoiseDelta = None,
     attacker_prior: AttackerPrior = None,
     max_posterior: MaxPosterior = None,
@@ -62,11 +69,13 @@ def choose(
     from sordino.reporting.odds_icons import tradeoff_of
     from sordino.risk import choose_for_table
 
+    if plot is not None and (questions or 1) > 1:
+        raise DeclarationError("--plot draws the error of one question: leave out --questions, or state 1")
     if plot is not None and (query is None or error is None):
         raise DeclarationError("--plot draws accuracy against risk: state --query SQL and --error T too")
     asked: dict[str, Any] = {"query": query, "error": error, "confidence": confidence, "rows": rows, "delta": delta}
     asked |= {"attacker_prior": attacker_prior, "max_posterior": max_posterior, "test_level": test_level}
-    asked |= {"max_power": max_power, "relative_risk": relative_risk}
+    asked |= {"max_power": max_power, "relative_risk": relative_risk, "questions": questions}
     found = choose_for_table(project_at(project), table, **asked)
     writes = write and found.choice.conflict is None
     change = found.cap_change(project_path(project), budget=budget) if writes else None
@@ -76,12 +85,12 @@ def choose(
     if form is given.TextFormat.json:
         say(json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False))
     elif found.choice.conflict is None:
-        _print(found.choice, told)
+        _print(found.choice, told, questions or 1)
     if found.choice.conflict is not None:
         raise DeclarationError(found.choice.conflict.describe())
 
 
-def _print(made: Choice, told: dict[str, Any]) -> None:
+def _print(made: Choice, told: dict[str, Any], questions: int) -> None:
     least = f"{made.lower:.10g}" if made.lower else "0"
     most = "any" if made.upper == math.inf else f"{made.upper:.10g}"
     print_labelled("interval", f"epsilon from {least} to {most}")
@@ -97,7 +106,9 @@ def _print(made: Choice, told: dict[str, Any]) -> None:
     print_written(told.get("written"))
     if made.lower > 0 and "written" in told:
         amount = next(f"{key} {told['written'][key]}" for key in ("epsilon", "rho") if key in told["written"])
-        note(f"ask at the cap itself, {amount}, for an error within what was asked")
+        batch = f"all {questions:,} questions in one batch, at {amount}"
+        where = f"at the cap itself, {amount}" if questions == 1 else batch
+        note(f"ask {where}, for an error within what was asked")
 
 
 def _describe_end(by: Requirement) -> str:
