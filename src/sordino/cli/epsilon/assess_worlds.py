@@ -11,7 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from sordino.cli.epsilon.output import INDENT, print_labelled, print_written, write_both
-from sordino.cli.shared.options import BudgetName, PictureFile, ProjectPath, TextForm, TextFormat, WriteCap, option
+from sordino.cli.shared.options import (
+    BudgetName,
+    PictureFile,
+    ProjectPath,
+    TextForm,
+    TextFormat,
+    WriteCap,
+    option,
+    refuse_ignored,
+)
 from sordino.cli.shared.terminal import say, wrap
 from sordino.errors import DeclarationError
 from sordino.reporting.text_table import columns_of
@@ -63,6 +72,10 @@ def worlds(
 
     if output is not None and epsilon is None:
         raise DeclarationError("--output X needs an epsilon: state --epsilon E too")
+    if plot is None:
+        refuse_ignored("goes with --plot", up_to=up_to)
+    if not write:
+        refuse_ignored("goes with --write", budget=budget)
     if one_question and not write:
         raise DeclarationError("--one-question goes with --write: state both")
     given = None if prior is None else [float(_number(word.strip(), "--prior")) for word in prior.split(",")]

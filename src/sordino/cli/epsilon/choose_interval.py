@@ -73,6 +73,10 @@ def choose(
         raise DeclarationError("--plot draws the error of one question: leave out --questions, or state 1")
     if plot is not None and (query is None or error is None):
         raise DeclarationError("--plot draws accuracy against risk: state --query SQL and --error T too")
+    if query is None:
+        given.refuse_ignored("goes with --query", rows=rows)
+    if not write:
+        given.refuse_ignored("goes with --write", budget=budget)
     asked: dict[str, Any] = {"query": query, "error": error, "confidence": confidence, "rows": rows, "delta": delta}
     asked |= {"attacker_prior": attacker_prior, "max_posterior": max_posterior, "test_level": test_level}
     asked |= {"max_power": max_power, "relative_risk": relative_risk, "questions": questions}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
+from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option, refuse_ignored
 from sordino.cli.shared.terminal import columns_of, paint, say, wrap
 from sordino.errors import DeclarationError
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sordino.local import CollectionPlan
     from sordino.local.labels import Label
 
-__all__ = ["Alphabet", "Length", "LocalEpsilon", "Malicious", "local_plan"]
+__all__ = ["DEFAULT_LENGTH", "Alphabet", "Length", "LocalEpsilon", "Malicious", "local_plan"]
 
 LocalEpsilon = Annotated[str, option("--epsilon", "E", 'What one report may reveal: 0.5, 1 or "1/3".')]
 Malicious = Annotated[float, option("--malicious", "S", "Include what this share of malicious respondents can add.")]
@@ -21,8 +21,12 @@ Respondents = Annotated[int, option("--respondents", "N", "How many will answer.
 LabelList = Annotated[str | None, option("--labels", "V,V,..", "The values an answer may have.")]
 LabelCount = Annotated[int | None, option("--size", "K", "Instead: how many values.")]
 Alphabet = Annotated[str | None, option("--alphabet", "CHARS", "Instead: any text of these characters; see --length.")]
-Length = Annotated[int, option("--length", "N", "With --alphabet: the largest number of characters in a text.")]
-Margin = Annotated[float, option("--margin", "M", "The largest error of a share, at 95%.")]
+Length = Annotated[
+    int | None, option("--length", "N", "With --alphabet: the largest number of characters in a text; by default 10.")
+]
+Margin = Annotated[float | None, option("--margin", "M", "The largest error of a share, at 95%; by default 0.01.")]
+
+DEFAULT_LENGTH = 10
 ShuffleDelta = Annotated[
     str | None, option("--shuffled", "DELTA", "Also report the amplified epsilon under a shuffler.")
 ]
@@ -34,8 +38,8 @@ def local_plan(
     labels: LabelList = None,
     size: LabelCount = None,
     alphabet: Alphabet = None,
-    length: Length = 10,
-    margin: Margin = 0.01,
+    length: Length = None,
+    margin: Margin = None,
     malicious: Malicious = 0.0,
     shuffled: ShuffleDelta = None,
     plot: PictureFile = None,
@@ -48,15 +52,20 @@ def local_plan(
     from sordino.local import plan_collection, plan_heavy_hitters
 
     if alphabet is not None:
-        search = plan_heavy_hitters(alphabet, length=length, epsilon=epsilon, respondents=respondents)
+        labelled = {"labels": labels, "size": size, "margin": margin, "malicious": malicious, "shuffled": shuffled}
+        refuse_ignored("goes with --labels or --size, not with --alphabet", **labelled, plot=plot)
+        search = plan_heavy_hitters(
+            alphabet, length=DEFAULT_LENGTH if length is None else length, epsilon=epsilon, respondents=respondents
+        )
         _say_plan(search.to_dict(), search.lines, form)
         return
 
+    refuse_ignored("goes with --alphabet", length=length)
     plan = plan_collection(
         _labels(labels, size),
         epsilon=epsilon,
         respondents=respondents,
-        margin=margin,
+        margin=0.01 if margin is None else margin,
         malicious=malicious,
         shuffle_delta=shuffled,
     )

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from sordino.cli.local.plan_collection import Alphabet, Length, Malicious
-from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, one_of, option
+from sordino.cli.local.plan_collection import DEFAULT_LENGTH, Alphabet, Length, Malicious
+from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, one_of, option, refuse_ignored
 from sordino.cli.shared.terminal import columns_of, paint, plain, say, wrap
 from sordino.local.protocols.catalog import MAKERS
 
@@ -40,7 +40,7 @@ def local_simulate(
     q: Other = None,
     labels: DeclaredLabels = None,
     alphabet: Alphabet = None,
-    length: Length = 10,
+    length: Length = None,
     protocol: Method = "best",
     value: Value = None,
     malicious: Malicious = 0.0,
@@ -59,9 +59,13 @@ def local_simulate(
 
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
     if alphabet is not None:
-        search = HeavyHitters(alphabet, length=length, epsilon=epsilon or "")
+        labelled = {"labels": labels, "p": p, "q": q, "value": value, "malicious": malicious, "plot": plot}
+        labelled["protocol"] = None if protocol == "best" else protocol
+        refuse_ignored("goes with labels, not with --alphabet", **labelled)
+        search = HeavyHitters(alphabet, length=DEFAULT_LENGTH if length is None else length, epsilon=epsilon or "")
         _print_search(simulate_heavy_hitters(load_answers(column, data, labels=None), search, rng), column, form)
         return
+    refuse_ignored("goes with --alphabet", length=length)
     named = None if labels is None else [part.strip() for part in labels.split(",")]
     answers, names = load_known_answers(column, data, labels=named, value=value)
     stated = {"epsilon": epsilon, "p": p, "q": q}

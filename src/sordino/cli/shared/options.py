@@ -11,7 +11,15 @@ import typer
 
 from sordino.errors import DeclarationError, instead_of, nearest
 
-__all__ = ["ShareBy", "ends_in", "one_of", "option", "output_ending", "refuse_existing"]  # and types, as `options.NAME`
+__all__ = [
+    "ShareBy",
+    "ends_in",
+    "one_of",
+    "option",
+    "output_ending",
+    "refuse_existing",
+    "refuse_ignored",
+]  # and types, as `options.NAME`
 
 
 def option(name: str, metavar: str, words: str, *, panel: str | None = None) -> Any:
@@ -59,6 +67,18 @@ def refuse_existing(path: Path, *, force: bool, hint: str = "--force replaces it
     """Raise DeclarationError where a file is there and may not be replaced."""
     if path.exists() and not path.is_dir() and not force:
         raise DeclarationError(f"{path} exists already; {hint}")
+
+
+def refuse_ignored(because: str, **options: object) -> None:
+    """Raise DeclarationError for the first of these options that was stated, since it would change nothing.
+
+    `because` ends the sentence "--length ...". None, False and 0 stand for an option that was left out.
+
+    >>> refuse_ignored("goes with --plot", up_to=None)
+    """
+    for name, value in options.items():
+        if value:
+            raise DeclarationError(f"--{name.replace('_', '-')} {because}: leave it out")
 
 
 def _check_drawable(path: Path | None) -> Path | None:

@@ -73,6 +73,8 @@ def synth_report(
 
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
     _check_options(against, non_private=non_private, loss=loss)
+    if against is not None:
+        given.refuse_ignored("goes with a declared table, not with --against", spender=spender)
     if rows is not None and not 1 <= rows <= 10**7:
         raise DeclarationError("--rows must be a whole number from 1 to 10^7")
     given.refuse_existing(output, force=force)
