@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.cli.local.plan_collection import Alphabet, Length
-from sordino.cli.shared.options import Quiet, TextForm, TextFormat, ends_in, one_of, option, output_ending
+from sordino.cli.local.plan_collection import DEFAULT_LENGTH, Alphabet, Length
+from sordino.cli.shared.options import (
+    Quiet,
+    TextForm,
+    TextFormat,
+    ends_in,
+    one_of,
+    option,
+    output_ending,
+    refuse_ignored,
+)
 from sordino.cli.shared.terminal import note, say, wrap
 from sordino.errors import DeclarationError
 from sordino.local.protocols.catalog import MAKERS
@@ -83,7 +92,7 @@ def create(
     label: LabelWords = None,
     labels_file: LabelsFile = None,
     alphabet: Alphabet = None,
-    length: Length = 10,
+    length: Length = None,
     method: Method = "grr",
     permanent_epsilon: PermanentEpsilon = None,
     lifetime_epsilon: LifetimeEpsilon = None,
@@ -101,10 +110,12 @@ def create(
         raise DeclarationError(
             "--alphabet asks for any text, randomised afresh each time: leave out --label, --labels-file and --permanent-epsilon"
         )
+    if alphabet is None:
+        refuse_ignored("goes with --alphabet", length=length)
     if (permanent_epsilon is None) == (lifetime_epsilon is None):
         raise DeclarationError("state --permanent-epsilon (answers are fixed) or --lifetime-epsilon (they may change)")
     task = create_task(
-        protocol=HeavyHitters(alphabet, length=length, epsilon=epsilon)
+        protocol=HeavyHitters(alphabet, length=DEFAULT_LENGTH if length is None else length, epsilon=epsilon)
         if alphabet is not None
         else _make_protocol(method, _labels(label, labels_file), epsilon, permanent_epsilon),
         key=SigningKey.load(key),
