@@ -12,33 +12,31 @@ TEXTS = ("--alphabet", "ab", "--length", "2")
 WORLDS = ("epsilon", "worlds", "--universe", "1,2,3", "--size", "2", "--query", "mean", "--risk", "0.6")
 CHOOSE = ("epsilon", "choose", "--relative-risk", "3")
 REPORT = ("synth", "report", "missing.model", "--against", "missing.csv", "--non-private", "-o", "out.html")
-TASK = tuple(
-    [
-        "local",
-        "task",
-        "create",
-        "t",
-        "--key",
-        "missing.key",
-        "--question",
-        "Q",
-        "--label",
-        "a",
-        "--label",
-        "b",
-        "--epsilon",
-        "1",
-        "--permanent-epsilon",
-        "2",
-        "--epoch",
-        "2026",
-        "--expires",
-        "2027-01-01",
-        "--origin",
-        "https://survey.example",
-        "-o",
-        "t.json",
-    ]
+TASK = (
+    "local",
+    "task",
+    "create",
+    "t",
+    "--key",
+    "missing.key",
+    "--question",
+    "Q",
+    "--label",
+    "a",
+    "--label",
+    "b",
+    "--epsilon",
+    "1",
+    "--permanent-epsilon",
+    "2",
+    "--epoch",
+    "2026",
+    "--expires",
+    "2027-01-01",
+    "--origin",
+    "https://survey.example",
+    "-o",
+    "t.json",
 )
 
 # the command as it works, and the options that it would ignore, each with a value
