@@ -240,3 +240,16 @@ def test_steps_of_floats_are_those_of_python(step: str, lower: int, upper: int) 
     text = f"SELECT {cell} FROM {on.source().sql(dialect='duckdb')} ORDER BY place"
     found = duckdb.connect().execute(text).fetchall()
     assert [n for (n,) in found] == [float_steps(x, unit, lower, upper) for x in numbers]
+
+
+@pytest.mark.parametrize("bound", [2**53, 2**53 - 2, 2**52 + 4])
+def test_a_decimal_just_above_a_bound_counts_as_the_bound(bound: int) -> None:
+    """The float of such a decimal is the bound itself, and the decimal was cast past it."""
+    cells = [Decimal(bound) + Decimal(n) / 2 for n in (-1, 0, 1, 2, 3)]
+    cells += [-cell for cell in cells]
+    table = pa.table({"x": pa.array(cells, pa.decimal128(20, 1))})
+    domain = sd.Domain({"x": sd.Integer(-bound, bound)})
+    [[above]] = exact(table, domain, Selection().where(col("x") > bound - 1).agg(sd.count()))
+    [[total]] = exact(table, domain, Selection().where(col("x") > bound - 1).agg(sd.sum("x")))
+    assert above > 0
+    assert total <= bound * above

@@ -185,9 +185,10 @@ class SqlCells(SqlSteps, ABC):
             f"CASE WHEN {real} IS NULL OR {missing} THEN NULL {case_bounds(real, lower, upper)} "
             f"ELSE {self._narrow(exact or real)} END"
         )
-        if max(abs(lower), abs(upper)) <= 2**53:
+        # A float cannot distinguish bounds beyond 2^53 from their neighbors, nor a decimal just above a bound from the bound.
+        if exact is None and max(abs(lower), abs(upper)) <= 2**53:
             return self._column(found)
-        return self._clip(found, lower, upper)  # a float cannot distinguish such bounds from their neighbors
+        return self._clip(found, lower, upper)
 
     def _trim(self, column: str) -> str:
         """Return a cell of text without the blanks around it."""
