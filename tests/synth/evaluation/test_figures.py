@@ -267,3 +267,14 @@ def test_rows_are_drawn_for_a_condition_in_words(both: Both) -> None:
     assert set(drawn["town"].to_pylist()) == {"a"}
     with pytest.raises(QuestionRefused, match="what follows WHERE"):
         model.sample(2, where="age > 60; town")
+
+
+def test_a_scorecard_that_can_guess_one_side_only_is_evaluated_and_charged_once() -> None:
+    """Its other guess is no possible key, so the answer has no row of it: that count is 0."""
+    rows = pa.table({"age": [i % 50 for i in range(800)], "sex": ["f", "m"] * 400})
+    domain = sd.Domain({"age": sd.Integer(0, 120), "sex": sd.Category(["f", "m"])})
+    table = protect(rows, domain, budget=sd.PureDP(10))
+    model = sd.synth.fit(table, epsilon=1, rng=sd.Rng.seeded(1))
+    found = sd.synth.evaluate(model, against=table, epsilon="0.5", rows=500, predict="age > 45", rng=sd.Rng.seeded(2))
+    assert found.prediction is not None
+    assert table.spent == sd.PureDP("1.5")

@@ -142,7 +142,8 @@ def hits_from_release(made: Release) -> ConfusionMatrix:
         (guess, truth): float(step) * float(estimate.unit)
         for guess, truth, step in zip(made.keys[0].labels, made.keys[1].labels, estimate.steps, strict=True)
     }
-    no, yes = ((values[guess, "no"], values[guess, "yes"]) for guess in ("no", "yes"))
+    # A guess that no declared row can get has no row in the answer: its count is 0.
+    no, yes = ((values.get((guess, "no"), 0.0), values.get((guess, "yes"), 0.0)) for guess in ("no", "yes"))
     return ConfusionMatrix((no, yes), float(estimate.law.variance()) * float(estimate.unit) ** 2)
 
 
