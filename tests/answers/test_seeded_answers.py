@@ -48,7 +48,11 @@ def ask_all(place: Path) -> list[dict[str, Any]]:
 def same(one: Any, other: Any) -> bool:
     """Return whether two pieces of JSON are alike, numbers to twelve digits: other processors round otherwise."""
     if isinstance(one, float) or isinstance(other, float):
-        return isinstance(one, (int, float)) and isinstance(other, (int, float)) and math.isclose(one, other, rel_tol=1e-12)
+        return (
+            isinstance(one, (int, float))
+            and isinstance(other, (int, float))
+            and math.isclose(one, other, rel_tol=1e-12)
+        )
     if isinstance(one, dict) and isinstance(other, dict):
         return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
