@@ -231,3 +231,18 @@ def test_units_to_show_are_the_fewest_that_show_as_often(least: int) -> None:
             found = chosen.units_to_show(chance)
             assert chosen.appears(found) >= chance
             assert found == 1 or chosen.appears(found - 1) < chance
+
+
+def test_of_partition_selection_e_to_the_epsilon_does_not_hold_but_for_delta() -> None:
+    """Issue 29, 22 asks for "e^1 at 1e-6" of a private-key answer at (1, 1e-6): of this law that would be untrue.
+
+    A key of one unit shows with delta, one of two with (e^epsilon + 1) delta. So an answer that shows it is e^epsilon + 1
+    times likelier with the second unit than without, and that comes with (e^epsilon + 1) delta, not with delta.
+    """
+    epsilon, delta = Fraction(1), Fraction(1, 10**6)
+    table, bits = PartitionSelection(1, epsilon, delta).table
+    shown = [Fraction(count, 1 << bits) for count in table]
+    ratio = shown[2] / shown[1]
+    assert float(ratio) == pytest.approx(math.e + 1, rel=1e-5)
+    assert float(ratio) > math.exp(float(epsilon)) + 0.9
+    assert shown[2] > 3 * delta
