@@ -151,7 +151,7 @@ def test_a_column_without_values_has_the_type_of_its_values() -> None:
     )
     assert missing.table.column("open").to_pylist() == missing.table.column("at").to_pylist() == [None]
     assert [str(kind) for kind in whole.table.schema.types] == [
-        "bool", "timestamp[us, tz=Europe/Berlin]", "double", "date32[day]", "date32[day]"
+        "bool", "timestamp[us, tz=Europe/Berlin]", "int64", "date32[day]", "date32[day]"
     ]  # fmt: skip
     for other in (missing, none, sd.Release.from_dict(missing.to_dict()), sd.Release.from_dict(none.to_dict())):
         assert other.table.schema == whole.table.schema

@@ -20,8 +20,8 @@ run = DuckDBEngine.run
 
 def slow(self, select):
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    select = type(select)().from_("range(200000) AS a, range(200000) AS b").select("SUM(a.range * b.range % 7) AS n")
-    return run(self, select)
+    text = "SELECT SUM(a.range * b.range % 7) AS n FROM range(200000) AS a, range(200000) AS b"
+    return run(self, type(select)(text))
 
 DuckDBEngine.run = slow
 sys.exit(command.main(sys.argv[1:]))

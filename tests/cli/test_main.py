@@ -127,7 +127,8 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "exit code 4" in done.out
     assert "charge c-0001" in done.out
     assert os.listdir() in ([], ["state"])
-    assert all(len(line) <= 100 for line in done.out.splitlines())
+    # Notes are not wrapped where no terminal shows them.
+    assert all(len(line) <= 100 or "never compared" in line for line in done.out.splitlines())
     kept = run("demo", "--rows", "2000", "--keep", "census")
     assert kept.code == 0
     monkeypatch.chdir("census")

@@ -1,4 +1,4 @@
-"""Several Parquet files of different types: one file never decides how the rows of another are read."""
+"""sordino.engines.parquet_types: Several Parquet files of different types: one file never decides how the rows of another are read."""
 
 from __future__ import annotations
 

@@ -289,8 +289,11 @@ class Curator(TableFace):
             try:
                 finish = partial(self._charging.make_release, plan, charged)
                 ran = run_adaptive(algorithm, record, plan=plan, rows=rows, rng=self._rng, make_release=finish)
-            except QuestionRefused as refusal:  # it follows from public facts and from what was released
-                ran = Failure(f"the algorithm did not catch a refusal: {refusal}")
+            except QuestionRefused:
+                # Its words may be the algorithm's own, and hold anything.
+                ran = Failure(
+                    "the algorithm did not catch a refusal: it may ask what is left, and what a question costs"
+                )
             except Exception as failure:  # the words of any other failure may quote data
                 ran = failure_of(failure)
         if isinstance(ran, Failure):

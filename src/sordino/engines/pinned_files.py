@@ -44,7 +44,9 @@ class PinnedFiles:
             self._files.append(_Folder(states, pattern, _list(pattern)))
             return place
         logs = {place + ending: _state(place + ending) for ending in _LOGS.get(source.format, ())}
-        if source.format == "duckdb" or source.format in _LOADED or not os.path.isdir(_LINKS):
+        # DuckDB takes a backslash in the name of an open file for a separator, and then does not know the file.
+        odd_name = "\\" in os.path.realpath(place)
+        if source.format == "duckdb" or source.format in _LOADED or odd_name or not os.path.isdir(_LINKS):
             # DuckDB holds its own files open, and SQLite loses its locks on a file where anybody else closes it.
             self._files.append(_Named(place, _state(place), logs, loaded=source.format in _LOADED))
             return place

@@ -186,7 +186,7 @@ def test_a_unit_of_several_rows_pays_more_and_its_cap_is_noted(run: Run) -> None
     told = [json.loads(run("synth", "show", m, "--format", "json").out) for m in ("u.model", "r.model")]
     assert "household" in told[0]["protects"]
     assert told[1]["protects"] == "one row, add/remove"
-    caps = "at most 3 rows of one household count; rows beyond are not counted"
+    caps = "at most 3 rows of one household count; rows beyond are not counted; rows whose household is missing are left out"
     assert [one["note"] for one in told] == [caps, None]
     assert caps in " ".join(run("synth", "show", "u.model").out.split())
     done = run(

@@ -72,13 +72,14 @@ def test_a_comment_states_the_loss_of_its_statement_alone(port: SqlPort) -> None
     with port.connect() as connection:
         notices = notices_of(connection)
         connection.execute(f"/* epsilon 0.02 */ {COUNT}")
-        assert "cost: epsilon 0.02," in notices[0]
+        assert any("cost: epsilon 0.02," in notice for notice in notices)
+        notices.clear()
         with pytest.raises(psycopg.errors.InvalidParameterValue) as refused:
             connection.execute(COUNT)
         assert "SET sordino.epsilon" in (refused.value.diag.message_hint or "")
         connection.execute("SET sordino.epsilon = 0.5")
         connection.execute(f"{COUNT} -- epsilon 1/50")
-        assert "cost: epsilon 0.02," in notices[2]
+        assert any("cost: epsilon 0.02," in notice for notice in notices)
 
 
 def test_answers_come_as_text_and_binary_with_their_types(port: SqlPort) -> None:
