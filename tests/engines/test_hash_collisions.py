@@ -148,8 +148,10 @@ def test_all_scans_of_a_quantile_order_rows_by_the_same_cells(monkeypatch: pytes
     held = protect(table, domain, unit=sd.PrivacyUnit("id", max_rows=1))
     held.ask(Selection().where(sd.col("y") > 0).group_by("s").agg(sd.median("x")), epsilon=50)
     assert len(found) > 1
-    assert all(order and order == found[0] for order in found)
-    assert '"s" NULLS LAST, "x" NULLS LAST, "y" NULLS LAST' in found[0][0]
+    # What has no order evaluates declared cells, and reads no rows.
+    orders = [order for order in found if order]
+    assert all(order == orders[0] for order in orders)
+    assert '"s" NULLS LAST, "x" NULLS LAST, "y" NULLS LAST' in orders[0][0]
 
 
 @pytest.mark.parametrize("max_groups", [None, 2])

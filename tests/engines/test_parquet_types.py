@@ -1,4 +1,4 @@
-"""sordino.engines.parquet_types: Several Parquet files of different types: one file never decides how the rows of another are read."""
+"""Several Parquet files (sordino.engines.parquet_types): one file never decides how the rows of another are read."""
 
 from __future__ import annotations
 
