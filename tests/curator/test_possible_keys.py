@@ -14,6 +14,7 @@ import pytest
 
 import sordino as sd
 from planning import allocation_of
+from sordino.curator.possible_keys import PossibleKeys
 from sordino.engines.duckdb import DuckDBEngine
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import as_aggregation
@@ -368,3 +369,31 @@ def test_a_code_outside_of_the_possible_ones_has_no_group(codes: tuple[int, ...]
     assert found.pop(None) == 40 - len(codes)
     assert found == dict.fromkeys(range(len(codes)), 1)
     assert narrowed.labels == codes
+
+
+class _Emptied(dict[str, Any]):
+    """What is known, as a thread sees it that another one empties between two looks."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+
+def test_what_is_known_may_be_emptied_by_another_thread() -> None:
+    domain = sd.Domain({"c": sd.Category(["a", "b"])})
+    question = as_aggregation(
+        sd.protect(
+            pa.table({"c": ["a"]}),
+            domain=domain,
+            neighbors="add_remove",
+            privacy_unit="row",
+            budget=sd.PureDP(1),
+            ledger=None,
+        )
+        .where(sd.col("c") == "a")
+        .group_by("c")
+        .agg(sd.count())
+    )
+    found = PossibleKeys(domain, {}, _Emptied()).find(
+        question.groups, [keys(Name("c"), domain)], question.where, question.steps
+    )
+    assert found.columns == ((0,),)

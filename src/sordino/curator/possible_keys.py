@@ -64,13 +64,14 @@ class PossibleKeys:
     ) -> Possible:
         """Return the codes of the keys that rows may have, of all group-by columns together."""
         asked = json.dumps([[plain(group.of) for group in groups], plain(where), [step.plain() for step in steps]])
-        if asked not in self._known:
-            found = self._find(groups, declared, where, steps)
+        # Threads plan at once, and any of them may empty what is known between two looks.
+        possible = self._known.get(asked)
+        if possible is None:
+            possible = self._find(groups, declared, where, steps)
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[asked] = found
-            return found
-        return self._known[asked]
+            self._known[asked] = possible
+        return possible
 
     def _find(
         self, groups: Sequence[Grouping], declared: Sequence[Keys], where: Node | None, steps: Sequence[RowStep]
