@@ -23,10 +23,10 @@ import pyarrow as pa
 
 import sordino as sd
 from sordino import local
+from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.accounting.composition import best
 from sordino.accounting.concentration import bounded_range_rho, laplace_rho, pure_rho
 from sordino.accounting.discrete import DiscreteGaussianEvent
-from sordino.accounting.events import BoundedRangeEvent
 from sordino.accounting.gaussian_dp import analytic_gaussian_sigma
 from sordino.accounting.zcdp import epsilon_of, rho_for
 from sordino.curator.key_selection import choose_key_selection

@@ -14,8 +14,6 @@ import pyarrow as pa
 import sordino as sd
 from sordino import col
 
-__all__ = ["run"]
-
 _GROUPS, _TIMES, _ROWS = 50, 2, (8, 32, 128, 500)
 DOMAIN = sd.Domain(
     {"id": sd.Integer(0, 10**6), "x": sd.Integer(0, 99), "g": sd.Integer(0, _GROUPS - 1), "cost": sd.Integer(0, 100)}

@@ -20,8 +20,6 @@ from sordino import col
 from sordino.domain import Column
 from sordino.queries.build import Selection
 
-__all__ = ["BESIDE", "KINDS", "bound_ends", "cell_ends", "curator_draws", "group_draws", "say"]
-
 HIGHEST = 100
 Loss = Mapping[str, Any]
 LOSSES: tuple[Loss, ...] = ({"epsilon": "0.1"}, {"epsilon": "1"}, {"epsilon": "5"}, {"rho": "0.02"}, {"rho": "2"})

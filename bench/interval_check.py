@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CONFIDENCES", "FALSE_ALARMS", "Check", "Draws", "check", "judge"]
-
 CONFIDENCES = (0.5, 0.9, 0.95, 0.99)
 FALSE_ALARMS = 0.01  # the chance that any verdict of a run errs, were every coverage at the end of its band
 BELOW, ABOVE = 0.01, 0.02  # how far coverage may lie under and over its nominal value

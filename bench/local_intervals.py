@@ -17,8 +17,6 @@ from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.protocols.distribution import DistributionEstimate
 from sordino.local.reports import SupportCounts, parameters_hash
 
-__all__ = ["local_draws"]
-
 LABELS = tuple(range(16))
 PROTOCOLS = ("GRR", "OUE", "OLH", "SubsetSelection")
 LOSSES = (0.5, 1, 4)

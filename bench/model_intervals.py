@@ -14,8 +14,6 @@ import sordino as sd
 from sordino import col, synth
 from sordino.queries.build import Selection
 
-__all__ = ["model_draws"]
-
 ROWS = 10_000
 
 

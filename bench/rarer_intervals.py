@@ -16,8 +16,6 @@ import sordino as sd
 from sordino.queries.adaptive.contributions import contribution_bins
 from sordino.queries.build import Selection
 
-__all__ = ["rarer_draws"]
-
 LOSSES: tuple[dict[str, str], ...] = ({"epsilon": "1"}, {"rho": "0.5"})
 FIRST = datetime.date(2024, 1, 1)
 

@@ -10,8 +10,6 @@ from interval_check import Draws
 
 from sordino import Rng, local
 
-__all__ = ["report_draws"]
-
 LABELS = tuple("abcdefgh")
 PEOPLE = 400
 PROTOCOLS = ("GRR", "SUE", "OUE", "THE", "OLH", "BLH", "Hadamard", "SubsetSelection", "SHE")

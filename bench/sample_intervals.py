@@ -21,8 +21,6 @@ from sordino.noise.rng import Rng
 from sordino.queries.aggregation import compile_query
 from sordino.queries.build import Selection, as_aggregation
 
-__all__ = ["sample_draws"]
-
 LOSSES: tuple[dict[str, str], ...] = ({"epsilon": "0.1"}, {"epsilon": "1"}, {"epsilon": "5"})
 RATES = ("1/10", "1/2")
 ROWS = (10, 100)

@@ -16,8 +16,6 @@ from typing import Any
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.noise.rng import Rng
 
-__all__ = ["main", "run"]
-
 SCALES = (2, 20, 2000, 10**6)
 SIGMAS = (2, 20, 2000)
 BLOCK = 1_000_000

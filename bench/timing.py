@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["compare", "fetch", "milliseconds"]
-
 
 def milliseconds(call: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
     """Return how long one call takes; by `time.process_time`, how long processors work for it."""

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-__all__ = ["label_attacks", "summarize"]
-
 Row = tuple[str, str, str, str, str]
 
 

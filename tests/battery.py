@@ -17,17 +17,6 @@ from sordino.mechanisms.additive_noise import Laplace, Mechanism, gaussian_for_p
 from sordino.mechanisms.selection import Exponential, PermuteAndFlip
 from sordino.noise.rng import Rng
 
-__all__ = [
-    "MECHANISMS",
-    "SELECTIONS",
-    "MechanismCase",
-    "SelectionCase",
-    "audited_epsilon",
-    "chi_square_tail",
-    "draws",
-    "probabilities",
-]
-
 
 @dataclass(frozen=True)
 class MechanismCase:

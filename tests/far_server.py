@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-__all__ = ["FileServer", "serve_files", "serve_s3"]
-
 _S3 = """
 import time
 from moto.server import ThreadedMotoServer

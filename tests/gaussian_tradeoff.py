@@ -15,8 +15,6 @@ from statistics import NormalDist
 from sordino.loss import Number
 from sordino.risk.arguments import amount, chance, require_above
 
-__all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_power", "mu_for_loss", "mu_for_power", "mu_for_rho"]
-
 _NORMAL = NormalDist()
 _FAR = 12.0  # from here on the Mills ratio comes from its continued fraction, whose 60 terms give all digits
 

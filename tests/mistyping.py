@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["mistype"]
-
 
 def mistype(value: object) -> Any:
     """Return `value` as if it were of any type."""

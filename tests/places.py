@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["ADULT", "ADULT_DISCRETE", "ROOT", "needs_adult"]
-
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "data"
 ADULT = Path(os.environ.get("SORDINO_ADULT") or SHARED / "adult.data")

@@ -22,8 +22,6 @@ from sordino.noise.rng import Rng
 from sordino.noise.truncated_laplace import TruncatedLaplace
 from sordino.queries.aggregation import Aggregation
 
-__all__ = ["allocation_of", "data_access_of", "draw_estimate", "engine_behind", "mechanism_of"]
-
 
 def allocation_of(plan: Plan) -> Allocation:
     """Return how the plan of counts, sums and what follows from them divides its loss."""

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Server", "start"]
-
 _BINARIES = Path("/usr/lib/postgresql")
 _MISSING = "PostgreSQL is not here: scripts/system-packages installs it (Debian's package postgresql)"
 

@@ -10,8 +10,6 @@ import sordino as sd
 from sordino.loss import Loss
 from sordino.source import PublicTable
 
-__all__ = ["protect"]
-
 
 def protect(
     source: Any,

@@ -8,8 +8,6 @@ from typing import Any
 
 from places import ROOT
 
-__all__ = ["read_published", "rows_of"]
-
 
 @cache
 def read_published(name: str) -> dict[str, Any]:

@@ -11,8 +11,6 @@ import numpy as np
 from sordino.mechanisms.partition import Partition
 from sordino.mechanisms.quantile_selection import QuantileSelection, halving_stages
 
-__all__ = ["Counted", "law", "single_law"]
-
 Part = tuple[int, int]  # a value and which part of its row
 
 

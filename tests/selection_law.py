@@ -9,8 +9,6 @@ import numpy as np
 
 from sordino.mechanisms.selection import Exponential, PermuteAndFlip, Scores, gaps_below_best
 
-__all__ = ["flip_probabilities", "selection_probabilities"]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 

@@ -11,8 +11,6 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["start"]
-
 _MISSING = "Java is not here: scripts/system-packages installs it (apt-get install openjdk-17-jre-headless)"
 
 

@@ -25,8 +25,6 @@ from cryptography.x509.oid import NameOID
 from serving import Served, served
 from sordino.server.sql_wire.wire_server import Limits, WireServer, WireTls
 
-__all__ = ["SqlPort", "make_certificate", "psql", "serve_sql"]
-
 
 def make_certificate(directory: Path) -> WireTls:
     """Write a certificate of localhost that signs itself, and its key."""

@@ -17,8 +17,6 @@ from collecting import free_port
 from serving import Served
 from sordino.workbench.workbench_app import workbench_app
 
-__all__ = ["PASSWORD", "Person", "listening", "person_of", "wait_for"]
-
 PASSWORD = "correct horse battery"
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["BLANKS", "DAY", "DECIMAL", "FALSE", "TRUE", "WHOLE", "is_unicode"]
-
 BLANKS = " \t\r\n"  # around a cell they mean nothing
 WHOLE = r"[+-]?[0-9]{1,18}(?:\.0{0,400})?"
 DECIMAL = r"[+-]?(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,4})?"

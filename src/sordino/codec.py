@@ -20,8 +20,6 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 from sordino.errors import DeclarationError, nearest
 from sordino.loss import format_number, parse_fraction
 
-__all__ = ["Records", "cells_to_json"]
-
 T = TypeVar("T")
 
 _PLAIN = frozenset([int, float, str, bool, NoneType])  # what JSON has words for

@@ -10,8 +10,6 @@ from sordino.errors import DeclarationError, nearest
 from sordino.loss import Number, to_fraction
 from sordino.time_zones import offsets, parse_moment, seconds_since
 
-__all__ = ["check_offsets", "declared_day", "declared_moment", "declared_step"]
-
 
 def declared_day(value: datetime.date | str, *, name: str) -> datetime.date:
     """Return a day; raises DeclarationError for what is none."""

@@ -20,25 +20,6 @@ from sordino.loss import Number, format_number, to_fraction
 from sordino.notebook_tables import COLUMN_HEAD, align_cells, column_cells, html_table
 from sordino.time_zones import local_time, parse_moment, seconds_since, time_zone
 
-__all__ = [
-    "COLUMN_TYPES",
-    "Boolean",
-    "Category",
-    "Column",
-    "Date",
-    "DateTime",
-    "Domain",
-    "Fill",
-    "Identifier",
-    "Integer",
-    "List",
-    "Missing",
-    "Real",
-    "column_from_dict",
-    "keep_missing",
-    "refused_list",
-]
-
 STORED = 2**62  # integers are held, and unbounded reals saturate, within [-STORED, STORED] lattice steps
 _MOST_STEPS = 10**12  # from 0 to the larger bound, where no resolution is declared: squares still sum exactly
 ROW_CEILING = 2**40  # rows a table may have where none is declared: proves that exact sums cannot overflow

@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 
 from sordino.errors import DeclarationError, SourceError
 
-__all__ = ["FarFile", "FarStore", "check_address", "check_far", "far_store", "find_far", "list_far", "open_far"]
-
 _ADDRESS = re.compile(r"(s3a?|https?)://[^/?#@\s]+/[^?#\s]*")
 _CONNECT, _READ = 10, 60  # seconds
 _BLOCK = 2**18  # bytes that are fetched at least: what unpacks a file asks for few at a time

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["explain_relations", "suggest_relation", "suggest_statistic"]
-
 _RELATIONS = {
     "unbounded": "add_remove",
     "addremove": "add_remove",

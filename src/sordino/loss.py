@@ -18,30 +18,6 @@ from sordino.errors import DeclarationError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = [
-    "ZCDP",
-    "ApproxDP",
-    "Event",
-    "Grid",
-    "Loss",
-    "Losses",
-    "Number",
-    "PrivacyLoss",
-    "PureDP",
-    "currencies_to_dict",
-    "format_number",
-    "loss_from",
-    "loss_from_numbers",
-    "loss_to_numbers",
-    "parse_fraction",
-    "read_loss",
-    "round_down",
-    "round_up",
-    "shorten_up",
-    "to_fraction",
-    "to_json_number",
-]
-
 Number = int | float | str | Decimal | Fraction
 
 _LARGEST_TEXT = 200  # characters of a number as text: keeps a declared number from being a denial of service

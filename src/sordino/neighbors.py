@@ -11,8 +11,6 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.field_words import explain_relations
 from sordino.loss import format_number
 
-__all__ = ["ContributionBounds", "Neighbors", "PrivacyUnit", "Relation", "Sensitivity", "neighbors_from"]
-
 Relation = Literal["add_remove", "replace"]
 
 

@@ -13,8 +13,6 @@ from typing import Any, NoReturn
 import sordino as sd
 from sordino.errors import DeclarationError, SordinoError
 
-__all__ = ["load_ipython_extension"]
-
 _LOSS = ("epsilon", "delta", "rho")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["COLUMN_HEAD", "align_cells", "column_cells", "html_table"]
-
 COLUMN_HEAD = ("column", "type", "what may stand in it", "missing")
 _SHOWN = 6  # of a category's values
 

@@ -23,8 +23,6 @@ from sordino.neighbors import ContributionBounds
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["NARROW", "WIDEST", "OutOfRange", "Primitives", "UnitCell", "check_range"]
-
 WIDEST = 10**37  # sums and differences of two such numbers stay within 38 decimal digits, in which engines compute
 NARROW = 2**62  # below it sums and differences of two numbers stay within 64 bits
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.accounting.events import event_from_dict, event_to_dict
+from sordino.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.codec import cells_to_json
 from sordino.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.estimates.curve import NoisyCurve
@@ -39,18 +39,6 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
-
-__all__ = [
-    "SCHEMA_VERSION",
-    "Key",
-    "Output",
-    "Release",
-    "align",
-    "show_cells",
-    "show_columns",
-    "show_number",
-    "show_rows",
-]
 
 SCHEMA_VERSION = 1
 _AS_WRITTEN = ("question", "neighbors", "privacy_unit", "declaration", "charge", "time", "private", "request")

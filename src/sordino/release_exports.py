@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ABOUT", "arrow_table", "csv_text", "label_kind", "write_csv", "write_parquet"]
-
 ABOUT = "sordino.release"  # the key of a Parquet file's metadata that holds the release as JSON
 
 

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-__all__ = ["bisect", "bisect_whole", "float_down", "float_up"]
-
 
 def float_up(value: Fraction) -> float:
     """Return the least float at or above `value`; infinity beyond all floats.

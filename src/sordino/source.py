@@ -14,25 +14,6 @@ from sordino.domain import Domain, Real
 from sordino.errors import DeclarationError, SourceError, nearest
 from sordino.neighbors import Neighbors
 
-__all__ = [
-    "BY_SPARK",
-    "FAR",
-    "PACKED",
-    "SERVERS",
-    "SPARK",
-    "Csv",
-    "PrivateTable",
-    "PublicTable",
-    "Source",
-    "header_line",
-    "header_names",
-    "open_binary",
-    "open_unpacked",
-    "public",
-    "source_from",
-    "split_ending",
-]
-
 _FORMATS = {".csv": "csv", ".data": "csv", ".txt": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _FORMATS |= {".duckdb": "duckdb", ".db": "duckdb", ".ddb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
 _FORMATS |= {".jsonl": "jsonl", ".ndjson": "jsonl", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}

@@ -21,21 +21,6 @@ from typing import Any
 from sordino.cell_grammar import BLANKS, DAY
 from sordino.errors import DeclarationError, QuestionRefused, nearest
 
-__all__ = [
-    "EPOCH",
-    "Offsets",
-    "label_from_json",
-    "label_to_json",
-    "labels_from_dict",
-    "labels_to_dict",
-    "local_time",
-    "offsets",
-    "parse_moment",
-    "seconds_since",
-    "show_time",
-    "time_zone",
-]
-
 EPOCH = datetime.date(1970, 1, 1)
 _START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DAY_SECONDS = 86_400

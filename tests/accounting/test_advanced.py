@@ -11,14 +11,8 @@ from accounting import brute
 from sordino.accounting.advanced import advanced, compose_advanced, compose_kairouz, kairouz, optimal
 from sordino.accounting.composition import best, charge_amounts, currencies, tight
 from sordino.accounting.concentration import laplace_rho, pure_rho
-from sordino.accounting.events import (
-    ApproxEvent,
-    Composed,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    GaussianEvent,
-    LaplaceEvent,
-)
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
 from sordino.accounting.pld import pld_epsilon
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sordino.accounting.composition import best
-from sordino.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, LaplaceEvent
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.events import LaplaceEvent
 from sordino.accounting.pld import pld_epsilon
 from sordino.loss import Event
 

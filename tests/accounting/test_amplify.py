@@ -11,16 +11,9 @@ from mistyping import mistype
 from sordino.accounting.amplify import Sampled, poisson_sampled
 from sordino.accounting.composition import tight
 from sordino.accounting.concentration import pure_rho
-from sordino.accounting.events import (
-    ApproxEvent,
-    Composed,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    event_from_dict,
-    event_to_dict,
-)
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.event_fields import event_from_dict, event_to_dict
+from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
 from sordino.accounting.pld import pld_delta, pld_epsilon
 from sordino.errors import DeclarationError
 from sordino.loss import Event

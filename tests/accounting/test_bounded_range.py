@@ -13,7 +13,8 @@ from sordino.accounting.amplify import Sampled
 from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.accounting.composition import best
 from sordino.accounting.discrete import DiscreteGaussianEvent
-from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent, event_from_dict, event_to_dict
+from sordino.accounting.event_fields import event_from_dict, event_to_dict
+from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
 from sordino.accounting.pld import pld_delta, pld_epsilon
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.accounting.concentration import (
     bounded_range_epsilon_for,
     bounded_range_rho,
@@ -18,7 +19,7 @@ from sordino.accounting.concentration import (
     pure_rho,
 )
 from sordino.accounting.discrete import DiscreteLaplaceEvent
-from sordino.accounting.events import BoundedRangeEvent, LaplaceEvent
+from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError
 
 Losses = list[tuple[Decimal, Decimal]]  # each loss under P, with its probability

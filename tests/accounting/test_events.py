@@ -8,7 +8,8 @@ import pytest
 
 from mistyping import mistype
 from sordino.accounting.concentration import pure_rho
-from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent, event_from_dict, event_to_dict
+from sordino.accounting.event_fields import event_from_dict, event_to_dict
+from sordino.accounting.events import Composed, GaussianEvent, LaplaceEvent
 from sordino.errors import DeclarationError
 from sordino.loss import Event
 

@@ -10,16 +10,9 @@ from typing import Any
 import pytest
 
 from accounting import brute
-from sordino.accounting.events import (
-    ApproxEvent,
-    Composed,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    event_from_dict,
-    event_to_dict,
-)
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.event_fields import event_from_dict, event_to_dict
+from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
 from sordino.accounting.gaussian_dp import analytic_gaussian_sigma
 from sordino.accounting.pld import pld_delta, pld_epsilon
 from sordino.accounting.zcdp import delta_of, epsilon_of

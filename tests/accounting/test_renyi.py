@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from accounting import brute
-from sordino.accounting.events import ApproxEvent, Composed, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+from sordino.accounting.discrete import DiscreteLaplaceEvent
+from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
 from sordino.accounting.renyi import renyi_epsilon
 from sordino.accounting.zcdp import basic_epsilon_of, epsilon_from_renyi, epsilon_of
 from sordino.errors import DeclarationError

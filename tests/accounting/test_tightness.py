@@ -10,15 +10,10 @@ import pytest
 
 from accounting import brute
 from sordino.accounting import fft as convolution
+from sordino.accounting.amplify import Sampled
 from sordino.accounting.composition import best
-from sordino.accounting.events import (
-    ApproxEvent,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    Sampled,
-)
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.events import ApproxEvent, GaussianEvent, LaplaceEvent
 from sordino.accounting.pld import lay_out, pld_delta, pld_epsilon
 from sordino.accounting.renyi import laplaces_renyi, responses_renyi
 from sordino.loss import Event, Grid

@@ -16,8 +16,6 @@ import sordino as sd
 from answers.plain_questions import Output, Question, combinations
 from planning import allocation_of
 
-__all__ = ["Comparison", "compare", "cut", "full_answer", "inspect", "inspect_sample", "possible_keys"]
-
 SURE = 1 - 1e-9  # a right answer lies outside this interval once in 10^9
 LISTS = (
     "quantile",

@@ -9,8 +9,6 @@ from answers.plain_pieces import MONTHS, START, Key
 from answers.plain_questions import Output, Question, Questions, names
 from answers.town_tables import JOBS
 
-__all__ = ["DIALECTS", "Dialect", "dialect_question"]
-
 _DOW = "CAST(EXTRACT(DOW FROM joined) AS INT)"
 _SEVENTHS = "CAST(TRUNC(age / 7.0) AS INT)"
 _LEFT = "DATE '2021-02-03' - joined"

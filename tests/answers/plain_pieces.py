@@ -8,8 +8,6 @@ from typing import Any
 
 from answers.town_tables import JOBS
 
-__all__ = ["CONDITIONS", "KEYS", "MONTHS", "NUMBERS", "START", "YES_NO", "Key"]
-
 
 @dataclass(frozen=True)
 class Key:

@@ -14,8 +14,6 @@ from typing import Any
 from answers.plain_pieces import CONDITIONS, KEYS, NUMBERS, START, YES_NO, Key
 from answers.town_tables import TOWNS
 
-__all__ = ["KINDS", "Output", "Question", "Questions", "names", "select"]
-
 
 @dataclass(frozen=True)
 class Output:

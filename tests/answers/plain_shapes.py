@@ -10,8 +10,6 @@ from answers.plain_pieces import MONTHS, START, Key
 from answers.plain_questions import KINDS, Output, Question, Questions, names, select
 from answers.town_tables import MOST_MARKS, MOST_TAGS, TAGS
 
-__all__ = ["EVERY_KIND", "draw_question"]
-
 EVERY_KIND = (*KINDS, "dialects", "date windows", "lists", "samples")
 FIRST, LAST = datetime.date(2019, 12, 30), datetime.date(2021, 2, 3)  # as declared; the first is a Monday
 _MONDAY = "DATE '2000-01-03'"  # from which DuckDB counts buckets of weeks

@@ -24,23 +24,6 @@ import pyarrow.parquet
 import sordino as sd
 from sordino.datasets.csv_import import import_csv
 
-__all__ = [
-    "DOMAINS",
-    "FORMATS",
-    "JOBS",
-    "MOST_MARKS",
-    "MOST_TAGS",
-    "PUBLIC",
-    "SHOPS",
-    "TAGS",
-    "TOWNS",
-    "UNITS",
-    "VIEWS",
-    "Plain",
-    "people_rows",
-    "visit_rows",
-]
-
 Rows = list[dict[str, Any]]
 JOBS = ["nurse", "Nurse", 'O\'Hare "cook"', "Żółw, 龜", "two\nlines", "-1"]
 TOWNS = [

@@ -27,8 +27,6 @@ from sordino.server.opening import open_service
 from sordino.server.sql_wire.wire_server import WireServer
 from visiting import Person, person_of
 
-__all__ = ["DOORS", "PROJECT", "Door", "Seen", "open_door", "people", "run_command", "strip_numbers", "write_data"]
-
 PROJECT = """
 [budgets.data]
 cap = {epsilon = 100000, delta = 0.01}

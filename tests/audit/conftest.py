@@ -1,7 +1,3 @@
 """The project and the command runner of the command line's tests, for the command that audits."""
 
 from __future__ import annotations
-
-from cli.conftest import apart, census, made, run
-
-__all__ = ["apart", "census", "made", "run"]

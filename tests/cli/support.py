@@ -13,8 +13,6 @@ import pytest
 
 from markup import Page
 
-__all__ = ["Ran", "Run", "assert_loads_nothing", "enter_copy", "read_json"]
-
 
 @dataclass(frozen=True)
 class Ran:

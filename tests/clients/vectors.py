@@ -25,8 +25,6 @@ from sordino.local.thresholds import log_up
 from sordino.loss import format_number
 from sordino.noise.rng import Rng
 
-__all__ = ["PLACE", "vectors"]
-
 PLACE = Path(__file__).with_name("vectors.json")
 KEY = SigningKey.make(Rng.seeded(1))
 ORIGIN = "http://127.0.0.1:8000"

@@ -12,17 +12,11 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino.accounting.composition import charge_amounts, tight
-from sordino.accounting.events import (
-    ApproxEvent,
-    Composed,
-    DiscreteGaussianEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    ThresholdEvent,
-    approximate_rho,
-    event_from_dict,
-)
+from sordino.accounting.discrete import DiscreteGaussianEvent
+from sordino.accounting.event_fields import event_from_dict
+from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent, approximate_rho
 from sordino.accounting.pld import pld_epsilon
+from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import BudgetExhausted, DeclarationChanged, DeclarationError, QuestionRefused
 from sordino.ledger.ledger import Ledger

@@ -20,8 +20,6 @@ from sordino.collector.report_store import Store
 from sordino.local.protocols.response import GRR
 from sordino.noise.rng import Rng
 
-__all__ = ["HOSTILE_HEADERS", "collector_port", "converse", "http_request", "parse_answers"]
-
 QUIET = 0.3  # seconds without a byte after which a client that is owed nothing leaves
 
 

@@ -29,8 +29,6 @@ from sordino.loss import PureDP
 from sordino.workbench.workbench_app import PAGE_ROUTERS, workbench_app
 from visiting import listening
 
-__all__ = ["curator_port"]
-
 BODIES: Mapping[str, tuple[Any, ...]] = {
     "/v1/plan": ({"sql": "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "epsilon": "0.001", "confidence": 0.9},),
     "/v1/ask": (

@@ -9,8 +9,6 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["bend_tree", "mutate_bytes", "mutate_text", "shrink"]
-
 WORDS = (
     "\0",
     "\ud800",

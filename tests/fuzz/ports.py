@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 
 from fuzz.surface import CANARY
 
-__all__ = ["END", "HungError", "check_words", "read_to_end", "send_and_end", "watch_log"]
-
 END = 20.0  # seconds after which a connection that has not ended hangs
 TROUBLE = re.compile(r"Traceback|site-packages|\.py\b|" + CANARY)
 

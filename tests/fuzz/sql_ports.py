@@ -27,8 +27,6 @@ from fuzz.surface import CANARY, Surface
 from serving import Served, served
 from sordino.server.sql_wire.wire_server import WireServer
 
-__all__ = ["frame", "read_frames", "sql_session", "sql_start"]
-
 KINDS = b"RSKZTDC12tnEINsHdcv3"  # of messages that the server sends
 ASKED = "SELECT COUNT(*) AS n FROM people /* epsilon 0.000001 */"
 CHARGED = re.compile(rb"(SELECT|COPY|DECLARE)\b")  # tags that complete what may have been charged

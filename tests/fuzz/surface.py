@@ -18,8 +18,6 @@ from typing import Any
 from fuzz.mutation import shrink
 from sordino.errors import SordinoError
 
-__all__ = ["CANARY", "Surface", "Tally", "feed", "feed_one", "seconds_each"]
-
 CANARY = "zq7canary"  # stands in every table, credential and token, and in no input
 SLOW = 5.0  # seconds of processor time that one input may take
 GROWTH = 1_500_000  # kilobytes by which the process may grow

@@ -49,8 +49,6 @@ from sordino.server.sql_wire.wire_statements import split_statements
 from sordino.server.sql_wire.wire_values import literal_of
 from sordino.source import source_from
 
-__all__ = ["PROJECT", "SURFACES", "make_curator", "write_model"]
-
 WORDS = re.findall(
     r"\S+",
     """SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT COUNT SUM AVG MIN MAX MEDIAN MODE STDDEV CASE WHEN THEN ELSE END CAST AS

@@ -26,8 +26,6 @@ from sordino.errors import InDoubt, SordinoError
 from sordino.ledger.ledger import Ledger
 from sordino.loss import PureDP
 
-__all__ = ["kill_at_failpoints"]
-
 SQL = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM people GROUP BY sex"
 EPSILON = Fraction(1, 1000)
 SOURCE = "/src/sordino/"

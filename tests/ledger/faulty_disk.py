@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["Fault", "FaultyDisk", "Operation", "interpose", "lose_power"]
-
 Fault = Literal["kill", "tear", "full", "error"]
 
 _FULL, _IO_ERROR, _SYNC_ERROR = 13, 778, 1034  # SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_IOERR_FSYNC

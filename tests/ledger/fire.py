@@ -19,8 +19,6 @@ from sordino.ledger.ledger import Ledger
 from sordino.ledger.location import Place
 from sordino.loss import PureDP
 
-__all__ = ["cut_power", "fail_disks", "kill_spenders", "put_back_copies", "spend_hot_cap"]
-
 A_LEDGER = 50  # kills on one ledger
 LONGEST = {KINDS[0]: 12_000, KINDS[1]: 3_000, KINDS[2]: 60, KINDS[3]: 60}  # microseconds, lines, operations
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-__all__ = ["ReferenceLedger"]
-
 Outcome = tuple[str, str]  # a word, or the name of the error, and a charge or an answer
 
 

@@ -24,11 +24,10 @@ from typing import Any
 from ledger.faulty_disk import Fault, FaultyDisk, interpose
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, InDoubt, LedgerError, SordinoError
-from sordino.ledger.ledger import Charge, Ledger
+from sordino.ledger.ledger import Ledger
 from sordino.ledger.location import Place
+from sordino.ledger.records import Charge
 from sordino.loss import PureDP
-
-__all__ = ["EPSILON", "LineTrap", "Scene", "Spender", "Toll", "jumping_clock"]
 
 EPSILON = Fraction(1, 1000)
 MOST = 15  # charges of one spender, which then kills itself

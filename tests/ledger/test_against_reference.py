@@ -20,7 +20,8 @@ from ledger.reference_ledger import Outcome, ReferenceLedger
 from ledger.spenders_under_fire import jumping_clock
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import DeclarationError, SordinoError
-from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge, StoredAnswer
 from sordino.loss import PureDP
 
 LOSSES = st.sampled_from(

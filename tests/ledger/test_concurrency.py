@@ -17,7 +17,8 @@ from ledger.support import spend
 from places import ROOT
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import InDoubt, LedgerError
-from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge, StoredAnswer
 from sordino.loss import PureDP
 
 FORK = multiprocessing.get_context("fork")

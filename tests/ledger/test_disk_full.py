@@ -17,7 +17,8 @@ from ledger.faulty_disk import FaultyDisk, interpose
 from places import ROOT
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import InDoubt, LedgerError
-from sordino.ledger.ledger import Charge, Ledger
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge
 from sordino.loss import PureDP
 
 LOOP = """

@@ -22,7 +22,8 @@ from sordino.errors import (
     QuestionRefused,
     UnknownName,
 )
-from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge, StoredAnswer
 from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP
 
 ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}

@@ -22,9 +22,10 @@ from places import ROOT
 from postgres_server import Server
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, ChargedError, DeclarationError, InDoubt, LedgerError, QuestionRefused
-from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
+from sordino.ledger.ledger import Ledger
 from sordino.ledger.location import ServerPlace, locate
 from sordino.ledger.postgres_ledger import connect_server
+from sordino.ledger.records import Charge, StoredAnswer
 from sordino.ledger.transfer import move_ledger
 from sordino.loss import PureDP
 

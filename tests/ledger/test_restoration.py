@@ -16,7 +16,8 @@ import pytest
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, ChargedError, DeclarationError, LedgerError
 from sordino.ledger.high_water_mark import HighWaterMark, marks_directory
-from sordino.ledger.ledger import Charge, Ledger, StoredAnswer
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge, StoredAnswer
 from sordino.ledger.restoration import restore_ledger
 from sordino.loss import PureDP
 

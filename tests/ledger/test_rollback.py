@@ -12,8 +12,8 @@ import pytest
 
 from sordino.accounting.events import LaplaceEvent
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
-from sordino.ledger.ledger import Charge, Ledger
-from sordino.ledger.records import canonical, entry_hash
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge, canonical, entry_hash
 from sordino.loss import ZCDP, Number, PureDP
 
 ROW = {"neighbors": "add_remove", "privacy_unit": "row", "columns": {"age": {"type": "integer", "upper": 99}}}

@@ -27,8 +27,8 @@ from sordino.errors import (
     LedgerError,
     UnknownName,
 )
-from sordino.ledger.ledger import Charge, Ledger
-from sordino.ledger.records import Sums, canonical
+from sordino.ledger.ledger import Ledger
+from sordino.ledger.records import Charge, Sums, canonical
 from sordino.ledger.store import LedgerFile, Transaction
 from sordino.loss import ZCDP, ApproxDP, Loss, Number, PureDP
 

@@ -25,8 +25,6 @@ from sordino.local import (
 )
 from sordino.noise.rng import Rng
 
-__all__ = ["RANDOMIZERS", "RandomizerCase", "false_alarm", "population", "squared_errors", "squared_errors_until"]
-
 NARROW, WIDE = 14, 128
 
 

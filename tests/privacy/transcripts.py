@@ -22,8 +22,6 @@ from answers.town_tables import FORMATS, LISTS, Rows, people_rows, protect_table
 from sordino.mechanisms.additive_noise import Gaussian, Laplace
 from sordino.mechanisms.selection import Exponential, PermuteAndFlip
 
-__all__ = ["Asked", "Neighbors", "ask_fixed", "compare_transcripts", "open_neighbors"]
-
 
 @dataclass
 class Given:

@@ -16,15 +16,9 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino.accounting.bounded_range import BoundedRangeEvent
-from sordino.accounting.events import (
-    ApproxEvent,
-    Composed,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    ThresholdEvent,
-)
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
+from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.accounting.zcdp import epsilon_of
 from sordino.curator.explain import explain_loss
 from sordino.errors import DeclarationError

@@ -29,8 +29,7 @@ from sordino.queries.expressions.expr import col
 from sordino.queries.sql.parse import sql
 from sordino.risk import requirements as risk
 from sordino.risk.precision import precision_of
-from sordino.risk.requirement_choice import Choice, Requirement
-from sordino.risk.requirements import choose_epsilon
+from sordino.risk.requirement_choice import Choice, Requirement, choose_epsilon
 from sordino.risk.worlds import Worlds
 
 ADULT = Domain({"age": Integer(0, 125), "income": Real(-5, 20, resolution="0.01"), "member": Boolean()})

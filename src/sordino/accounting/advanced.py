@@ -14,8 +14,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number, to_fraction
 from sordino.rounding import bisect, float_up
 
-__all__ = ["advanced", "compose_advanced", "compose_kairouz", "kairouz", "optimal"]
-
 _SLACK = 1e-14  # relative: more than the float steps below can lose
 
 

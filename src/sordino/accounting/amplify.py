@@ -19,8 +19,6 @@ from sordino.rounding import float_up
 if TYPE_CHECKING:
     from sordino.loss import Losses
 
-__all__ = ["Sampled", "poisson_sampled"]
-
 _FINE = 512  # grid steps to an epsilon, where a Renyi divergence is read off the losses
 _HIGHEST = 2000  # order of the binomial sums
 

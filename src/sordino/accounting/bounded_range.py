@@ -11,8 +11,6 @@ from sordino.accounting.event_fields import check_order, event_kind, read_amount
 from sordino.loss import Grid, Number, PrivacyLoss
 from sordino.rounding import float_up
 
-__all__ = ["BoundedRangeEvent"]
-
 _LARGEST = 600.0
 _BLOCKS = 1 << 22
 

@@ -13,22 +13,14 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from sordino.accounting.advanced import compose_advanced, compose_kairouz, optimal
-from sordino.accounting.events import (
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    approximate_rho,
-    event_from_dict,
-    parts,
-)
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.event_fields import event_from_dict
+from sordino.accounting.events import GaussianEvent, LaplaceEvent, approximate_rho, parts
 from sordino.accounting.renyi import renyi_epsilon
 from sordino.accounting.zcdp import epsilon_of
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, format_number, round_up, shorten_up, to_fraction
 from sordino.rounding import float_up
-
-__all__ = ["Best", "RecordedCharge", "best", "charge_amounts", "currencies", "tight"]
 
 Pair = tuple[Fraction, Fraction]
 

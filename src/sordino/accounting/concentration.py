@@ -40,8 +40,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import format_number
 from sordino.rounding import bisect_whole, float_up
 
-__all__ = ["bounded_range_epsilon_for", "bounded_range_rho", "laplace_rho", "pure_epsilon_for", "pure_rho"]
-
 _SLACK = 1 + 2e-14  # of sums of a few positive terms
 _UP = Context(prec=12, rounding=ROUND_CEILING)
 _KEPT = 1 << 12

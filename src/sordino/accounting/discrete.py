@@ -25,8 +25,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.rounding import float_down, float_up
 
-__all__ = ["DiscreteGaussianEvent", "DiscreteLaplaceEvent"]
-
 Certificate = tuple[Fraction, Fraction]
 
 

@@ -21,24 +21,6 @@ import numpy as np
 
 from sordino.loss import Grid, Losses, PrivacyLoss
 
-__all__ = [
-    "GridRows",
-    "approximate",
-    "compose",
-    "discretize",
-    "discretize_block_rows",
-    "discretize_blocks",
-    "discretize_rows",
-    "gaussian_losses",
-    "gaussian_outcomes",
-    "laplace_losses",
-    "laplace_rows",
-    "outcome_rows",
-    "response_rows",
-    "subsample",
-    "zcdp_losses",
-]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 GridRows = tuple[Array, Array, Array]  # a row of each loss, where on the grid it lies, and its mass

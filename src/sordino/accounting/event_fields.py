@@ -12,8 +12,6 @@ from sordino.codec import Records
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Number, format_number, to_fraction
 
-__all__ = ["check_order", "event_from_dict", "event_kind", "event_to_dict", "read_amount", "read_delta"]
-
 
 def read_amount(value: Number, *, name: str, of: str = "") -> Fraction:
     """Return an amount such as an epsilon or a rho, exactly; refuse one below 0. `of` says in the message whose it is."""

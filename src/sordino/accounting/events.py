@@ -11,33 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.accounting.amplify import Sampled
-from sordino.accounting.bounded_range import BoundedRangeEvent
 from sordino.accounting.concentration import pure_rho
-from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
-from sordino.accounting.event_fields import check_order, event_from_dict, event_kind, event_to_dict, read_amount
+from sordino.accounting.discrete import DiscreteGaussianEvent
+from sordino.accounting.event_fields import check_order, event_kind, read_amount
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Event, Grid, Number, PrivacyLoss
 from sordino.rounding import float_up
-
-__all__ = [
-    "ApproxEvent",
-    "BoundedRangeEvent",
-    "Composed",
-    "DiscreteGaussianEvent",
-    "DiscreteLaplaceEvent",
-    "GaussianEvent",
-    "LaplaceEvent",
-    "Sampled",
-    "ThresholdEvent",
-    "approximate_rho",
-    "event_from_dict",
-    "event_kind",
-    "event_to_dict",
-    "parts",
-    "summands",
-]
 
 Certificate = tuple[Fraction, Fraction]
 

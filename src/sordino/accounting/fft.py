@@ -21,18 +21,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "PldRows",
-    "PmfSum",
-    "TiltedLaw",
-    "convolve",
-    "deviation",
-    "step_data",
-    "tabulate",
-    "tilt_for_delta",
-    "tilt_for_epsilon",
-]
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _ROUNDING = 8 * 2.3e-16  # of one transform coefficient, per doubling of its length, relative to the sum of sizes

@@ -35,16 +35,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number
 from sordino.rounding import bisect, bisect_whole, float_up
 
-__all__ = [
-    "analytic_gaussian_sigma",
-    "calibrate_gaussian",
-    "discrete_gaussian_delta",
-    "gaussian_delta",
-    "gaussian_rho_for",
-    "gaussian_variance",
-    "vectors_rho_for",
-]
-
 _PI_SQUARED = Fraction(98696, 10**4)  # rounded down
 _DIGITS = 12
 _UP, _DOWN = Context(prec=_DIGITS, rounding=ROUND_CEILING), Context(prec=_DIGITS, rounding=ROUND_FLOOR)

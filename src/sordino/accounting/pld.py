@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.accounting.bounded_range import BoundedRangeEvent
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
 from sordino.accounting.discretize import (
     GridRows,
     approximate,
@@ -26,16 +27,7 @@ from sordino.accounting.discretize import (
     zcdp_losses,
 )
 from sordino.accounting.event_fields import read_amount, read_delta
-from sordino.accounting.events import (
-    ApproxEvent,
-    Composed,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    parts,
-    summands,
-)
+from sordino.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent, parts, summands
 from sordino.accounting.fft import (
     PldRows,
     PmfSum,
@@ -49,13 +41,6 @@ from sordino.accounting.fft import (
 from sordino.errors import DeclarationError
 from sordino.loss import Event, Grid, Losses, Number, PrivacyLoss
 from sordino.rounding import float_up
-
-__all__ = [
-    "lay_out",
-    "pld_delta",
-    "pld_epsilon",
-    "rough_rho",
-]
 
 _TOGETHER = 32  # Gaussians, of some hundred outcomes each
 _WIDE = 4096  # blocks of one Laplace law, beyond which it has rows of its own

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
 from sordino.accounting.event_fields import read_delta
-from sordino.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+from sordino.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.accounting.zcdp import epsilon_from_renyi, epsilon_of
 from sordino.loss import Event, Number
 from sordino.rounding import float_up
-
-__all__ = ["laplaces_renyi", "renyi_epsilon", "responses_renyi"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

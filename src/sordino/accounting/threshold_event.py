@@ -10,8 +10,6 @@ from sordino.accounting.event_fields import event_kind
 from sordino.errors import DeclarationError
 from sordino.loss import ApproxDP, Event, Grid, Losses, Number, PrivacyLoss
 
-__all__ = ["ThresholdEvent"]
-
 
 @event_kind("threshold")
 @dataclass(frozen=True, slots=True, init=False)

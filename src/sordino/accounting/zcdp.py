@@ -14,8 +14,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number
 from sordino.rounding import bisect
 
-__all__ = ["basic_epsilon_of", "delta_of", "epsilon_from_renyi", "epsilon_of", "rho_for"]
-
 _SLACK = 4e-15  # relative error allowed to each term of a float sum: several times what rounding can do
 _DIGITS = 12  # digits kept of a rho found by bisection
 

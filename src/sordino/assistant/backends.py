@@ -17,8 +17,6 @@ from sordino.server.asked import read_asked
 from sordino.server.curator_service import CuratorService
 from sordino.server.opening import open_service
 
-__all__ = ["AssistantBackend", "FarBackend", "ServedBackend", "open_backend"]
-
 Asked = Mapping[str, Any]
 
 

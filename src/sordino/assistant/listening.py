@@ -7,12 +7,10 @@ import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from sordino.assistant.backends import AssistantBackend, open_backend
+from sordino.assistant.backends import AssistantBackend
 from sordino.assistant.tools import assistant_server
 from sordino.collector.service import serve_app
 from sordino.server.accounts import make_secret
-
-__all__ = ["BearerGate", "listen_http", "open_backend", "run_stdio"]
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

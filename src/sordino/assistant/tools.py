@@ -19,8 +19,6 @@ from sordino.assistant.backends import AssistantBackend
 from sordino.errors import ApprovalNeeded, DeclarationError, SordinoError
 from sordino.server.problems import UNEXPECTED, problem_of
 
-__all__ = ["assistant_server"]
-
 T = TypeVar("T")
 _MOST_ROWS = 200
 _PLAIN = (str, int, float)

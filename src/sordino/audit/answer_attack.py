@@ -19,8 +19,6 @@ from sordino.local.protocols.response import GRR
 from sordino.local.reports import Reports
 from sordino.noise.rng import Rng
 
-__all__ = ["infer_answers"]
-
 
 def infer_answers(
     protocol: Randomizer,

@@ -18,8 +18,6 @@ from sordino.reporting.text_table import columns_of
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["Attack", "Attacked", "Epsilons", "claims_from", "guess_bound"]
-
 Epsilons = Number | tuple[Number, ...] | list[Any]  # of one private release, or of several: 1, [1, 10] or "1,10"
 HEAD = ("release", "loss", "achieved", "guessing", "theory allows")
 

@@ -10,8 +10,6 @@ from typing import Any
 from sordino.audit.attack import Attack
 from sordino.audit.closeness import ClosestRecords
 
-__all__ = ["Attacks"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Attacks:

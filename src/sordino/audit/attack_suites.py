@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from sordino.project.load import DeclaredTable
 
-__all__ = ["attack_kind", "attack_local", "attack_release", "attack_synth"]
-
 Watch = Callable[[str], None]
 _SECRET = re.compile(r"\s*(\w+)\s*(=|<|>)\s*(.+?)\s*")
 _SOLVED = 80  # people whose bits the linear program solves for

@@ -9,8 +9,6 @@ import numpy as np
 
 from sordino.errors import DeclarationError
 
-__all__ = ["bound_epsilons", "largest_epsilon", "least_epsilon", "typical_epsilon"]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 

@@ -21,8 +21,6 @@ from sordino.rounding import bisect
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CanaryAudit", "audit_canaries", "canary_epsilon"]
-
 _MOST = 50.0
 T = TypeVar("T")
 

@@ -18,8 +18,6 @@ from sordino.reporting.text_table import columns_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Closeness", "ClosestRecords", "closest_records"]
-
 _LEVELS = (0.05, 0.25, 0.5)
 _HEAD = ("release", "loss", "copies", "of others", *(f"{q:.0%} within" for q in _LEVELS), "50%, of others")
 _TIE = 1e-9

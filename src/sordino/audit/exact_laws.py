@@ -13,8 +13,6 @@ from sordino.local.exactness import exact_epsilon
 from sordino.local.protocols.randomizer import Channel
 from sordino.rounding import bisect
 
-__all__ = ["audit_laws", "audit_protocol"]
-
 Chance = Fraction | float
 _SUM = 1e-9
 _MOST = 700.0

@@ -15,8 +15,6 @@ from sordino.noise.rng import Rng
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["extreme_row", "neighbor_tables"]
-
 _CHANGED = "the unit that changes"
 _MOST_ROWS = 1000
 _REACH = 1000  # where a column has no bound

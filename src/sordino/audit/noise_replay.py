@@ -16,8 +16,6 @@ from typing import Any, Literal
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
 
-__all__ = ["Norm", "Replay", "ReplayedVector", "distance", "replay_function"]
-
 Norm = Literal["l1", "l2", "linf"]
 _ROUNDING = 1e-9  # relative, of functions that return floats
 

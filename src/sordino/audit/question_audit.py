@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from sordino.neighbors import PrivacyUnit
     from sordino.source import PublicTable
 
-__all__ = ["Through", "audit_plan", "audit_question", "replay_plan", "telling_tables"]
-
 Through = Literal["procedure", "ask"]
 _FAR = 0.999  # of what the sensitivity allows: no other pair needs to be tried
 _TRIED = 6  # rows of a made-up table that are tried as the unit that changes

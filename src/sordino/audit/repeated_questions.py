@@ -22,8 +22,6 @@ from sordino.mechanisms.additive_noise import Laplace
 from sordino.noise.rng import Rng
 from sordino.queries.sql.parse import sql
 
-__all__ = ["average_answers", "check_bits", "take_differences"]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _MOST_DRAWS = 10_000_000
 

@@ -14,8 +14,6 @@ from sordino.loss import ApproxDP, Loss, PureDP
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Floats", "Released", "common_columns", "read_claim", "row_distances"]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Released = tuple["pa.Table", "Loss | None"]  # rows that were published, and the loss they claim; None: not private
 _BLOCK = 256

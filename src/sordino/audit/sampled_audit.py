@@ -20,8 +20,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import Event
 from sordino.noise.rng import Rng
 
-__all__ = ["ALARM", "Releasing", "audit_function", "audit_mechanism", "claim_of"]
-
 ALARM = 0.001
 _BARS = 40
 

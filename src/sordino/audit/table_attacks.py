@@ -24,8 +24,6 @@ from sordino.risk.hypotheses import advantage_bound, power_bound
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Attack", "Attacked", "infer_attribute", "infer_membership", "reconstruct", "reconstruct_from_counts"]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _MOST_PEOPLE = 400
 

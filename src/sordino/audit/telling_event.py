@@ -12,8 +12,6 @@ import numpy as np
 from sordino.audit.binomial_bounds import bound_epsilons
 from sordino.errors import DeclarationError
 
-__all__ = ["HalfLine", "OneOf", "Outputs", "TellingEvent", "choose_event", "read_outputs"]
-
 Outputs = np.ndarray[Any, Any]  # rows of floats, or one object each
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _CUTS = 200

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-__all__ = ["Audit", "Bar"]
-
 _ROUNDING = 1e-9  # of exact laws computed in floats
 
 

@@ -45,8 +45,6 @@ from sordino.cli.synth.use_model import synth_answer, synth_sample, synth_show
 from sordino.errors import SordinoError
 from sordino.reporting.text_table import plain
 
-__all__ = ["app", "in_flags", "main"]
-
 _ARGUMENTS = (
     "epsilon|delta|rho|error|confidence|method|ladder|columns|marginals|workload|cap|csv|encoding|quote|delimiter|table|budget|query|"
     "questions|attacker_prior|max_posterior|test_level|max_power|relative_risk|risk|share|scale"

@@ -17,21 +17,6 @@ from sordino.estimates.second_moments import sum_margin
 from sordino.queries.adaptive.magnitudes import TOP, powers_of_two
 from sordino.queries.expressions.bound_number import BoundNumber
 
-__all__ = [
-    "ClippedSums",
-    "bounds_in_steps",
-    "check_reach",
-    "clip_edges",
-    "equal_bins",
-    "find_occupied",
-    "is_narrow",
-    "refine_ends",
-    "rows_at_most",
-    "search_edges",
-    "sums_by_bound",
-    "trim_ends",
-]
-
 _NARROW = 4096  # steps between declared bounds up to which bins of equal width do
 _BINS = 64  # of equal width
 _PIECES = 8  # bins within the highest and the lowest power of two found: a bound is at most an eighth too wide

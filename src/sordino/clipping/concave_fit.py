@@ -10,8 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["fit_concave", "losses_by_bound"]
-
 Floats = npt.NDArray[np.float64]
 
 _CLEAR = 3.0  # deviations from which a rise is no chance

@@ -23,8 +23,6 @@ from sordino.queries.expressions.nodes import Node, describe
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Key, Output, Release
 
-__all__ = ["CapCosts", "decreasing_tails", "find_contribution_bounds", "lost_above"]
-
 _FALSE_ALARM = 1e-4  # the chance that any empty bin stands out of the noise
 _CONFIDENCE = 0.95  # of the bound on how many units are hidden by it
 

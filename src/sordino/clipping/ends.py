@@ -16,8 +16,6 @@ from sordino.queries.expressions.bound_number import BoundNumber
 from sordino.queries.expressions.nodes import Node
 from sordino.queries.queryable import Queryable, is_monotone
 
-__all__ = ["EACH", "SHARES", "Ends", "ends_histogram", "find_ends", "take"]
-
 SHARES = {"upper": Fraction(1, 4), "lower": Fraction(3, 20), "beyond": Fraction(1, 20)}  # of a question's loss
 EACH = 4  # candidates a power of two
 _DOUBLING = 12  # handicap of a lower end, for each doubling of the width

@@ -43,8 +43,6 @@ from sordino.queries.expressions.nodes import Clip, Node, describe
 from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.release import Key, Output, Release, show_number
 
-__all__ = ["Bounds", "Method", "find_bounds", "search_by"]
-
 Method = Literal["histogram", "ladder", "sparse_vector", "quantile"]
 _METHODS = ("histogram", "ladder", "sparse_vector", "quantile")
 _TEACHING = {

@@ -25,11 +25,6 @@ from sordino.collector.task_state import TaskState, counts_text
 from sordino.errors import DeclarationError
 from sordino.local.task import Task
 
-__all__ = [
-    "collector_app",
-    "describe_service",
-]
-
 _REFRESH = 1.0  # seconds between looks for new tokens and closed tasks
 _PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
 

@@ -14,8 +14,6 @@ from sordino.collector.report_store import Store
 from sordino.collector.report_writer import ReportWriter
 from sordino.collector.task_state import TaskState
 
-__all__ = ["Collector"]
-
 
 @dataclass(slots=True)
 class Collector:

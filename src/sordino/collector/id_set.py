@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ID_BYTES", "IdSet"]
-
 ID_BYTES = 16
 _RECENT = 1 << 18  # ids in the set, of some 100 bytes each, before they move to sorted arrays of 16 bytes each
 _PAIR = np.dtype([("high", ">u8"), ("low", ">u8")])

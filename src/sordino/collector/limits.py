@@ -14,8 +14,6 @@ from sordino.collector.report_store import Store, token_hash
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
 
-__all__ = ["Buckets", "Limits", "Tokens", "make_tokens"]
-
 _MOST = 1 << 17  # buckets kept; full ones are forgotten first
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-__all__ = ["BACKLOG", "most_connections", "raise_open_files"]
-
 BACKLOG = 128
 """Connections that the system accepts ahead of a server, which cannot refuse them before it holds them."""
 _RESERVE = 256  # for what is no connection: data, ledgers, stores, temporary files, and connections being refused

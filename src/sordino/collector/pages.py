@@ -19,8 +19,6 @@ from sordino.local.task import Task, key_fingerprint
 from sordino.loss import format_number
 from sordino.reporting.html_page import open_templates
 
-__all__ = ["POLICY", "add_pages", "client_module"]
-
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"

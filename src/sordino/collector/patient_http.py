@@ -11,8 +11,6 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["HEADER_SECONDS", "PatientHttp", "limited_http"]
-
 HEADER_SECONDS = 10.0
 _READ_SECONDS = 20.0  # to read the tens of kilobytes that wait to be sent
 _ANSWER_SECONDS = 600.0  # to read a whole answer, once it had to wait

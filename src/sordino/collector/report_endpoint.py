@@ -17,8 +17,6 @@ from sordino.collector.limits import Buckets, Limits, Tokens
 from sordino.collector.report_writer import BUSY, FAILED, ReportWriter
 from sordino.collector.task_state import HEAD_BYTES, TaskState
 
-__all__ = ["ERRORS", "MOST_REPORTS", "ReportEndpoint", "error_body"]
-
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

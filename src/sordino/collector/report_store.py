@@ -27,8 +27,6 @@ from sordino.ledger.durable_sqlite import (
     transact,
 )
 
-__all__ = ["Addition", "Chunk", "Store", "StoredTask", "token_hash"]
-
 _LOCK = 0x536F7264  # of one collector on a PostgreSQL database
 _PATIENCE = 3.0  # seconds
 _UNUSABLE = "used: see its disk, or that its server runs"

@@ -19,8 +19,6 @@ from sordino.collector.task_state import Post, TaskState
 if TYPE_CHECKING:
     from sordino.local.reports import SupportCounts
 
-__all__ = ["BUSY", "FAILED", "ReportWriter"]
-
 BUSY = "the collector has more to store than it can; send it again in some seconds"
 FAILED = "the collector could not store this; send it again in some seconds"
 _LINGER = 0.005  # seconds to gather posts for one commit

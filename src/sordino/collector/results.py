@@ -18,8 +18,6 @@ from sordino.local.reports import Reports, SupportCounts
 from sordino.local.task import Task, read_task
 from sordino.loss import format_number
 
-__all__ = ["count_again", "estimate_task", "export_batch", "find_task", "results"]
-
 
 def find_task(store: Store, name: str | None) -> tuple[StoredTask, Task]:
     """Return a task of a store, as stored and as read; without a name the only one there is.

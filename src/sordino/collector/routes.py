@@ -19,8 +19,6 @@ from sordino.collector.results import export_batch, results
 from sordino.collector.task_state import TaskState
 from sordino.errors import SordinoError
 
-__all__ = ["add_routes"]
-
 Authorization = Annotated[str | None, Header()]
 
 

@@ -15,8 +15,6 @@ from sordino.collector.open_files import BACKLOG, most_connections
 from sordino.collector.patient_http import limited_http
 from sordino.errors import DeclarationError
 
-__all__ = ["serve_app"]
-
 _MOST, _MOST_SQL = 4096, 256  # connections, where open files allow as many
 _GRACE = 10  # seconds for requests under way, when the service is asked to stop
 

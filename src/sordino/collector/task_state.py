@@ -17,8 +17,6 @@ from sordino.errors import DeclarationError
 from sordino.local.reports import Reports, SupportCounts
 from sordino.local.task import Task
 
-__all__ = ["HEAD_BYTES", "Post", "TaskState", "counts_from", "counts_text"]
-
 HEAD_BYTES = 32  # of a body: the hash of the manifest that the reports were made by
 
 

@@ -33,8 +33,6 @@ from sordino.release import Key, Output, Release
 if TYPE_CHECKING:
     from sordino.engines.engine import Statement
 
-__all__ = ["AboveThreshold", "open_above_threshold"]
-
 PARTS = 1024  # parts of a question's own sensitivity in which its distance from the threshold is measured
 
 

@@ -17,8 +17,6 @@ from sordino.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.noise.rng import Rng
 from sordino.queries.queryable import Draws
 
-__all__ = ["AdaptiveProcedure", "AdaptiveQuestion", "adaptive_event", "plan_adaptive"]
-
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveQuestion:

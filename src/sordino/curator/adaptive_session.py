@@ -65,12 +65,6 @@ if TYPE_CHECKING:
 
     from sordino.engines.engine import Statement
 
-__all__ = [
-    "AdaptiveSession",
-    "CountCache",
-    "run_adaptive",
-]
-
 MakeRelease = Callable[[str, Answer, Event, Loss, Loss, Loss], Release]
 T = TypeVar("T")
 

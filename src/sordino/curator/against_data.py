@@ -21,8 +21,6 @@ from sordino.project.comparisons import record_comparison
 from sordino.project.load import Project
 from sordino.source import Csv, Source, source_from
 
-__all__ = ["DataCheck", "Misfit", "check_against_data", "compare_project"]
-
 MARK = "NOT PRIVATE: exact counts of the data, for the curator only; they are not stored and must not be published"
 
 

@@ -39,12 +39,6 @@ from sordino.release import Key, Output, show_number, show_rows
 if TYPE_CHECKING:
     from sordino.engines.engine import Statement
 
-__all__ = [
-    "AggregationProcedure",
-    "never_equal",
-    "plan_aggregation",
-]
-
 _MOST_MEANS = 100_000
 _PUBLIC_KEYS = (
     "these keys are public, whether or not a row has them: nothing of the data is used, and nothing is charged"

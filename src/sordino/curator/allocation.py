@@ -28,8 +28,6 @@ from sordino.queries.expressions.compile import presence
 from sordino.queries.expressions.nodes import Name
 from sordino.queries.query import SqlAggregate, Vector
 
-__all__ = ["Allocation", "NoisyVector", "allocate"]
-
 _NOWHERE = -1  # the place of a vector that gets no noise of its own
 
 

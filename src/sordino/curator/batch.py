@@ -20,8 +20,6 @@ from sordino.queries.aggregation import Aggregation
 from sordino.queries.sql.parse import SqlText
 from sordino.release import show_number, show_rows
 
-__all__ = ["Batch", "plan_batch"]
-
 _DIGITS = 4  # significant ones of a loss that was searched
 _LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
 

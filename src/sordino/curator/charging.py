@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from sordino.accounting.events import event_to_dict
+from sordino.accounting.event_fields import event_to_dict
 from sordino.curator.data_access import Answer, private_tables
 from sordino.curator.plan import Plan
 from sordino.engines.engine import EngineFailed
@@ -25,8 +25,6 @@ from sordino.loss import Loss, loss_from
 from sordino.neighbors import Neighbors
 from sordino.queries.queryable import ReleaseContent
 from sordino.release import Release
-
-__all__ = ["DEFECT", "Charging", "Failure", "declaration_digest", "failure_of", "write_answer"]
 
 DEFECT = (
     "this is a defect of Sordino, whatever the data: please report the question and the version, and ask it another way"

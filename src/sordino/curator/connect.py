@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from sordino.remote.connection import RemoteConnection
 
-__all__ = ["NEVER_COMPARED", "Connection", "connect", "open_engine", "report"]
-
 NEVER_COMPARED = (
     "never compared with the data: cells or lines that are written otherwise than declared would not be noticed; for the "
     "curator: sordino check --against-data"

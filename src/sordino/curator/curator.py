@@ -43,8 +43,6 @@ from sordino.source import PrivateTable, PublicTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Curator"]
-
 T = TypeVar("T")
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from sordino.engines.engine import Engine, Statement
 
-__all__ = ["Answer", "DataAccess", "check_text", "open_rows", "private_tables"]
-
 Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
 
 

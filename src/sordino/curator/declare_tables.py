@@ -25,8 +25,6 @@ from sordino.project.budget_ledger import amend_ledger
 from sordino.project.load import Budget, DeclaredTable, Project
 from sordino.source import SERVERS, SPARK, Csv, PublicTable, Source, source_from
 
-__all__ = ["protect"]
-
 _BUDGET = "default"  # the name of the budget that arguments declare
 
 

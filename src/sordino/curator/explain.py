@@ -9,8 +9,6 @@ from sordino.release import Release
 from sordino.risk.belief import belief_after, epsilon_and_delta, power_after
 from sordino.rounding import float_up
 
-__all__ = ["explain", "explain_loss"]
-
 
 def explain(release: Release) -> str:
     """Return what someone can learn at most about one unit from this release, from even odds before.

@@ -26,8 +26,6 @@ from sordino.queries.expressions.nodes import Clip, Name, Node, When, describe, 
 from sordino.queries.queryable import ReleaseContent
 from sordino.release import Output, Release, show_number
 
-__all__ = ["FoundBoundsProcedure", "plan_with_found_bounds"]
-
 _MOST = 8  # numbers whose bounds one question finds
 _STAND_IN = (Fraction(0), Fraction(1))
 _WORDS = "its error follows from the bounds that are found, and is released with it"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from sordino.engines.engine import Statement
 
-__all__ = ["round_select", "select_in_rounds"]
-
 
 def round_select(on: Primitives, compiled: CompiledQuery, one: WeightedRound, shown: Keys | None) -> exp.Select:
     """Return the SQL tree of a round: each key with the weights of its units, of the rows whose keys are not `shown`.

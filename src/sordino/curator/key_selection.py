@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from sordino.noise.rng import Rng
 
-__all__ = ["CountingThreshold", "KeySelection", "KeySelector", "choose_key_selection"]
-
 _LEAST = Fraction(1, 10**200)  # Gaussian tails below it are beyond doubles
 _WORSE = Fraction(108, 100)  # how many more units a key may need at worst where weights are chosen
 

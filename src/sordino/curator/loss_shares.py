@@ -15,16 +15,6 @@ from sordino.queries.aggregation import Aggregation, CompiledQuery, columns_of
 from sordino.queries.expressions.nodes import Name, walk
 from sordino.queries.query import Aggregate, Vector
 
-__all__ = [
-    "aggregate_weights",
-    "check_scale",
-    "least_error_shares",
-    "relative_error",
-    "sizes_of",
-    "weigh",
-    "weigh_aggregates",
-]
-
 _CONFIDENCE = 0.95
 _SMALLEST = Fraction(1, 10**7)  # the least loss, and part of a loss, at which errors are measured
 _FINEST = 10**6  # shares that are searched are whole multiples of 1 / _FINEST

@@ -22,8 +22,6 @@ from sordino.release import Output, show_rows
 if TYPE_CHECKING:
     from sordino.engines.engine import Statement
 
-__all__ = ["MostCommonProcedure", "plan_most_common"]
-
 
 @dataclass(frozen=True, slots=True)
 class MostCommonProcedure:

@@ -26,8 +26,6 @@ from sordino.release_exports import label_kind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["exact_vectors", "key_places", "noisy_columns"]
-
 _LONGEST = 1_000
 _NO_KEY = object()  # a label may be None
 

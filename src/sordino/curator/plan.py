@@ -27,24 +27,6 @@ if TYPE_CHECKING:
 
     from sordino.queries.aggregation import FindPossible, Possible
 
-__all__ = [
-    "EQUAL",
-    "ONE_ROW",
-    "UNKNOWN_ROWS",
-    "LossSplit",
-    "Plan",
-    "PlannedColumn",
-    "PlannedQuestion",
-    "PlannedRows",
-    "Procedure",
-    "Share",
-    "TableContext",
-    "Weights",
-    "cost_of",
-    "price",
-    "read_split",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class TableContext:

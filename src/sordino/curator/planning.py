@@ -18,13 +18,6 @@ from sordino.queries.planning_watch import check_planning
 from sordino.queries.query import refuse_foreign
 from sordino.queries.sql.parse import SqlText
 
-__all__ = [
-    "is_batch",
-    "plan_again",
-    "plan_question",
-    "refuse_altered",
-]
-
 
 def is_batch(question: object) -> bool:
     """Return whether this is a list of whole questions, or several SELECTs; a list of aggregates is one question."""

@@ -32,8 +32,6 @@ from sordino.queries.row_steps import RowStep, apply_steps, step_domain
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PossibleKeys"]
-
 _NOWHERE = Keys((0,), lambda _: whole(0))
 _MOST_KNOWN = 64
 _PICKS = ("min", "max", "first", "last", "any", "all")  # values of a unit that one of its rows has

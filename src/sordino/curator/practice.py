@@ -14,8 +14,6 @@ from sordino.ledger.ledger import Ledger
 from sordino.loss import Loss
 from sordino.noise.rng import Rng
 
-__all__ = ["check_target", "open_practice"]
-
 _ROWS = 1000
 C = TypeVar("C")
 

@@ -14,8 +14,6 @@ from sordino.project.budget_ledger import changed_declarations, open_ledger
 from sordino.project.load import Diagnostic, Project, check_file, find_project, load_project
 from sordino.source import Source, header_line
 
-__all__ = ["check_project", "describe_steps"]
-
 _AMEND = 'put it back, or: sordino ledger amend --reason "..."'
 
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from sordino.engines.engine import Statement
 
-__all__ = ["PlannedQuantile", "Scans", "plan_quantile", "share_draws"]
-
 _MOST_GROUPS = 10_000
 _SOME_GROUPS = 2  # of private keys, while it is not known how many show: more than one
 _MOST_BINS = 100_000

@@ -17,8 +17,6 @@ from sordino.queries.same_people import mark_units
 from sordino.queries.sql.parse import SqlText, parse_question
 from sordino.source import PrivateTable
 
-__all__ = ["Question", "Whole", "bind_tables", "read_question"]
-
 Whole: TypeAlias = Aggregation | SqlText | MostCommon
 Question: TypeAlias = Aggregation | Robust | MostCommon | AggregateExpr | Sequence[AggregateExpr] | SqlText | str
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from sordino.engines.engine import Engine, Statement
     from sordino.primitives import Primitives
 
-__all__ = ["RecordedNoise", "record_noise", "rehearse"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordedNoise:

@@ -7,8 +7,6 @@ from typing import Any
 from sordino.notebook_tables import align_cells, html_table
 from sordino.release import Release
 
-__all__ = ["ReleaseList"]
-
 _HEAD = ("charge", "cost", "question", "answer")
 
 

@@ -29,8 +29,6 @@ from sordino.release import Output, show_number
 if TYPE_CHECKING:
     from sordino.engines.engine import Statement
 
-__all__ = ["RobustProcedure", "plan_robust"]
-
 _LARGEST = 2**53
 _TEACHING = (
     "a teaching tool: median(...) and quantile(...), by the exponential mechanism, need no delta and were nearer in 7 of 8 "

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from sordino.domain import Category, Domain, Identifier
 from sordino.queries.expressions.nodes import Name, Node, walk
 
-__all__ = ["text_note"]
-
 _IGNORED = {  # what a dialect's texts are equal in spite of
     "mysql": "MySQL's default collation ignores case and accents",
     "tsql": "SQL Server's default collation ignores case, and blanks at the end",

@@ -14,8 +14,6 @@ from sordino.errors import SourceError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["adult_columns", "adult_domain", "load_adult"]
-
 
 def load_adult(path: Path | str) -> pa.Table:
     """Return the extract at `path` as it is: NOT PRIVATE, raw rows, for laboratories and non-private evaluation.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Codes = npt.NDArray[Any]
 
-__all__ = ["census_domain", "make_census", "write_census_project"]
-
 _ROWS_MOST = 10**9
 _CHUNK = 2**18  # rows made at a time: the working set stays in the cache
 

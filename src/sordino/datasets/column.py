@@ -9,8 +9,6 @@ from typing import Any
 from sordino.cell_grammar import BLANKS, DECIMAL, WHOLE
 from sordino.errors import SourceError, nearest
 
-__all__ = ["load_column"]
-
 
 def load_column(name: str, path: Path) -> tuple[tuple[float, ...], int]:
     """Return the numbers of one column of a CSV (with a header line) or Parquet file, and how many cells are missing.

@@ -18,8 +18,6 @@ from sordino.errors import DeclarationError, SourceError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TYPES", "default_delimiter", "import_csv"]
-
 TYPES = "sordino_types"  # the key of Parquet's metadata that holds them
 _PLAIN = "(?:0|[1-9][0-9]{0,%d})"  # a number with a leading zero is a code, and stays text
 _KINDS = {  # in the order of preference

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Doubles = npt.NDArray[np.float64]
 
-__all__ = ["dummy"]
-
 _MOST_ROWS = 10**8
 _MOST_ITEMS = 5  # of a made-up list
 _MISSING = 0.05  # the share of cells that are missing in each column that may miss some

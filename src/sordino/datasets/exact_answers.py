@@ -13,8 +13,6 @@ from sordino.errors import QuestionRefused, SourceError, nearest
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["load_answers", "load_known_answers"]
-
 
 def load_known_answers(
     name: str, path: Path, *, labels: Sequence[str] | None, value: str | None

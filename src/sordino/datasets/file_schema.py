@@ -33,8 +33,6 @@ from sordino.source import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FileSchema", "read_schema"]
-
 Columns = list[tuple[str, str | None]]
 
 _CSV = (".csv", ".data", ".txt", ".tsv")

@@ -17,8 +17,6 @@ from sordino.source import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BY_LIBRARY", "UNREAD", "check_folder", "is_lake_table", "lake_columns", "load_lake_table"]
-
 BY_LIBRARY = {  # how a table is read without Spark
     "delta": "sd.protect(DeltaTable(path), ...) with deltalake (pip install 'deltalake[pyarrow]')",
     "iceberg": "sd.protect(catalog.load_table(name), ...) with pyiceberg (pip install 'pyiceberg[pyarrow]')",

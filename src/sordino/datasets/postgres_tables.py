@@ -16,8 +16,6 @@ from sordino.source import Source
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["hold_columns", "is_lost", "open_connection", "postgres_error", "read_columns", "rows_of"]
-
 T = TypeVar("T")
 
 _OLDEST = 140_000  # the version whose EXTRACT is exact

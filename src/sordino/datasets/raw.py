@@ -13,8 +13,6 @@ from sordino.errors import SourceError, nearest
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["load_rows"]
-
 
 def load_rows(
     path: Path | str,

@@ -18,8 +18,6 @@ from sordino.source import SPARK, Source
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["check_settings", "error_names", "is_alive", "open_frame", "open_session", "read_columns"]
-
 _INSTALL = "needs pyspark, and Java 17 or 21: pip install 'sordino[spark]', apt-get install openjdk-17-jre-headless"
 _SETTINGS = {  # what a setting must be, so that no row makes a question fail, or decides whether others count
     "spark.sql.ansi.enabled": "true",  # without it sums wrap and casts give NULL

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from sordino.errors import DeclarationError, nearest
 
-__all__ = ["open_sqlite", "sqlite_columns"]
-
 
 def sqlite_columns(path: str, relation: str | None) -> tuple[str, list[tuple[str, str]]]:
     """Return the name of a table of a SQLite file, its only one without `relation`, and its columns as they are declared there.

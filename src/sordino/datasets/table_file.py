@@ -13,8 +13,6 @@ from sordino.errors import DeclarationError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["check_ending", "csv_lines", "write_tables"]
-
 _ENDINGS = (".csv", ".parquet", ".pq")
 
 

@@ -23,8 +23,6 @@ from sordino.engines.moment_cells import DAY_NANOS, FIRST_MICROS, LAST_MICROS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["EXACT_IN_FLOAT", "Moment", "numpy_moment", "reader"]
-
 EXACT_IN_FLOAT = 2**53  # whole numbers below it are not merged with others where a container makes floats of them
 _WHOLE, _DECIMAL, _DAY = re.compile(WHOLE), re.compile(DECIMAL), re.compile(DAY)
 _VAST = Fraction(10**300)

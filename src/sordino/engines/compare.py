@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from sordino.engines.postgres import PostgresEngine
     from sordino.engines.spark import SparkEngine
 
-__all__ = ["CellCounts", "LineCounts", "count_misfits"]
-
 _EPOCH = datetime.date(1970, 1, 1)
 _CENTURY = 36_525 * 86_400  # seconds around the bounds that are read as they are
 _CHUNK = 2**24

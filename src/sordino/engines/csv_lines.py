@@ -16,8 +16,6 @@ from collections.abc import Iterable, Sequence
 from sordino.engines.quoting import quote_name, quote_text
 from sordino.source import Csv, header_names, open_unpacked, split_ending
 
-__all__ = ["WILD", "copy_marked", "is_utf8", "literal_path", "read_csv", "read_json", "read_lines"]
-
 WILD = "*?["
 
 _LONGEST_LINE = 2**24  # bytes; a longer one is lost

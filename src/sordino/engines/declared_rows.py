@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["DeclaredRows"]
-
 
 class DeclaredRows:
     """All combinations of the cells of some columns, as a table of one row each, beside public tables.

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from sordino.engines.far_system import FarSources
 
-__all__ = ["LINES", "DuckDBEngine"]
-
 LINES = "sordino_lines"  # the lines of a CSV file, for the curator's own eyes
 
 T = TypeVar("T")

@@ -19,8 +19,6 @@ from sordino.primitives import UnitCell
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["BINARY", "DuckDBPrimitives"]
-
 BINARY = 'COLLATE "binary"'  # after a text: compared by its bytes, whatever collation its column has
 _FEW = 2**16  # different whole numbers, of which writers of Parquet make a dictionary
 _TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike

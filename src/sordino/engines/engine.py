@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["Engine", "EngineFailed", "Statement"]
-
 
 class EngineFailed(Exception):
     """Say that an engine could not answer; carries nothing of what the engine said, which may quote data.

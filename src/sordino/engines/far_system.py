@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from sordino.source import Source
 
-__all__ = ["FarSources"]
-
 
 class FarSources:
     """Remember the sources of an engine that lie on other machines."""

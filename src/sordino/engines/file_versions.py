@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from sordino.engines.duckdb import DuckDBEngine
     from sordino.engines.duckdb_primitives import DuckDBPrimitives
 
-__all__ = ["FileVersions"]
-
 
 class FileVersions:
     """Answer trees over a table whose files may be replaced: each question over one version of them.

@@ -10,8 +10,6 @@ import os
 import weakref
 from typing import Protocol
 
-__all__ = ["keep_for_ever", "leave_at_fork"]
-
 
 class Leaving(Protocol):
     """What holds something that does not cross a fork."""

@@ -18,8 +18,6 @@ from sordino.errors import DeclarationError, SourceError, nearest
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["arrow_of"]
-
 _EXACT_DTYPE = re.compile(r"U?Int[0-9]+|boolean|string(\[.*\])?|(?!float|double|halffloat).*\[pyarrow\]")  # of pandas
 _INFERRED = re.compile(r"Function:\s*(PANDAS_SCAN|READ_(CSV|JSON|NDJSON))")  # in the plan of a DuckDB relation
 _READ: weakref.WeakSet[Any] = weakref.WeakSet()  # readers that gave their rows already

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from sordino.domain import Domain
 
-__all__ = ["load_held"]
-
 Read = Callable[[Any], Any]
 
 _ROWS = 65_536  # of a SQLite table at a time

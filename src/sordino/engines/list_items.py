@@ -9,8 +9,6 @@ from sordino.domain import Domain
 from sordino.engines.quoting import quote_text
 from sordino.errors import DeclarationError
 
-__all__ = ["find_place", "list_items"]
-
 _ITEMS = frozenset(
     [
         *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER"),

@@ -17,20 +17,6 @@ from sordino.time_zones import offsets
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "DAY_NANOS",
-    "FIRST_MICROS",
-    "LAST_MICROS",
-    "MOMENTS",
-    "TimeWords",
-    "bisect_steps",
-    "clip_micros",
-    "day_steps",
-    "duckdb_micros",
-    "moment_steps",
-    "refine_times",
-]
-
 MOMENTS = frozenset(["TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMPTZ", "TIMESTAMPTZ_NS"])
 _TIMES = MOMENTS | {"DATE"}
 _MICROS = 1_000_000

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sordino.engines.postgres import PostgresEngine
     from sordino.engines.spark import SparkEngine
 
-__all__ = ["open_source", "why_apart"]
-
 
 def open_source(
     source: Source | pa.Table,

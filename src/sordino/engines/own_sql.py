@@ -12,19 +12,6 @@ if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.dialects.dialect import DialectType
 
-__all__ = [
-    "CHOICE",
-    "case_bounds",
-    "float_text",
-    "literal_text",
-    "parse_own",
-    "parse_relation",
-    "people_name",
-    "public_name",
-    "translate",
-    "whole_text",
-]
-
 CHOICE = "sordino"  # public: keys the hashes, so that no other program's are the same
 
 

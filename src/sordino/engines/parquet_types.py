@@ -18,8 +18,6 @@ from sordino.errors import DeclarationError
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["check_parquet_types"]
-
 _EMPTY = '"NULL"'  # the type of a column without any cell
 _SIGNED = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}  # binary digits
 _UNSIGNED = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64}

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from sordino.errors import SourceError
 from sordino.source import Source
 
-__all__ = ["PinnedFiles", "check_descriptors", "is_starved"]
-
 State = tuple[int, ...] | None  # None where there is no such file
 
 _LINKS = "/proc/self/fd"  # where Linux lets an open file be opened once more, whatever became of its name

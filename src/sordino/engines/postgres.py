@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["PostgresEngine"]
-
 _READABLE = frozenset(
     ["BOOLEAN", "SMALLINT", "INTEGER", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP"]
 )

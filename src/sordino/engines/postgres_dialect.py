@@ -9,9 +9,6 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.tokenizer_core import TokenType
 
-__all__ = ["SordinoPostgres"]
-
-
 # Whose words ibis changes, for the whole process.
 _ALTERED = frozenset({exp.ArraySize, exp.DateFromParts, exp.Pow, exp.RegexpSplit, exp.Split})
 

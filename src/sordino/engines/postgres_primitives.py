@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.dialects.dialect import DialectType
 
-__all__ = ["PostgresPrimitives", "coin_text"]
-
 _NAN = "CAST('NaN' AS DOUBLE)"
 _WHOLE = r"^[+-]?[0-9]{1,18}(\.0*)?$"  # WHOLE and DECIMAL of the grammar of cells: PostgreSQL counts up to 255 only
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"

@@ -17,8 +17,6 @@ from sordino.source import PublicTable, Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["public_cells"]
-
 _MOST = 10_000_000  # rows: a public table is held in memory
 
 

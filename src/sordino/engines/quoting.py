@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["quote_name", "quote_text"]
-
 
 def quote_text(value: str) -> str:
     """Return a text as a SQL constant."""

@@ -14,8 +14,6 @@ from typing import Protocol
 
 from sordino.engines.own_sql import CHOICE
 
-__all__ = ["CellNumber", "HashWords", "hash_cells"]
-
 _WORD, _HALF = 2**31 - 1, 2**32 - 1
 _TERMS = 8  # products below 2^59 whose sum is below 2^62
 _ROUNDS = (0x7FEB352D, 0x68E31DA5)  # odd and below 2^31

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["SampledEngine", "coin_sql"]
-
 
 @dataclass(frozen=True, slots=True)
 class SampledEngine:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["write_tree"]
-
 _NAME = re.compile(r"[kt][0-9]+|sordino_[a-z]+")  # names of ours, which need no quotes
 _FORMS = {  # by the kind of a node and the parts that it has
     ("Var", "this"): "{this}",

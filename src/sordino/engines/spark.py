@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from sqlglot import exp
 
-__all__ = ["SparkEngine"]
-
 _READABLE = frozenset(
     [
         "BOOLEAN",

@@ -8,8 +8,6 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 
-__all__ = ["SordinoSpark"]
-
 _WIDE = "DECIMAL(38, 0)"
 _HALF = f"CAST('{2**62}' AS {_WIDE})"  # parts numbers of up to 37 digits in two of 64 bits
 

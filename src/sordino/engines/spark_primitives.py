@@ -26,8 +26,6 @@ from sordino.primitives import NARROW, UnitCell
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["SparkPrimitives"]
-
 _FEW = 16  # values that are compared one by one
 _ESCAPES = "!#~^|@`$&;=<>:\x01\x02\x03\x04\x05\x06"  # one that a pattern lacks says that nothing in it is escaped
 

@@ -14,8 +14,6 @@ import shutil
 import tempfile
 import weakref
 
-__all__ = ["SpillDirectory"]
-
 _PREFIX = "sordino-spill-"
 
 

@@ -24,8 +24,6 @@ from sordino.primitives import UnitCell
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["BLANK_TEXT", "FLOATING", "LARGE", "TEXTS", "WHOLE_KINDS", "SqlCells"]
-
 WHOLE_KINDS = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"])
 LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
 FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from sordino.domain import Column
 
-__all__ = ["SqlPrimitives"]
-
 _READ = (
     "'sordino_read'"  # stands for the cells that are read until all words are said; no text in quotes holds single ones
 )

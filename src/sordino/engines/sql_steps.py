@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.dialects.dialect import DialectType
 
-__all__ = ["SqlSteps"]
-
 _STEP = re.compile(r"\bsordino_[0-9]+_\b")
 
 

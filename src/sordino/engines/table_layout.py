@@ -16,8 +16,6 @@ from sordino.source import Csv, Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PeopleTable", "TableLayout", "check_columns", "check_unit", "is_spark"]
-
 
 @dataclass(frozen=True, slots=True)
 class PeopleTable:

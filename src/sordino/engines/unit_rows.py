@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from sordino.engines.quoting import quote_name
 from sordino.primitives import UnitCell, check_range
 
-__all__ = ["FORMS", "unit_rows_select", "unit_value"]
-
 FORMS = {"number": "HUGEINT", "text": "VARCHAR", "truth": "BOOLEAN"}  # how an engine holds each
 
 

@@ -24,8 +24,6 @@ from sordino.source import open_binary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["footers_agree", "load_parquet", "mend_arrow", "mend_parquet", "read_parquet"]
-
 _NUMBERS = {
     "TINYINT": "int8",
     "SMALLINT": "int16",

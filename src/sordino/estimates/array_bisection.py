@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["bisect_arrays"]
-
 _FEW = 64  # points up to which several halvings are made at once
 
 

@@ -9,8 +9,6 @@ from typing import ClassVar
 
 from sordino.estimates.estimate import ESTIMATES, estimate_to_dict
 
-__all__ = ["NoisyCurve", "normal_quantile"]
-
 
 @ESTIMATES.register("curve")
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,6 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from sordino.codec import Records
 
-__all__ = ["ESTIMATES", "BigInt", "ColumnEstimate", "Number", "estimate_to_dict", "explain_no_ends", "take_rows"]
-
 Number = int | float
 BigInt = Annotated[int, str]  # of any size, and so text in JSON
 ESTIMATES = Records("kind", noun="estimate")

@@ -22,8 +22,6 @@ from sordino.estimates.second_moments import SecondMoments
 from sordino.estimates.weighted_sum import WeightedSum
 from sordino.loss import parse_fraction
 
-__all__ = ["Formula", "evaluate", "has_joint_law"]
-
 _DRAWS = 4096
 _FEW_DRAWS = 1024  # of spreads, whose values take longer
 _MOST_CELLS = 4_000_000  # rows times draws worked on together

@@ -12,8 +12,6 @@ from typing import Annotated, ClassVar
 from sordino.estimates.curve import normal_quantile
 from sordino.estimates.estimate import ESTIMATES, estimate_to_dict
 
-__all__ = ["KIND_WORDS", "ModelEstimate", "ModelSource"]
-
 KIND_WORDS = {
     "one": "one column",
     "measured": "columns that were measured together",

@@ -12,8 +12,6 @@ from sordino.codec import Records
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
-__all__ = ["LAWS", "Noisy", "lower_end", "to_units"]
-
 LAWS = Records("name", noun="law")
 LAWS.register("discrete Laplace")(DiscreteLaplace)
 LAWS.register("discrete Gaussian")(DiscreteGaussian)

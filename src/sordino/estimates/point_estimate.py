@@ -9,8 +9,6 @@ from typing import ClassVar
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.estimates.noisy import to_units
 
-__all__ = ["PointEstimate"]
-
 
 @ESTIMATES.register("bare")
 @dataclass(frozen=True, slots=True)

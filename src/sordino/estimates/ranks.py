@@ -11,8 +11,6 @@ from typing import ClassVar
 from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.estimates.noisy import to_units
 
-__all__ = ["RankStage", "Ranks", "exponential_sum"]
-
 
 @dataclass(frozen=True, slots=True)
 class RankStage:

@@ -18,8 +18,6 @@ from sordino.estimates.noisy import Noisy
 from sordino.estimates.weighted_sum import Mix, mix_steps
 from sordino.noise.laws import NoiseLaw
 
-__all__ = ["Ratio", "ratio_margin", "two_laplace_tail"]
-
 _LUMPY = 12  # below this deviation of a noise, its whole steps show in a ratio's interval
 _TURNS = 6  # rounds of the search for where tests become one-sided
 _MOST_EXACT = 300_000  # terms up to which they are summed exactly

@@ -22,8 +22,6 @@ from sordino.estimates import (  # noqa: F401
 )
 from sordino.estimates.estimate import ESTIMATES, ColumnEstimate
 
-__all__ = ["estimate_from_dict"]
-
 
 def estimate_from_dict(data: Mapping[str, Any]) -> ColumnEstimate:
     """Return the estimate that `to_dict` wrote."""

@@ -25,8 +25,6 @@ from sordino.estimates.noisy import Noisy
 from sordino.estimates.weighted_sum import Mix, mix_steps, mix_weights
 from sordino.noise.laws import NoiseLaw
 
-__all__ = ["SecondMoments", "noise_margin", "sum_margin"]
-
 _Noise = tuple[float, bool]  # its variance, and whether it is Laplace noise
 
 _STRICT = 20  # the share of the miss that goes to the nuisances: 1 in 20

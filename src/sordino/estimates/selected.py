@@ -14,8 +14,6 @@ from typing import Any, ClassVar
 from sordino.errors import DeclarationError
 from sordino.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
 
-__all__ = ["Selected", "simultaneous_confidence"]
-
 
 @ESTIMATES.register("selected")
 @dataclass(frozen=True, slots=True)

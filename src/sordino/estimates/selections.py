@@ -11,8 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from sordino.estimates.estimate import ESTIMATES, estimate_to_dict
 from sordino.time_zones import label_from_json, label_to_json
 
-__all__ = ["Choices", "Law", "bad_flip", "flip_gap", "softmax_gap"]
-
 
 def _to_json(label: Any) -> Any:
     return {"time": label_to_json(label)} if isinstance(label, datetime.date) else label

@@ -14,8 +14,6 @@ from sordino.noise.laws import NoiseLaw
 from sordino.noise.truncated_laplace import TruncatedLaplace
 from sordino.rounding import bisect_whole
 
-__all__ = ["CountLaw", "ShownCount"]
-
 LAWS.register("truncated discrete Laplace")(TruncatedLaplace)
 
 CountLaw = NoiseLaw | TruncatedLaplace

@@ -12,8 +12,6 @@ from typing import Any, ClassVar
 from sordino.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
 from sordino.time_zones import show_time
 
-__all__ = ["TimeValues"]
-
 
 @ESTIMATES.register("time")
 @dataclass(frozen=True, slots=True)

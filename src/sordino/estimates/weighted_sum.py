@@ -12,8 +12,6 @@ from sordino.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_di
 from sordino.estimates.noisy import Noisy, lower_end, to_units
 from sordino.noise.sums import sum_error
 
-__all__ = ["Mix", "SharedNoise", "WeightedSum", "mix_steps", "mix_weights", "rounded_error"]
-
 Mix = tuple[tuple[Fraction, ...], ...]  # one row a number that is wanted, one weight a noisy vector
 
 

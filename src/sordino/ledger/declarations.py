@@ -15,17 +15,6 @@ from sordino.loss import Loss
 from sordino.neighbors import Neighbors
 from sordino.source import Source
 
-__all__ = [
-    "accept_amended",
-    "accept_new",
-    "amend_tables",
-    "declaration_of",
-    "list_changes",
-    "refuse_changed",
-    "refuse_changed_share",
-    "table_among",
-]
-
 _AMEND = 'to accept it, with a reason that stays on record: sordino ledger amend --reason "..."'
 
 _PROMISED = "unit (promised, not named by a column)"

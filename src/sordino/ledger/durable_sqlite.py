@@ -14,17 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-__all__ = [
-    "Database",
-    "FileFormat",
-    "create_tables",
-    "make_durable",
-    "make_private",
-    "open_sqlite",
-    "read_format",
-    "transact",
-]
-
 
 class Database(Protocol):
     """What a ledger needs of a connection: SQLite's own, or one that speaks its words to a server."""

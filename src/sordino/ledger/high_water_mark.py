@@ -20,8 +20,6 @@ from pathlib import Path
 
 from sordino.errors import LedgerError
 
-__all__ = ["Checkpoint", "HighWaterMark", "lock_mark", "marks_at", "marks_directory", "read_mark"]
-
 _HEAD = 512  # ledger id, sequence, hash and sums: one disk sector, written at once
 _SIZE = _HEAD + 4096
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, overload
 
 from sordino.accounting.composition import charge_amounts
-from sordino.accounting.events import event_to_dict
+from sordino.accounting.event_fields import event_to_dict
 from sordino.errors import DeclarationChanged, DeclarationError, LedgerError
 from sordino.ledger import declarations as declared
 from sordino.ledger.durable_sqlite import Database
@@ -61,8 +61,6 @@ from sordino.ledger.store import (
 )
 from sordino.ledger.writer import LedgerWriter, begin, exists, fresh_identity, refuse_gone, translate_errors
 from sordino.loss import Event, Loss
-
-__all__ = ["Charge", "Entry", "Ledger", "Report", "StoredAnswer", "check_text", "utc_text"]
 
 _LAST_OF_QUESTION = "SELECT number FROM charges WHERE question = ? AND state = 'committed' ORDER BY number DESC LIMIT 5"
 _LONGEST = 2000  # characters of a note, a reason or a request id

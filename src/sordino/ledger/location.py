@@ -11,8 +11,6 @@ from urllib.parse import parse_qs, urlsplit
 
 from sordino.errors import DeclarationError
 
-__all__ = ["Place", "ServerPlace", "locate"]
-
 _SECRETS = {"password", "sslpassword"}
 
 

@@ -15,8 +15,6 @@ from typing import Any
 from sordino.errors import LedgerError
 from sordino.ledger.location import ServerPlace
 
-__all__ = ["ServerConnection", "check_schema", "connect_server", "create_tables_once", "is_there"]
-
 _VERSION = 1
 _PATIENCE = "60s"  # to wait for another program that writes
 _LOCK = 0x536F7264  # "Sord": of programs that make a ledger

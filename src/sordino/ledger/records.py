@@ -17,38 +17,6 @@ from typing import Any, Literal
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused, UnknownName, nearest
 from sordino.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from, loss_to_numbers, shorten_up
 
-__all__ = [
-    "GENESIS",
-    "SOUND",
-    "STATES",
-    "Charge",
-    "Entry",
-    "Former",
-    "Report",
-    "ShareSums",
-    "StoredAnswer",
-    "Sums",
-    "add_up",
-    "amounts_from_dict",
-    "amounts_to_dict",
-    "canonical",
-    "charge_id",
-    "charge_number",
-    "charge_to_dict",
-    "check_resumed",
-    "check_share",
-    "entry_hash",
-    "formers_to_dict",
-    "hash_of",
-    "loss_from_dict",
-    "loss_of",
-    "loss_to_dict",
-    "remaining_of",
-    "share_after",
-    "texts_digest",
-    "units",
-]
-
 SOUND = "the ledger was edited or is damaged: restore a sound copy, the newest there is"
 GENESIS = "0" * 64  # what the first entry names as the hash before it
 _LARGEST_UNITS = 2**63 - 1

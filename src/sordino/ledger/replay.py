@@ -27,8 +27,6 @@ from sordino.ledger.records import (
 )
 from sordino.loss import Loss, loss_from
 
-__all__ = ["LedgerState", "follow", "replay"]
-
 Row = tuple[int, str, str, str, str, str]  # seq, kind, time, payload, prev, hash
 
 

@@ -35,8 +35,6 @@ from sordino.ledger.store import (
 )
 from sordino.ledger.writer import FairLock, exists, translate_errors
 
-__all__ = ["restore_ledger"]
-
 
 def restore_ledger(
     path: Path | ServerPlace | str, *, reason: str, backup: Path | None = None, clock: Callable[[], str] = utc_text

@@ -53,32 +53,6 @@ from sordino.ledger.records import (
 )
 from sordino.loss import Loss, loss_from
 
-__all__ = [
-    "ENTRIES",
-    "RESTORE",
-    "LedgerFile",
-    "Transaction",
-    "answer_of",
-    "charge_of",
-    "charges_where",
-    "check_mark",
-    "connect_file",
-    "create_file",
-    "declarations_of",
-    "end_of",
-    "entries_of",
-    "fill_tables",
-    "find_answer",
-    "find_charge",
-    "in_memory",
-    "lost_of",
-    "open_charge",
-    "quick_check",
-    "read_end",
-    "read_sums",
-    "sync_path",
-]
-
 ENTRIES = "SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq"
 
 _CHARGES = """SELECT charges.number, charges.request, charges.question, charges.state, made.time, made.payload,

@@ -15,8 +15,6 @@ from sordino.ledger.store import Transaction, read_end
 from sordino.ledger.writer import exists, translate_errors
 from sordino.loss import Loss
 
-__all__ = ["move_ledger"]
-
 _TABLES = {"entries": 6, "state": 7, "budget": 4, "charges": 6, "declarations": 2, "shares": 6}  # and their columns
 
 

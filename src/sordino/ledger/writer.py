@@ -40,16 +40,6 @@ from sordino.ledger.store import (
 )
 from sordino.loss import Loss, format_number
 
-__all__ = [
-    "FairLock",
-    "LedgerWriter",
-    "begin",
-    "exists",
-    "fresh_identity",
-    "refuse_gone",
-    "translate_errors",
-]
-
 
 class FairLock:
     """Hold a lock that processes take in turn: who has just held it queues behind those that wait.

@@ -27,17 +27,6 @@ from sordino.noise.rng import Rng
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Candidate",
-    "CollectionPlan",
-    "Needed",
-    "ProtocolChoice",
-    "best",
-    "candidates",
-    "plan_collection",
-    "respondents_needed",
-]
-
 _TIE = 1e-6  # relative difference of errors below which protocols are as good
 _NEAR = 0.005  # relative difference below which shorter reports win: 1% more respondents make up for it
 _CONFIDENCE = 0.95

@@ -14,18 +14,6 @@ from sordino.errors import DeclarationError
 from sordino.local.thresholds import FULL
 from sordino.noise.rng import Rng
 
-__all__ = [
-    "bernoulli",
-    "bit_sums",
-    "bytes_for",
-    "keep_or_replace",
-    "next_u32",
-    "next_uniform_int",
-    "number_width",
-    "pack_bernoulli",
-    "uniform_int",
-]
-
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Words = np.ndarray[Any, np.dtype[np.uint32]]

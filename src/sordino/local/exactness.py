@@ -12,8 +12,6 @@ from sordino.errors import DeclarationError
 from sordino.local.protocols.randomizer import Channel
 from sordino.local.thresholds import float_up, log_up
 
-__all__ = ["exact_epsilon", "exact_ratio"]
-
 
 def exact_ratio(mechanism: Channel) -> Fraction:
     """Return the largest ratio of a report's probabilities under two inputs, as an exact fraction.

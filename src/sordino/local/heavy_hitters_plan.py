@@ -23,8 +23,6 @@ from sordino.loss import Number, format_number, round_up
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect, bisect_whole
 
-__all__ = ["HeavyHittersPlan", "HeavyHittersSimulation", "plan_heavy_hitters", "simulate_heavy_hitters"]
-
 _CONFIDENCE = 0.95
 _LIKELY = 0.9
 _MOST_PEOPLE = 1 << 40

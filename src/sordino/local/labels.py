@@ -15,8 +15,6 @@ import numpy as np
 from sordino.domain import Category
 from sordino.errors import DeclarationError
 
-__all__ = ["MISSING", "Answers", "Label", "Labels", "canonical", "check_labels", "codes_of", "labels_hash"]
-
 Label = str | int | bool | None
 Labels = Sequence[Label] | Category
 Answers = Any  # a list, a NumPy array or an Arrow array of labels

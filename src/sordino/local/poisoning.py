@@ -20,8 +20,6 @@ from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Reports, own
 
-__all__ = ["ShapeTest", "attainable_shift", "shape_test"]
-
 _ODD = 1e-3  # how likely an honest report is at most to be called odd
 _CELLS = 256
 

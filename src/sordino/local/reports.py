@@ -19,21 +19,6 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.local.labels import canonical
 
-__all__ = [
-    "HEADER_BYTES",
-    "Reports",
-    "SupportCounts",
-    "Wire",
-    "check_numbers",
-    "check_padding",
-    "count_support",
-    "numbers_of",
-    "own",
-    "own_numbers",
-    "parameters_hash",
-    "rows_of",
-]
-
 Rows = np.ndarray[Any, np.dtype[np.uint8]]
 Parameters = dict[str, int | str | None]
 

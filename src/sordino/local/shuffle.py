@@ -18,8 +18,6 @@ from sordino.local.estimates.binomial import binomial_law
 from sordino.loss import Number, format_number, round_up, to_fraction
 from sordino.rounding import bisect
 
-__all__ = ["Overlapping", "Shuffled", "shuffled"]
-
 CONDITION = (
     "only if an independent shuffler, who never tells the collector who sent what, mixes all n reports, "
     "and all n respondents report honestly"

@@ -24,8 +24,6 @@ from sordino.loss import Number, to_fraction
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
-__all__ = ["CollectionSimulation", "SimulatedCount", "pick_protocol", "simulate_collection"]
-
 MARK = "true values of known people are shown"
 
 

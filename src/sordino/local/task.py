@@ -36,8 +36,6 @@ from sordino.local.reports import Parameters, Reports, SupportCounts, Wire, para
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["Counting", "Manifest", "SigningKey", "Task", "create_task", "key_fingerprint", "read_task"]
-
 _SCHEMA = 1
 _KEY_FILE = "signing key 1"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")

@@ -14,8 +14,6 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.local.labels import Label
 
-__all__ = ["Texts"]
-
 _MOST_BITS = 256
 
 

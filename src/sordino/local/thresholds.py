@@ -14,17 +14,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.bernoulli import CertifiedProbability, exp_bounds, rounding_contexts
 
-__all__ = [
-    "BITS",
-    "FULL",
-    "check_epsilon",
-    "check_threshold",
-    "exp_over",
-    "float_up",
-    "floor_share",
-    "log_up",
-]
-
 BITS = 32
 FULL = 1 << BITS
 LARGEST_EPSILON = 100  # beyond it, a word of 32 bits has no room for the noise

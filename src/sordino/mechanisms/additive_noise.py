@@ -8,22 +8,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
-from sordino.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+from sordino.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.accounting.gaussian_dp import calibrate_gaussian, gaussian_variance
 from sordino.errors import DeclarationError
 from sordino.loss import Event, format_number
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.noise.rng import Rng
-
-__all__ = [
-    "Gaussian",
-    "Laplace",
-    "Mechanism",
-    "add_noise",
-    "gaussian_for_gdp",
-    "gaussian_for_pair",
-    "gaussian_for_rho",
-]
 
 
 class Mechanism(Protocol):

@@ -25,8 +25,6 @@ from sordino.neighbors import Neighbors
 from sordino.noise.bernoulli import CertifiedProbability, bernoulli, exp_bounds, rounding_contexts
 from sordino.noise.rng import Rng
 
-__all__ = ["JointQuantiles"]
-
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _SLACK = 1 + 2.0**-30  # above what a thousand roundings, and those of exp, can lose

@@ -19,8 +19,6 @@ from sordino.mechanisms.additive_noise import (
 )
 from sordino.neighbors import Sensitivity
 
-__all__ = ["Chosen", "Maker", "cheapest", "register_noise", "smooth_vectors"]
-
 Chosen = tuple[list[Mechanism], Event]
 Maker = Callable[[Sensitivity, PureDP | ZCDP], Mechanism | None]
 _CONFIDENCE = 0.95

@@ -15,8 +15,6 @@ import numpy as np
 
 from sordino.mechanisms.tie_places import PARTS, cut, place_at, place_count
 
-__all__ = ["Partition", "Piece", "RankProblem", "pieces"]
-
 _NARROW = 2**62
 _FAR = 20.0  # beyond a chance of about exp(-20) all the rest is one piece: it bounds work, never the law
 

@@ -17,8 +17,6 @@ from sordino.mechanisms.threshold import Key, check_keys, small_delta, sort_keys
 from sordino.noise.bernoulli import exp_bounds
 from sordino.noise.rng import Rng
 
-__all__ = ["MOST_STEPS", "PartitionSelection", "expected_steps"]
-
 MOST_STEPS = 100_000
 _GUARD_BITS = 64
 

@@ -11,8 +11,6 @@ from functools import lru_cache
 from sordino.mechanisms.quantile_selection import QuantileSelection, halving_stages
 from sordino.neighbors import Neighbors
 
-__all__ = ["dense_errors", "with_pivots"]
-
 _EIGHTHS = tuple(Fraction(i, 8) for i in range(1, 8))
 _MOST = 2  # extra levels
 

@@ -22,8 +22,6 @@ from sordino.noise.bernoulli import CertifiedProbability, bernoulli
 from sordino.noise.rng import Rng
 from sordino.noise.softmax import fill_urn, whole_numbers
 
-__all__ = ["Holdings", "Node", "QuantileSelection", "halving_stages"]
-
 Segment: TypeAlias = tuple[int, int]
 Draw: TypeAlias = Generator[Segment, None, tuple[int, int]]
 

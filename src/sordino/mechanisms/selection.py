@@ -23,17 +23,6 @@ from sordino.noise.bernoulli import as_fraction
 from sordino.noise.rng import Rng
 from sordino.noise.softmax import Integers, fill_urn, flip_coins, whole_numbers
 
-__all__ = [
-    "Exponential",
-    "PermuteAndFlip",
-    "Scores",
-    "best_selection",
-    "check_miss",
-    "gaps_below_best",
-    "positive",
-    "selection_rate",
-]
-
 Scores: TypeAlias = Sequence[int | Fraction] | np.ndarray[Any, np.dtype[Any]]
 
 

@@ -16,14 +16,6 @@ from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 from sordino.queries.aggregates.robust import level_of
 
-__all__ = [
-    "FINE",
-    "ProposeTestRelease",
-    "SmoothLaplace",
-    "exact_statistic",
-    "fine_steps",
-]
-
 FINE = 1024  # parts of a step in which statistics are told: a mean or a quantile lies between steps
 _FARTHEST = 2**62  # stands for no distance at all; cutting there moves no neighbors further apart
 _MOST_DELTA = Fraction("0.7357")

@@ -15,8 +15,6 @@ from sordino.noise.guard import SessionGuard
 from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 
-__all__ = ["SparseSession", "SparseVector", "sparse_vector_for"]
-
 
 @dataclass(frozen=True, slots=True)
 class SparseVector:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
-from sordino.accounting.events import DiscreteGaussianEvent, LaplaceEvent
+from sordino.accounting.discrete import DiscreteGaussianEvent
+from sordino.accounting.events import LaplaceEvent
 from sordino.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance
 from sordino.accounting.threshold_event import ThresholdEvent
 from sordino.accounting.zcdp import rho_for
@@ -21,20 +22,6 @@ from sordino.mechanisms.selection import positive
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.noise.rng import Rng
 from sordino.noise.truncated_laplace import TruncatedLaplace, least_reach
-
-__all__ = [
-    "GaussianThreshold",
-    "Key",
-    "LaplaceThreshold",
-    "TruncatedThreshold",
-    "chance_to_appear",
-    "check_keys",
-    "gaussian_threshold_for_pair",
-    "key_order",
-    "keys_above",
-    "small_delta",
-    "sort_keys",
-]
 
 Key = TypeVar("Key", bound=Hashable)
 

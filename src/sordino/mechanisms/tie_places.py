@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = ["PARTS", "cut", "place_at", "place_count", "split_tail"]
-
 PARTS: int = 2**80  # a row is split into so many parts, so that tied rows can be divided
 _BITS: int = (
     40  # of the part that a place stands for: places are as far apart as floating-point numbers of this precision

@@ -17,8 +17,6 @@ from sordino.mechanisms.threshold import Key, check_keys, keys_above, small_delt
 from sordino.noise.laws import DiscreteGaussian
 from sordino.noise.rng import Rng
 
-__all__ = ["WeightedRound", "WeightedSelection", "weighted_selection_for_pair"]
-
 ROUNDS = (Fraction(1, 10), Fraction(9, 10))
 _STEPS = 1024  # that one unit's weight is held in
 _MOST_RHO = 8  # of Gaussian DP: above it noise would be less than what its theorem covers

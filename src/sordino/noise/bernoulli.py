@@ -14,18 +14,6 @@ from functools import lru_cache
 from sordino.errors import DeclarationError
 from sordino.noise.rng import Rng
 
-__all__ = [
-    "CertifiedProbability",
-    "as_fraction",
-    "bernoulli",
-    "bernoulli_exp",
-    "bernoulli_exp_raised",
-    "exp_bounds",
-    "odds_bounds",
-    "rounding_contexts",
-    "settle",
-]
-
 _FACTOR_BITS = 118  # four digits of a Python integer, 1 included
 _WORD = 64
 _ZERO, _ONE = Decimal(0), Decimal(1)

@@ -12,8 +12,6 @@ from sordino.errors import DeclarationError
 from sordino.noise.bernoulli import as_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["draw_rounded_cauchy"]
-
 _BITS = 64
 
 

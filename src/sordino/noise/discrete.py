@@ -29,8 +29,6 @@ from sordino.noise.bernoulli import (
 )
 from sordino.noise.rng import Rng
 
-__all__ = ["discrete_gaussian", "discrete_laplace", "not_negative"]
-
 Integers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _BLOCK = 1 << 15  # samples a block: its words stay in the cache

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 
 from sordino.errors import QuestionRefused
 
-__all__ = ["SessionGuard"]
-
 
 class SessionGuard:
     """Let one thread at a time use a session, in the process that began it, until it ends.

@@ -11,8 +11,6 @@ from typing import Literal
 from sordino.errors import DeclarationError
 from sordino.noise.bernoulli import as_fraction
 
-__all__ = ["outward", "scale_of", "to_lattice"]
-
 
 def scale_of(unit: Fraction) -> tuple[Literal["*", "/"], float]:
     """Return how doubles are counted in units: y = x * f or y = x / f, and then floor(y + 1/2).

@@ -21,8 +21,6 @@ from sordino.noise.discrete import discrete_gaussian, discrete_laplace, not_nega
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect_whole
 
-__all__ = ["ContinuousLaw", "DiscreteGaussian", "DiscreteLaplace", "NoiseLaw"]
-
 _ONE = Decimal(1)
 _DIGITS = 30
 _SLACK = 1e-12  # relative error bound of the Gaussian tails

@@ -17,8 +17,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 
 from sordino.errors import DeclarationError
 
-__all__ = ["REKEY_BYTES", "Rng"]
-
 REKEY_BYTES = 1 << 30
 _BUFFER_BYTES = 4096
 _ZEROS = bytes(1 << 16)

@@ -19,8 +19,6 @@ from sordino.errors import DeclarationError
 from sordino.noise.bernoulli import CertifiedProbability, as_fraction, bernoulli, exp_bounds, rounding_contexts, settle
 from sordino.noise.rng import Rng
 
-__all__ = ["Urn", "fill_urn", "flip_coins", "whole_numbers"]
-
 Integers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 

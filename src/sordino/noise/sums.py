@@ -14,8 +14,6 @@ import numpy as np
 
 from sordino.noise.laws import NoiseLaw
 
-__all__ = ["sum_error"]
-
 _POINTS = 2**15  # on each side of 0, at which the law of a sum is known
 _LEAST = 1e-11  # the smallest tail that transforms in floats tell
 

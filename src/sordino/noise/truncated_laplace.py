@@ -17,8 +17,6 @@ from sordino.noise.laws import DiscreteLaplace
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect_whole
 
-__all__ = ["TruncatedLaplace", "least_reach"]
-
 _DIGITS = 40
 _ONE = Decimal(1)
 

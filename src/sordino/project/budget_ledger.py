@@ -17,8 +17,6 @@ from sordino.ledger.records import canonical, charge_number
 from sordino.project.load import Budget, Project
 from sordino.release import Release
 
-__all__ = ["amend_ledger", "changed_declarations", "find_release", "open_ledger", "read_renaming", "the_ledger"]
-
 
 @contextmanager
 def open_ledger(budget: Budget) -> Iterator[Ledger | None]:

@@ -12,8 +12,6 @@ from sordino.loss import ZCDP, Loss, Number, format_number, loss_from, loss_to_n
 from sordino.project.budget_ledger import open_ledger
 from sordino.project.load import Budget
 
-__all__ = ["BudgetStatus", "budget_status"]
-
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatus:

@@ -14,8 +14,6 @@ from sordino.project.budget_ledger import open_ledger
 from sordino.project.edit import budget_in, with_cap
 from sordino.project.load import load_project
 
-__all__ = ["CapChange", "round_up_within"]
-
 _DIGITS = range(6, 18)  # of a cap: as few as leave it within the interval
 
 

@@ -19,8 +19,6 @@ from sordino.ledger.records import canonical, hash_of
 from sordino.project.load import DeclaredTable
 from sordino.source import Source
 
-__all__ = ["compared_on", "record_comparison"]
-
 
 def compared_on(table: DeclaredTable) -> str | None:
     """Return the day on which a declared table was compared with its data, None where it never was."""

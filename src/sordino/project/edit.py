@@ -14,8 +14,6 @@ from sordino.errors import DeclarationError, UnknownName, nearest
 from sordino.neighbors import Relation
 from sordino.project.positions import positions
 
-__all__ = ["budget_in", "round_cap_down", "with_cap"]
-
 _DIGITS = 6
 _WHY = "# why: "  # how a comment of ours begins
 

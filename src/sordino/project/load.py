@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from sordino.ledger.ledger import Ledger
 
-__all__ = ["Budget", "DeclaredTable", "Diagnostic", "Project", "check_file", "find_project", "load_project"]
-
 T = TypeVar("T")
 
 _FILE = "sordino.toml"

@@ -20,8 +20,6 @@ from sordino.loss import ZCDP, Loss, loss_from, to_fraction
 from sordino.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.source import BY_SPARK, FAR, SERVERS, SPARK, Csv, Source, source_from
 
-__all__ = ["LARGEST_FILE", "cap_from", "column_from", "neighbors_of", "share_from", "source_of", "spark_settings"]
-
 LARGEST_FILE = 16 * 2**20  # bytes of a project file or of a list of codes
 
 

@@ -7,8 +7,6 @@ import json
 import re
 from collections.abc import Iterator
 
-__all__ = ["Path", "dotted_key", "positions", "quote_text", "write_key"]
-
 Path = tuple[str | int, ...]  # where a value stands in a document
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

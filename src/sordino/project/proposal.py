@@ -13,12 +13,6 @@ from sordino.project.positions import quote_text, write_key
 from sordino.project.schema import FILL_IN
 from sordino.source import FAR, SERVERS, SPARK, Csv, split_ending
 
-__all__ = [
-    "Proposal",
-    "propose_project",
-    "write_template",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Proposal:

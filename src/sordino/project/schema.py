@@ -18,8 +18,6 @@ from sordino.loss import to_fraction
 from sordino.project.positions import Path
 from sordino.queries.sql.text import DIALECTS
 
-__all__ = ["FILL_IN", "json_schema", "shape_problems"]
-
 FILL_IN = "FILL IN"  # what `sordino init` writes where only a person can know the value
 
 Rule = dict[str, Any]  # a JSON Schema, of the few keywords that are used here

@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 from sordino.errors import DeclarationError
 from sordino.loss import to_fraction
 
-__all__ = ["ServeSettings", "serve_settings"]
-
 _UNITS = {"ms": Fraction(1, 1000), "s": Fraction(1)}
 _STORE = "sordino-server.db"
 _DAYS = 7

@@ -35,17 +35,6 @@ from sordino.queries.sensitivity_rules import stack
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "MOST_PRIVATE_KEYS",
-    "Aggregation",
-    "CompiledQuery",
-    "FindPossible",
-    "Grouping",
-    "Possible",
-    "compile_query",
-    "tighten",
-]
-
 _MOST_CELLS = 1_000_000
 _MOST_AGGREGATES = 256
 _SUPERSET = (

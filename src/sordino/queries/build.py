@@ -22,26 +22,6 @@ from sordino.queries.key_list import KeyList, check_min_units, key_list, selecti
 from sordino.queries.query import Aggregate, replace_names
 from sordino.queries.row_steps import RowStep
 
-__all__ = [
-    "AggregateExpr",
-    "Column",
-    "Selection",
-    "ShownColumns",
-    "as_aggregation",
-    "collect_columns",
-    "correlation",
-    "count",
-    "count_distinct",
-    "covariance",
-    "groupings",
-    "histogram",
-    "label",
-    "mean",
-    "std",
-    "sum",
-    "variance",
-]
-
 Column = str | Expr
 T = TypeVar("T")
 

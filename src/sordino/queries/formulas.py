@@ -33,8 +33,6 @@ from sordino.queries.expressions.nodes import (
     walk,
 )
 
-__all__ = ["FormulaColumn", "check_conditions", "is_condition", "rename"]
-
 
 @dataclass(frozen=True, slots=True)
 class FormulaColumn:

@@ -22,8 +22,6 @@ from sordino.queries.row_steps import RowStep, step_domain
 from sordino.queries.same_people import UnitJoin, UnitMark, bind_unit_join
 from sordino.source import PrivateTable, PublicTable
 
-__all__ = ["bind_names"]
-
 _MOST_JOINS = 8
 _JOINS = (Join, UnitJoin)
 _NO_TABLES: Mapping[str, PrivateTable] = MappingProxyType({})

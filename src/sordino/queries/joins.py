@@ -31,16 +31,6 @@ from sordino.queries.expressions.nodes import Exists
 from sordino.queries.expressions.sql_trees import Build
 from sordino.source import PublicTable
 
-__all__ = [
-    "Join",
-    "JoinKind",
-    "Unnest",
-    "join_cell",
-    "public_table",
-    "qualify",
-    "state_join",
-]
-
 JoinKind = Literal["inner", "left", "semi", "anti"]
 
 

@@ -27,21 +27,6 @@ from sordino.queries.expressions.sql_trees import Build, plus, sql, whole
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "KEY_SELECTIONS",
-    "MOST_LISTED",
-    "KeyList",
-    "Label",
-    "check_min_units",
-    "compile_key_list",
-    "infer_key_list",
-    "join_keys",
-    "key_list",
-    "list_shown",
-    "narrow_keys",
-    "selection_name",
-]
-
 MOST_LISTED = 1_000_000
 _MOST_RUNS = 8  # of codes that follow each other: beyond, one search is faster than so many comparisons
 KEY_SELECTIONS = ("weighted", "threshold")

@@ -46,8 +46,6 @@ from sordino.queries.expressions.nodes import (
 from sordino.queries.expressions.sql_trees import Build
 from sordino.time_zones import EPOCH, local_time
 
-__all__ = ["PerUnit", "UnitValue"]
-
 _MOST_ROWS = 2**48  # the largest row_ceiling that can be declared
 _PARTS = 1000  # an average is rounded to this part of its column's step
 _CONDITIONS = (Compare, Connective, Not, IsIn, IsNull, Match)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["check_planning", "planning_within"]
-
 _CHECK: ContextVar[Callable[[], None] | None] = ContextVar("_CHECK", default=None)
 
 

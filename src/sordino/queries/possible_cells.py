@@ -40,8 +40,6 @@ from sordino.time_zones import offsets
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MOST_COMBINATIONS", "Uses", "cell_array", "find_uses", "label_cells", "list_cells"]
-
 MOST_COMBINATIONS = 2**20
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 _CLOCKS = {"minute": _MINUTE, "hour": _HOUR, "hours since 1970": _HOUR, "minutes since 1970": _MINUTE}

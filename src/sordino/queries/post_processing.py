@@ -42,8 +42,6 @@ from sordino.queries.formulas import FormulaColumn, check_conditions, is_conditi
 from sordino.release import Key, Output
 from sordino.time_zones import parse_moment
 
-__all__ = ["PostProcessing", "finish_answer", "select_rows"]
-
 _BIN = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:/[0-9]+)?), ")
 _CONDITIONS = (Compare, Connective, Not, IsIn, IsNull)
 

@@ -31,19 +31,6 @@ from sordino.source import PrivateTable, PublicTable
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "Aggregate",
-    "ExpectedNoise",
-    "Query",
-    "SensitivityRule",
-    "SqlAggregate",
-    "Vector",
-    "refuse_foreign",
-    "replace_names",
-    "share_noise",
-    "vector_error",
-]
-
 
 @runtime_checkable
 class Query(Protocol):

@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = [
-    "Adaptive",
-    "CountsQuery",
-    "Draws",
-    "Inquiry",
-    "Queryable",
-    "ReleaseContent",
-    "Scan",
-    "ScanQuery",
-    "VectorQuery",
-    "is_monotone",
-]
-
 T = TypeVar("T")
 # what an adaptive algorithm may ask for: vectors alone are priced as Gaussian DP; "either" are vectors for epsilon first,
 # and from the first question of rho on, vectors for rho alone

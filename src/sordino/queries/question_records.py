@@ -39,8 +39,6 @@ from sordino.queries.row_steps import RowStep
 from sordino.queries.sql.parse import SqlText, sql
 from sordino.source import PublicTable
 
-__all__ = ["is_whole", "question_from_json", "question_to_json"]
-
 _NODES: tuple[type, ...] = get_args(nodes.Node)
 _AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, Quantile)
 _STEPS: tuple[type, ...] = (Join, Unnest, PerUnit)

@@ -13,8 +13,6 @@ from sordino.domain import Domain
 from sordino.neighbors import Neighbors
 from sordino.primitives import Primitives
 
-__all__ = ["RowStep", "apply_steps", "step_domain", "step_neighbors"]
-
 
 class RowStep(Protocol):
     """One step: what its rows are declared as, how far two of its tables lie apart, and how an engine makes its rows."""

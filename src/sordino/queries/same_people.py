@@ -38,8 +38,6 @@ from sordino.queries.post_processing import PostProcessing
 from sordino.queries.row_steps import RowStep
 from sordino.source import PrivateTable, PublicTable
 
-__all__ = ["UnitJoin", "UnitMark", "bind_unit_join", "mark_units"]
-
 
 @dataclass(frozen=True, slots=True)
 class UnitJoin:

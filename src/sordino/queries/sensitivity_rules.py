@@ -48,15 +48,6 @@ from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 from sordino.neighbors import ContributionBounds, Neighbors, Sensitivity
 
-__all__ = [
-    "block_sensitivity",
-    "count_sensitivity",
-    "distinct_sensitivity",
-    "stack",
-    "sum_sensitivity",
-    "unit_total_sensitivity",
-]
-
 
 def count_sensitivity(neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
     """Return how far one unit moves a count (`cells` = 1) or a vector of counts over disjoint groups.

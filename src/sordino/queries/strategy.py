@@ -30,8 +30,6 @@ from sordino.queries.aggregation import CompiledQuery
 from sordino.queries.query import Aggregate, SqlAggregate, Vector
 from sordino.queries.sensitivity_rules import block_sensitivity
 
-__all__ = ["Block", "Reading", "Strategy", "find_strategy"]
-
 _ROWS = SqlAggregate("rows", None)
 _FEW = 16  # aggregates up to which each is tried by itself
 _TURNED = {False: (1, 1), True: (15, 26)}  # of l1 and of l2, where 26 / 15 is just above the root of 3

@@ -12,8 +12,6 @@ from sordino.queries.build import AggregateExpr, Selection
 from sordino.queries.expressions.expr import Expr
 from sordino.queries.joins import JoinKind
 
-__all__ = ["TableFace"]
-
 
 class TableFace:
     """Begin questions about a table; rows and columns are never released it."""

@@ -8,8 +8,6 @@ from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Node
 from sordino.queries.per_unit import UnitValue
 
-__all__ = ["all", "any", "first", "last", "max", "min"]
-
 
 def min(of: Column) -> AggregateExpr:  # the field's word, used as sd.min
     """Take the least value of a person's rows, inside `.per_unit(...)`.

@@ -13,8 +13,6 @@ from sordino.queries.formulas import FormulaColumn, rename
 from sordino.queries.per_unit import UnitValue
 from sordino.queries.query import Aggregate
 
-__all__ = ["UnitExpr", "unit_columns"]
-
 
 class UnitExpr(Protocol):
     """A column as a person writes it: an aggregate, or a formula over several."""

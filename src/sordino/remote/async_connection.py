@@ -19,8 +19,6 @@ from sordino.remote.transport import AsyncTransport, check_url, find_token
 if TYPE_CHECKING:
     from sordino.synth.model import Model
 
-__all__ = ["AsyncConnection", "AsyncTable", "connect_async"]
-
 
 class AsyncConnection:
     """Hold a connection to a server in an event loop: `async with sd.connect_async("https://...") as far: ...`.

@@ -21,8 +21,6 @@ from sordino.remote.transport import Transport, check_url, find_token
 if TYPE_CHECKING:
     from sordino.synth.model import Model
 
-__all__ = ["FarTable", "RemoteConnection", "RemoteTable"]
-
 Target = Literal["data", "dummy"]
 
 

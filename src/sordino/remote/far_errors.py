@@ -9,8 +9,6 @@ from typing import Any
 from sordino import errors
 from sordino.errors import ApprovalNeeded, DeclarationError, QuestionRefused, SordinoError
 
-__all__ = ["NotFar", "PendingApproval", "error_of", "refuse_near"]
-
 _BY_EXIT: dict[int, type[SordinoError]] = {
     cls.exit_code: cls for cls in (DeclarationError, QuestionRefused, errors.BudgetExhausted, errors.ChargedError)
 } | {6: errors.NotAllowed, 7: ApprovalNeeded}
@@ -52,9 +50,10 @@ def error_of(problem: Mapping[str, Any]) -> SordinoError:
     BudgetExhausted('it is used up')
     """
     name = str(problem.get("type")).removeprefix("urn:sordino:")
-    known = {re.sub(r"(?<=[a-z])(?=[A-Z])", "-", n).lower(): n for n in errors.__all__ if n[0].isupper()}
+    classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, SordinoError)]
+    known = {re.sub(r"(?<=[a-z])(?=[A-Z])", "-", c.__name__).lower(): c for c in classes}
     by_exit = _BY_EXIT.get(problem.get("exit_code", 1), SordinoError)
-    kind = getattr(errors, known[name]) if name in known else by_exit
+    kind = known.get(name, by_exit)
     error: SordinoError = kind(str(problem.get("detail", "the server refused this")))
     for key in ("charge", "approval", "request", "wait", "resumable"):
         if key in problem and hasattr(error, key):

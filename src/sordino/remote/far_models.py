@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from sordino.remote.far_questions import FarQuestions
     from sordino.synth.model import Model
 
-__all__ = ["FitWords", "fit_far"]
-
 _FIRST, _LONGEST = 0.2, 5.0  # seconds between looks at a job
 
 

@@ -11,8 +11,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import Loss, loss_from_numbers
 from sordino.release import show_number, show_rows
 
-__all__ = ["FarBatch", "FarBudget", "FarPlan"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FarPlan:

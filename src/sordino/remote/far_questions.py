@@ -24,8 +24,6 @@ from sordino.remote.far_errors import PendingApproval
 from sordino.remote.far_plan import FarBatch, FarBudget, FarPlan
 from sordino.remote.operations import Call, Operation, Pause, exchange
 
-__all__ = ["FarQuestions", "LossWords"]
-
 T = TypeVar("T")
 _NUMBERS = ("epsilon", "delta", "rho")
 

@@ -12,8 +12,6 @@ from typing import Any, TypeAlias, TypeVar
 from sordino.errors import InDoubt, SourceError, TooManyRequests
 from sordino.remote.far_errors import error_of
 
-__all__ = ["Call", "Operation", "Pause", "Reply", "exchange"]
-
 T = TypeVar("T")
 _FIRST, _LONGEST = 0.1, 3.0  # seconds between tries
 

@@ -15,8 +15,6 @@ from sordino.remote.operations import Call, Operation, Pause, Reply
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["AsyncTransport", "Transport", "check_url", "find_token"]
-
 T = TypeVar("T")
 _VARIABLE = "SORDINO_TOKEN"
 

@@ -13,8 +13,6 @@ from sordino.reporting.titles import COLORS, add_title, data_of
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["Attacking", "Distant", "Together", "draw", "draw_closest", "draw_together"]
-
 _MARK = "true rows say where an attack was right"
 _MOST_POINTS = 400
 _WIDTH = 420

@@ -6,8 +6,6 @@ from typing import Any
 
 from sordino.reporting.html_page import render
 
-__all__ = ["attack_page"]
-
 
 def attack_page(attacks: Any) -> str:
     """Return the page of several attacks as HTML, A4 when printed; its policy forbids the browser to load or run anything."""

@@ -14,8 +14,6 @@ from sordino.reporting.titles import COLORS, add_title, data_of
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["Audited", "draw"]
-
 _MARK = "an audit of invented tables"
 _SIDES = ("here", "there")
 

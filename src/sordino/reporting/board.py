@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sordino.accounting.events import LaplaceEvent, event_from_dict
+from sordino.accounting.event_fields import event_from_dict
+from sordino.accounting.events import LaplaceEvent
 from sordino.ledger.ledger import Ledger
 from sordino.ledger.records import Charge, Entry, Report, loss_from_dict
 from sordino.loss import PureDP
@@ -31,8 +32,6 @@ from sordino.reporting.charts import svg_drawer
 from sordino.reporting.release_text import table_lines
 from sordino.reporting.text_table import plain
 from sordino.risk.belief import belief_after, epsilon_and_delta
-
-__all__ = ["board_page"]
 
 Draw = Callable[[Any], str] | None  # a thing as SVG
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from sordino.reporting.html_page import render
 
-__all__ = ["Account", "Amendment", "Amount", "AnsweredCharge", "Board", "UnansweredCharge", "render_board"]
-
 
 @dataclass(frozen=True, slots=True)
 class Amount:

@@ -11,8 +11,6 @@ from sordino.sensitivity.universe import format_value
 if TYPE_CHECKING:
     from sordino.sensitivity import Change
 
-__all__ = ["change_entries"]
-
 
 def change_entries(change: Change, neighbors: str, public: str) -> list[tuple[str, str]]:
     """Return the labelled texts of a change: its relation, the two tables of its witness, what moved, and what is public."""

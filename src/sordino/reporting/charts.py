@@ -16,8 +16,6 @@ from sordino.reporting.picture import Picture, encode_picture, need_plots
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["plot", "svg_drawer"]
-
 
 def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> Picture:
     """Return the picture of a thing; what it can draw:

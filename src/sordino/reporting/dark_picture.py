@@ -6,8 +6,6 @@ from typing import Any
 
 from sordino.reporting.picture import Picture
 
-__all__ = ["darken"]
-
 _GROUND, _WORDS, _LINES = "#1b1e24", "#e6e8ec", "#3a3f49"
 _FINE = "#a9b0bb"
 _LIGHTER = {

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["open_templates", "render"]
-
 
 @cache
 def open_templates(directory: Path) -> Environment:

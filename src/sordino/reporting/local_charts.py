@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from sordino.local.simulation import CollectionSimulation
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["draw", "draw_plan", "draw_simulation", "draw_spread", "draw_weighed"]
-
 MOST_LABELS = 200  # as many rows as a release shows
 _MALICIOUS = 0.01
 _DRAWN = 20  # times the least error of a protocol: a longer bar would hide the others

@@ -11,8 +11,6 @@ from sordino.sensitivity.unsafe_noise import LocalNoise
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["draw", "draw_local_noise"]
-
 MOST_DRAWN = 60
 _REACH = 3  # scales of the wider noise that are drawn on either side
 _POINTS = 241

@@ -19,8 +19,6 @@ from sordino.risk.table_choice import TableChoice
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["Tradeoff", "draw", "icon_array", "tradeoff_of"]
-
 _NAMED = 9  # epsilons named along a curve, at most
 _REACH = 100.0  # how far below the least error asked a curve is drawn
 _SIDE = 10  # icons a row, and rows

@@ -18,8 +18,6 @@ from sordino.reporting.html_page import render
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["PICTURE_ENDINGS", "Picture", "encode_picture", "need_plots", "read_picture", "save", "writer_of"]
-
 PICTURE_ENDINGS = (".svg", ".png", ".html", ".json")
 SHARPNESS = 1.5  # pixels of a PNG per unit of the chart
 

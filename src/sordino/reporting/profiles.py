@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["PROFILE_COLUMNS", "draw", "is_profile", "missing_columns"]
-
 PROFILE_COLUMNS = ("query", "distance", "scope", "relation", "value", "exact")
 _RELATIONS = {"add_remove": "add/remove (unbounded)", "replace": "replace (bounded)"}
 _SCOPES = {"global": "global: any table of the size", "local": "local: this table"}

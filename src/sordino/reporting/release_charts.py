@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from sordino.release import Output, Release
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["draw"]
-
 MOST_ROWS = 200  # as many rows as a release shows in a notebook
 MOST_GROUPS = 8  # values of a second key that are distinct by color
 _LONG = 30  # rows from which the axis stands at both ends

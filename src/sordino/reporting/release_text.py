@@ -12,8 +12,6 @@ from sordino.estimates.estimate import explain_no_ends
 from sordino.release import Key, Output, Release, show_number, show_rows
 from sordino.reporting.text_table import columns_of, plain
 
-__all__ = ["table_lines"]
-
 _FIGURES = 9  # of the largest number of a column, and one more
 _PLACES = 9  # beyond so many decimal places a number is shown by its figures
 

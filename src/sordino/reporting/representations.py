@@ -22,8 +22,6 @@ from sordino.synth.histogram import Representation
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
 
-__all__ = ["draw", "draw_several", "is_compared"]
-
 _EXACT = "exact counts"
 _MOST_CELLS = 20_000  # of a table of two columns
 _MOST_ROWS = 60  # values on an axis of a table that all have room

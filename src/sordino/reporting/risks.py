@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sordino.risk.assessment import RiskAssessment
     from sordino.risk.worlds import Worlds
 
-__all__ = ["MOST_LINES", "Densities", "Risks", "draw", "draw_assessments", "draw_columns", "draw_worlds", "risks_of"]
-
 MOST_LINES = 12  # more densities than anyone can distinguish
 _FEW = 100_000  # worlds up to which a curve has many points
 _FEW_VALUES = 8  # of a universe, that a panel names one by one

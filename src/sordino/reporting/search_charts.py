@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from sordino.release import Release
     from sordino.reporting.titles import AnyChart
 
-__all__ = [
-    "draw_bounds",
-    "draw_caps",
-]
-
 _HEIGHT = 260
 _WIDE_BOUNDS = 200.0  # times: bounds that span more are drawn on a logarithmic scale
 _WIDE_CAPS = 32  # times: caps that span more are drawn on a logarithmic scale

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart
     from sordino.synth.evaluation.evaluation import Evaluation
 
-__all__ = ["ACCURACY_COLUMNS", "MISSING", "SEEDED", "Histograms", "Matrices", "Ways", "bins_of", "is_accuracy"]
-
 ACCURACY_COLUMNS = ("method", "epsilon", "distance")
 OPEN = "computed on the table itself"
 SEEDED = "its noise was seeded"

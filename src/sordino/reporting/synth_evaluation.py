@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from sordino.synth.evaluation.workload import SetError, Workload
     from sordino.synth.model import Model
 
-__all__ = ["evaluation_page", "evaluation_sheet"]
-
 _ALARM = (
     "NOT PRIVATE: computed on the rows of the original themselves, without noise. Do not publish this page; it is for "
     "those who may see the data."

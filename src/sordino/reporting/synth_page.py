@@ -11,8 +11,6 @@ from typing import Any
 
 from sordino.reporting.html_page import render
 
-__all__ = ["Section", "Sheet", "redraw", "sheet_from", "sheet_page"]
-
 
 @dataclass(frozen=True, slots=True)
 class Section:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["columns_of", "plain"]
-
 
 def columns_of(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[bool]) -> list[str]:
     """Return lines of a table in aligned columns, headed by names; `right` says which columns align right.

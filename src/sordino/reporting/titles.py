@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     AnyChart = alt.LayerChart | alt.FacetChart | alt.HConcatChart | alt.VConcatChart
 
-__all__ = ["COLORS", "NOT_PRIVATE", "SEEDED", "add_title", "data_of", "join_panels", "mark_title", "title_of"]
-
 NOT_PRIVATE = "NOT PRIVATE"
 SEEDED = "its noise was seeded"
 COLORS = (  # Okabe and Ito's, distinct to the color-blind, then darker ones

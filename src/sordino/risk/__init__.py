@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from sordino.risk.likelihood_ratio import answer_odds as answer_odds
     from sordino.risk.requirement_choice import Choice as Choice
     from sordino.risk.requirement_choice import Requirement as Requirement
+    from sordino.risk.requirement_choice import choose_epsilon as choose_epsilon
     from sordino.risk.requirements import accuracy as accuracy
     from sordino.risk.requirements import advantage as advantage
-    from sordino.risk.requirements import choose_epsilon as choose_epsilon
     from sordino.risk.requirements import disclosure as disclosure
     from sordino.risk.requirements import economic as economic
     from sordino.risk.requirements import gain as gain
@@ -37,9 +37,9 @@ _EXPORTS = {
     "sordino.risk.assessment": "RiskAssessment assess_risk",
     "sordino.risk.attacker": "Simulation",
     "sordino.risk.likelihood_ratio": "AnswerOdds answer_odds",
-    "sordino.risk.requirement_choice": "Choice Requirement",
+    "sordino.risk.requirement_choice": "Choice Requirement choose_epsilon",
     "sordino.risk.requirements": (
-        "accuracy advantage choose_epsilon disclosure economic gain identifiability posterior relative test_power"
+        "accuracy advantage disclosure economic gain identifiability posterior relative test_power"
     ),
     "sordino.risk.table_choice": "TableChoice choose_for_table",
     "sordino.risk.worlds": "InfeasibleRisk Worlds",

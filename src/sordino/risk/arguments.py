@@ -13,18 +13,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import Number, to_fraction
 from sordino.sensitivity.universe import Floats
 
-__all__ = [
-    "amount",
-    "chance",
-    "finite_number",
-    "format_count",
-    "probabilities",
-    "require_above",
-    "whole",
-    "world_epsilon",
-    "world_risk",
-]
-
 
 def chance(value: Number, *, name: str, zero: bool = False, one: bool = False) -> float:
     """Return a probability in (0, 1) as a float; `zero` and `one` say which ends are allowed too."""

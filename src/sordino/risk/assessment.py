@@ -22,8 +22,6 @@ from sordino.risk.hypotheses import epsilon_for_tables
 from sordino.risk.worlds import Worlds
 from sordino.sensitivity.universe import as_number, columns_of_table
 
-__all__ = ["RiskAssessment", "assess_risk", "assessments_to_dict", "cap_change_for"]
-
 
 @dataclass(frozen=True)
 class RiskAssessment:

@@ -13,8 +13,6 @@ from sordino.noise.rng import Rng
 from sordino.risk.odds import softmax
 from sordino.sensitivity.universe import Floats
 
-__all__ = ["Simulation", "play"]
-
 _CELLS = 2_000_000
 
 

@@ -37,8 +37,6 @@ from sordino.loss import ApproxDP, Event, Loss, Number, PureDP, format_number, r
 from sordino.risk.hypotheses import power_bound
 from sordino.rounding import float_up
 
-__all__ = ["Belief", "belief_after", "epsilon_and_delta", "power_after"]
-
 _DELTAS = tuple(Fraction(d) for d in ("0.001", "0.005", "0.02", "0.05", "0.1", "0.2", "0.4"))  # for the power of a test
 _DELTA = 1e-6  # the delta of a rho whose budget states none
 _SUMMED = 1000.0  # sigma up to which a discrete Gaussian's tail is summed term by term

@@ -13,8 +13,6 @@ import numpy as np
 from sordino.risk.statistic_answers import Answers, Numbers, integers, listing
 from sordino.sensitivity.universe import Floats
 
-__all__ = ["Tally", "subset_sums", "tally"]
-
 _LISTED_FIRST = 200_000  # below it, listing is as quick as counting
 _WORK = 1_500_000_000  # cells that a subset-sum count may touch
 _CELLS = 40_000_000  # cells that it may hold

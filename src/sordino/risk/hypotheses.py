@@ -15,22 +15,6 @@ from sordino.loss import Number
 from sordino.risk.arguments import amount, chance, require_above, whole
 from sordino.risk.inverse import largest_epsilon
 
-__all__ = [
-    "advantage_bound",
-    "epsilon_for_advantage",
-    "epsilon_for_gain",
-    "epsilon_for_identification",
-    "epsilon_for_posterior",
-    "epsilon_for_power",
-    "epsilon_for_tables",
-    "identification_bound",
-    "identification_scale",
-    "largest_gain",
-    "posterior_bounds",
-    "power_bound",
-    "tables_bound",
-]
-
 _TERMS = 20_000  # numbers of people that two tables may differ in, which are looked at
 _EXP_MOST = 700.0  # beyond it exp overflows, and every bound below has reached its limit
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from sordino.rounding import bisect
 
-__all__ = ["largest_epsilon", "least_epsilon"]
-
 _MOST = 2048.0  # beyond it every exponential of an epsilon is 0 or infinite, so that no figure changes
 
 

@@ -11,8 +11,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import Number
 from sordino.risk.arguments import amount, finite_number
 
-__all__ = ["AnswerOdds", "answer_odds"]
-
 
 @dataclass(frozen=True, slots=True)
 class AnswerOdds:

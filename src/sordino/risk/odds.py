@@ -13,8 +13,6 @@ import numpy as np
 
 from sordino.sensitivity.universe import Floats
 
-__all__ = ["PAIRWISE", "least_sum", "least_sum_at", "rising_root", "softmax"]
-
 PAIRWISE = 400  # up to so many answers each pair is summed
 _ROW = 1024
 _NEAR = 2048

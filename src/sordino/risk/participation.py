@@ -16,17 +16,6 @@ from sordino.risk.arguments import amount, chance, whole
 from sordino.risk.inverse import largest_epsilon, least_epsilon
 from sordino.rounding import bisect_whole
 
-__all__ = [
-    "cost_bound",
-    "epsilon_for_cost",
-    "epsilon_for_relative",
-    "epsilon_for_study",
-    "people_for_accuracy",
-    "people_for_study",
-    "relative_bound",
-    "study_failure",
-]
-
 _EXP_MOST = 700.0
 _BLOCKS = 10_000  # steps of a study's error that are looked at one by one
 

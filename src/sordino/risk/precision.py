@@ -25,8 +25,6 @@ from sordino.queries.sql.parse import SqlText, parse_sql
 from sordino.queries.strategy import find_strategy
 from sordino.risk.arguments import amount, chance
 
-__all__ = ["Currency", "Precision", "precision_of"]
-
 Currency = Literal["epsilon", "rho"]
 
 _LEAST, _MOST = Fraction(1, 10**12), Fraction(10**6)  # the epsilons that are looked at

@@ -18,8 +18,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import format_number
 from sordino.neighbors import Neighbors, Relation
 
-__all__ = ["Choice", "Conflict", "Requirement", "choose_epsilon", "round_epsilon_up"]
-
 _SHOWN = 6  # digits of an epsilon in a sentence; rounded towards the inside of the interval
 
 

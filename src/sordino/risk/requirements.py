@@ -32,25 +32,7 @@ from sordino.risk.participation import (
     people_for_study,
 )
 from sordino.risk.precision import Currency, Precision, precision_of
-from sordino.risk.requirement_choice import Choice, Conflict, Requirement, choose_epsilon, round_epsilon_up
-
-__all__ = [
-    "Choice",
-    "Conflict",
-    "Requirement",
-    "accuracy",
-    "accuracy_of",
-    "advantage",
-    "choose_epsilon",
-    "disclosure",
-    "economic",
-    "for_questions",
-    "gain",
-    "identifiability",
-    "posterior",
-    "relative",
-    "test_power",
-]
+from sordino.risk.requirement_choice import Requirement, round_epsilon_up
 
 _SEMANTICS = "Kasiviswanathan & Smith 2014"
 _REGIONS = "Wasserman & Zhou 2010; Kairouz, Oh, Viswanath 2015"

@@ -20,8 +20,6 @@ from sordino.errors import DeclarationError
 from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, column_names, numbers_from, rational_from
 
-__all__ = ["ENTRIES", "Answers", "Numbers", "integers", "lattice_from", "listing", "tables_of"]
-
 Numbers = NDArray[Any]  # integers: int64 where they fit, Python's otherwise
 
 ENTRIES = 10_000_000  # records in the worlds that are listed one by one

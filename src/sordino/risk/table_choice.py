@@ -25,8 +25,6 @@ from sordino.risk.precision import Currency, Precision, precision_of
 from sordino.risk.requirement_choice import Choice, Requirement, choose_epsilon
 from sordino.risk.requirements import accuracy_of, for_questions, posterior, relative, test_power
 
-__all__ = ["TableChoice", "choose_for_table"]
-
 
 @dataclass(frozen=True, slots=True)
 class TableChoice:

@@ -26,8 +26,6 @@ from sordino.sensitivity import global_sensitivity
 from sordino.sensitivity.statistics import statistic_from
 from sordino.sensitivity.universe import Floats, as_number, rational_from, size_in
 
-__all__ = ["InfeasibleRisk", "Simulation", "Worlds"]
-
 _RARE = 16  # so few answers are summed one by one
 _CERTAIN = 745.0  # log odds past which a risk is 1
 _FLAT = 800.0  # exp(-800) is 0: past it a larger epsilon separates nothing more

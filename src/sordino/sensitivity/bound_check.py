@@ -11,8 +11,6 @@ from sordino.sensitivity.moves import Moves
 from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, Places
 
-__all__ = ["cost", "enumerate_pairs"]
-
 
 def cost(universe_size: int, moves: Moves, *, table: bool = False) -> int:
     """Return how many pairs of tables `enumerated` compares."""

@@ -23,8 +23,6 @@ from sordino.sensitivity.universe import Places, Universe, as_number, exact_univ
 from sordino.sensitivity.variance import farthest_spread
 from sordino.sensitivity.worst_table import farthest_pair
 
-__all__ = ["PAIRS_ENUMERATED", "Change", "global_sensitivity", "local_sensitivity"]
-
 PAIRS_ENUMERATED = 4_000_000  # pairs of tables that are compared one by one where there is no proof
 
 

@@ -14,8 +14,6 @@ from sordino.errors import DeclarationError, QuestionRefused
 from sordino.loss import Number, format_number, to_fraction
 from sordino.queries.expressions.bound_number import Interval
 
-__all__ = ["FunctionSensitivity", "function_sensitivity"]
-
 _LONGEST = 1000  # characters of an expression
 _DEEPEST = 60  # levels of an expression
 _ZERO, _ONE = Fraction(0), Fraction(1)

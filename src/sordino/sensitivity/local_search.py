@@ -17,8 +17,6 @@ from sordino.sensitivity.running_sums import RunningSums, exact_running_sums
 from sordino.sensitivity.statistics import Statistic, between
 from sordino.sensitivity.universe import Floats, Places
 
-__all__ = ["farthest_neighbor"]
-
 
 def farthest_neighbor(
     universe: Floats, statistic: Statistic, moves: Moves, table: Places, *, offset: Fraction = Fraction(0)

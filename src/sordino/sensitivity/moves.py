@@ -9,8 +9,6 @@ from typing import Any
 from sordino.errors import DeclarationError
 from sordino.field_words import explain_relations
 
-__all__ = ["Moves", "moves_from"]
-
 _DIRECTIONS = ("add", "remove", "either")
 
 

@@ -21,8 +21,6 @@ from sordino.sensitivity.universe import exact_universe_from, format_value, size
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Neighborhood", "Neighborhoods", "list_neighborhoods", "list_values"]
-
 Table = tuple[float, ...]
 
 SHOWN_TABLES, SHOWN_NEIGHBORS = 40, 8

@@ -15,8 +15,6 @@ from sordino.sensitivity.universe import columns_of_table, exact_universe_from
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["join_columns", "sensitivity_profile", "tabulate"]
-
 
 def sensitivity_profile(
     universe: Any,

@@ -14,8 +14,6 @@ import numpy as np
 
 from sordino.sensitivity.universe import Floats
 
-__all__ = ["RunningSums", "exact_running_sums"]
-
 
 class RunningSums:
     """Hold running sums of an array and of its squares; each sum of a run of values is then a difference of two."""

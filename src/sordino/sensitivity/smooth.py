@@ -17,8 +17,6 @@ from sordino.errors import DeclarationError
 from sordino.loss import Number, format_number, to_fraction
 from sordino.sensitivity.stability import Array, DistanceCurve, Windows, profile
 
-__all__ = ["SmoothSensitivity", "smooth_sensitivity"]
-
 Indices = npt.NDArray[np.int64]
 
 _HAIR = 1e-12  # relative; every step below errs by less

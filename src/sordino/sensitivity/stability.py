@@ -33,8 +33,6 @@ from sordino.errors import DeclarationError, QuestionRefused, nearest
 from sordino.loss import Number, format_number, to_fraction
 from sordino.neighbors import neighbors_from
 
-__all__ = ["distance_above", "local_at_distance"]
-
 Array = npt.NDArray[np.float64]
 
 _FINEST = 10**9  # the largest denominator of a quantile: keeps positions exact in 64 bits

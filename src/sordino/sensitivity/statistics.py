@@ -10,8 +10,6 @@ from sordino.errors import DeclarationError, nearest
 from sordino.field_words import suggest_statistic
 from sordino.sensitivity.universe import Floats
 
-__all__ = ["KNOWN", "Statistic", "statistic_from"]
-
 KNOWN = ("count", "sum", "mean", "median", "var", "std", "min", "max", "quantile:q")
 Kind = Literal["count", "sum", "mean", "quantile", "var", "std"]
 

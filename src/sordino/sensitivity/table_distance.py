@@ -10,8 +10,6 @@ from sordino.errors import DeclarationError
 from sordino.field_words import explain_relations
 from sordino.sensitivity.universe import columns_of_table
 
-__all__ = ["distance"]
-
 
 def distance(table: Any, other: Any, *, neighbors: str) -> int:
     """Return the fewest moves that lead from one table to another: neighbors are at distance 1.

@@ -20,22 +20,6 @@ from numpy.typing import NDArray
 
 from sordino.errors import DeclarationError
 
-__all__ = [
-    "Floats",
-    "Places",
-    "Universe",
-    "as_number",
-    "column_names",
-    "columns_of_table",
-    "exact_universe_from",
-    "format_value",
-    "numbers_from",
-    "places_of",
-    "rational_from",
-    "size_in",
-    "universe_from",
-]
-
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]  # positions in the sorted universe, ascending
 

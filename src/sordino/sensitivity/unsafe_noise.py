@@ -15,8 +15,6 @@ from sordino.sensitivity.empirical import local_sensitivity
 from sordino.sensitivity.table_distance import distance
 from sordino.sensitivity.universe import exact_universe_from
 
-__all__ = ["LocalNoise", "local_noise"]
-
 
 @dataclass(frozen=True, slots=True)
 class LocalNoise:

@@ -37,8 +37,6 @@ from sordino.sensitivity.running_sums import RunningSums
 from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, Places
 
-__all__ = ["Extreme", "farthest_spread"]
-
 _CELLS = 1_000_000_000  # of all sweeps over two free sizes; past it the bound of the rest is the answer
 _BATCH = 50_000  # cells of a sweep at a time
 _ROUNDING = 1e-10  # of running sums, relative: a bound that is no higher than this is attained

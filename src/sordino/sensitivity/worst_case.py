@@ -17,8 +17,6 @@ from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_quer
 from sordino.queries.build import as_aggregation
 from sordino.queries.sensitivity_rules import stack
 
-__all__ = ["worst_case_sensitivity"]
-
 
 def worst_case_sensitivity(
     question: object, domain: Domain, *, neighbors: str, privacy_unit: str | PrivacyUnit, n: int | None = None

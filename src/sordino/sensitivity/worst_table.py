@@ -18,8 +18,6 @@ from sordino.sensitivity.running_sums import exact_running_sums
 from sordino.sensitivity.statistics import Statistic
 from sordino.sensitivity.universe import Floats, Places
 
-__all__ = ["farthest_pair"]
-
 
 def farthest_pair(
     universe: Floats, statistic: Statistic, moves: Moves, *, offset: Fraction = Fraction(0)

@@ -12,8 +12,6 @@ from typing import Literal, get_args
 
 from sordino.errors import DeclarationError, NotAllowed, UnknownName
 
-__all__ = ["ACCESS", "OWNER", "ROLES", "NotThere", "Reach", "Role", "Visitor", "check_access", "check_role", "sees_all"]
-
 Role = Literal["analyst", "officer", "auditor", "owner"]
 Reach = Literal["any", "own", "none"]  # of which objects: all, one's own, none
 ROLES: tuple[Role, ...] = get_args(Role)[:3]  # of accounts; the owner has none

@@ -16,8 +16,6 @@ from sordino.server.sessions import Session, Sessions, SignInThrottle
 from sordino.server.two_person import TwoPerson
 from sordino.server.work_queue import ShortQueue
 
-__all__ = ["AccountDesk"]
-
 
 class AccountDesk:
     """Let people in, and let them see and change what their role includes."""

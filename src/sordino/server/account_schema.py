@@ -22,23 +22,6 @@ from sqlalchemy import (
     text,
 )
 
-__all__ = [
-    "ACCOUNTS",
-    "APPROVALS",
-    "AUDIT",
-    "EVALUATIONS",
-    "HANDS",
-    "JOBS",
-    "MIGRATIONS",
-    "MODELS",
-    "REQUESTS",
-    "SCRAM_KEYS",
-    "SESSIONS",
-    "SETTINGS",
-    "TEXTS",
-    "TOKENS",
-]
-
 _STORE = MetaData()
 
 

@@ -25,8 +25,6 @@ from sordino.server.account_schema import ACCOUNTS, SCRAM_KEYS, SESSIONS, TOKENS
 from sordino.server.database import ServerDatabase
 from sordino.server.scram import ScramKeys, keys_of, salt_of
 
-__all__ = ["Account", "Accounts", "Token", "check_name", "make_secret", "secret_hash", "visitor_of_account"]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}")
 _PEOPLE = ACCOUNTS.c.id != OWNER.account
 _SHORTEST, _LONGEST = 12, 1024  # characters of a password

@@ -17,8 +17,6 @@ from sordino.server.access import NotThere, Visitor
 from sordino.server.account_schema import ACCOUNTS, APPROVALS
 from sordino.server.database import ServerDatabase
 
-__all__ = ["AlreadyDecided", "Approval", "Approvals", "digest_of", "own_request"]
-
 
 @dataclass(frozen=True, slots=True)
 class Approval:

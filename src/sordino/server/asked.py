@@ -12,8 +12,6 @@ from sordino.loss import Number, loss_to_numbers
 from sordino.queries.question_records import question_from_json
 from sordino.queries.sql.parse import SqlText, sql
 
-__all__ = ["Asked", "OutOfDate", "TooLarge", "asked_schema", "read_asked"]
-
 _LONGEST = 200_000  # characters of a question, as on the command line
 _MOST_QUESTIONS = 1000  # of a batch, as SQL or as data
 _LOSS = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows")

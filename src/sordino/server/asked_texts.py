@@ -20,8 +20,6 @@ from sordino.server.asked import Asked
 from sordino.server.database import ServerDatabase
 from sordino.server.shared_writes import Job
 
-__all__ = ["AskedTexts", "describe_asked"]
-
 Record = dict[str, Any]
 _NUMBERS = ("epsilon", "delta", "rho")
 _PLAIN = ("assume_rows", "assume_mean", "table")

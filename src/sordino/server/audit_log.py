@@ -13,8 +13,6 @@ from sordino.server.account_schema import AUDIT
 from sordino.server.database import ServerDatabase, StoreUnusable
 from sordino.server.shared_writes import Job
 
-__all__ = ["AuditLog"]
-
 _LOG = logging.getLogger("sordino.server")
 _LONGEST = 2000
 _APPEND = insert(AUDIT)

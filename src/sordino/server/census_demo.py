@@ -12,8 +12,6 @@ from sordino.server.accounts import make_secret
 from sordino.server.curator_service import CuratorService
 from sordino.server.opening import open_service
 
-__all__ = ["open_census_demo"]
-
 _SERVE = """
 [serve]
 answer_every = "250ms"

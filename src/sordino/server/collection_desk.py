@@ -19,8 +19,6 @@ from sordino.loss import format_number
 from sordino.server.access import NotThere, Visitor, check_access
 from sordino.server.curator_service import CuratorService
 
-__all__ = ["CollectionDesk"]
-
 
 class CollectionDesk:
     """Show collections and close them. A collector is started where its signed task is, never from here."""

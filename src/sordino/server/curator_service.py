@@ -49,8 +49,6 @@ from sordino.server.public_clock import PublicClock
 from sordino.server.request_ids import RequestIds, names_of_parts
 from sordino.server.shared_writes import Job
 
-__all__ = ["LONGEST_REQUEST", "CuratorService"]
-
 LONGEST_REQUEST = 200
 
 

@@ -25,8 +25,6 @@ from sordino.server.account_schema import MIGRATIONS, SETTINGS
 from sordino.server.presence import Presence
 from sordino.server.shared_writes import SharedWrites
 
-__all__ = ["Clock", "ForwardClock", "ServerDatabase", "StoreUnusable", "text_of_time", "utc_now"]
-
 Clock = Callable[[], datetime.datetime]
 _LOCK = 0x536F7253  # of migrations on a PostgreSQL database
 _VERSION = "version"

@@ -26,8 +26,6 @@ from sordino.synth.evaluation.evaluation import Evaluation
 from sordino.synth.evaluation.evaluator import evaluate
 from sordino.synth.watched_table import Stages, WatchedTable
 
-__all__ = ["EVALUATION_SCHEMA", "EvaluationDesk"]
-
 _MOST_ROWS = 1_000_000
 _PRICED_ROWS = 10_000  # synthetic rows that are drawn to say what the run would be charged
 _LOSS = ("epsilon", "delta", "rho")

@@ -26,8 +26,6 @@ from sordino.server.model_desk import ModelDesk
 from sordino.server.openid import OpenIdProvider
 from sordino.server.work_queue import WorkQueue
 
-__all__ = ["curator_app"]
-
 _ABOUT = (
     "Answers questions about protected tables, each charged to a share of a budget. JSON is that of the command line."
 )

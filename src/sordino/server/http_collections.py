@@ -12,8 +12,6 @@ from sordino.server.access import Visitor
 from sordino.server.collection_desk import CollectionDesk
 from sordino.server.http_request import PROBLEMS, respond, visitor_of
 
-__all__ = ["COLLECTIONS"]
-
 COLLECTIONS = APIRouter(prefix="/v1", tags=["collections"], responses=PROBLEMS)
 Who = Annotated[Visitor, Depends(visitor_of)]
 

@@ -29,8 +29,6 @@ from sordino.server.http_request import (
 )
 from sordino.server.sessions import SESSION_HOURS, Session
 
-__all__ = ["DESK"]
-
 DESK = APIRouter(prefix="/v1", tags=["accounts"], responses=PROBLEMS)
 Who = Annotated[Visitor, Depends(visitor_of)]
 

@@ -17,8 +17,6 @@ from fastapi import FastAPI
 from sordino.server.metrics import Metrics
 from sordino.server.request_log import log_request
 
-__all__ = ["HttpGuard"]
-
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -15,8 +15,6 @@ from sordino.server.evaluation_desk import EVALUATION_SCHEMA, EvaluationDesk
 from sordino.server.http_request import PROBLEMS, StoredInt, body_of, read_json, respond, run_work, visitor_of
 from sordino.server.model_desk import FIT_SCHEMA, ModelDesk
 
-__all__ = ["MODELS_AND_JOBS"]
-
 MODELS_AND_JOBS = APIRouter(prefix="/v1", tags=["models"], responses=PROBLEMS)
 _SAMPLE = {"type": "object", "properties": {"rows": {"type": "integer"}, "where": {"type": "string"}}}
 Who = Annotated[Visitor, Depends(visitor_of)]

@@ -14,8 +14,6 @@ from sordino.server.openid import TRY_SECONDS, OpenIdProvider, OpenIdTry
 from sordino.server.sessions import SESSION_HOURS
 from sordino.server.work_queue import ShortQueue
 
-__all__ = ["OPENID", "RETURN_PATH"]
-
 RETURN_PATH = "/v1/openid/return"
 _COOKIE = "sordino_openid"
 _PURPOSE = "openid"

@@ -15,8 +15,6 @@ from sordino.server.access import Visitor
 from sordino.server.asked import asked_schema, read_asked
 from sordino.server.http_request import PROBLEMS, body_of, read_json, respond, run_work, service_of, visitor_of
 
-__all__ = ["QUESTIONS"]
-
 QUESTIONS = APIRouter(prefix="/v1", tags=["questions"], responses=PROBLEMS)
 Who = Annotated[Visitor, Depends(visitor_of)]
 RequestId = Annotated[str | None, Header(alias="Idempotency-Key")]

@@ -25,25 +25,6 @@ from sordino.server.problems import UNEXPECTED, problem_of, status_of
 from sordino.server.sessions import Session
 from sordino.server.work_queue import WorkQueue
 
-__all__ = [
-    "PROBLEMS",
-    "StoredInt",
-    "add_error_handlers",
-    "address_of",
-    "body_of",
-    "check_origin",
-    "cookie_name",
-    "fields_schema",
-    "read_form",
-    "read_json",
-    "respond",
-    "run_work",
-    "service_of",
-    "session_of",
-    "set_cookie",
-    "visitor_of",
-]
-
 PROBLEMS: dict[int | str, dict[str, Any]] = {  # of the OpenAPI document
     "4XX": {"description": "refused; nothing was charged", "content": {"application/problem+json": {}}},
     "5XX": {"description": "failed; `exit_code` 5: a charge stands", "content": {"application/problem+json": {}}},

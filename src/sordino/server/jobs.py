@@ -25,8 +25,6 @@ from sordino.server.database import ServerDatabase, StoreUnusable, text_of_time
 from sordino.server.problems import UNEXPECTED, problem_of
 from sordino.server.public_clock import PublicClock
 
-__all__ = ["Job", "Jobs", "Work"]
-
 Work = Callable[[Callable[[str], None]], int]  # is given what enters a stage, and returns the number of a model
 _UNEXPECTED = {"type": "about:blank", "title": "unexpected error", "detail": UNEXPECTED, "exit_code": 1}
 _BEAT = 15.0  # seconds after which a server says again that it is at work

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["KeyedLocks"]
-
 
 class KeyedLocks:
     """Let those of one name go one after the other, and those of other names pass."""

@@ -33,8 +33,6 @@ from sordino.synth.fit_request import FitRequest
 from sordino.synth.model import Model, load
 from sordino.synth.watched_table import Stages, WatchedTable
 
-__all__ = ["FIT_SCHEMA", "ModelDesk", "price_run"]
-
 T = TypeVar("T")
 _MOST_ROWS = 1_000_000
 _KEYS = ("table", "method", "columns", "marginals", "workload", "never", "at_most", "cap", "assume_rows")

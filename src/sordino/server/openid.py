@@ -23,8 +23,6 @@ from sordino.errors import DeclarationError, SignInNeeded
 from sordino.server.accounts import make_secret
 from sordino.server.database import Clock, text_of_time
 
-__all__ = ["TRY_SECONDS", "OpenIdProvider", "OpenIdTry"]
-
 TRY_SECONDS = 600
 _SECONDS = 10.0  # for the provider to answer
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

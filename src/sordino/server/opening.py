@@ -10,8 +10,6 @@ from sordino.project.serve_settings import ServeSettings, serve_settings
 from sordino.server.curator_service import CuratorService
 from sordino.server.database import ServerDatabase
 
-__all__ = ["open_service", "open_store"]
-
 
 def open_service(path: Path | str) -> CuratorService:
     """Return the service of a project file, its store made or migrated; raises DeclarationError."""

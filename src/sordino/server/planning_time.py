@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from sordino.errors import QuestionRefused, TooManyRequests
 from sordino.queries.planning_watch import planning_within
 
-__all__ = ["GONE", "PlanningTime"]
-
 GONE: ContextVar[Callable[[], bool] | None] = ContextVar("GONE", default=None)
 """Whether whoever waits for what this thread plans has gone, where that can be known."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from sordino.errors import DeclarationError
 
-__all__ = ["Presence"]
-
 
 class Presence:
     """A lock beside a store file, held shared by every process that serves from it, for as long as it lives.

@@ -13,8 +13,6 @@ from sordino.server.approvals import AlreadyDecided
 from sordino.server.asked import OutOfDate, TooLarge
 from sordino.server.database import StoreUnusable
 
-__all__ = ["UNEXPECTED", "problem_of", "status_of", "words_of"]
-
 _PATH = re.compile(
     r"(?<![^\s'\"(])(?:/[^\s/'\"]+)+/(?=[^\s/'\"]+\.toml\b)"
 )  # of the project file, whose name may be said

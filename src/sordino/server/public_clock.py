@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from fractions import Fraction
 
-__all__ = ["PublicClock"]
-
 
 class PublicClock:
     """Let answers leave `every`, `2 every`, `4 every` ... seconds after their request came, at the first that is not past.

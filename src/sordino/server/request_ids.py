@@ -18,8 +18,6 @@ from sordino.ledger.ledger import Ledger
 from sordino.server.account_schema import JOBS, REQUESTS
 from sordino.server.database import ServerDatabase
 
-__all__ = ["RequestIds", "names_of_parts"]
-
 # two servers may write the same list at once: both then find the one that was first
 _KEEP = text("INSERT INTO requests (request, digest) VALUES (:request, :digest) ON CONFLICT (request) DO NOTHING")
 _RULE = "; one id means one question: use a new id for a new question"

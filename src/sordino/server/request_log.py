@@ -11,8 +11,6 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-__all__ = ["log_request", "log_statement", "write_log"]
-
 _LOG = logging.getLogger("sordino.server")
 _FIELDS = ("method", "route", "status", "seconds", "account")
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 from sordino.errors import SignInNeeded
 
-__all__ = ["ROUNDS", "ScramExchange", "ScramKeys", "keys_of", "salt_of"]
-
 ROUNDS = 4096  # the least that clients take; more would add nothing to 32 random bytes
 # the name within is not read: libpq leaves it empty, and the connection has stated it already
 _FIRST = re.compile(

@@ -21,8 +21,6 @@ from sordino.server.account_schema import ACCOUNTS, SESSIONS
 from sordino.server.accounts import Account, make_secret, secret_hash
 from sordino.server.database import ServerDatabase, text_of_time
 
-__all__ = ["SESSION_HOURS", "Session", "Sessions", "SignInThrottle"]
-
 SESSION_HOURS = 12
 _ENDED = "sign in: there is no session, or it has ended"
 

@@ -12,8 +12,6 @@ from contextlib import AbstractContextManager
 
 from sqlalchemy import Connection
 
-__all__ = ["Job", "SharedWrites"]
-
 Job = Callable[[Connection], object]
 
 

@@ -13,8 +13,6 @@ from sordino.server.access import OWNER, Visitor
 from sordino.server.account_schema import HANDS
 from sordino.server.database import ServerDatabase, text_of_time
 
-__all__ = ["TwoPerson"]
-
 
 class TwoPerson:
     """Note what officers do to accounts and shares of one store, for `days` days."""

@@ -17,8 +17,6 @@ from typing import TypeVar
 
 from sordino.errors import TooManyRequests
 
-__all__ = ["ShortQueue", "WorkQueue"]
-
 Result = TypeVar("Result")
 _LOOK_EVERY = 0.5  # seconds between looks whether whoever asked is still there
 

@@ -31,8 +31,6 @@ from sordino.synth.pair_selection import (
 )
 from sordino.synth.triple_selection import choose_triples, edges_of
 
-__all__ = ["fit_adaptive"]
-
 _COUNT = 0.004  # of the loss, for the number of rows
 _ONE_WAY = 0.2  # of the loss, for one-way counts
 _ONE_WAY_MOST = 0.5  # where their error is large

@@ -16,8 +16,6 @@ from sordino.synth.junction_tree import Pair, grow_clique
 from sordino.synth.measurement import FitSession, share_of
 from sordino.synth.pair_selection import model_pairs, score_pairs
 
-__all__ = ["fit_aim"]
-
 _ONE_WAY = 0.2
 _ROUNDS = 8
 _SWEEPS, _SWEEPS_LAST = 10, 40

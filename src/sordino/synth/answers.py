@@ -39,8 +39,6 @@ from sordino.synth.measured_counts import KeyShares, MeasuredCounts, Question, r
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression
 
-__all__ = ["ModelParts", "answer_question"]
-
 _NOTHING = PureDP(0)  # what post-processing costs
 _MOST_CELLS = 3_000_000  # of the table in which an answer's constraints are applied
 

@@ -6,7 +6,5 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Codes", "Floats"]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Codes = np.ndarray[Any, np.dtype[np.int64]]

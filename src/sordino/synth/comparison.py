@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from sordino.errors import DeclarationError
 
-__all__ = ["compare_frames", "percent_error"]
-
 Frame = TypeVar("Frame")
 
 

@@ -13,8 +13,6 @@ from sordino.queries.expressions.expr import Expr
 from sordino.queries.sql.parse import parse_sql
 from sordino.synth.constraints import Constraint, determines
 
-__all__ = ["parse_condition", "read_determines"]
-
 _PLACE = re.compile(r"^line \d+, column \d+: ")
 
 

@@ -22,19 +22,6 @@ from sordino.synth.encoded_column import EncodedColumn, label_of
 from sordino.synth.equivalence_classes import Dependencies, class_grid, predicates_of
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, names_in
 
-__all__ = [
-    "Constraint",
-    "Determines",
-    "Never",
-    "apply_dependencies",
-    "at_most",
-    "check_constraints",
-    "determines",
-    "functional_dependencies",
-    "never",
-    "rows_allowed",
-]
-
 _MOST_CELLS = 4_000_000  # cells that are searched for one that constraints leave
 
 

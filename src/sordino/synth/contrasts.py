@@ -24,8 +24,6 @@ from sordino.synth.markov_random_field import marginal
 from sordino.synth.measured_counts import rake_pairs
 from sordino.synth.measurement import FitSession
 
-__all__ = ["measure_errors"]
-
 _FEWEST, _MOST = 8, 40  # tables asked
 _SETS = 20  # distinct sets of columns: each is a scan of its own
 _ORDER = 3  # columns of a table

@@ -12,8 +12,6 @@ import numpy as np
 
 from sordino.synth.arrays import Floats
 
-__all__ = ["denoise_pair", "shrink", "smooth"]
-
 _ROUNDS = 30  # of expectation maximisation
 _FINEST, _RATIO = 1.0 / 16.0, 2.8  # of the grid of variances: the least in variances of the noise, and the steps
 _FEWEST = 8  # ordered counts below which nothing is smoothed

@@ -32,17 +32,6 @@ from sordino.time_zones import EPOCH, local_time, seconds_since
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "EncodedColumn",
-    "encode_columns",
-    "encode_table",
-    "histogram_column",
-    "label_of",
-    "model_column",
-    "steps_of",
-    "values_of",
-]
-
 _MOST_KEYS = 1024
 _MOST_RUNS = 256  # an engine compares each cell with the edges of runs
 

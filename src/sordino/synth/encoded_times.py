@@ -13,8 +13,6 @@ from sordino.time_zones import offsets
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["moment_cells", "moment_steps_of"]
-
 _MICROS = 1_000_000
 
 

@@ -25,8 +25,6 @@ from sordino.synth.arrays import Codes
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
 
-__all__ = ["ClassGrid", "Dependencies", "class_grid", "predicates_of"]
-
 Dependencies = Mapping[str, tuple[str, Codes]]  # a column: the one it follows from, and its key for each key of that
 
 

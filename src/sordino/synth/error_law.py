@@ -16,8 +16,6 @@ import numpy as np
 
 from sordino.synth.arrays import Floats
 
-__all__ = ["ColumnNoise", "ErrorLaw", "kind_of"]
-
 _WIDER = 1.3  # on each variance: that columns, pairs and triples differ among themselves
 _STEP = 0.25  # added to the variance of a sum of counts, in units of its largest weight: counts are whole
 

@@ -47,8 +47,6 @@ from sordino.queries.expressions.times import moment_constant
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.encoded_column import EncodedColumn
 
-__all__ = ["ColumnCells", "Truth", "column_cells", "evaluate_condition", "evaluate_number", "names_in", "text_values"]
-
 Truth = tuple[Floats, Floats]
 
 

@@ -13,8 +13,6 @@ from sordino.synth.constraints import Constraint
 from sordino.synth.methods import ALL_PAIRS, METHODS, load_method
 from sordino.synth.model import Model
 
-__all__ = ["FitRequest"]
-
 _AS_ASKED = {"cliques": "marginals"}
 
 

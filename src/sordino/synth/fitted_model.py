@@ -17,8 +17,6 @@ from sordino.synth.markov_random_field import Factor, MarkovRandomField, calibra
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals
 
-__all__ = ["FittedModel", "Measured", "fit_field", "independent_model", "merge_measurements"]
-
 Measured = dict[tuple[int, ...], NoisyTable]  # noisy tables by their columns, ascending
 
 _FIRM = 1e-3  # softness of one-way counts, relative to their variance: they are all but exact

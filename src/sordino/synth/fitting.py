@@ -26,8 +26,6 @@ from sordino.synth.methods import ALL_PAIRS
 from sordino.synth.model import Model
 from sordino.synth.trees import fit_marginals, fit_mst, fit_tree, require_cells
 
-__all__ = ["AIM", "MST", "Automatic", "FitPlan", "Fitter", "Independent", "Marginals", "Tree", "fit", "plan_fit"]
-
 Algorithm = Callable[[FitSession, Sequence[EncodedColumn]], FittedModel]
 _CHECKING = 0.05  # of the loss, for measuring the model's own error
 

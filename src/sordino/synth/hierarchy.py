@@ -16,8 +16,6 @@ import numpy as np
 from sordino.noise.laws import NoiseLaw
 from sordino.synth.arrays import Codes, Floats
 
-__all__ = ["BRANCHES", "Layout", "best_layout", "combine_levels", "layout_of", "range_variances"]
-
 BRANCHES = (2, 4, 8, 16)
 _NEGLIGIBLE = 1e-14
 

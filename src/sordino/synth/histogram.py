@@ -49,8 +49,6 @@ from sordino.synth.sampler import draw_within
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Histogram", "HistogramPlan", "Range", "RangePlan", "Representation", "plan_ranges"]
-
 _MOST_BINS = 4096  # of a hierarchy
 _EXACT = "NOT PRIVATE (exact counts)"
 _COUNTED = 0.1  # of the loss, for the number of rows where it is asked for

@@ -14,8 +14,6 @@ from sordino.loss import Loss
 from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.synth.hierarchy import quantile, sum_quantile
 
-__all__ = ["HistogramPlan", "Range"]
-
 _FEW = 60.0  # deviations up to which whole steps matter, and the exact law is computed
 
 

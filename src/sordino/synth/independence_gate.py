@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.measurement import LossShares
 
-__all__ = ["SCORES", "look_pays", "one_way_noise"]
-
 SCORES = 0.03  # of the loss, for each round of scores
 _CLEAR, _CLEAR_FREE = (
     0.066,

@@ -13,8 +13,6 @@ from sordino.synth.arrays import Floats
 from sordino.synth.markov_random_field import MarkovRandomField, make_consistent, marginal, spread
 from sordino.synth.sampler import draw_codes, spacings
 
-__all__ = ["condition_on", "joint"]
-
 _MOST_CELLS = 30_000_000
 _TINY = 1e-250
 _LETTERS = string.ascii_letters

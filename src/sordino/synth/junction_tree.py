@@ -9,17 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = [
-    "JunctionTree",
-    "Link",
-    "Pair",
-    "columns_of",
-    "count_cells",
-    "grow_clique",
-    "junction_tree",
-    "maximal_cliques",
-]
-
 Pair = tuple[int, int]
 
 

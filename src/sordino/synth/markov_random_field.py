@@ -14,18 +14,6 @@ import numpy as np
 from sordino.synth.arrays import Floats
 from sordino.synth.junction_tree import JunctionTree, Link
 
-__all__ = [
-    "Factor",
-    "MarkovRandomField",
-    "calibrate",
-    "independent_field",
-    "make_consistent",
-    "marginal",
-    "restart",
-    "spread",
-    "wright_omega",
-]
-
 _STEP, _FARTHEST = 4.0, 25.0  # the most that one update, and all together, may move the log of a cell
 _TINY = 1e-250
 

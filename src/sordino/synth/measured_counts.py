@@ -19,8 +19,6 @@ from sordino.synth.error_law import ErrorLaw
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression
 
-__all__ = ["KeyShares", "MeasuredCounts", "Question", "rake_pairs"]
-
 _STEP = 0.25  # added to a variance, in units of the largest weight: noisy counts are whole
 _MOST_NUMBERS = 20_000_000  # of the matrix by which margins sharpen an answer by many groups
 _ROUNDS = 5

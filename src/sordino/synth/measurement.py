@@ -30,17 +30,6 @@ from sordino.synth.arrays import Floats
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.one_way_marginals import OneWayMarginals, estimate_one_way
 
-__all__ = [
-    "FitSession",
-    "LossShares",
-    "NoisyTable",
-    "open_session",
-    "release_counts",
-    "release_vectors",
-    "share_of",
-    "split_loss",
-]
-
 _FINE = 1 << 30  # parts that shares are counted in
 _LEAST = 1e-12  # a variance that underflows is still not zero
 _MARGIN = Fraction(1, 1 << 40)  # of epsilon: sums of it are rounded up where they are counted

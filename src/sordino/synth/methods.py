@@ -10,8 +10,6 @@ from typing import Any
 
 from sordino.errors import DeclarationError, nearest
 
-__all__ = ["ALL_PAIRS", "METHODS", "load_method", "register_synthesizer"]
-
 ALL_PAIRS = "all 2-way"
 
 # Text names a class that is imported when it is first used, since the command line lists the names without numpy.

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Model", "load"]
-
 _ORDERED_BY = 6
 _REFINED = 200_000  # rows that are refined at most: beyond it the noise of sampling is small, and the time is not
 _CHUNK = 250_000  # rows drawn at a time

@@ -49,8 +49,6 @@ from sordino.synth.measured_counts import MeasuredCounts
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression
 
-__all__ = ["Stored", "encode", "read", "write"]
-
 Stored = tuple[ModelParts, tuple[Constraint, ...], dict[str, str]]
 
 _FORMAT = "sordino model 3"  # 3: errors by column, pair and more; 2: missing cells a key of their own

@@ -17,17 +17,6 @@ from sordino.synth.denoising import smooth
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.junction_tree import Pair
 
-__all__ = [
-    "CompressedMarginals",
-    "DomainCompression",
-    "OneWayMarginals",
-    "combine_one_way",
-    "compress_domain",
-    "estimate_one_way",
-    "project",
-    "shares_within",
-]
-
 _MEAN = 0.8  # E|Z| of a standard normal
 _MOST_BINS, _MOST_CODES = 64, 512  # codes of a column, where its noise is large and where it is small
 _CLEAR = 25.0  # deviations of noise in the mean count of a code, above the least number of codes

@@ -20,19 +20,6 @@ from sordino.synth.measurement import FitSession
 from sordino.synth.one_way_marginals import CompressedMarginals
 from sordino.synth.sampler import draw_codes, spacings
 
-__all__ = [
-    "Columns",
-    "allocation",
-    "choose_pairs",
-    "expected_gains",
-    "mean_distance",
-    "measure_pairs",
-    "model_pairs",
-    "score_independence",
-    "score_pairs",
-    "shrink_scores",
-]
-
 Columns = tuple[int, ...]
 
 _MEAN = 0.8  # E|Z| of a standard normal, about sqrt(2 / pi)

@@ -18,8 +18,6 @@ from sordino.synth.markov_random_field import MarkovRandomField, marginal
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import project
 
-__all__ = ["expected_pairs", "refine_rows"]
-
 _MOVES = (16, 8, 4, 2, 1)  # in each sweep, the rows that leave one code, or come to one, by the same residuals
 _LOOKED_AT = 0.2  # of the rows, those that fit worst, are looked at in each sweep
 _TOGETHER = 500  # rows looked at together: they move by the same residuals

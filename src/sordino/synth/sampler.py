@@ -18,8 +18,6 @@ from sordino.noise.rng import Rng
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.markov_random_field import MarkovRandomField
 
-__all__ = ["draw_codes", "draw_within", "spacings"]
-
 _ORDERED_BY = 6  # other columns that rows are put in the order of
 _KEY_BITS = 62
 _BLOCK = 16  # rows whose quantiles are handed out at random

@@ -17,8 +17,6 @@ from sordino.synth.measurement import FitSession, share_of
 from sordino.synth.one_way_marginals import OneWayMarginals
 from sordino.synth.pair_selection import measure_pairs, score_independence
 
-__all__ = ["fit_marginals", "fit_mst", "fit_tree", "require_cells"]
-
 _SWEEPS = 40
 
 

@@ -19,8 +19,6 @@ from sordino.synth.measurement import FitSession, share_of
 from sordino.synth.one_way_marginals import CompressedMarginals
 from sordino.synth.pair_selection import Columns, expected_gains, model_pairs, score_pairs
 
-__all__ = ["choose_triples", "edges_of"]
-
 _SHARE = 0.005  # of the loss, for the scores
 _CLEAR = 0.03  # the noise of a score, in shares of the rows, up to which triples are looked at
 _SHOWN = 4.0  # deviations of its noise above which a score shows a dependence

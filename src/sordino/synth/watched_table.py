@@ -13,8 +13,6 @@ from sordino.loss import Loss, Number
 from sordino.queries.queryable import Draws, Queryable, ReleaseContent
 from sordino.release import Release
 
-__all__ = ["Stages", "WatchedTable"]
-
 T = TypeVar("T")
 Show = Callable[[str], None]
 

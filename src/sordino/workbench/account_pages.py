@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError, NotAllowed, SignInNeeded
 from sordino.server.access import OWNER, NotThere, Visitor, check_access, sees_all
@@ -15,9 +16,7 @@ from sordino.server.account_desk import AccountDesk
 from sordino.server.accounts import Token
 from sordino.server.http_request import StoredInt, service_of, set_cookie
 from sordino.server.sessions import SESSION_HOURS, Session
-from sordino.workbench.page_route import Changing, PageRoute, Reading, go, page, pick, run_in_threadpool
-
-__all__ = ["ACCOUNT_PAGES"]
+from sordino.workbench.page_route import Changing, PageRoute, Reading, go, page, pick
 
 ACCOUNT_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 

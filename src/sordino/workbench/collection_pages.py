@@ -7,12 +7,11 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError
 from sordino.server.collection_desk import CollectionDesk
-from sordino.workbench.page_route import Changing, PageRoute, Reading, fragment, go, page, pick, run_in_threadpool
-
-__all__ = ["COLLECTION_PAGES"]
+from sordino.workbench.page_route import Changing, PageRoute, Reading, fragment, go, page, pick
 
 COLLECTION_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 

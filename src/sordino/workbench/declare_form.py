@@ -13,8 +13,6 @@ from sordino.loss import to_fraction
 from sordino.project.load import check_file
 from sordino.project.positions import quote_text, write_key
 
-__all__ = ["COLUMNS", "ITEMS", "TYPES", "read_tables", "write_declaration"]
-
 COLUMNS = 8  # that the form begins with; its script adds more
 TYPES: Mapping[str, str] = {  # what each type takes beside its name
     "integer": "bounds missing",

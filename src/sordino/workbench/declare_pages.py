@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError
 from sordino.server.access import check_access
@@ -15,9 +16,7 @@ from sordino.server.http_request import read_form
 from sordino.server.problems import words_of
 from sordino.server.sessions import Session
 from sordino.workbench.declare_form import COLUMNS, ITEMS, TYPES, read_tables, write_declaration
-from sordino.workbench.page_route import HEADERS, Changing, PageRoute, Reading, fragment, page, run_in_threadpool
-
-__all__ = ["DECLARE_PAGES"]
+from sordino.workbench.page_route import HEADERS, Changing, PageRoute, Reading, fragment, page
 
 DECLARE_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -6,25 +6,14 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError
 from sordino.project.parts import share_from
 from sordino.reporting.board import board_page
 from sordino.server.access import check_access
 from sordino.server.http_request import StoredInt, service_of
-from sordino.workbench.page_route import (
-    HEADERS,
-    Changing,
-    PageRoute,
-    Reading,
-    float_of,
-    go,
-    page,
-    pick,
-    run_in_threadpool,
-)
-
-__all__ = ["DESK_PAGES"]
+from sordino.workbench.page_route import HEADERS, Changing, PageRoute, Reading, float_of, go, page, pick
 
 DESK_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 _LINES = 200  # of the audit log on one page

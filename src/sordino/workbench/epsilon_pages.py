@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.reporting.charts import plot
@@ -21,17 +22,7 @@ from sordino.server.access import NotThere, check_access
 from sordino.server.curator_service import CuratorService
 from sordino.server.http_request import read_form, service_of
 from sordino.server.problems import words_of
-from sordino.workbench.page_route import (
-    PICTURE_HEADERS,
-    Changing,
-    PageRoute,
-    Reading,
-    fragment,
-    page,
-    run_in_threadpool,
-)
-
-__all__ = ["EPSILON_PAGES"]
+from sordino.workbench.page_route import PICTURE_HEADERS, Changing, PageRoute, Reading, fragment, page
 
 EPSILON_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 _NUMBERS = ("attacker_prior", "max_posterior", "test_level", "max_power", "relative_risk", "error", "delta")

@@ -15,8 +15,6 @@ from sordino.server.curator_service import CuratorService
 from sordino.server.database import ServerDatabase
 from sordino.server.sessions import Session, Sessions
 
-__all__ = ["LocalSessions", "open_door"]
-
 
 class LocalSessions(Sessions):
     """Let the owner in, and nobody else: its cookies are signed with a key that is made when the process starts."""

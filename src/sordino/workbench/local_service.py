@@ -10,8 +10,6 @@ from sordino.server.opening import open_service
 from sordino.workbench.local_door import open_door
 from sordino.workbench.workbench_app import workbench_app
 
-__all__ = ["serve_owner"]
-
 
 def serve_owner(project: Path, *, port: int, show: Callable[[str], None]) -> None:
     """Serve the pages of a project on loopback; `show` is given the link that lets one browser in, once."""

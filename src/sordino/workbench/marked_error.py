@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["MarkedError", "mark_error"]
-
 _PLACE = re.compile(r"line (\d{1,6}), column (\d{1,6})")
 _QUOTED = re.compile(r"'(\w+)'")
 

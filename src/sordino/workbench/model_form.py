@@ -8,8 +8,6 @@ from typing import Any
 from sordino.errors import DeclarationError
 from sordino.synth.methods import METHODS, load_method
 
-__all__ = ["method_labels", "read_evaluation", "read_fit", "whole_number"]
-
 _LOSS = ("epsilon", "delta", "rho")
 
 

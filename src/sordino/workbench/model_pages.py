@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
+from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import ApprovalNeeded, DeclarationError, QuestionRefused, SordinoError
 from sordino.reporting.charts import plot
@@ -32,11 +33,8 @@ from sordino.workbench.page_route import (
     go,
     new_request,
     page,
-    run_in_threadpool,
 )
 from sordino.workbench.question_pages import left_of, release_words, table_of
-
-__all__ = ["MODEL_PAGES"]
 
 MODEL_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 Place = Annotated[int, Field(ge=0, le=10_000)]  # in a list of drawings

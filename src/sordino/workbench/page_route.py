@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
-from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError, SignInNeeded, SordinoError
 from sordino.loss import parse_fraction
@@ -20,23 +19,6 @@ from sordino.server.http_request import read_form, session_of, visitor_of
 from sordino.server.problems import status_of, words_of
 from sordino.server.sessions import Session
 from sordino.workbench.local_door import LocalSessions
-
-__all__ = [
-    "HEADERS",
-    "PAGES",
-    "PICTURE_HEADERS",
-    "POLICY",
-    "Changing",
-    "PageRoute",
-    "Reading",
-    "float_of",
-    "fragment",
-    "go",
-    "new_request",
-    "page",
-    "pick",
-    "run_in_threadpool",
-]
 
 PAGES = Path(__file__).with_name("pages")
 POLICY = (

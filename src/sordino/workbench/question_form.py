@@ -10,8 +10,6 @@ from typing import Any
 from sordino.errors import DeclarationError
 from sordino.loss import to_fraction
 
-__all__ = ["FILTERS", "MEASURES", "build_select", "filter_operators"]
-
 MEASURES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {  # the words of each, its SQL, the types of column it takes
     "count": ("how many rows", "COUNT(*)", ()),
     "mean": ("the mean of", "AVG({})", ("integer", "real")),

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import ApprovalNeeded, DeclarationError, QuestionRefused
 from sordino.queries.sql.parse import SqlText
@@ -19,21 +20,9 @@ from sordino.server.curator_service import CuratorService
 from sordino.server.http_request import read_form, run_work, service_of
 from sordino.server.problems import words_of
 from sordino.workbench.marked_error import mark_error
-from sordino.workbench.page_route import (
-    Changing,
-    PageRoute,
-    Reading,
-    float_of,
-    fragment,
-    go,
-    new_request,
-    page,
-    run_in_threadpool,
-)
+from sordino.workbench.page_route import Changing, PageRoute, Reading, float_of, fragment, go, new_request, page
 from sordino.workbench.question_form import FILTERS, MEASURES, build_select, filter_operators
 from sordino.workbench.sql_words import words_of_tables
-
-__all__ = ["QUESTION_PAGES", "left_of", "release_words", "table_of"]
 
 QUESTION_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 

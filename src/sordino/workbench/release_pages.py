@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import DeclarationError
 from sordino.release import Release
@@ -20,11 +21,9 @@ from sordino.server.curator_service import CuratorService
 from sordino.server.http_request import run_work, service_of
 from sordino.server.sessions import Session
 from sordino.workbench.local_door import LocalSessions
-from sordino.workbench.page_route import HEADERS, PICTURE_HEADERS, PageRoute, Reading, page, run_in_threadpool
+from sordino.workbench.page_route import HEADERS, PICTURE_HEADERS, PageRoute, Reading, page
 from sordino.workbench.question_pages import release_words
 from sordino.workbench.repeat import Repeat, notebook_of, script_of, sql_of
-
-__all__ = ["RELEASE_PAGES"]
 
 RELEASE_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 _KINDS = {

@@ -10,8 +10,6 @@ from typing import Any
 
 from sordino.queries.question_records import question_from_json
 
-__all__ = ["Repeat", "notebook_of", "script_of", "sql_of"]
-
 _LOSSES = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows", "assume_mean")
 
 

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
+from starlette.concurrency import run_in_threadpool
 
 from sordino.errors import NotAllowed
 from sordino.server.access import NotThere
 from sordino.server.http_request import address_of, check_origin, cookie_name, service_of, set_cookie
 from sordino.server.sessions import SESSION_HOURS
 from sordino.workbench.local_door import LocalSessions
-from sordino.workbench.page_route import (
-    HEADERS,
-    PAGES,
-    Changing,
-    PageRoute,
-    go,
-    page,
-    pick,
-    run_in_threadpool,
-)
-
-__all__ = ["SESSION_PAGES"]
+from sordino.workbench.page_route import HEADERS, PAGES, Changing, PageRoute, go, page, pick
 
 SESSION_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 _FILES = {"workbench.js": "text/javascript", "workbench.css": "text/css"}

@@ -15,8 +15,6 @@ from sordino.workbench.question_pages import QUESTION_PAGES
 from sordino.workbench.release_pages import RELEASE_PAGES
 from sordino.workbench.session_pages import SESSION_PAGES
 
-__all__ = ["PAGE_ROUTERS", "workbench_app"]
-
 PAGE_ROUTERS = (
     SESSION_PAGES,
     QUESTION_PAGES,

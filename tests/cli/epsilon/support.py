@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from cli.support import Ran, Run
 
-__all__ = ["run_worlds"]
-
 
 def run_worlds(run: Run, universe: str, query: str, *more: str) -> Ran:
     """Ask for the epsilon at which an attacker picks the world of three values with chance 1/3 at most."""

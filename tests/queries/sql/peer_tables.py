@@ -10,8 +10,6 @@ import pyarrow as pa
 
 import sordino as sd
 
-__all__ = ["PUBLIC", "PUBLIC_ROWS", "TABLES", "UNITS", "make_rows", "open_table"]
-
 _DAYS = sd.Date(datetime.date(2019, 1, 1), datetime.date(2021, 12, 31))
 _ROWS = 1500
 _WEEK = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]

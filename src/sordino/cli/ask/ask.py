@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from sordino.curator.plan import Plan
     from sordino.release import Release
 
-__all__ = ["ask", "deliver"]
-
 _SCREEN = 40  # rows shown in a terminal; pipes and files get all
 
 

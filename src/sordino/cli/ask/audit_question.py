@@ -8,8 +8,6 @@ from typing import Annotated
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import say, wrap
 
-__all__ = ["audit"]
-
 Samples = Annotated[int, given.option("--samples", "N", "How many answers are drawn on each of the two tables.")]
 Seed = Annotated[int, given.option("--seed", "N", "The seed of tables and noise.")]
 

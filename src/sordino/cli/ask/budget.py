@@ -18,8 +18,6 @@ from sordino.reporting.text_table import plain
 if TYPE_CHECKING:
     from sordino.project.budget_status import BudgetStatus
 
-__all__ = ["budget"]
-
 _BAR = 20
 
 

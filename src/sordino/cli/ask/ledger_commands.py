@@ -13,8 +13,6 @@ import typer
 from sordino.cli.shared.options import BudgetName, ProjectPath, Quiet, Reason, TextForm, TextFormat, output_ending
 from sordino.cli.shared.terminal import note, say, wrap
 
-__all__ = ["amend", "export", "move", "new", "restore", "verify"]
-
 
 def verify(
     form: TextForm = TextFormat.table, name: BudgetName = None, project: ProjectPath = None, quiet: Quiet = False

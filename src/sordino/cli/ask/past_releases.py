@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from sordino.ledger.records import Charge
     from sordino.project.load import Budget
 
-__all__ = ["explain", "releases", "report", "show"]
-
 
 def releases(
     form: given.ListForm = given.ListFormat.table,

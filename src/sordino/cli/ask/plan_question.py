@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from sordino.curator.plan import Plan
     from sordino.loss import Loss
 
-__all__ = ["plan"]
-
 _GUESS = "(--assume-rows, a public guess, makes it a number)"
 
 

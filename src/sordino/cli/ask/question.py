@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sordino.curator.plan import Plan, Share
     from sordino.queries.sql.parse import SqlText
 
-__all__ = ["plans_of", "read_keys", "read_pairs", "read_question", "text_of"]
-
 _LARGEST = 200_000  # characters of a question
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sordino.loss import Loss
     from sordino.release import Release
 
-__all__ = ["chosen_format", "cost_lines", "distinct_names", "encode_release", "encode_releases", "left_of"]
-
 _ENDINGS = {
     ".txt": AnswerFormat.table,
     ".json": AnswerFormat.json,

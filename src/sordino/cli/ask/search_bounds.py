@@ -18,8 +18,6 @@ from sordino.errors import ChargedError
 if TYPE_CHECKING:
     from sordino.release import Release
 
-__all__ = ["bounds", "caps", "deliver_search"]
-
 
 def deliver_search(
     search: Callable[[], Release], *, plot: Path | None, form: given.TextFormat, confidence: float, quiet: bool

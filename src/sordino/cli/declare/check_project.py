@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sordino.curator.against_data import DataCheck
     from sordino.project.load import Project
 
-__all__ = ["check"]
-
 _NEVER_COMPARED = (
     "never compared with the data: {tables}; until then answers say so. For the curator: sordino check --against-data "
     "(NOT PRIVATE)"

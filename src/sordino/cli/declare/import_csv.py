@@ -12,8 +12,6 @@ from sordino.cli.shared.options import Delimiter, Force, Header, Quiet, option, 
 from sordino.cli.shared.terminal import note
 from sordino.errors import DeclarationError
 
-__all__ = ["import_csv"]
-
 Source = Annotated[Path, typer.Argument(metavar="FILE.csv", help="The CSV file.")]
 Target = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="The file to write.")]
 Quote = Annotated[str, option("--quote", "CHAR", 'The character that cells may be quoted with; "" for none.')]

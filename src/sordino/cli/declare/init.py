@@ -10,8 +10,6 @@ import typer
 from sordino.cli.shared.options import Delimiter, Header, Quiet, ends_in, option, refuse_existing
 from sordino.cli.shared.terminal import note
 
-__all__ = ["init"]
-
 _FILE = "A CSV, JSON lines, Parquet, Arrow, DuckDB or SQLite file, a folder of Parquet, s3://.., postgresql://.. or spark:TABLE."
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help=_FILE)]
 Columns = Annotated[int | None, option("--columns", "N", "CSV without names: how many columns it has.")]

@@ -8,8 +8,6 @@ from typing import Annotated
 from sordino.cli.shared.options import OutputFile, ProjectPath, Quiet, TableName, option
 from sordino.cli.shared.terminal import note
 
-__all__ = ["dummy"]
-
 
 def dummy(
     table: TableName = None,

@@ -25,8 +25,6 @@ from sordino.cli.shared.terminal import say, wrap
 from sordino.errors import DeclarationError
 from sordino.reporting.text_table import columns_of
 
-__all__ = ["worlds"]
-
 _SCREEN_WORLDS = 40
 
 Universes = Annotated[

@@ -17,9 +17,6 @@ from sordino.errors import DeclarationError
 if TYPE_CHECKING:
     from sordino.risk.requirement_choice import Choice, Requirement
 
-__all__ = ["choose"]
-
-
 Query = Annotated[str | None, given.option("--query", "SQL", "The question whose error matters: one aggregate.")]
 Error = Annotated[str | None, given.option("--error", "T", "The largest error allowed.")]
 Likely = Annotated[str, given.option("--confidence", "C", "The probability that the error is not exceeded.")]

@@ -11,8 +11,6 @@ from sordino.cli.shared.terminal import note, paint, say, wrap
 if TYPE_CHECKING:
     from sordino.project.cap_change import CapChange
 
-__all__ = ["INDENT", "print_labelled", "print_written", "write_both"]
-
 INDENT = 20
 
 

@@ -16,8 +16,6 @@ from sordino.cli.shared.options import option
 from sordino.cli.shared.terminal import paint, say
 from sordino.errors import DeclarationError, SordinoError
 
-__all__ = ["demo", "open_place"]
-
 _JOBS = "SELECT occupation, COUNT(*) AS n FROM people WHERE education_num > 12 GROUP BY occupation"
 _HOURS = "SELECT AVG(hours_per_week) AS hours FROM people"
 _OLD = "SELECT sex, COUNT(*) AS n FROM people WHERE age > 64 GROUP BY sex"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sordino.cli.shared.terminal import say
 
-__all__ = ["sql"]
-
 
 def sql() -> None:
     """Print the SQL that Sordino reads, as a Markdown page: every form with an example. It is docs/sql.md."""

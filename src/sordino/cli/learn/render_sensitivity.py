@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sordino.cli.shared.terminal import columns_of, in_terminal, paint, plain, say, wrap
+from sordino.cli.shared.terminal import in_terminal, paint, say, wrap
 from sordino.cli.shared.universe_options import Values
+from sordino.reporting.text_table import columns_of, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sordino.sensitivity import Change, Neighborhoods
-
-__all__ = ["Findings", "Request", "describe_findings", "print_findings"]
 
 SCREEN_ROWS = 40
 SCREEN_NEIGHBORS = 12

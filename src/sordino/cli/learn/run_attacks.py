@@ -11,8 +11,6 @@ import typer
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say
 
-__all__ = ["attack"]
-
 Target = StrEnum("Target", "release synth local")
 On = Annotated[
     Target,

@@ -19,17 +19,16 @@ import typer
 
 from sordino.cli.learn.render_sensitivity import Findings, Request, describe_findings, print_findings
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
-from sordino.cli.shared.terminal import in_terminal, paint, plain, say
+from sordino.cli.shared.terminal import in_terminal, paint, say
 from sordino.cli.shared.universe_options import span_from, table_from, values_from
 from sordino.errors import DeclarationError
+from sordino.reporting.text_table import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sordino.reporting.picture import Picture
     from sordino.sensitivity import Change, Neighborhoods
-
-__all__ = ["Direction", "Relation", "sensitivity"]
 
 T = TypeVar("T")
 

@@ -14,13 +14,12 @@ import typer
 
 from sordino.cli.local.tasks import task_in
 from sordino.cli.shared.options import Confidence, ListForm, ListFormat, Quiet, ends_in, option
-from sordino.cli.shared.terminal import columns_of, note, say
+from sordino.cli.shared.terminal import note, say
 from sordino.errors import DeclarationError
+from sordino.reporting.text_table import columns_of
 
 if TYPE_CHECKING:
     from sordino.collector.report_store import Store
-
-__all__ = ["close", "estimate", "export_reports", "serve", "token"]
 
 StoreUrl = Annotated[str, option("--store", "STORE", "A file, sqlite:///PATH or postgresql://USER@HOST/NAME.")]
 TaskName = Annotated[str | None, option("--task", "NAME", "The task, if the store has several.")]

@@ -6,14 +6,13 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option, refuse_ignored
-from sordino.cli.shared.terminal import columns_of, paint, say, wrap
+from sordino.cli.shared.terminal import paint, say, wrap
 from sordino.errors import DeclarationError
+from sordino.reporting.text_table import columns_of
 
 if TYPE_CHECKING:
     from sordino.local import CollectionPlan
     from sordino.local.labels import Label
-
-__all__ = ["DEFAULT_LENGTH", "Alphabet", "Length", "LocalEpsilon", "Malicious", "local_plan"]
 
 LocalEpsilon = Annotated[str, option("--epsilon", "E", 'What one report may reveal: 0.5, 1 or "1/3".')]
 Malicious = Annotated[float, option("--malicious", "S", "Include what this share of malicious respondents can add.")]

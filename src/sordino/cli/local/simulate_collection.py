@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from sordino.cli.local.plan_collection import DEFAULT_LENGTH, Alphabet, Length, Malicious
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, one_of, option, refuse_ignored
-from sordino.cli.shared.terminal import columns_of, paint, plain, say, wrap
+from sordino.cli.shared.terminal import paint, say, wrap
 from sordino.local.protocols.catalog import MAKERS
+from sordino.reporting.text_table import columns_of, plain
 
 if TYPE_CHECKING:
     from sordino.local import CollectionSimulation, HeavyHittersSimulation
-
-__all__ = ["local_simulate"]
-
 
 DataFile = Annotated[
     Path, option("--data", "FILE", "The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.")

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from sordino.local.protocols.randomizer import Randomizer
     from sordino.local.task import Task
 
-__all__ = ["TaskFile", "create", "keygen", "show_task", "task_in"]
-
-
 TaskFile = Annotated[Path, typer.Argument(metavar="TASK", help="A signed task, as `local task create` wrote it.")]
 NewKey = Annotated[
     Path,

@@ -10,8 +10,6 @@ from sordino.cli.shared.options import option
 from sordino.cli.shared.terminal import note
 from sordino.errors import DeclarationError
 
-__all__ = ["mcp"]
-
 
 def mcp(
     project: Annotated[
@@ -27,7 +25,8 @@ def mcp(
     It spends the share of an account or, at a server, of the token in SORDINO_TOKEN, and waits for approvals.
     """
     try:
-        from sordino.assistant.listening import listen_http, open_backend, run_stdio
+        from sordino.assistant.backends import open_backend
+        from sordino.assistant.listening import listen_http, run_stdio
     except ImportError:
         raise DeclarationError("assistants need more packages: pip install 'sordino[mcp,serve]'") from None
     backend = open_backend(project, account)

@@ -11,15 +11,14 @@ import typer
 
 from sordino.cli.serve.serve_tables import need_server
 from sordino.cli.shared.options import BudgetName, Delta, Epsilon, ProjectPath, Rho, TextForm, TextFormat, option
-from sordino.cli.shared.terminal import columns_of, note, say
+from sordino.cli.shared.terminal import note, say
 from sordino.errors import DeclarationError
+from sordino.reporting.text_table import columns_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sordino.server.curator_service import CuratorService
-
-__all__ = ["add_account", "disable_account", "list_accounts", "make_token", "set_password", "set_share"]
 
 Role = StrEnum("Role", "analyst officer auditor")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The account.")]

@@ -16,8 +16,6 @@ from sordino.errors import DeclarationError
 if TYPE_CHECKING:
     from typer._click.core import Context
 
-__all__ = ["ServeGroup", "need_server", "open_workbench", "start"]
-
 ProjectFile = Annotated[
     Path | None, typer.Argument(metavar="[sordino.toml]", help="The project file; without it, the one here or above.")
 ]

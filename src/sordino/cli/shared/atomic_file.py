@@ -11,8 +11,6 @@ from pathlib import Path
 
 from sordino.errors import ChargedError, DeclarationError
 
-__all__ = ["AtomicFile", "after_charge", "open_atomic", "open_if_named"]
-
 
 @dataclass(frozen=True, slots=True)
 class AtomicFile:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from sordino.curator.curator import Curator
     from sordino.project.load import Project
 
-__all__ = ["project_at", "project_path", "table_at"]
-
 
 def project_path(given: Path | None) -> Path:
     """Return the project file that --project names, or the one found upward; short where it lies below here."""

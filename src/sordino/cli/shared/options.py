@@ -11,16 +11,6 @@ import typer
 
 from sordino.errors import DeclarationError, instead_of, nearest
 
-__all__ = [
-    "ShareBy",
-    "ends_in",
-    "one_of",
-    "option",
-    "output_ending",
-    "refuse_existing",
-    "refuse_ignored",
-]  # and types, as `options.NAME`
-
 
 def option(name: str, metavar: str, words: str, *, panel: str | None = None) -> Any:
     """Return an option that takes a value: its name, what stands for the value, and its words."""

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from sordino.errors import DeclarationError
 
-__all__ = ["Values", "span_from", "table_from", "universes_from", "values_from"]
-
 
 @dataclass(frozen=True, slots=True)
 class Values:

@@ -13,8 +13,6 @@ from sordino.errors import DeclarationError
 if TYPE_CHECKING:
     from sordino.synth.constraints import Constraint
 
-__all__ = ["ModelFile", "column_names", "constraints_of", "sets_of"]
-
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model, as `sordino synth fit` wrote it.")]
 
 

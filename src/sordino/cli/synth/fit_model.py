@@ -16,9 +16,6 @@ from sordino.synth.methods import ALL_PAIRS, METHODS
 if TYPE_CHECKING:
     from sordino.synth.model import Model
 
-__all__ = ["synth_fit"]
-
-
 ModelOutput = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="The model to write.", callback=given.ends_in(".model"))
 ]

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from sordino.cli.shared import options as given
-from sordino.cli.shared.terminal import columns_of, note, say, wrap
-
-__all__ = ["synth_plan"]
+from sordino.cli.shared.terminal import note, say, wrap
+from sordino.reporting.text_table import columns_of
 
 Names = Annotated[str, typer.Argument(metavar="A,B,..", help="The columns; for several, all combinations are counted.")]
 

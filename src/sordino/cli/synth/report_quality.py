@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared import options as given
-from sordino.cli.shared.terminal import columns_of, note, say
+from sordino.cli.shared.terminal import note, say
 from sordino.cli.synth.arguments import ModelFile
 from sordino.errors import DeclarationError
+from sordino.reporting.text_table import columns_of
 
 if TYPE_CHECKING:
     from sordino.source import Csv
     from sordino.synth.evaluation.evaluation import Evaluation
-
-__all__ = ["synth_report"]
 
 _MOST_ROWS = 1_000_000  # synthetic rows that are drawn unless more are asked for
 

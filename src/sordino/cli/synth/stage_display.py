@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from sordino.cli.shared.terminal import in_terminal
 from sordino.synth.watched_table import Stages
 
-__all__ = ["stages"]
-
 
 @contextmanager
 def stages(*, quiet: bool) -> Iterator[Stages]:

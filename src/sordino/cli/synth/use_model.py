@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from sordino.cli.shared import options as given
-from sordino.cli.shared.terminal import columns_of, note, paint, say, wrap
+from sordino.cli.shared.terminal import note, paint, say, wrap
 from sordino.cli.synth.arguments import ModelFile
 from sordino.errors import DeclarationError
 from sordino.estimates.model_estimate import KIND_WORDS
-
-__all__ = ["synth_answer", "synth_sample", "synth_show"]
+from sordino.reporting.text_table import columns_of
 
 _CHUNK = 1_000_000  # rows that are in memory at a time
 

@@ -23,8 +23,6 @@ from sordino.local.protocols.unary import Unary
 from sordino.local.task import Task
 from sordino.noise.rng import Rng
 
-__all__ = ["ID_BYTES", "Client", "permanent_answer", "permanent_key"]
-
 ID_BYTES = 16
 
 

@@ -30,8 +30,6 @@ from sordino.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark,
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["ClientCharge", "ClientLedger"]
-
 _GENESIS = "0" * 64
 _PATIENCE = 30.0  # seconds to wait for another program that answers by the same file
 _FORMAT = FileFormat(

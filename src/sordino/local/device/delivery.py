@@ -17,8 +17,6 @@ from typing import Any
 from sordino.errors import DeclarationError, SordinoError
 from sordino.local.task import Task
 
-__all__ = ["NotDelivered", "deliver"]
-
 _LATER = frozenset({408, 429, 500, 502, 503, 504})  # statuses after which the same bytes may be accepted
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _LONGEST_WAIT = 60.0  # seconds between two attempts

@@ -16,16 +16,6 @@ import numpy as np
 from sordino.errors import DeclarationError
 from sordino.rounding import bisect, bisect_whole
 
-__all__ = [
-    "binomial_law",
-    "check_confidence",
-    "population_interval",
-    "quantile",
-    "respondents_interval",
-    "simultaneous_confidence",
-    "tail",
-]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _LUMPY = 16.0  # below this variance of the supports, their exact law is inverted

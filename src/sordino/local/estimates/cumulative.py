@@ -16,8 +16,6 @@ from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.frequency import check_share
 from sordino.local.estimates.mean import MeanEstimate, ReportMoments
 
-__all__ = ["SquareWaveCounts"]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _SPREAD = 0.7  # the share of the range that answers are taken to spread over, where breadths are chosen

@@ -26,18 +26,6 @@ from sordino.loss import round_up
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "USUAL_MALICIOUS",
-    "FrequencyEstimate",
-    "FrequencyTables",
-    "arrow_labels",
-    "check_about",
-    "check_share",
-    "norm_sub",
-    "shift_of",
-    "variance",
-]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 USUAL_MALICIOUS = 0.01

@@ -14,8 +14,6 @@ from sordino.loss import round_up
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MeanEstimate", "ReportMoments"]
-
 
 @dataclass(frozen=True, slots=True)
 class ReportMoments:

@@ -14,8 +14,6 @@ import numpy as np
 from sordino.local.estimates.binomial import check_confidence, quantile
 from sordino.local.estimates.frequency import Floats, FrequencyEstimate, check_about, check_share
 
-__all__ = ["NoisySumEstimate", "sum_reach", "sum_variance"]
-
 _LARGEST = 1 << 20  # points of a law that is summed; wider ones, of thousands of noises, are nearly normal
 
 

@@ -20,8 +20,6 @@ from sordino.local.texts import Texts
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CANDIDATES", "HeavyHittersEstimate", "PrefixProtocol", "find_heavy_hitters"]
-
 CANDIDATES = 64  # prefixes that go on from one group to the next
 
 Digits = np.ndarray[Any, np.dtype[np.uint8]]

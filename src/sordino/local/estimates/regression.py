@@ -18,8 +18,6 @@ from sordino.local.labels import Label
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BloomEstimate"]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 

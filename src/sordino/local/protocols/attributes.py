@@ -24,8 +24,6 @@ from sordino.local.thresholds import check_epsilon
 from sordino.loss import Number
 from sordino.noise.rng import Rng
 
-__all__ = ["Attributes"]
-
 _WAYS = ("users", "budget")
 
 

@@ -35,8 +35,6 @@ from sordino.local.thresholds import float_up, log_up
 from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
-__all__ = ["Bloom"]
-
 _MOST_CELLS = 1 << 24  # of the matrix from labels to bits, to decode by
 _HEAD = 2  # bytes of a report that name its cohort
 

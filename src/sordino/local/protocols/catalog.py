@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sordino.local.protocols.randomizer import Randomizer
     from sordino.loss import Number
 
-__all__ = ["MAKERS", "PROTOCOLS", "from_parameters", "make_protocol", "register_protocol"]
-
 # Text names a class that is imported when it is first used, since the command line lists the names without numpy.
 PROTOCOLS: dict[str, str | type[Any]] = {
     "grr": "sordino.local.protocols.response.GRR",

@@ -36,8 +36,6 @@ from sordino.noise.rng import Rng
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Distribution", "DistributionEstimate"]
-
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _MOST_ROUNDS = 10_000

@@ -29,8 +29,6 @@ from sordino.local.thresholds import check_epsilon, floor_share
 from sordino.loss import Number
 from sordino.noise.rng import Rng
 
-__all__ = ["Hadamard", "walsh_hadamard"]
-
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Hadamard(ThresholdOracle):

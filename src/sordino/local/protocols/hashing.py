@@ -22,8 +22,6 @@ from sordino.local.thresholds import FULL, check_epsilon, exp_over, floor_share
 from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
-__all__ = ["BLH", "OLH", "hash_supports"]
-
 Codes = np.ndarray[Any, np.dtype[np.uint64]]
 
 _ROOM = 1 << 63  # reports are numbers below it

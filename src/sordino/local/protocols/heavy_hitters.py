@@ -24,8 +24,6 @@ from sordino.local.thresholds import BITS, FULL, check_epsilon, check_threshold,
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["HeavyHitters"]
-
 _WIDE = 21  # bits: so many prefixes are compared in one group at most
 _LARGEST = 251  # of a hash: it fits a byte
 _CHUNK = 1 << 16

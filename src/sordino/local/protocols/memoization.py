@@ -23,8 +23,6 @@ from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 from sordino.rounding import bisect_whole
 
-__all__ = ["Memoized", "memoize"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Memoized(FrequencyOracle):

@@ -18,8 +18,6 @@ from sordino.local.reports import Parameters
 from sordino.local.thresholds import BITS
 from sordino.loss import Number, format_number, to_fraction
 
-__all__ = ["NumberProtocol", "check_range", "scale"]
-
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class NumberProtocol(LocalProtocol):

@@ -32,8 +32,6 @@ from sordino.loss import Number, format_number
 from sordino.noise.bernoulli import CertifiedProbability
 from sordino.noise.rng import Rng
 
-__all__ = ["METHODS", "Mean"]
-
 METHODS = ("duchi", "piecewise", "hybrid")
 STEPS = 1 << 14  # positions of the piecewise grid
 _HYBRID_FROM = Fraction(61, 100)  # the epsilon from which the hybrid uses the piecewise mechanism

@@ -23,8 +23,6 @@ from sordino.local.thresholds import BITS, FULL, check_threshold, float_up, log_
 from sordino.loss import Event, format_number, to_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["Channel", "ClaimedLoss", "FrequencyOracle", "LocalProtocol", "Randomizer", "ThresholdOracle"]
-
 _TOO_NEAR = "epsilon is too small, or p and q too near, for thresholds of 32 bits"
 
 

@@ -20,8 +20,6 @@ from sordino.local.thresholds import FULL, check_threshold, log_up
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["Rappor"]
-
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Rappor(FrequencyOracle):

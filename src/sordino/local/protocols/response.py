@@ -29,8 +29,6 @@ from sordino.local.thresholds import FULL, check_epsilon, floor_share, log_up
 from sordino.loss import Number
 from sordino.noise.rng import Rng
 
-__all__ = ["GRR", "fair_coins"]
-
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class GRR(ThresholdOracle):

@@ -23,8 +23,6 @@ from sordino.local.thresholds import check_epsilon, exp_over, floor_share
 from sordino.loss import Number, format_number
 from sordino.noise.rng import Rng
 
-__all__ = ["SubsetSelection", "subset_size"]
-
 _CHUNK = 1 << 22  # cells of a table of members at a time
 
 

@@ -24,8 +24,6 @@ from sordino.loss import Number, format_number
 from sordino.noise.bernoulli import CertifiedProbability
 from sordino.noise.rng import Rng
 
-__all__ = ["SHE"]
-
 _LIMITS = {1: 127, 2: 32_767}  # by the bytes of a number: what it is clipped to, so that a row of 0xff is no report
 _CLIPPED = 1e-12  # how likely noise reaches beyond the limit, at most
 

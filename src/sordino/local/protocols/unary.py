@@ -22,8 +22,6 @@ from sordino.local.thresholds import FULL, check_epsilon, floor_share, log_up
 from sordino.loss import Number, format_number, to_fraction
 from sordino.noise.rng import Rng
 
-__all__ = ["OUE", "SUE", "THE", "Unary", "bit_laws"]
-
 _SAME_CUT = 1e-4  # between cuts that are the same but for the rounding of coins
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["MOST_ROWS", "Contributions", "contribution_bins"]
-
 MOST_ROWS = 2**20  # a unit with more counts as if it had these: public
 _SINGLE, _OCTAVE = 8, 4  # bins of one number each, then bins a power of two
 

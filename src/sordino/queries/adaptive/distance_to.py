@@ -20,8 +20,6 @@ from sordino.queries.adaptive.marginal import (
 )
 from sordino.queries.sensitivity_rules import stack
 
-__all__ = ["PARTS", "Distances"]
-
 PARTS = 1024  # parts of a row in which models, and so distances, are measured
 _LARGEST = 2**52  # parts in a cell of a model: sums of differences stay within 63 bits
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-__all__ = ["PARTS", "TOP", "MagnitudeHistogram", "OutsideCount", "TailCount", "powers_of_two", "search_number"]
-
 PARTS = 1024  # parts of a bin's width in which offsets are counted
 TOP = 63  # binary digits of the largest magnitude, in steps, that has a bin
 _FINEST = Fraction(1, 2**20)

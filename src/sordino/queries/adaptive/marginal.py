@@ -26,20 +26,6 @@ from sordino.queries.sensitivity_rules import count_sensitivity, stack
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "MOST_AXES",
-    "Axis",
-    "ContingencyTable",
-    "Grouping",
-    "Integers",
-    "MarginalQuery",
-    "SparseCounts",
-    "VectorShare",
-    "coarsest_grouping",
-    "select_groupings",
-    "tells_apart",
-]
-
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 SparseCounts = tuple[
     Integers, Integers

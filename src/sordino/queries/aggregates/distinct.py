@@ -20,8 +20,6 @@ from sordino.queries.expressions.nodes import Bin, Name, Node, When, describe, p
 from sordino.queries.query import ExpectedNoise, SqlAggregate, Vector, share_noise
 from sordino.queries.sensitivity_rules import distinct_sensitivity
 
-__all__ = ["Distinct", "distinct_cell"]
-
 
 @dataclass(frozen=True, slots=True)
 class Distinct:

@@ -28,8 +28,6 @@ from sordino.queries.query import ExpectedNoise, SqlAggregate, Vector
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["MomentAggregate", "Statistic"]
-
 Statistic = Literal["variance", "deviation", "covariance", "correlation"]
 
 _WORDS = {

@@ -15,8 +15,6 @@ from sordino.queries.build import Column, Selection, count, label
 from sordino.queries.expressions.expr import Expr, col
 from sordino.queries.expressions.nodes import Connective, IsNull, Node, Not, describe, plain
 
-__all__ = ["MostCommon", "most_common"]
-
 
 @dataclass(frozen=True, slots=True)
 class MostCommon:

@@ -23,8 +23,6 @@ from sordino.queries.expressions.sql_trees import whole
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["MOST_LEVELS", "Quantile", "bin_select", "iqr", "median", "quantile", "quantiles"]
-
 MOST_LEVELS = 99
 _FEW = 8  # runs of steps that are cheaper to compare with than to look up
 

@@ -24,8 +24,6 @@ from sordino.queries.expressions.nodes import Node, describe, plain
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["Method", "Robust", "level_of", "propose_test_release", "sample_and_aggregate", "smooth"]
-
 Method = Literal["smooth", "propose_test_release", "sample_and_aggregate"]
 _MOST_CHUNKS = 1_000_000
 _FINEST = 10**9  # the denominator of a level: what smooth sensitivities are computed for

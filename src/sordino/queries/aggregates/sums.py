@@ -24,14 +24,6 @@ from sordino.queries.expressions.nodes import Name, Node, describe, plain, sql_n
 from sordino.queries.query import ExpectedNoise, SqlAggregate, Vector, share_noise, vector_error
 from sordino.queries.sensitivity_rules import unit_total_sensitivity
 
-__all__ = [
-    "Average",
-    "Count",
-    "Sum",
-    "count_part",
-    "count_term",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Count:

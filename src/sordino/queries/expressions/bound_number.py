@@ -26,23 +26,6 @@ from sordino.time_zones import EPOCH, seconds_since
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "BoundNumber",
-    "Interval",
-    "absolute",
-    "bin_index",
-    "binary",
-    "clip",
-    "common_unit",
-    "compare_steps",
-    "constant",
-    "grid_constant",
-    "integer_cell",
-    "negate",
-    "number_cell",
-    "rescale",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Interval:

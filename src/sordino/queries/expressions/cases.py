@@ -9,8 +9,6 @@ from sordino.errors import QuestionRefused
 from sordino.queries.expressions.expr import Expr, as_node
 from sordino.queries.expressions.nodes import Exists, Node, When, depth
 
-__all__ = ["Cases", "exists", "when"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cases:

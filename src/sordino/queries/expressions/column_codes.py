@@ -15,8 +15,6 @@ from sordino.queries.expressions.sql_trees import Build, whole
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["category_code", "code_cell", "code_of", "encode_category", "truth", "truth_code", "whole_values"]
-
 
 def code_cell(name: str, column: Category | Boolean | Identifier) -> Build:
     """Return the cell of a column that holds no number: a code, a truth or text."""

@@ -84,8 +84,6 @@ from sordino.queries.expressions.times import (
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["bind_condition", "bind_number", "number", "plain_number", "presence"]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from sordino.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.queries.expressions.sql_trees import Build, add, constant, divide, multiply, subtract, within
 from sordino.time_zones import EPOCH
 
-__all__ = ["DAY_PARTS", "day_part", "first_of_month", "month_number", "whole_number"]
-
 _ERA = 146_097  # days in 400 years
 _SHIFT = 719_468  # days from 0000-03-01, where years begin here, to 1970-01-01
 _ALL = 366  # days after which a part that comes again each year has taken every value

@@ -25,18 +25,6 @@ from sordino.queries.expressions.sql_trees import Build, one_of, whole
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "DeclaredValues",
-    "bind_values",
-    "choose_values",
-    "is_text",
-    "match_text",
-    "number_of_text",
-    "pattern_test",
-    "text_number",
-    "value_keys",
-]
-
 _MOST_VALUES = 100_000
 _LONGEST_PATTERN = 1_000
 

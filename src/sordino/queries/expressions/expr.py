@@ -38,8 +38,6 @@ from sordino.queries.expressions.nodes import (
 )
 from sordino.time_zones import parse_moment
 
-__all__ = ["Expr", "as_node", "as_value", "col"]
-
 _MOST_POWER = 16
 
 

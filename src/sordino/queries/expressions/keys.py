@@ -53,11 +53,6 @@ from sordino.time_zones import show_time
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "Keys",
-    "keys",
-]
-
 _MOST_KEYS = 1_000_000
 _MOST_BINS = 100_000  # each has two fractions for its ends, and a label: a second's work
 

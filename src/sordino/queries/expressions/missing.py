@@ -25,8 +25,6 @@ from sordino.queries.expressions.nodes import (
     children,
 )
 
-__all__ = ["Missing", "may_be_missing"]
-
 _DIVISIONS = ("divide", "remainder", "modulo")
 _ROOTS = {"sqrt": 0, "ln": 1, "log2": 1, "log10": 1}  # 1 where the bound itself has no value
 

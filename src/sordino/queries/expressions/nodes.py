@@ -13,40 +13,6 @@ from typing import Any
 from sordino.errors import QuestionRefused
 from sordino.loss import format_number
 
-__all__ = [
-    "MIRROR",
-    "OPERATORS",
-    "Absolute",
-    "Apply",
-    "Arithmetic",
-    "Bin",
-    "Clip",
-    "Compare",
-    "Connective",
-    "Constant",
-    "DateFormat",
-    "DatePart",
-    "DateTrunc",
-    "Exists",
-    "IsIn",
-    "IsNull",
-    "Match",
-    "Name",
-    "Node",
-    "Not",
-    "Shift",
-    "TextFunction",
-    "Value",
-    "When",
-    "children",
-    "depth",
-    "describe",
-    "has_exists",
-    "plain",
-    "sql_name",
-    "walk",
-]
-
 Value = Fraction | str | bool | datetime.date
 
 

@@ -37,8 +37,6 @@ from sordino.queries.expressions.sql_trees import Build, whole
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["apply_function", "finest_step"]
-
 _MOST_STEPS = 10**12  # of a grid that a function makes: squares of its values still sum exactly
 _MOST_DIGITS = 12
 _REAL: dict[

@@ -10,21 +10,6 @@ from sordino.primitives import Primitives, check_range
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "Build",
-    "add",
-    "comparison",
-    "constant",
-    "divide",
-    "multiply",
-    "one_of",
-    "plus",
-    "sql",
-    "subtract",
-    "whole",
-    "within",
-]
-
 Build = Callable[[Primitives], "exp.Expression"]
 
 

@@ -12,8 +12,6 @@ from sordino.queries.expressions.declared_values import DeclaredValues
 from sordino.queries.expressions.sql_trees import plus
 from sordino.queries.expressions.times import TIMES, part_of_time, truncate_time
 
-__all__ = ["format_time"]
-
 _MOST = 100_000
 _CODE = re.compile("%[-]?.")
 _UNITS = (  # the codes that a format may have, and the truncation of which each text is one value

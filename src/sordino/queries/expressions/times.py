@@ -23,24 +23,6 @@ from sordino.queries.expressions.sql_trees import Build, add, divide, multiply, 
 from sordino.queries.expressions.sql_trees import constant as whole_constant
 from sordino.time_zones import EPOCH, Offsets, local_time, offsets, parse_moment, seconds_since, show_time
 
-__all__ = [
-    "CLOCK_PARTS",
-    "LENGTHS",
-    "TIMES",
-    "Truncation",
-    "as_moment",
-    "clip_bound",
-    "constant_like",
-    "constant_time",
-    "day_of",
-    "length_of_time",
-    "moment_constant",
-    "part_of_time",
-    "shift_time",
-    "time_label",
-    "truncate_time",
-]
-
 TIMES = frozenset({"date", "datetime"})
 LENGTHS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 7 * 86_400}
 CLOCK_PARTS = {"hour": (3600, 86_400), "minute": (60, 3600), "second": (1, 60)}

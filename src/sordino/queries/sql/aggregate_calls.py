@@ -12,13 +12,6 @@ from sordino.queries.build import AggregateExpr, sum
 from sordino.queries.sql.text import Place, trees
 from sordino.queries.sql.values import Translator
 
-__all__ = [
-    "is_unit_total",
-    "read_bounds",
-    "read_quantile",
-    "read_unit_total",
-]
-
 
 def read_quantile(place: Place, values: Translator, item: Any) -> AggregateExpr:
     """Return the quantiles of QUANTILE_CONT(x, q), QUANTILE_CONT(x, [q, r]) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""

@@ -14,8 +14,6 @@ from sordino.errors import QuestionRefused
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["apply_dialect"]
-
 _FROM_ONE = frozenset({"bigquery", "mysql", "spark", "tsql"})  # Sunday is day 1 of a week
 _FROM_MONDAY = frozenset({"mysql", "spark"})  # their WEEKDAY is 0 on Monday
 _ELAPSED = frozenset({"mysql", "spark", "trino"})  # a difference counts the months that have passed whole

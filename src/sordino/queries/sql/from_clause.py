@@ -21,8 +21,6 @@ from sordino.queries.sql.join_clause import JoinedTable, read_join, read_unnest
 from sordino.queries.sql.text import CLAUSES, Place, is_same_table, only_known, trees
 from sordino.queries.sql.values import Translator
 
-__all__ = ["DeclaredNames", "Scope", "base_table", "scope_of"]
-
 _INNER = {"expressions", "from_", "from", "where", "with_", "joins"}
 _STAR = "SELECT * is refused: rows are never released; ask for aggregates of them"
 

@@ -15,8 +15,6 @@ from sordino.queries.expressions.expr import Expr
 from sordino.queries.expressions.nodes import Apply, Arithmetic, Constant, Match, TextFunction
 from sordino.queries.sql.text import trees
 
-__all__ = ["FORMS", "cast_released", "fold", "read_function"]
-
 Read = Callable[[Any], Expr]
 
 _LARGEST_POWER = 64  # of a constant

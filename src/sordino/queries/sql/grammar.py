@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 
 from sordino.queries.sql import functions, spellings, text, time_functions, values
 
-__all__ = ["AGGREGATE_FORMS", "CLAUSE_FORMS", "ROW_FORMS", "TIME_FORMS", "page", "row_forms"]
-
 # By the name of the parsed tree: an example, and what it is.
 AGGREGATE_FORMS: dict[str, tuple[str, str]] = {
     "Count": (

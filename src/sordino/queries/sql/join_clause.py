@@ -12,12 +12,6 @@ from sordino.queries.expressions.nodes import Name
 from sordino.queries.joins import Join, Unnest
 from sordino.queries.sql.text import Place, trees
 
-__all__ = [
-    "JoinedTable",
-    "read_join",
-    "read_unnest",
-]
-
 _WRITE = "write JOIN regions ON adult.state = regions.state, with a table declared as [public.NAME]"
 _WRITE_UNNEST = "write FROM posts CROSS JOIN UNNEST(tags) AS t(tag), and conditions in WHERE"
 

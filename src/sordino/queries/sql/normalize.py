@@ -18,11 +18,6 @@ from sordino.queries.sql.spellings import rewrite_functions
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "normalize",
-    "unfold_answer",
-]
-
 _OUTER = {"expressions", "from_", "from", "where", "order", "limit", "offset", "with_", "with", "kind"}
 _INNER = {"expressions", "from_", "from", "where", "group", "having", "joins", "with_", "with", "kind"}
 

@@ -55,8 +55,6 @@ from sordino.queries.sql.text import (
 from sordino.queries.sql.unit_conditions import read_exists
 from sordino.queries.sql.values import AGGREGATES, Translator
 
-__all__ = ["SqlSelect", "SqlText", "parse_question", "parse_sql", "sql"]
-
 Tables = Mapping[str, tuple[str, ...]]  # the columns of tables, by name
 Read = TypeVar("Read")
 

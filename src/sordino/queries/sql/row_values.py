@@ -14,8 +14,6 @@ from sordino.queries.expressions.nodes import Constant
 from sordino.queries.key_list import KeyList, Label
 from sordino.queries.sql.text import Place, trees
 
-__all__ = ["is_row_list", "match_rows", "take_key_list"]
-
 Read = Callable[[Any], Expr]
 
 

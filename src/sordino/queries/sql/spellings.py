@@ -14,8 +14,6 @@ from sordino.errors import QuestionRefused
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["CHANGES", "NAMES", "WORDS", "rewrite_functions"]
-
 NAMES = {  # how others name what we know by another name
     "COUNTIF": "CountIf",
     "COUNT_IF": "CountIf",

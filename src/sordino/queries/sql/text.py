@@ -17,22 +17,6 @@ from sordino.queries.expressions.nodes import sql_name
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = [
-    "CLAUSES",
-    "DIALECTS",
-    "SUPPORTED",
-    "Place",
-    "Start",
-    "dialect_of",
-    "is_same_table",
-    "known_dialect",
-    "only_known",
-    "parse_select",
-    "refuse_privacy_clause",
-    "split_statements",
-    "trees",
-]
-
 Start = tuple[int, int]  # lines before a text, and characters before it in its first line
 _CLAUSE = re.compile(
     r"\bWITH\s+(DIFFERENTIAL_PRIVACY|ANONYMIZATION)\b\s*(?:OPTIONS\s*\((?P<options>(?:[^()]|\([^()]*\))*)\))?\s*",

@@ -25,8 +25,6 @@ from sordino.queries.expressions.nodes import (
 from sordino.queries.sql.text import trees
 from sordino.time_zones import parse_moment
 
-__all__ = ["FORMS", "PARTS", "read_time"]
-
 Read = Callable[[Any], Expr]
 
 _DATES, _TIMES = (

@@ -15,8 +15,6 @@ from sordino.queries.sql.from_clause import DeclaredNames, Scope, scope_of
 from sordino.queries.sql.text import Place, only_known, trees
 from sordino.queries.sql.values import Translator
 
-__all__ = ["read_exists"]
-
 _KNOWN = {"expressions", "from_", "from", "where", "distinct", "with_", "with"}
 _WRITE = "write person_id IN (SELECT member_id FROM visits WHERE ...), by the privacy units of both"
 

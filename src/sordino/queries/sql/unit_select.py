@@ -21,8 +21,6 @@ from sordino.queries.sql.values import Translator
 from sordino.queries.unit_aggregates import all, any, first, last, max, min
 from sordino.queries.unit_columns import unit_columns
 
-__all__ = ["UnitSelect", "read_unit_select"]
-
 _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "AnyValue": min,  # any value will do: one that does not depend on the order of rows
     "Avg": mean,

@@ -16,8 +16,6 @@ from sordino.queries.sql.row_values import is_row_list, match_rows
 from sordino.queries.sql.text import SUPPORTED, Place, trees
 from sordino.queries.sql.time_functions import PARTS, read_time
 
-__all__ = ["AGGREGATES", "FORMS", "Translator"]
-
 AGGREGATES = {
     "Avg",
     "Corr",

@@ -12,8 +12,6 @@ from sordino.release_exports import label_kind
 from sordino.server.sql_wire.wire_frames import Column
 from sordino.server.sql_wire.wire_values import column_of_kind
 
-__all__ = ["answer_columns", "answer_rows", "notices_of"]
-
 
 def answer_columns(release: Release, *, intervals: bool) -> list[Column]:
     """Return the columns of an answer; their types follow from the question, so the dummy table's answer has the same."""

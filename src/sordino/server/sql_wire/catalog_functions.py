@@ -11,8 +11,6 @@ from sqlglot import exp
 
 from sordino.server.sql_wire.sqlstates import WireError
 
-__all__ = ["CatalogQuestion"]
-
 _TYPE_NAMES = {
     16: "boolean", 17: "bytea", 18: '"char"', 19: "name", 20: "bigint", 21: "smallint", 23: "integer", 25: "text", 26: "oid",
     114: "json", 700: "real", 701: "double precision", 1042: "character", 1043: "character varying", 1082: "date",

@@ -21,8 +21,6 @@ from sordino.server.sql_wire.sqlstates import WireError
 from sordino.server.sql_wire.wire_frames import Column
 from sordino.server.sql_wire.wire_values import TYPES
 
-__all__ = ["DeclaredCatalog"]
-
 _FIRST = 16384  # the number of the first declared table, as in PostgreSQL
 _SECONDS = 5.0  # that a question to the catalog may take
 _MOST_ROWS = 100_000

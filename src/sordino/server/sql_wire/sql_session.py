@@ -26,8 +26,6 @@ from sordino.server.sql_wire.wire_settings import WireSettings
 from sordino.server.sql_wire.wire_statements import Statement
 from sordino.server.sql_wire.wire_values import column_of_kind
 
-__all__ = ["VERBS", "Outcome", "SqlSession"]
-
 _SET = re.compile(r"SET\s+(?:(SESSION|LOCAL)\s+)?([A-Za-z_][\w.]*)\s*(?:=|\s+TO\s+)\s*(.+)", re.I | re.S)
 _NO_EFFECT = ("DISCARD", "DEALLOCATE", "UNLISTEN", "LISTEN", "SAVEPOINT", "RELEASE", "ANALYZE", "VACUUM")
 _ENDS = {"COMMIT": False, "END": False, "ROLLBACK": True, "ABORT": True}

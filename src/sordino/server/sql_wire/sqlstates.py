@@ -8,8 +8,6 @@ from sordino.server.access import NotThere
 from sordino.server.approvals import AlreadyDecided
 from sordino.server.problems import UNEXPECTED, words_of
 
-__all__ = ["SQLSTATES", "WireError", "error_fields"]
-
 SQLSTATES: tuple[tuple[type[SordinoError], str, str], ...] = (  # the first that fits; SD... are Sordino's own
     (errors.SignInNeeded, "28000", ""),
     (errors.TooManyRequests, "53400", "Ask again later."),

@@ -24,8 +24,6 @@ from sordino.server.sql_wire.wire_statements import Statement, split_statements
 from sordino.server.sql_wire.wire_values import encode_cell, literal_of
 from sordino.server.work_queue import WorkQueue
 
-__all__ = ["WireConnection"]
-
 Read = TypeVar("Read")
 _MOST_NAMED = 200  # prepared statements, and portals, of a session
 _IDLE, _FRAME, _DRAIN = 3600.0, 30.0, 60.0  # seconds

@@ -17,8 +17,6 @@ from sordino.server.sql_wire.wire_frames import Column
 from sordino.server.sql_wire.wire_statements import Statement
 from sordino.server.sql_wire.wire_values import encode_cell
 
-__all__ = ["CopyForm", "CursorName", "WireCursors", "copy_lines", "read_copy", "read_declare", "read_fetch"]
-
 _MOST_CURSORS = 50
 _FORWARD = "cursors go forward alone: FETCH NEXT, FETCH 100, FETCH FORWARD ALL, FETCH ALL"
 

@@ -9,34 +9,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = [
-    "CANCEL",
-    "GSS",
-    "LONGEST_FRAME",
-    "LONGEST_STARTUP",
-    "TLS",
-    "Bind",
-    "BrokenFrame",
-    "Close",
-    "Column",
-    "Execute",
-    "Parse",
-    "command_complete",
-    "copy_start",
-    "data_row",
-    "frame",
-    "parameter_description",
-    "read_bind",
-    "read_execute",
-    "read_parse",
-    "read_sasl_first",
-    "read_startup",
-    "read_target",
-    "read_text",
-    "report",
-    "row_description",
-]
-
 TLS, GSS, CANCEL, VERSION = 80877103, 80877104, 80877102, 3
 LONGEST_STARTUP = 10_000  # bytes, as in PostgreSQL
 LONGEST_FRAME = 1 << 20

@@ -31,8 +31,6 @@ from sordino.server.sql_wire.sqlstates import WireError, error_fields
 from sordino.server.sql_wire.wire_connection import WireConnection
 from sordino.server.work_queue import WorkQueue
 
-__all__ = ["Limits", "WireServer", "WireTls", "serving_sql"]
-
 _PLAIN, _BOUND = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

@@ -12,8 +12,6 @@ from sordino.loss import read_loss
 from sordino.server.curator_service import LONGEST_REQUEST
 from sordino.server.sql_wire.sqlstates import WireError
 
-__all__ = ["REPORTED", "WireSettings"]
-
 _LOSS = ("epsilon", "delta", "rho")
 _WORDS = {"on": ("data", "dummy"), "share": get_args(Share)}
 _WHOLE = ("assume_rows", "min_units", "max_rows", "max_groups", "max_rows_per_group")

@@ -18,8 +18,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sordino.errors import DeclarationError, QuestionRefused
 
-__all__ = ["LOSSES", "Statement", "split_statements"]
-
 LOSSES = ("epsilon", "delta", "rho", "confidence")
 _STATED = re.compile(r"\s*(?:sordino[.:]?\s*)?(epsilon|delta|rho|confidence)\s*[=:]?\s*([0-9][0-9eE./+-]*)\s*,?")
 _LONGEST = 200_000

@@ -15,8 +15,6 @@ from typing import Any
 from sordino.errors import DeclarationError
 from sordino.server.sql_wire.wire_frames import Column
 
-__all__ = ["BOOL", "FLOAT8", "INT8", "TEXT", "TYPES", "column_of_kind", "encode_cell", "literal_of"]
-
 BOOL, INT8, INT2, INT4, TEXT, FLOAT4, FLOAT8 = 16, 20, 21, 23, 25, 700, 701
 DATE, TIMESTAMP, VARCHAR, NUMERIC, OID, UNKNOWN = 1082, 1114, 1043, 1700, 26, 705
 TYPES = {  # what a kind of cell is on the wire: the type and its size

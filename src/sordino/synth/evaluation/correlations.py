@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sordino.synth.arrays import Codes
     from sordino.synth.model import Model
 
-__all__ = ["BinnedColumn", "Correlations", "bin_columns", "compare_correlations"]
-
 _BINS = 4  # bins of about equal mass that a correlation is over
 _MOST_COLUMNS = 12
 _UNCLEAR = 0.5  # the reach of the noise at which a correlation of the table is not shown: it would be noise

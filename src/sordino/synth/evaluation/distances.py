@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sordino.loss import Loss
     from sordino.noise.rng import Rng
 
-__all__ = ["Distance", "choose_sets", "exact_distances", "release_distances", "table_distance"]
-
 _TRIPLES = 60
 _MOST_CELLS = 4_000_000
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from sordino.synth.evaluation.prediction import ConfusionMatrix
     from sordino.synth.evaluation.workload import Workload
 
-__all__ = ["ColumnCounts", "Evaluation", "Prediction"]
-
 
 @dataclass(frozen=True, slots=True)
 class Prediction:

@@ -43,8 +43,6 @@ from sordino.synth.model import Model
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["EvaluationPlan", "evaluate", "plan_evaluation"]
-
 _WEIGHTS = {"distances": 5, "correlations": 2, "workload": 2, "prediction": 1}
 _QUERIES = 24
 _PAIRS = 12

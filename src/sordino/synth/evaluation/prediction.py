@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from sordino.synth.encoded_column import EncodedColumn
     from sordino.synth.model import Model
 
-__all__ = ["ConfusionMatrix", "Scorecard", "count_hits", "hits_from_release", "hits_question", "train_scorecard"]
-
 _GROUPS = 6  # of keys, of each column
 _PER_POINT = 8.0  # points to one unit of log odds
 _ROWS = 40_000

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from sordino.synth.arrays import Codes
     from sordino.synth.model import Model
 
-__all__ = ["Counter", "ExactCounter", "PrivateCounter", "count_model", "one_way_counts"]
-
 
 class Counter(Protocol):
     """A table that can be counted, privately or openly."""

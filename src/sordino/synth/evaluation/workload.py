@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from sordino.synth.encoded_column import EncodedColumn
     from sordino.synth.model import Model
 
-__all__ = ["BoxQuery", "SetError", "Workload", "evaluate_workload", "most_error", "random_box_queries"]
-
 BoxQuery = tuple[tuple[int, ...], "list[Codes]"]  # columns, and which keys of each are inside the box
 
 
