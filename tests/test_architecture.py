@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "sordino"
 
 # A layer imports only lower ones; packages of one layer do not import each other, apart from what BESIDE allows.
 LAYERS = (
-    ("errors", "field_words", "lazy", "rounding"),
+    ("errors", "field_words", "lazy", "rounding", "templates"),
     (
         "domain",
         "neighbors",
@@ -46,6 +46,7 @@ LAYERS = (
     ("reporting",),
     ("remote",),
     ("curator",),
+    ("connections",),
     ("audit", "collector"),
     ("server",),
     ("workbench",),
@@ -91,7 +92,7 @@ THIRD_PARTY = {  # module: the packages, or single modules, that may import it
     "rich": ("cli",),
     "altair": ("reporting",),
     "vl_convert": ("reporting",),
-    "jinja2": ("reporting", "server"),
+    "jinja2": ("templates", "server"),
     "fastapi": ("collector", "server", "workbench", "cli.serve"),
     "uvicorn": ("collector", "server", "cli.serve"),
     "sqlalchemy": ("server", "cli.serve"),

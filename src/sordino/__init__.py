@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sordino.lazy import export_lazily
+from sordino.lazy import export_lazily, register_features
 
 if TYPE_CHECKING:
     from sordino import audit as audit
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from sordino import risk as risk
     from sordino import sensitivity as sensitivity
     from sordino import synth as synth
+    from sordino.connections import connect as connect
+    from sordino.connections import report as report
     from sordino.curator.against_data import check_against_data as check_against_data
     from sordino.curator.batch import Batch as Batch
     from sordino.curator.connect import Connection as Connection
-    from sordino.curator.connect import connect as connect
-    from sordino.curator.connect import report as report
     from sordino.curator.curator import Curator as Curator
     from sordino.curator.declare_tables import protect as protect
     from sordino.curator.explain import explain as explain
@@ -93,7 +93,8 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "sordino.curator.against_data": "check_against_data",
     "sordino.curator.batch": "Batch",
-    "sordino.curator.connect": "Connection connect report",
+    "sordino.connections": "connect report",
+    "sordino.curator.connect": "Connection",
     "sordino.curator.curator": "Curator",
     "sordino.curator.declare_tables": "protect",
     "sordino.curator.explain": "explain",
@@ -124,4 +125,10 @@ _EXPORTS = {
 
 __getattr__, __dir__, __all__ = export_lazily(
     __name__, _EXPORTS, packages=("audit", "datasets", "errors", "local", "risk", "sensitivity", "synth")
+)
+register_features(
+    {
+        "attack_page": "sordino.reporting.attack_page",
+        "board_page": "sordino.reporting.board",
+    }
 )

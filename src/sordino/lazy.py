@@ -8,6 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+_FEATURES: dict[str, str] = {}
+
+
+def register_features(features: Mapping[str, str]) -> None:
+    """Say in which module each function lives that lower packages call without importing it.
+
+    `features` maps the name of a function to its module. A lower package offers what a higher one makes: a connection
+    its page for a board, `connect` a connection to a server. It may not import them; `sordino/__init__` names them here.
+    """
+    _FEATURES.update(features)
+
+
+def load_feature(name: str) -> Any:
+    """Return a registered function, imported now. Raises KeyError for a name that nobody registered."""
+    return getattr(importlib.import_module(_FEATURES[name]), name)
+
 
 def export_lazily(
     package: str,

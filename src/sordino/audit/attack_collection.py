@@ -9,6 +9,7 @@ from typing import Any
 
 from sordino.audit.attack import Attack
 from sordino.audit.closeness import ClosestRecords
+from sordino.lazy import load_feature
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,9 +44,8 @@ class Attacks:
 
     def page(self) -> str:
         """Return one page of HTML for a board, A4 when printed, that loads nothing from elsewhere."""
-        from sordino.reporting.attack_page import attack_page
-
-        return attack_page(self)
+        page: str = load_feature("attack_page")(self)
+        return page
 
     def __repr__(self) -> str:
         return self.describe()

@@ -17,7 +17,7 @@ from sordino.collector.collector import Collector
 from sordino.errors import DeclarationError
 from sordino.local.task import Task, key_fingerprint
 from sordino.loss import format_number
-from sordino.reporting.html_page import open_templates
+from sordino.templates import open_templates
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "

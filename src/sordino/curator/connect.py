@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 from sordino.curator.batch import Batch, plan_batch
 from sordino.curator.curator import Curator
@@ -16,6 +16,7 @@ from sordino.engines.opening import open_source, why_apart
 from sordino.engines.public import public_cells
 from sordino.engines.table_layout import PeopleTable
 from sordino.errors import DeclarationError
+from sordino.lazy import load_feature
 from sordino.ledger.declarations import declaration_of
 from sordino.ledger.ledger import Ledger
 from sordino.loss import Loss, Number
@@ -28,13 +29,10 @@ from sordino.project.load import DeclaredTable, Project, find_project, load_proj
 from sordino.queries.sql.parse import SqlText, sql
 from sordino.queries.sql.text import known_dialect
 from sordino.release import Release
-from sordino.reporting.board import board_page
 from sordino.source import PrivateTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from sordino.remote.connection import RemoteConnection
 
 NEVER_COMPARED = (
     "never compared with the data: cells or lines that are written otherwise than declared would not be noticed; for the "
@@ -261,7 +259,8 @@ class Connection:
         It is about all budgets, or the one named, and loads nothing from elsewhere:
         `Path("board.html").write_text(sd.connect().report())`.
         """
-        return board_page(self.project, budget=budget)
+        page: str = load_feature("board_page")(self.project, budget=budget)
+        return page
 
     def amend(self, *, reason: str, budget: str | None = None, renamed: Mapping[str, str] | None = None) -> list[str]:
         """Make a ledger follow the project file, with a reason that stays on record; return what changed, in words.
@@ -304,61 +303,9 @@ def _as_other(table: DeclaredTable, beside: DeclaredTable) -> PrivateTable:
     return PrivateTable(table.domain, table.neighbors, declared, table.budget == beside.budget, apart)
 
 
-@overload
-def connect(
+def open_project(
     project: str | Path | None = None, *, spender: str | None = None, dialect: str | None = None
-) -> Connection: ...
-
-
-@overload
-def connect(
-    project: str, *, token: str, dialect: str | None = None, patience: float = 30.0, verify: Any = True
-) -> RemoteConnection: ...
-
-
-def connect(
-    project: str | Path | None = None,
-    *,
-    spender: str | None = None,
-    dialect: str | None = None,
-    token: str | None = None,
-    patience: float = 30.0,
-    verify: Any = True,
-) -> Connection | RemoteConnection:
-    """Return the connection that a project file declares; without a path, the sordino.toml found upward from here.
-
-    `spender` names a team or a program with a declared share of the budget, [budgets.NAME.shares]: what is asked counts
-    against the share and the budget, and is refused where either is used up. `dialect` says whose SQL the questions are
-    written in, in place of what the project file says.
-
-    An address, "https://curator.example", is that of a server: its connection has the same face, and spends the share of
-    `token`, or of SORDINO_TOKEN. What is lost on the way is sent again for `patience` seconds, and charged once; `verify`
-    may be an ssl.SSLContext with the authority of your own.
-
-    Raises DeclarationError, with file, line and column, where the file breaks a rule.
-    """
-    if isinstance(project, str) and project.startswith(("https://", "http://")):
-        from sordino.remote.connection import RemoteConnection
-
-        if spender is not None:
-            raise DeclarationError("follows from the token: a server knows whose share it spends", key="spender")
-        return RemoteConnection(project, token=token, dialect=dialect, patience=patience, verify=verify)
-    if token is not None:
-        raise DeclarationError("goes with the address of a server, https://...", key="token")
+) -> Connection:
+    """Return the connection that a project file declares; without a path, the sordino.toml found upward from here."""
     found = load_project(find_project() if project is None else Path(project))
     return Connection(found, spender=spender, dialect=dialect)
-
-
-def report(
-    project: str | Path | Connection | None = None, *, budget: str | None = None, output: str | Path | None = None
-) -> str:
-    """Return one HTML page for a board: what was asked, and what all of it reveals at most; costs nothing, reads no data.
-
-    `project` is a connection, or what `connect` takes. The page is about all budgets, or the one named, and loads nothing
-    from elsewhere; `output` names a file that it is written to as well, over what is there. Raises DeclarationError where
-    the project file breaks a rule, UnknownName for a budget that is not declared.
-    """
-    page = (project if isinstance(project, Connection) else connect(project)).report(budget=budget)
-    if output is not None:
-        Path(output).write_text(page, encoding="utf-8", errors="backslashreplace")
-    return page

@@ -1,34 +1,12 @@
-"""HTML pages from templates: every value is escaped, and a page loads nothing from the network.
-
-It knows templates; not what a page says.
-"""
+"""HTML pages of released things, from the templates beside this file: a page loads nothing from the network."""
 
 from __future__ import annotations
 
-import base64
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-
-@cache
-def open_templates(directory: Path) -> Environment:
-    """Return the templates of a directory, their values escaped; a value that is missing is an error."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    templates = Environment(loader=FileSystemLoader(directory), autoescape=True, undefined=StrictUndefined)
-    templates.policies["json.dumps_kwargs"] = {"allow_nan": False}
-    templates.filters["image_uri"] = _image_uri
-    return templates
+from sordino.templates import open_templates
 
 
 def render(template: str, **values: object) -> str:
     """Return a page from one of the templates beside this file."""
     return open_templates(Path(__file__).with_name("templates")).get_template(template).render(values)
-
-
-def _image_uri(svg: str) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()

@@ -13,11 +13,11 @@ from fastapi.routing import APIRoute
 from sordino.errors import DeclarationError, SignInNeeded, SordinoError
 from sordino.loss import parse_fraction
 from sordino.noise.rng import Rng
-from sordino.reporting.html_page import open_templates
 from sordino.server.access import ACCESS
 from sordino.server.http_request import read_form, session_of, visitor_of
 from sordino.server.problems import status_of, words_of
 from sordino.server.sessions import Session
+from sordino.templates import open_templates
 from sordino.workbench.local_door import LocalSessions
 
 PAGES = Path(__file__).with_name("pages")
