@@ -10,7 +10,7 @@ EXAMPLES := $(wildcard examples)
 WORKERS ?= 2
 # A worker that dies ends the run, with the name of its test: pytest-xdist 3.8 waits forever for some of those that replace one.
 SPREAD := -n $(WORKERS) --dist loadfile --max-worker-restart 0
-# docs/engines.md needs a PostgreSQL server: tests/engines/test_postgres.py runs it against a real one.
+# docs/engines.md needs a PostgreSQL server: tests/ask/engines/test_postgres.py runs it against a real one.
 # docs/tour runs as notebooks, each output compared with the page: tests/docs/test_tours.py.
 DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md --ignore=docs/tour
 

@@ -23,28 +23,28 @@ import pyarrow as pa
 
 import sordino as sd
 from sordino import local
-from sordino.accounting.bounded_range import BoundedRangeEvent
-from sordino.accounting.composition import best
-from sordino.accounting.concentration import bounded_range_rho, laplace_rho, pure_rho
-from sordino.accounting.discrete import DiscreteGaussianEvent
-from sordino.accounting.gaussian_dp import analytic_gaussian_sigma
-from sordino.accounting.zcdp import epsilon_of, rho_for
-from sordino.curator.key_selection import choose_key_selection
-from sordino.domain import Boolean, Domain, Fill, Integer
-from sordino.estimates.ratio import two_laplace_tail
+from sordino.ask.curator.key_selection import choose_key_selection
+from sordino.ask.queries.aggregation import compile_query
+from sordino.ask.queries.build import as_aggregation, count, mean, std, variance
+from sordino.ask.queries.build import sum as total
+from sordino.ask.queries.query import ExpectedNoise
+from sordino.ask.queries.strategy import find_strategy
+from sordino.core.accounting.bounded_range import BoundedRangeEvent
+from sordino.core.accounting.composition import best
+from sordino.core.accounting.concentration import bounded_range_rho, laplace_rho, pure_rho
+from sordino.core.accounting.discrete import DiscreteGaussianEvent
+from sordino.core.accounting.gaussian_dp import analytic_gaussian_sigma
+from sordino.core.accounting.zcdp import epsilon_of, rho_for
+from sordino.core.domain import Boolean, Domain, Fill, Integer
+from sordino.core.estimates.ratio import two_laplace_tail
+from sordino.core.loss import ApproxDP, Event, PureDP
+from sordino.core.mechanisms.additive_noise import Gaussian
+from sordino.core.mechanisms.noise_choice import cheapest
+from sordino.core.mechanisms.sparse_vector import SparseVector
+from sordino.core.mechanisms.threshold import LaplaceThreshold
+from sordino.core.neighbors import Neighbors, PrivacyUnit, Sensitivity
+from sordino.core.noise.laws import DiscreteLaplace
 from sordino.local.estimates.frequency import variance as local_variance
-from sordino.loss import ApproxDP, Event, PureDP
-from sordino.mechanisms.additive_noise import Gaussian
-from sordino.mechanisms.noise_choice import cheapest
-from sordino.mechanisms.sparse_vector import SparseVector
-from sordino.mechanisms.threshold import LaplaceThreshold
-from sordino.neighbors import Neighbors, PrivacyUnit, Sensitivity
-from sordino.noise.laws import DiscreteLaplace
-from sordino.queries.aggregation import compile_query
-from sordino.queries.build import as_aggregation, count, mean, std, variance
-from sordino.queries.build import sum as total
-from sordino.queries.query import ExpectedNoise
-from sordino.queries.strategy import find_strategy
 
 Row = dict[str, float | None]
 R, N = 1000, 10_000  # the range of a number, and rows
@@ -90,7 +90,7 @@ def selection_at(epsilon: int) -> Row:
 
 def many_sums() -> Row:
     """What a cap on rho says of 400 Laplace sums; the best is their privacy loss distribution, as a finished list."""
-    from sordino.accounting.discrete import DiscreteLaplaceEvent
+    from sordino.core.accounting.discrete import DiscreteLaplaceEvent
 
     events: list[Event] = [DiscreteLaplaceEvent("0.1", 1000)] * 400
     now = epsilon_of(400 * laplace_rho(Fraction(1, 10), 1000), "1e-6")

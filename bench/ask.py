@@ -27,7 +27,7 @@ SQL_COUNT = "SELECT COUNT(*) AS n FROM people"
 _PEAK = """
 import resource, sys
 import sordino as sd
-from sordino.datasets.census import census_domain
+from sordino.lab.datasets.census import census_domain
 people = sd.protect(sys.argv[1], domain=census_domain(), neighbors="add_remove", privacy_unit="row",
                     budget=sd.PureDP(10), ledger=None, name="people")
 for text in sys.argv[2:]:
@@ -42,7 +42,7 @@ def run(rows: int = ROWS, repeats: int = 9) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     import sordino as sd
-    from sordino.datasets.census import census_domain, make_census
+    from sordino.lab.datasets.census import census_domain, make_census
 
     found: dict[str, Any] = {"rows": rows, "processors": os.cpu_count()}
     with tempfile.TemporaryDirectory() as directory:
@@ -97,7 +97,7 @@ def _ask(people: Any, text: str) -> object:
 
 def _protected(path: Path, *, ledger: Path | None) -> Any:
     import sordino as sd
-    from sordino.datasets.census import census_domain
+    from sordino.lab.datasets.census import census_domain
 
     return sd.protect(
         path,

@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import numpy as np
 import uvloop
 
-from sordino.collector.report_store import Store
+from sordino.core.noise.rng import Rng
+from sordino.local.collector.report_store import Store
 from sordino.local.protocols.unary import OUE
 from sordino.local.task import SigningKey, Task, create_task
-from sordino.noise.rng import Rng
 
 LABELS = [f"label {i}" for i in range(128)]
 SINGLES, BATCHES = 128, 4  # connections
@@ -40,9 +40,9 @@ STORED = 1_000_000
 
 SERVE = """
 import sys
-from sordino.collector.app import collector_app
-from sordino.collector.limits import Limits
-from sordino.collector.service import serve_app
+from sordino.local.collector.app import collector_app
+from sordino.local.collector.limits import Limits
+from sordino.local.collector.service import serve_app
 from sordino.local.task import read_task
 url, envelope, port = sys.argv[1], open(sys.argv[2]).read(), int(sys.argv[3])
 app = collector_app(url, [read_task(envelope, key=None)], limits=Limits(per_minute=1e12, burst=10**9))

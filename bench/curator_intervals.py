@@ -17,8 +17,8 @@ from interval_check import Draws
 
 import sordino as sd
 from sordino import col
-from sordino.domain import Column
-from sordino.queries.build import Selection
+from sordino.ask.queries.build import Selection
+from sordino.core.domain import Column
 
 HIGHEST = 100
 Loss = Mapping[str, Any]

@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from sordino.estimates.ranks import Ranks
-from sordino.mechanisms.joint_quantiles import JointQuantiles
-from sordino.mechanisms.partition import Partition
-from sordino.mechanisms.pivots import with_pivots
-from sordino.mechanisms.quantile_selection import QuantileSelection, halving_stages
-from sordino.neighbors import Neighbors, Relation
-from sordino.noise.rng import Rng
+from sordino.core.estimates.ranks import Ranks
+from sordino.core.mechanisms.joint_quantiles import JointQuantiles
+from sordino.core.mechanisms.partition import Partition
+from sordino.core.mechanisms.pivots import with_pivots
+from sordino.core.mechanisms.quantile_selection import QuantileSelection, halving_stages
+from sordino.core.neighbors import Neighbors, Relation
+from sordino.core.noise.rng import Rng
 
 ROWS = 19_980  # a multiple of each number of parts
 HIGHEST = 1_000_000

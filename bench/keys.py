@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 import sordino as sd
-from sordino.curator.key_selection import choose_key_selection
-from sordino.loss import ApproxDP
-from sordino.mechanisms.threshold import LaplaceThreshold, gaussian_threshold_for_pair
-from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.noise.laws import DiscreteLaplace
+from sordino.ask.curator.key_selection import choose_key_selection
+from sordino.core.loss import ApproxDP
+from sordino.core.mechanisms.threshold import LaplaceThreshold, gaussian_threshold_for_pair
+from sordino.core.neighbors import Neighbors, PrivacyUnit
+from sordino.core.noise.laws import DiscreteLaplace
 
 DELTA = Fraction(1, 10**6)
 

@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import pytest
 
 import postgres_server as postgres
-from sordino.accounting.events import LaplaceEvent
-from sordino.ledger.ledger import Ledger
-from sordino.loss import PureDP
+from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.ledger.ledger import Ledger
+from sordino.core.loss import PureDP
 
 SECONDS = 3.0
 SPENDERS = (1, 8, 32)

@@ -79,8 +79,8 @@ def search(respondents: int = 20_000, *, epsilon: int = 3, runs: int = 5) -> dic
 
 def _searched(name: str, answers: list[str], epsilon: int) -> dict[str, float]:
     """Return the texts that one method finds, with their shares."""
+    from sordino.core.noise.rng import Rng
     from sordino.local import HeavyHitters
-    from sordino.noise.rng import Rng
 
     made = HeavyHitters(LETTERS, length=6, epsilon=epsilon)
     if "character" in name:
@@ -144,7 +144,7 @@ def _answers(labels: int, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def _ours(name: str, labels: int, respondents: int) -> dict[str, Any]:
     from sordino import local
-    from sordino.noise.rng import Rng
+    from sordino.core.noise.rng import Rng
 
     protocol, rng = getattr(local, name)(range(labels), epsilon=1), Rng.secure()
     answers = _answers(labels, respondents).astype(np.int32)

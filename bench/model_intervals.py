@@ -12,7 +12,7 @@ from interval_check import Draws
 
 import sordino as sd
 from sordino import col, synth
-from sordino.queries.build import Selection
+from sordino.ask.queries.build import Selection
 
 ROWS = 10_000
 

@@ -61,7 +61,7 @@ def _times(rows: int, repeats: int) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from sordino.queries.aggregates.quantile import median, quantiles
+    from sordino.ask.queries.aggregates.quantile import median, quantiles
 
     told: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as directory:
@@ -104,7 +104,7 @@ def several_errors(
     values: Any, *, scale: int, highest: int, count: int, epsilon: str, repeats: int
 ) -> dict[str, float]:
     """Return the mean rank error of `count` even levels: each alone at a part of epsilon, by halving, and as asked now."""
-    from sordino.mechanisms.pivots import with_pivots
+    from sordino.core.mechanisms.pivots import with_pivots
 
     levels = tuple(Fraction(i + 1, count + 1) for i in range(count))
     ways: dict[str, list[tuple[Fraction, ...]]] = {
@@ -132,7 +132,7 @@ def _rank_error(ordered: Any, value: float, level: Fraction) -> float:
 
 def _ours(values: Any) -> Callable[[float], float]:
     """Return our quantile; the mechanism alone, on counts made once, as the table stays in memory for the peers too."""
-    from sordino.loss import to_fraction
+    from sordino.core.loss import to_fraction
 
     release = _release(values, scale=128, highest=HIGHEST)
     return lambda level: release((to_fraction(level, name="level"),), Fraction(1))[0]
@@ -141,9 +141,9 @@ def _ours(values: Any) -> Callable[[float], float]:
 def _release(values: Any, *, scale: int, highest: int) -> Callable[[tuple[Fraction, ...], Fraction], list[float]]:
     """Return our quantiles of values in steps of 1 / scale, for an epsilon in all."""
     import sordino as sd
-    from sordino.mechanisms.partition import Partition
-    from sordino.mechanisms.quantile_selection import QuantileSelection, halving_stages
-    from sordino.neighbors import Neighbors
+    from sordino.core.mechanisms.partition import Partition
+    from sordino.core.mechanisms.quantile_selection import QuantileSelection, halving_stages
+    from sordino.core.neighbors import Neighbors
 
     steps, rows = np.unique(np.floor(values * scale + 0.5).astype(np.int64), return_counts=True)
     known = Partition.of(steps, steps, rows)

@@ -13,8 +13,8 @@ from curator_intervals import bound_ends, cell_ends, say
 from interval_check import Draws
 
 import sordino as sd
-from sordino.queries.adaptive.contributions import contribution_bins
-from sordino.queries.build import Selection
+from sordino.ask.queries.adaptive.contributions import contribution_bins
+from sordino.ask.queries.build import Selection
 
 LOSSES: tuple[dict[str, str], ...] = ({"epsilon": "1"}, {"rho": "0.5"})
 FIRST = datetime.date(2024, 1, 1)

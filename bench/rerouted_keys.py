@@ -19,7 +19,7 @@ import numpy as np
 from keys import DELTA, draw_table
 from scipy.stats import norm
 
-from sordino.mechanisms.weighted_selection import WeightedRound, WeightedSelection, weighted_selection_for_pair
+from sordino.core.mechanisms.weighted_selection import WeightedRound, WeightedSelection, weighted_selection_for_pair
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 CAPS = (0, 1, 2, 3, 5)  # deviations above the threshold that a key may weigh

@@ -13,22 +13,22 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import accuracy
-import ask
 import bounds
+import collector
 import contributions
 import cost
 import deeper
 import history
 import interval_coverage
 import keys
+import ledger
 import quantile
 import sampler
+import sensitivity
 import served
 
-import collector
-import ledger
+import ask
 import local
-import sensitivity
 import synth
 
 

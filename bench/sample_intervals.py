@@ -15,11 +15,11 @@ from curator_intervals import cell_ends, say
 from interval_check import Draws
 
 import sordino as sd
-from sordino.curator.data_access import DataAccess
-from sordino.curator.noise_answer import exact_vectors
-from sordino.noise.rng import Rng
-from sordino.queries.aggregation import compile_query
-from sordino.queries.build import Selection, as_aggregation
+from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.queries.aggregation import compile_query
+from sordino.ask.queries.build import Selection, as_aggregation
+from sordino.core.noise.rng import Rng
 
 LOSSES: tuple[dict[str, str], ...] = ({"epsilon": "0.1"}, {"epsilon": "1"}, {"epsilon": "5"})
 RATES = ("1/10", "1/2")

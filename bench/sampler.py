@@ -1,6 +1,6 @@
 """Measure the samplers on one core: samples a second in blocks, microseconds a single draw, OpenDP beside them.
 
-It may not know more than the public functions of `sordino.noise`. Run `python bench/sampler.py [--json]`.
+It may not know more than the public functions of `sordino.core.noise`. Run `python bench/sampler.py [--json]`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
-from sordino.noise.rng import Rng
+from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
+from sordino.core.noise.rng import Rng
 
 SCALES = (2, 20, 2000, 10**6)
 SIGMAS = (2, 20, 2000)

@@ -21,12 +21,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from sordino.datasets.census import write_census_project
-from sordino.loss import PureDP
-from sordino.noise.rng import Rng
-from sordino.queries.sql.parse import sql
-from sordino.server.asked import Asked
-from sordino.server.opening import open_service
+from sordino.ask.queries.sql.parse import sql
+from sordino.core.loss import PureDP
+from sordino.core.noise.rng import Rng
+from sordino.lab.datasets.census import write_census_project
+from sordino.serve.server.asked import Asked
+from sordino.serve.server.opening import open_service
 
 ANALYSTS = 64
 COUNT = "SELECT COUNT(*) AS n FROM people WHERE age > 64"

@@ -20,15 +20,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import postgres_server as postgres
 import sordino as sd
-from sordino.curator.adaptive_session import AdaptiveSession
-from sordino.curator.data_access import DataAccess
+from sordino.ask.curator.adaptive_session import AdaptiveSession
+from sordino.ask.curator.data_access import DataAccess
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sordino.engines.engine import Statement
-    from sordino.loss import Loss
-    from sordino.queries.queryable import Inquiry
+    from sordino.ask.engines.engine import Statement
+    from sordino.ask.queries.queryable import Inquiry
+    from sordino.core.loss import Loss
 
 ROWS = """
     CREATE TABLE people AS SELECT CAST(i % 100000 AS TEXT) AS id, i % 97 AS age, CAST(i % 777 AS DOUBLE PRECISION) / 7 AS gain,

@@ -56,8 +56,8 @@ def one_factor(rows: int) -> tuple[Any, Keys]:
 def census(rows: int = 100_000) -> tuple[Any, Keys]:
     """Return the census-like generated table, all columns but identifiers, as keys."""
     import sordino as sd
-    from sordino.datasets.census import census_domain, make_census
-    from sordino.neighbors import Neighbors
+    from sordino.core.neighbors import Neighbors
+    from sordino.lab.datasets.census import census_domain, make_census
     from sordino.synth.encoded_column import encode_columns, encode_table
 
     table, domain = make_census(rows, sd.Rng.seeded(1)), census_domain()
@@ -202,7 +202,7 @@ import synth as bench
 import sordino as sd, pyarrow as pa, pyarrow.parquet as pq
 from sordino import synth
 import numpy, duckdb, sqlglot
-import sordino.curator.connect
+import sordino.ask.curator.connect
 domain = bench.one_factor(1000)[0]
 base = bench.peak_mb()
 source = sd.protect({path!r}, domain=domain, neighbors="add_remove", privacy_unit="row", budget=sd.ApproxDP(10, "1e-6"),
@@ -238,7 +238,7 @@ sys.path.insert(0, {here!r})
 import synth as bench
 import sordino as sd, numpy, duckdb, sqlglot, pyarrow.csv
 from sordino import synth
-import sordino.curator.connect, sordino.synth.fitting
+import sordino.ask.curator.connect, sordino.synth.fitting
 sizes = bench.adult_domain({path!r})
 base = bench.peak_mb()
 start = time.process_time()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sordino as sd
 from sordino import col
-from sordino.domain import Column
+from sordino.core.domain import Column
 
 PICTURES = ("age_bounds.svg", "capital_gain_bounds.svg", "capital_gain_ladder.svg", "age_by_occupation.svg")
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import sordino as sd
 from sordino import local
+from sordino.core.domain import Category
+from sordino.core.noise.rng import Rng
 from sordino.datasets import adult_domain, load_adult
-from sordino.domain import Category
-from sordino.noise.rng import Rng
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ import urllib.request
 from pathlib import Path
 
 from sordino import local
-from sordino.noise.rng import Rng
+from sordino.core.noise.rng import Rng
 
 LABELS = ["apple", "pear", "plum"]
 TRUTH = {"apple": 36, "pear": 18, "plum": 6}

@@ -125,7 +125,7 @@ def describe_name(value: object, shown: str) -> list[str]:
 
 def write_theorems() -> str:
     """Write the page of mechanisms: the theorem of each in its docstring, beside its code."""
-    import sordino.mechanisms
+    import sordino.core.mechanisms
 
     lines = [
         "# Theorems by mechanism",
@@ -133,11 +133,11 @@ def write_theorems() -> str:
         "Each mechanism states what it promises, with the paper and the section, and its code stands below it.",
         "",
     ]
-    for found in pkgutil.iter_modules(sordino.mechanisms.__path__):
+    for found in pkgutil.iter_modules(sordino.core.mechanisms.__path__):
         lines += [
             f"## {found.name.replace('_', ' ')}",
             "",
-            f"::: sordino.mechanisms.{found.name}",
+            f"::: sordino.core.mechanisms.{found.name}",
             "    options:",
             "      show_root_heading: false",
             "",

@@ -21,7 +21,7 @@ IN_WHEEL = (
     "sordino/py.typed",
     "sordino/collector/page/sordino.js",
     "sordino/reporting/templates/",
-    "sordino/workbench/pages/",
+    "sordino/serve/workbench/pages/",
 )
 IN_SOURCE = (
     "LICENSE",

@@ -26,11 +26,11 @@ import pytest
 
 import postgres_server as postgres
 import sordino as sd
-from ledger.failpoints import kill_at_failpoints
-from ledger.fire import cut_power, fail_disks, kill_spenders, put_back_copies, spend_hot_cap
-from ledger.spenders_under_fire import KINDS, Toll
-from sordino.datasets.census import write_census_project
-from sordino.ledger.location import Place, locate
+from core.ledger.failpoints import kill_at_failpoints
+from core.ledger.fire import cut_power, fail_disks, kill_spenders, put_back_copies, spend_hot_cap
+from core.ledger.spenders_under_fire import KINDS, Toll
+from sordino.core.ledger.location import Place, locate
+from sordino.lab.datasets.census import write_census_project
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "docs" / "ledger-under-fire.json"

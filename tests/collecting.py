@@ -14,17 +14,17 @@ from typing import Any
 import httpx
 import uvicorn
 
-from sordino.collector.app import collector_app
-from sordino.collector.limits import Limits
-from sordino.collector.patient_http import PatientHttp
-from sordino.collector.report_store import Store
-from sordino.collector.task_state import TaskState, counts_text
+from sordino.core.noise.rng import Rng
+from sordino.local.collector.app import collector_app
+from sordino.local.collector.limits import Limits
+from sordino.local.collector.patient_http import PatientHttp
+from sordino.local.collector.report_store import Store
+from sordino.local.collector.task_state import TaskState, counts_text
 from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.memoization import Memoized
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import SUE, Unary
 from sordino.local.task import SigningKey, Task, create_task
-from sordino.noise.rng import Rng
 
 LABELS = ("tea", "coffee", "milk", "water")
 KEY = SigningKey.make(Rng.seeded(1))

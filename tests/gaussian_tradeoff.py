@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable
 from statistics import NormalDist
 
-from sordino.loss import Number
-from sordino.risk.arguments import amount, chance, require_above
+from sordino.core.arguments import amount, chance, require_above
+from sordino.core.loss import Number
 
 _NORMAL = NormalDist()
 _FAR = 12.0  # from here on the Mills ratio comes from its continued fraction, whose 60 terms give all digits

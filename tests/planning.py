@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from sordino.curator.aggregation_procedure import AggregationProcedure
-from sordino.curator.allocation import Allocation
-from sordino.curator.curator import Curator
-from sordino.curator.data_access import DataAccess
-from sordino.curator.most_common_procedure import MostCommonProcedure
-from sordino.curator.plan import Plan
-from sordino.engines.duckdb import DuckDBEngine
-from sordino.engines.file_versions import FileVersions
-from sordino.estimates.noisy import Noisy
-from sordino.estimates.weighted_sum import SharedNoise
-from sordino.mechanisms.selection import Exponential, PermuteAndFlip
-from sordino.noise.rng import Rng
-from sordino.noise.truncated_laplace import TruncatedLaplace
-from sordino.queries.aggregation import Aggregation
+from sordino.ask.curator.aggregation_procedure import AggregationProcedure
+from sordino.ask.curator.allocation import Allocation
+from sordino.ask.curator.curator import Curator
+from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.most_common_procedure import MostCommonProcedure
+from sordino.ask.curator.plan import Plan
+from sordino.ask.engines.duckdb import DuckDBEngine
+from sordino.ask.engines.file_versions import FileVersions
+from sordino.ask.queries.aggregation import Aggregation
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.weighted_sum import SharedNoise
+from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip
+from sordino.core.noise.rng import Rng
+from sordino.core.noise.truncated_laplace import TruncatedLaplace
 
 
 def allocation_of(plan: Plan) -> Allocation:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import sordino as sd
-from sordino.loss import Loss
-from sordino.source import PublicTable
+from sordino.core.loss import Loss
+from sordino.core.source import PublicTable
 
 
 def protect(

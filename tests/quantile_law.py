@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.mechanisms.partition import Partition
-from sordino.mechanisms.quantile_selection import QuantileSelection, halving_stages
+from sordino.core.mechanisms.partition import Partition
+from sordino.core.mechanisms.quantile_selection import QuantileSelection, halving_stages
 
 Part = tuple[int, int]  # a value and which part of its row
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.mechanisms.selection import Exponential, PermuteAndFlip, Scores, gaps_below_best
+from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip, Scores, gaps_below_best
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from argon2 import PasswordHasher
 
-from sordino.loss import PureDP
-from sordino.server.accounts import Accounts
-from sordino.server.curator_service import CuratorService
-from sordino.server.http_app import curator_app
-from sordino.server.opening import open_service
+from sordino.core.loss import PureDP
+from sordino.serve.server.accounts import Accounts
+from sordino.serve.server.curator_service import CuratorService
+from sordino.serve.server.http_app import curator_app
+from sordino.serve.server.opening import open_service
 
 PROJECT = """
 [budgets.people]

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from serving import Served, served
-from sordino.server.sql_wire.wire_server import Limits, WireServer, WireTls
+from sordino.serve.server.sql_wire.wire_server import Limits, WireServer, WireTls
 
 
 def make_certificate(directory: Path) -> WireTls:

@@ -44,7 +44,7 @@ def test_every_killer_is_there() -> None:
 
 def test_a_place_that_is_not_there_or_there_twice_is_named() -> None:
     for find in ("no such text", "import "):
-        stale = Mutant("stale", "noise", "noise/rng.py", find, "", "", ())
+        stale = Mutant("stale", "noise", "core/noise/rng.py", find, "", "", ())
         with pytest.raises(ValueError, match="stale: its text is"):
             stale.plant((mutants.SOURCE / stale.path).read_text(encoding="utf-8"))
 

@@ -15,7 +15,7 @@ import uvicorn
 
 from collecting import free_port
 from serving import Served
-from sordino.workbench.workbench_app import workbench_app
+from sordino.serve.workbench.workbench_app import workbench_app
 
 PASSWORD = "correct horse battery"
 

@@ -81,7 +81,7 @@ class Sordino:
     def draw(self, law: str, scale: float, size: int) -> str:
         from fractions import Fraction
 
-        from sordino.noise.discrete import discrete_gaussian, discrete_laplace
+        from sordino.core.noise.discrete import discrete_gaussian, discrete_laplace
 
         if law == "laplace":
             discrete_laplace(Fraction(str(scale)), sd.Rng.secure(), size)
@@ -93,8 +93,8 @@ class Sordino:
         """Return the epsilon of as many releases of a real sum, whose greatest move is 1,000 steps of its grid."""
         from fractions import Fraction
 
-        from sordino.accounting.composition import best
-        from sordino.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+        from sordino.core.accounting.composition import best
+        from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
 
         steps, width = 1000, Fraction(str(scale))
         if law == "laplace":

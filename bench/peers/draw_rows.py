@@ -32,7 +32,7 @@ def prepare_sordino(keys: Rows, sizes: dict[str, int], ordered: set[str], option
     import sordino as sd
     from sordino import synth
 
-    for name in ("duckdb", "sqlglot", "sordino.curator.connect", "sordino.synth.fitting"):
+    for name in ("duckdb", "sqlglot", "sordino.ask.curator.connect", "sordino.synth.fitting"):
         import_module(name)  # an import is no part of the time
 
     fields = {n: sd.Integer(0, s - 1) if n in ordered else sd.Category(list(range(s))) for n, s in sizes.items()}

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sordino.lazy import export_lazily, register_features
+from sordino.core.lazy import export_lazily, register_features
+from sordino.core.moved import find_moved_modules
 
 if TYPE_CHECKING:
     from sordino import audit as audit
@@ -21,106 +22,106 @@ if TYPE_CHECKING:
     from sordino import risk as risk
     from sordino import sensitivity as sensitivity
     from sordino import synth as synth
-    from sordino.connections import connect as connect
-    from sordino.connections import report as report
-    from sordino.curator.against_data import check_against_data as check_against_data
-    from sordino.curator.batch import Batch as Batch
-    from sordino.curator.connect import Connection as Connection
-    from sordino.curator.curator import Curator as Curator
-    from sordino.curator.declare_tables import protect as protect
-    from sordino.curator.explain import explain as explain
-    from sordino.curator.plan import Plan as Plan
-    from sordino.curator.project_check import check_project as check_project
-    from sordino.datasets.dummy_table import dummy as dummy
-    from sordino.domain import Boolean as Boolean
-    from sordino.domain import Category as Category
-    from sordino.domain import Date as Date
-    from sordino.domain import DateTime as DateTime
-    from sordino.domain import Domain as Domain
-    from sordino.domain import Fill as Fill
-    from sordino.domain import Identifier as Identifier
-    from sordino.domain import Integer as Integer
-    from sordino.domain import List as List
-    from sordino.domain import Real as Real
-    from sordino.ledger.ledger import Ledger as Ledger
-    from sordino.loss import ZCDP as ZCDP
-    from sordino.loss import ApproxDP as ApproxDP
-    from sordino.loss import PureDP as PureDP
-    from sordino.neighbors import Neighbors as Neighbors
-    from sordino.neighbors import PrivacyUnit as PrivacyUnit
-    from sordino.neighbors import Sensitivity as Sensitivity
-    from sordino.noise.rng import Rng as Rng
-    from sordino.notebook import load_ipython_extension as load_ipython_extension
-    from sordino.project.proposal import propose_project as propose_project
-    from sordino.queries.aggregates.most_common import most_common as most_common
-    from sordino.queries.aggregates.quantile import iqr as iqr
-    from sordino.queries.aggregates.quantile import median as median
-    from sordino.queries.aggregates.quantile import quantile as quantile
-    from sordino.queries.aggregates.quantile import quantiles as quantiles
-    from sordino.queries.aggregates.robust import propose_test_release as propose_test_release
-    from sordino.queries.aggregates.robust import sample_and_aggregate as sample_and_aggregate
-    from sordino.queries.aggregates.robust import smooth as smooth
-    from sordino.queries.build import correlation as correlation
-    from sordino.queries.build import count as count
-    from sordino.queries.build import count_distinct as count_distinct
-    from sordino.queries.build import covariance as covariance
-    from sordino.queries.build import histogram as histogram
-    from sordino.queries.build import mean as mean
-    from sordino.queries.build import std as std
-    from sordino.queries.build import sum as sum
-    from sordino.queries.build import variance as variance
-    from sordino.queries.expressions.cases import exists as exists
-    from sordino.queries.expressions.cases import when as when
-    from sordino.queries.expressions.expr import Expr as Expr
-    from sordino.queries.expressions.expr import col as col
-    from sordino.queries.sql.parse import sql as sql
-    from sordino.queries.unit_aggregates import all as all
-    from sordino.queries.unit_aggregates import any as any
-    from sordino.queries.unit_aggregates import first as first
-    from sordino.queries.unit_aggregates import last as last
-    from sordino.queries.unit_aggregates import max as max
-    from sordino.queries.unit_aggregates import min as min
-    from sordino.release import Release as Release
-    from sordino.remote.async_connection import AsyncConnection as AsyncConnection
-    from sordino.remote.async_connection import connect_async as connect_async
-    from sordino.remote.connection import RemoteConnection as RemoteConnection
+    from sordino.ask.curator.against_data import check_against_data as check_against_data
+    from sordino.ask.curator.batch import Batch as Batch
+    from sordino.ask.curator.connect import Connection as Connection
+    from sordino.ask.curator.curator import Curator as Curator
+    from sordino.ask.curator.declare_tables import protect as protect
+    from sordino.ask.curator.dummy_table import dummy as dummy
+    from sordino.ask.curator.explain import explain as explain
+    from sordino.ask.curator.plan import Plan as Plan
+    from sordino.ask.curator.project_check import check_project as check_project
+    from sordino.ask.project.proposal import propose_project as propose_project
+    from sordino.ask.queries.aggregates.most_common import most_common as most_common
+    from sordino.ask.queries.aggregates.quantile import iqr as iqr
+    from sordino.ask.queries.aggregates.quantile import median as median
+    from sordino.ask.queries.aggregates.quantile import quantile as quantile
+    from sordino.ask.queries.aggregates.quantile import quantiles as quantiles
+    from sordino.ask.queries.aggregates.robust import propose_test_release as propose_test_release
+    from sordino.ask.queries.aggregates.robust import sample_and_aggregate as sample_and_aggregate
+    from sordino.ask.queries.aggregates.robust import smooth as smooth
+    from sordino.ask.queries.build import correlation as correlation
+    from sordino.ask.queries.build import count as count
+    from sordino.ask.queries.build import count_distinct as count_distinct
+    from sordino.ask.queries.build import covariance as covariance
+    from sordino.ask.queries.build import histogram as histogram
+    from sordino.ask.queries.build import mean as mean
+    from sordino.ask.queries.build import std as std
+    from sordino.ask.queries.build import sum as sum
+    from sordino.ask.queries.build import variance as variance
+    from sordino.ask.queries.expressions.cases import exists as exists
+    from sordino.ask.queries.expressions.cases import when as when
+    from sordino.ask.queries.expressions.expr import Expr as Expr
+    from sordino.ask.queries.expressions.expr import col as col
+    from sordino.ask.queries.sql.parse import sql as sql
+    from sordino.ask.queries.unit_aggregates import all as all
+    from sordino.ask.queries.unit_aggregates import any as any
+    from sordino.ask.queries.unit_aggregates import first as first
+    from sordino.ask.queries.unit_aggregates import last as last
+    from sordino.ask.queries.unit_aggregates import max as max
+    from sordino.ask.queries.unit_aggregates import min as min
+    from sordino.core.domain import Boolean as Boolean
+    from sordino.core.domain import Category as Category
+    from sordino.core.domain import Date as Date
+    from sordino.core.domain import DateTime as DateTime
+    from sordino.core.domain import Domain as Domain
+    from sordino.core.domain import Fill as Fill
+    from sordino.core.domain import Identifier as Identifier
+    from sordino.core.domain import Integer as Integer
+    from sordino.core.domain import List as List
+    from sordino.core.domain import Real as Real
+    from sordino.core.ledger.ledger import Ledger as Ledger
+    from sordino.core.loss import ZCDP as ZCDP
+    from sordino.core.loss import ApproxDP as ApproxDP
+    from sordino.core.loss import PureDP as PureDP
+    from sordino.core.neighbors import Neighbors as Neighbors
+    from sordino.core.neighbors import PrivacyUnit as PrivacyUnit
+    from sordino.core.neighbors import Sensitivity as Sensitivity
+    from sordino.core.noise.rng import Rng as Rng
+    from sordino.core.release import Release as Release
+    from sordino.core.source import Csv as Csv
+    from sordino.core.source import public as public
     from sordino.reporting.charts import plot as plot
-    from sordino.source import Csv as Csv
-    from sordino.source import public as public
+    from sordino.serve.connections import connect as connect
+    from sordino.serve.connections import report as report
+    from sordino.serve.notebook import load_ipython_extension as load_ipython_extension
+    from sordino.serve.remote.async_connection import AsyncConnection as AsyncConnection
+    from sordino.serve.remote.async_connection import connect_async as connect_async
+    from sordino.serve.remote.connection import RemoteConnection as RemoteConnection
 
 __version__ = "0.1.0"
 
 _EXPORTS = {
-    "sordino.curator.against_data": "check_against_data",
-    "sordino.curator.batch": "Batch",
-    "sordino.connections": "connect report",
-    "sordino.curator.connect": "Connection",
-    "sordino.curator.curator": "Curator",
-    "sordino.curator.declare_tables": "protect",
-    "sordino.curator.explain": "explain",
-    "sordino.curator.plan": "Plan",
-    "sordino.curator.project_check": "check_project",
-    "sordino.datasets.dummy_table": "dummy",
-    "sordino.domain": "Boolean Category Date DateTime Domain Fill Identifier Integer List Real",
-    "sordino.ledger.ledger": "Ledger",
-    "sordino.loss": "ApproxDP PureDP ZCDP",
-    "sordino.neighbors": "Neighbors PrivacyUnit Sensitivity",
-    "sordino.noise.rng": "Rng",
-    "sordino.notebook": "load_ipython_extension",
-    "sordino.project.proposal": "propose_project",
-    "sordino.queries.aggregates.most_common": "most_common",
-    "sordino.queries.aggregates.quantile": "iqr median quantile quantiles",
-    "sordino.queries.aggregates.robust": "propose_test_release sample_and_aggregate smooth",
-    "sordino.queries.build": "correlation count count_distinct covariance histogram mean std sum variance",
-    "sordino.queries.expressions.cases": "exists when",
-    "sordino.queries.expressions.expr": "Expr col",
-    "sordino.queries.sql.parse": "sql",
-    "sordino.queries.unit_aggregates": "all any first last max min",
-    "sordino.release": "Release",
-    "sordino.remote.async_connection": "AsyncConnection connect_async",
-    "sordino.remote.connection": "RemoteConnection",
+    "sordino.ask.curator.against_data": "check_against_data",
+    "sordino.ask.curator.batch": "Batch",
+    "sordino.serve.connections": "connect report",
+    "sordino.ask.curator.connect": "Connection",
+    "sordino.ask.curator.curator": "Curator",
+    "sordino.ask.curator.declare_tables": "protect",
+    "sordino.ask.curator.explain": "explain",
+    "sordino.ask.curator.plan": "Plan",
+    "sordino.ask.curator.project_check": "check_project",
+    "sordino.ask.curator.dummy_table": "dummy",
+    "sordino.core.domain": "Boolean Category Date DateTime Domain Fill Identifier Integer List Real",
+    "sordino.core.ledger.ledger": "Ledger",
+    "sordino.core.loss": "ApproxDP PureDP ZCDP",
+    "sordino.core.neighbors": "Neighbors PrivacyUnit Sensitivity",
+    "sordino.core.noise.rng": "Rng",
+    "sordino.serve.notebook": "load_ipython_extension",
+    "sordino.ask.project.proposal": "propose_project",
+    "sordino.ask.queries.aggregates.most_common": "most_common",
+    "sordino.ask.queries.aggregates.quantile": "iqr median quantile quantiles",
+    "sordino.ask.queries.aggregates.robust": "propose_test_release sample_and_aggregate smooth",
+    "sordino.ask.queries.build": "correlation count count_distinct covariance histogram mean std sum variance",
+    "sordino.ask.queries.expressions.cases": "exists when",
+    "sordino.ask.queries.expressions.expr": "Expr col",
+    "sordino.ask.queries.sql.parse": "sql",
+    "sordino.ask.queries.unit_aggregates": "all any first last max min",
+    "sordino.core.release": "Release",
+    "sordino.serve.remote.async_connection": "AsyncConnection connect_async",
+    "sordino.serve.remote.connection": "RemoteConnection",
     "sordino.reporting.charts": "plot",
-    "sordino.source": "Csv public",
+    "sordino.core.source": "Csv public",
 }
 
 __getattr__, __dir__, __all__ = export_lazily(
@@ -132,3 +133,4 @@ register_features(
         "board_page": "sordino.reporting.board",
     }
 )
+find_moved_modules()

@@ -56,7 +56,7 @@ def compare(question: Question, connection: sd.Connection, ask: Ask) -> Comparis
 def possible_keys(question: Question, plan: Any) -> list[tuple[Any, ...]] | None:
     """Return the keys that the answer will have, None without any, and where they are listed or private.
 
-    Which combinations of declared keys a question leaves out has a test of its own (tests/curator/test_possible_keys.py).
+    Which combinations of declared keys a question leaves out has a test of its own (tests/ask/curator/test_possible_keys.py).
     """
     if not question.keys or question.listed or combinations(question) is None:
         return None

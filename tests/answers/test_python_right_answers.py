@@ -13,7 +13,7 @@ from answers.plain_pieces import KEYS, START, YES_NO, Key
 from answers.plain_questions import Output, Question
 from answers.town_tables import JOBS, Plain, open_tables
 from sordino import col
-from sordino.queries.build import Selection
+from sordino.ask.queries.build import Selection
 
 S = Selection()
 BY = {key.text: key for key in KEYS}

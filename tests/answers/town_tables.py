@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import sordino as sd
-from sordino.datasets.csv_import import import_csv
+from sordino.ask.engines.readers.csv_import import import_csv
 
 Rows = list[dict[str, Any]]
 JOBS = ["nurse", "Nurse", 'O\'Hare "cook"', "Żółw, 龜", "two\nlines", "-1"]

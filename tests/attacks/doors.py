@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 
 from serving import Served
 from sordino.cli.main import main
-from sordino.ledger.ledger import Ledger
-from sordino.loss import ApproxDP
-from sordino.server.opening import open_service
-from sordino.server.sql_wire.wire_server import WireServer
+from sordino.core.ledger.ledger import Ledger
+from sordino.core.loss import ApproxDP
+from sordino.serve.server.opening import open_service
+from sordino.serve.server.sql_wire.wire_server import WireServer
 from visiting import Person, person_of
 
 PROJECT = """

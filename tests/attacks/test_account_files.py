@@ -14,8 +14,8 @@ import pytest
 
 import sordino as sd
 from protecting import protect
+from sordino.core.ledger.ledger import Ledger
 from sordino.errors import SordinoError
-from sordino.ledger.ledger import Ledger
 
 CAP = 1
 

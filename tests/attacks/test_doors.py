@@ -16,7 +16,7 @@ import pytest
 
 from attacks.doors import DOORS, Seen, open_door, people, run_command
 from attacks.test_sql_injection import payloads, quote
-from sordino.loss import ApproxDP
+from sordino.core.loss import ApproxDP
 
 VICTIM = {"age": 77, "town": "hamlet-4711", "sex": "x-4711"}
 CELLS: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ import pytest
 
 import sordino as sd
 from protecting import protect
-from sordino.audit.question_audit import replay_plan
+from sordino.lab.audit.question_audit import replay_plan
 
 NAN, INF = math.nan, math.inf
 

@@ -18,8 +18,8 @@ from scipy import stats
 
 import sordino as sd
 from protecting import protect
+from sordino.core.noise.discrete import discrete_gaussian, discrete_laplace
 from sordino.errors import BudgetExhausted, QuestionRefused, SordinoError
-from sordino.noise.discrete import discrete_gaussian, discrete_laplace
 
 DRAWS, BATCHES = 20_000, 4
 LAWS: dict[str, Any] = {

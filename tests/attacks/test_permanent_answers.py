@@ -13,8 +13,9 @@ import pytest
 import sordino as sd
 from collecting import KEY, LABELS
 from sordino.audit import infer_answers
-from sordino.audit.attack import guess_bound
+from sordino.core.noise.rng import Rng
 from sordino.errors import BudgetExhausted, DeclarationError
+from sordino.lab.audit.attack import guess_bound
 from sordino.local.device.client import Client
 from sordino.local.device.client_ledger import ClientLedger
 from sordino.local.protocols.hadamard import Hadamard
@@ -24,7 +25,6 @@ from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import OUE, SUE
 from sordino.local.reports import Reports
 from sordino.local.task import Task, create_task
-from sordino.noise.rng import Rng
 
 PEOPLE, REPORTS = 400, 100
 ANSWERS = [LABELS[i % len(LABELS)] for i in range(PEOPLE)]

@@ -20,10 +20,10 @@ import sordino as sd
 from protecting import protect
 from serving import served
 from sordino import col
+from sordino.ask.queries.build import Selection
 from sordino.cli.main import main
+from sordino.core.ledger.ledger import Ledger
 from sordino.errors import SordinoError
-from sordino.ledger.ledger import Ledger
-from sordino.queries.build import Selection
 
 PAYLOADS = [
     "x'; COPY (SELECT 1) TO '{trap}'; --",

@@ -18,9 +18,9 @@ import pytest
 import sordino as sd
 from places import ROOT
 from sordino import synth
+from sordino.ask.project.load import load_project
+from sordino.core.ledger.ledger import Ledger
 from sordino.errors import SordinoError
-from sordino.ledger.ledger import Ledger
-from sordino.project.load import load_project
 
 LOADERS = {
     "pickle",

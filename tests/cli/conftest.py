@@ -12,8 +12,8 @@ import pytest
 
 from cli.support import Ran, Run
 from sordino.cli.main import main
+from sordino.core.noise.rng import Rng
 from sordino.datasets import write_census_project
-from sordino.noise.rng import Rng
 
 ROWS = 2_000
 

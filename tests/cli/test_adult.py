@@ -10,8 +10,8 @@ import pytest
 
 from cli.support import Run
 from places import ADULT, needs_adult
+from sordino.core.domain import Category
 from sordino.datasets import adult_domain
-from sordino.domain import Category
 
 
 def declared() -> str:

@@ -14,7 +14,7 @@ _IN_THE_ENGINE = """
 import os, signal, sys, threading
 import sordino as sd
 from sordino.cli import main as command
-from sordino.engines.duckdb import DuckDBEngine
+from sordino.ask.engines.duckdb import DuckDBEngine
 
 run = DuckDBEngine.run
 

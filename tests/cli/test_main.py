@@ -12,7 +12,7 @@ import pytest
 
 import sordino
 from cli.support import Run
-from sordino.reporting.text_table import columns_of, plain
+from sordino.core.text_table import columns_of, plain
 
 PANELS = {
     "Declare": ("init", "check", "import"),
@@ -143,8 +143,8 @@ def test_demo(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_values_are_rounded_to_two_figures_of_their_error_and_intervals_outward() -> None:
     from fractions import Fraction
 
-    from sordino.estimates.noisy import Noisy
-    from sordino.noise.laws import DiscreteLaplace
+    from sordino.core.estimates.noisy import Noisy
+    from sordino.core.noise.laws import DiscreteLaplace
     from sordino.reporting.release_text import _format_estimate
 
     cents = Noisy((-12, 0, 123_456_789), Fraction(1, 100), DiscreteLaplace(Fraction(100)))

@@ -14,8 +14,8 @@ import postgres_server as postgres
 import sordino as sd
 from cli.support import Run, read_json
 from sordino import synth
-from sordino.engines.duckdb import DuckDBEngine
-from sordino.engines.postgres import PostgresSnapshot
+from sordino.ask.engines.duckdb import DuckDBEngine
+from sordino.ask.engines.postgres import PostgresSnapshot
 from sordino.errors import SourceError
 
 ROWS = """

@@ -14,7 +14,7 @@ import pytest
 from browsing import opened_browser, opened_page
 from clients.vectors import vectors
 from collecting import running, task_of, with_tokens
-from sordino.collector.pages import client_module
+from sordino.local.collector.pages import client_module
 from sordino.local.task import read_task
 
 HERE = Path(__file__).parent

@@ -13,9 +13,10 @@ import pytest
 
 from browsing import opened_browser, opened_page
 from collecting import KEY, UNTIL, free_port, running, task_of, with_tokens
-from sordino.collector.limits import Limits
-from sordino.collector.pages import POLICY
-from sordino.collector.report_store import Store
+from sordino.core.noise.rng import Rng
+from sordino.local.collector.limits import Limits
+from sordino.local.collector.pages import POLICY
+from sordino.local.collector.report_store import Store
 from sordino.local.protocols.hashing import BLH
 from sordino.local.protocols.memoization import memoize
 from sordino.local.protocols.response import GRR
@@ -23,7 +24,6 @@ from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import SUE
 from sordino.local.reports import Reports
 from sordino.local.task import create_task
-from sordino.noise.rng import Rng
 
 LABELS = ("tea", "coffee", "milk", "water")
 CAP = "3"

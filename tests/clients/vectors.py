@@ -13,6 +13,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from sordino.core.loss import format_number
+from sordino.core.noise.rng import Rng
 from sordino.local.device.client import permanent_answer, permanent_key
 from sordino.local.labels import canonical
 from sordino.local.protocols.hashing import BLH, OLH
@@ -22,8 +24,6 @@ from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import OUE, SUE, Unary
 from sordino.local.task import SigningKey, Task, create_task
 from sordino.local.thresholds import log_up
-from sordino.loss import format_number
-from sordino.noise.rng import Rng
 
 PLACE = Path(__file__).with_name("vectors.json")
 KEY = SigningKey.make(Rng.seeded(1))

@@ -35,7 +35,7 @@ def test_every_page_and_public_name_is_in_it(site: ModuleType) -> None:
         text = (site.PAGES / "api" / f"{file}.md").read_text(encoding="utf-8")
         for name in site.public_names(room.__name__):
             assert f"{short}.{name}\n" in text
-    assert "sordino.mechanisms.sparse_vector" in (site.PAGES / "theorems.md").read_text(encoding="utf-8")
+    assert "sordino.core.mechanisms.sparse_vector" in (site.PAGES / "theorems.md").read_text(encoding="utf-8")
 
 
 def test_links_follow_their_pages(site: ModuleType) -> None:

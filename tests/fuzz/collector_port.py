@@ -15,10 +15,10 @@ from collecting import LABELS, reports_of, running, task_of, with_tokens
 from fuzz.mutation import bend_tree, mutate_bytes, mutate_text
 from fuzz.ports import END, check_words, read_to_end, watch_log
 from fuzz.surface import CANARY, Surface
-from sordino.collector.report_endpoint import ERRORS
-from sordino.collector.report_store import Store
+from sordino.core.noise.rng import Rng
+from sordino.local.collector.report_endpoint import ERRORS
+from sordino.local.collector.report_store import Store
 from sordino.local.protocols.response import GRR
-from sordino.noise.rng import Rng
 
 QUIET = 0.3  # seconds without a byte after which a client that is owed nothing leaves
 

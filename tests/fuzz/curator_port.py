@@ -25,8 +25,8 @@ from fuzz.mutation import bend_tree, mutate_bytes, mutate_text
 from fuzz.ports import check_words, watch_log
 from fuzz.surface import Surface
 from serving import Served, served
-from sordino.loss import PureDP
-from sordino.workbench.workbench_app import PAGE_ROUTERS, workbench_app
+from sordino.core.loss import PureDP
+from sordino.serve.workbench.workbench_app import PAGE_ROUTERS, workbench_app
 from visiting import listening
 
 BODIES: Mapping[str, tuple[Any, ...]] = {

@@ -25,7 +25,7 @@ from fuzz.mutation import mutate_bytes, mutate_text
 from fuzz.ports import END, check_words, send_and_end, watch_log
 from fuzz.surface import CANARY, Surface
 from serving import Served, served
-from sordino.server.sql_wire.wire_server import WireServer
+from sordino.serve.server.sql_wire.wire_server import WireServer
 
 KINDS = b"RSKZTDC12tnEINsHdcv3"  # of messages that the server sends
 ASKED = "SELECT COUNT(*) AS n FROM people /* epsilon 0.000001 */"

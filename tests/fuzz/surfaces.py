@@ -31,23 +31,23 @@ from fuzz.surface import CANARY, Surface
 from places import ROOT
 from protecting import protect
 from serving import served
-from sordino.curator.data_access import DataAccess
-from sordino.engines.duckdb import DuckDBEngine
+from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.engines.duckdb import DuckDBEngine
+from sordino.ask.project.load import check_file, load_project
+from sordino.ask.queries.build import Selection
+from sordino.ask.queries.question_records import question_from_json, question_to_json
+from sordino.core.noise.rng import Rng
+from sordino.core.release import Release
+from sordino.core.source import source_from
 from sordino.errors import SordinoError
 from sordino.local.protocols.response import GRR
 from sordino.local.reports import Reports
 from sordino.local.task import read_task
-from sordino.noise.rng import Rng
-from sordino.project.load import check_file, load_project
-from sordino.queries.build import Selection
-from sordino.queries.question_records import question_from_json, question_to_json
-from sordino.release import Release
-from sordino.server.sql_wire import wire_frames as wire
-from sordino.server.sql_wire.sqlstates import WireError
-from sordino.server.sql_wire.wire_cursors import read_copy, read_declare, read_fetch
-from sordino.server.sql_wire.wire_statements import split_statements
-from sordino.server.sql_wire.wire_values import literal_of
-from sordino.source import source_from
+from sordino.serve.server.sql_wire import wire_frames as wire
+from sordino.serve.server.sql_wire.sqlstates import WireError
+from sordino.serve.server.sql_wire.wire_cursors import read_copy, read_declare, read_fetch
+from sordino.serve.server.sql_wire.wire_statements import split_statements
+from sordino.serve.server.sql_wire.wire_values import literal_of
 
 WORDS = re.findall(
     r"\S+",

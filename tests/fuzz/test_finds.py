@@ -16,11 +16,11 @@ import sordino as sd
 from collecting import KEY, task_of
 from fuzz.surfaces import PROJECT, make_curator, write_model
 from serving import served
+from sordino.ask.project.load import check_file
+from sordino.core.ledger.location import locate
+from sordino.core.release import Release
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.ledger.location import locate
 from sordino.local.task import read_task
-from sordino.project.load import check_file
-from sordino.release import Release
 
 
 @pytest.mark.parametrize(

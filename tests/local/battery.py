@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sordino.core.noise.rng import Rng
 from sordino.local import (
     BLH,
     GRR,
@@ -23,7 +24,6 @@ from sordino.local import (
     SubsetSelection,
     Unary,
 )
-from sordino.noise.rng import Rng
 
 NARROW, WIDE = 14, 128
 

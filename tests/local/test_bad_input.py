@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sordino.domain import Category
+from sordino.core.domain import Category
+from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.local import (
     GRR,
@@ -29,7 +30,6 @@ from sordino.local import (
     shuffled,
 )
 from sordino.local.labels import check_labels, codes_of
-from sordino.noise.rng import Rng
 
 MADE = pytest.mark.parametrize("made", [GRR, SUE, OUE, OLH, Hadamard, SubsetSelection])
 

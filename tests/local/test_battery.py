@@ -18,6 +18,7 @@ from local.battery import (
     squared_errors,
     squared_errors_until,
 )
+from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.local import SHE, Reports, exact_epsilon, fair_coins, from_parameters
 from sordino.local.estimates.binomial import binomial_law, population_interval, respondents_interval
@@ -25,7 +26,6 @@ from sordino.local.estimates.frequency import variance
 from sordino.local.estimates.noisy_sums import NoisySumEstimate
 from sordino.local.exactness import exact_ratio
 from sordino.local.protocols.randomizer import Randomizer
-from sordino.noise.rng import Rng
 
 CASES = pytest.mark.parametrize("case", RANDOMIZERS, ids=lambda case: case.name)
 SIZES = pytest.mark.parametrize("k", [NARROW, WIDE])

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.local import SHE, CollectionSimulation, Distribution, Hadamard, best, plan_collection, simulate_collection
-from sordino.noise.rng import Rng
 from sordino.reporting.charts import plot
 from sordino.reporting.local_charts import draw_simulation
 

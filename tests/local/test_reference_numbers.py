@@ -11,9 +11,10 @@ import pytest
 
 from places import ADULT, needs_adult
 from published import rows_of
+from sordino.core.domain import Category
+from sordino.core.noise.rng import Rng
 from sordino.datasets import load_adult
-from sordino.datasets.adult import adult_domain
-from sordino.domain import Category
+from sordino.lab.datasets.adult import adult_domain
 from sordino.local import (
     GRR,
     OLH,
@@ -36,7 +37,6 @@ from sordino.local.collection_plan import candidates
 from sordino.local.estimates.frequency import variance
 from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.reports import parameters_hash
-from sordino.noise.rng import Rng
 
 N = 32_561
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)

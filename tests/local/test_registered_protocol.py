@@ -13,7 +13,9 @@ import pytest
 
 from local.battery import population, squared_errors_until
 from sordino import local
-from sordino.accounting.events import LaplaceEvent
+from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.loss import Event, format_number, to_fraction
+from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.local.estimates.frequency import FrequencyEstimate, shift_of, variance
 from sordino.local.labels import check_labels, codes_of, labels_hash
@@ -22,8 +24,6 @@ from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.reports import SupportCounts
 from sordino.local.task import create_task, read_task
 from sordino.local.thresholds import FULL, float_up, floor_share, log_up
-from sordino.loss import Event, format_number, to_fraction
-from sordino.noise.rng import Rng
 
 
 @dataclass(frozen=True)

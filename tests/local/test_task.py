@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sordino.core.noise.rng import Rng
 from sordino.errors import BudgetExhausted, DeclarationError
 from sordino.local.labels import canonical
 from sordino.local.protocols.hashing import OLH
@@ -17,7 +18,6 @@ from sordino.local.protocols.memoization import memoize
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import OUE, SUE
 from sordino.local.task import SigningKey, Task, create_task, key_fingerprint, read_task
-from sordino.noise.rng import Rng
 
 LABELS = ["apple", "pear", "Zwetschge", "açaí"]
 UNTIL = datetime.datetime(2030, 6, 1, 12, tzinfo=datetime.UTC)

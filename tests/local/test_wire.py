@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.local import BLH, GRR, OLH, OUE, SUE, Hadamard, Reports, SubsetSelection, Unary, from_parameters
 from sordino.local.draws import bit_sums, next_uniform_int, pack_bernoulli
 from sordino.local.labels import canonical, labels_hash
 from sordino.local.protocols.hashing import _divide, _wide
 from sordino.local.reports import parameters_hash
-from sordino.noise.rng import Rng
 
 FULL = 2**32
 

@@ -19,13 +19,13 @@ from battery import audited_epsilon
 from planning import data_access_of, engine_behind
 from privacy.units import S
 from protecting import protect
-from sordino.clipping.search import search_by
-from sordino.curator.adaptive_session import AdaptiveSession
-from sordino.curator.noise_answer import exact_vectors
-from sordino.curator.quantile_scans import _ExactCounts
-from sordino.loss import PureDP
-from sordino.noise.rng import Rng
-from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, search_number
+from sordino.ask.clipping.search import search_by
+from sordino.ask.curator.adaptive_session import AdaptiveSession
+from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.curator.quantile_scans import _ExactCounts
+from sordino.ask.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, search_number
+from sordino.core.loss import PureDP
+from sordino.core.noise.rng import Rng
 
 ALARM = 1e-6
 RUNS = [500, pytest.param(20_000, marks=pytest.mark.deep)]

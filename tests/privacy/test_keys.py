@@ -15,7 +15,7 @@ import sordino as sd
 from privacy import units
 from privacy.units import SCHEMA, Asker, S
 from sordino import col
-from sordino.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, gaussian_threshold_for_pair
+from sordino.core.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, gaussian_threshold_for_pair
 
 ODD = [
     "",

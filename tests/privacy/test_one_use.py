@@ -18,21 +18,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
-from curator.support import S, curator
+from ask.curator.support import S, curator
 from mistyping import mistype
 from planning import allocation_of
 from sordino import col
-from sordino.accounting.events import LaplaceEvent
+from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
+from sordino.ask.queries.aggregates.sums import Count
+from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.joins import Join
+from sordino.ask.queries.queryable import Queryable
+from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.loss import PureDP
+from sordino.core.mechanisms.sparse_vector import SparseVector
+from sordino.core.noise.guard import SessionGuard
+from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError, QuestionRefused, SordinoError
-from sordino.loss import PureDP
-from sordino.mechanisms.sparse_vector import SparseVector
-from sordino.noise.guard import SessionGuard
-from sordino.noise.rng import Rng
-from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
-from sordino.queries.aggregates.sums import Count
-from sordino.queries.aggregation import Aggregation
-from sordino.queries.joins import Join
-from sordino.queries.queryable import Queryable
 
 OCC = ContingencyTable((Axis("occ"),))
 

@@ -70,10 +70,10 @@ def test_what_is_charged_is_what_the_plan_said_under_every_cap(cap: str, relatio
 
 _READ = """
 import json, sys
-from sordino.ledger.ledger import Ledger
-from sordino.accounting.composition import tight
-from sordino.accounting.events import event_from_dict, event_to_dict
-from sordino.loss import ApproxDP
+from sordino.core.ledger.ledger import Ledger
+from sordino.core.accounting.composition import tight
+from sordino.core.accounting.events import event_from_dict, event_to_dict
+from sordino.core.loss import ApproxDP
 charges = Ledger.open(sys.argv[1], cap=ApproxDP(100, "0.1")).charges()
 for c in charges:
     assert event_to_dict(event_from_dict(c.event)) == c.event

@@ -21,14 +21,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
-from curator.support import S, curator
-from sordino.accounting.events import LaplaceEvent
+from ask.curator.support import S, curator
+from sordino.ask.queries.adaptive.distance_to import Distances
+from sordino.ask.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount
+from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
+from sordino.ask.queries.queryable import Queryable
+from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.loss import ZCDP, PureDP
 from sordino.errors import BudgetExhausted, ChargedError, QuestionRefused, SordinoError
-from sordino.loss import ZCDP, PureDP
-from sordino.queries.adaptive.distance_to import Distances
-from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount
-from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
-from sordino.queries.queryable import Queryable
 
 CANARY = "canary-4711"
 OCC = ContingencyTable((Axis("occ"),))

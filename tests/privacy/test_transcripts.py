@@ -17,7 +17,7 @@ from answers.plain_questions import Questions
 from answers.plain_shapes import EVERY_KIND, draw_question
 from answers.town_tables import FORMATS
 from privacy.transcripts import Asked, ask_fixed, compare_transcripts, open_neighbors
-from sordino.mechanisms.additive_noise import Gaussian, Laplace
+from sordino.core.mechanisms.additive_noise import Gaussian, Laplace
 
 LOSSES: tuple[dict[str, Any], ...] = ({"epsilon": 1}, {"epsilon": 2, "delta": "1e-2"}, {"epsilon": 1, "delta": "1e-6"})
 ATTACK = pytest.mark.attack(

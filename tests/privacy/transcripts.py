@@ -19,8 +19,8 @@ import pytest
 import sordino as sd
 from answers.plain_questions import Question
 from answers.town_tables import FORMATS, LISTS, Rows, people_rows, protect_tables, visit_rows
-from sordino.mechanisms.additive_noise import Gaussian, Laplace
-from sordino.mechanisms.selection import Exponential, PermuteAndFlip
+from sordino.core.mechanisms.additive_noise import Gaussian, Laplace
+from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip
 
 
 @dataclass

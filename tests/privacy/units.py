@@ -17,19 +17,19 @@ import protecting
 import sordino as sd
 from planning import data_access_of
 from sordino import col
-from sordino.curator.adaptive_session import CountCache
-from sordino.curator.data_access import DataAccess
-from sordino.curator.noise_answer import exact_vectors
-from sordino.loss import Loss
-from sordino.queries.adaptive.contributions import Contributions
-from sordino.queries.adaptive.distance_to import Distances
-from sordino.queries.adaptive.magnitudes import MagnitudeHistogram, OutsideCount, TailCount, powers_of_two
-from sordino.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
-from sordino.queries.aggregation import CompiledQuery
-from sordino.queries.build import Selection
-from sordino.queries.expressions.cases import when
-from sordino.queries.queryable import CountsQuery
-from sordino.source import Csv, public
+from sordino.ask.curator.adaptive_session import CountCache
+from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.queries.adaptive.contributions import Contributions
+from sordino.ask.queries.adaptive.distance_to import Distances
+from sordino.ask.queries.adaptive.magnitudes import MagnitudeHistogram, OutsideCount, TailCount, powers_of_two
+from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
+from sordino.ask.queries.aggregation import CompiledQuery
+from sordino.ask.queries.build import Selection
+from sordino.ask.queries.expressions.cases import when
+from sordino.ask.queries.queryable import CountsQuery
+from sordino.core.loss import Loss
+from sordino.core.source import Csv, public
 
 S = Selection()
 DOMAIN = sd.Domain(

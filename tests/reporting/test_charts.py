@@ -14,15 +14,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sordino.accounting.events import LaplaceEvent
+from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.point_estimate import PointEstimate
+from sordino.core.estimates.ranks import Ranks, RankStage
+from sordino.core.estimates.ratio import Ratio
+from sordino.core.loss import PureDP
+from sordino.core.noise.laws import DiscreteLaplace
+from sordino.core.release import Key, Output, Release
 from sordino.errors import DeclarationError
-from sordino.estimates.noisy import Noisy
-from sordino.estimates.point_estimate import PointEstimate
-from sordino.estimates.ranks import Ranks, RankStage
-from sordino.estimates.ratio import Ratio
-from sordino.loss import PureDP
-from sordino.noise.laws import DiscreteLaplace
-from sordino.release import Key, Output, Release
 from sordino.reporting.charts import plot
 from sordino.reporting.picture import save
 from sordino.sensitivity import list_neighborhoods

@@ -14,9 +14,9 @@ from places import ROOT
 from sordino.cli.ask.render_release import encode_release as file_of
 from sordino.cli.main import main
 from sordino.cli.shared.options import AnswerFormat
+from sordino.core.noise.rng import Rng
+from sordino.core.release import show_number
 from sordino.datasets import write_census_project
-from sordino.noise.rng import Rng
-from sordino.release import show_number
 from sordino.reporting.picture import encode_picture
 
 _LOSS: dict[str, Any] = {"epsilon": "0.5", "delta": "1e-9"}

@@ -12,9 +12,9 @@ import pytest
 import sordino as sd
 from markup import Page
 from protecting import protect
-from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
+from sordino.core.domain import Boolean, Category, Date, Domain, Integer, Real
+from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
-from sordino.noise.rng import Rng
 from sordino.reporting.picture import encode_picture
 from sordino.reporting.synth import Histograms, Matrices, Ways
 from sordino.reporting.synth_page import Section, Sheet, sheet_page

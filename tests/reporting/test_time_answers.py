@@ -14,11 +14,11 @@ from protecting import protect
 from sordino import col, synth
 from sordino.cli.ask.render_release import encode_release
 from sordino.cli.shared.options import AnswerFormat
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.ratio import Ratio
+from sordino.core.estimates.time_values import TimeValues
+from sordino.core.noise.laws import DiscreteLaplace
 from sordino.errors import QuestionRefused
-from sordino.estimates.noisy import Noisy
-from sordino.estimates.ratio import Ratio
-from sordino.estimates.time_values import TimeValues
-from sordino.noise.laws import DiscreteLaplace
 from sordino.reporting.release_text import table_lines
 
 DOMAIN = sd.Domain(

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from places import ADULT_DISCRETE
-from sordino.accounting.events import GaussianEvent
-from sordino.accounting.gaussian_dp import vectors_rho_for
-from sordino.accounting.zcdp import rho_for
-from sordino.domain import Boolean, Category, Column, Domain, Integer
-from sordino.estimates.noisy import Noisy
-from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
-from sordino.mechanisms.additive_noise import Laplace, Mechanism, gaussian_for_rho
-from sordino.neighbors import Neighbors, Sensitivity
-from sordino.noise.rng import Rng
-from sordino.release import Output, Release
+from sordino.core.accounting.events import GaussianEvent
+from sordino.core.accounting.gaussian_dp import vectors_rho_for
+from sordino.core.accounting.zcdp import rho_for
+from sordino.core.domain import Boolean, Category, Column, Domain, Integer
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP
+from sordino.core.mechanisms.additive_noise import Laplace, Mechanism, gaussian_for_rho
+from sordino.core.neighbors import Neighbors, Sensitivity
+from sordino.core.noise.rng import Rng
+from sordino.core.release import Output, Release
 from sordino.synth.evaluation.distances import table_distance
 
 

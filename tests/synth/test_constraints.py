@@ -9,9 +9,9 @@ import pytest
 
 import sordino as sd
 from sordino import synth
+from sordino.ask.queries.build import Selection
+from sordino.ask.queries.expressions.expr import col
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.queries.build import Selection
-from sordino.queries.expressions.expr import col
 from sordino.synth.constraints import Constraint
 from synth.support import Source, small, small_source
 

@@ -7,9 +7,9 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino import synth
+from sordino.core.neighbors import Neighbors
 from sordino.datasets import census_domain, make_census
 from sordino.errors import BudgetExhausted, DeclarationError
-from sordino.neighbors import Neighbors
 from sordino.synth.encoded_column import encode_columns
 
 

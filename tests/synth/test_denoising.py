@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sordino.domain import Category, Domain, Integer
-from sordino.neighbors import Neighbors
+from sordino.core.domain import Category, Domain, Integer
+from sordino.core.neighbors import Neighbors
 from sordino.synth.arrays import Floats
 from sordino.synth.denoising import denoise_pair, shrink, smooth
 from sordino.synth.encoded_column import encode_columns

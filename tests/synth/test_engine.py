@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.noise.rng import Rng
+from sordino.core.noise.rng import Rng
 from sordino.synth.hierarchy import best_layout, combine_levels, layout_of, range_variances
 from sordino.synth.inference import condition_on, joint
 from sordino.synth.junction_tree import JunctionTree, columns_of, grow_clique, junction_tree, maximal_cliques

@@ -16,12 +16,12 @@ import pytest
 import sordino as sd
 from mistyping import mistype
 from sordino import synth
+from sordino.ask.queries.adaptive.distance_to import Distances
+from sordino.ask.queries.adaptive.marginal import MarginalQuery
+from sordino.ask.queries.build import Selection
+from sordino.ask.queries.expressions.expr import col
+from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
-from sordino.neighbors import Neighbors, PrivacyUnit
-from sordino.queries.adaptive.distance_to import Distances
-from sordino.queries.adaptive.marginal import MarginalQuery
-from sordino.queries.build import Selection
-from sordino.queries.expressions.expr import col
 from sordino.synth.constraints import Constraint
 from synth.support import Source, small, small_source
 

@@ -12,8 +12,8 @@ import pytest
 
 import sordino as sd
 from sordino import synth
+from sordino.core.neighbors import Neighbors, Relation
 from sordino.errors import DeclarationError, QuestionRefused, UnknownName
-from sordino.neighbors import Neighbors, Relation
 from synth.support import Source, small, small_source
 
 DOMAIN, KEYS = small()

@@ -10,8 +10,8 @@ import pytest
 
 import sordino as sd
 from sordino import synth
-from sordino.queries.build import Selection
-from sordino.queries.expressions.expr import col
+from sordino.ask.queries.build import Selection
+from sordino.ask.queries.expressions.expr import col
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from synth.support import Source
 

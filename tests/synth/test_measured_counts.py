@@ -9,10 +9,10 @@ import pytest
 
 import sordino as sd
 from sordino import synth
-from sordino.estimates.model_estimate import ModelEstimate
-from sordino.neighbors import Neighbors
-from sordino.queries.build import Selection
-from sordino.queries.expressions.expr import col
+from sordino.ask.queries.build import Selection
+from sordino.ask.queries.expressions.expr import col
+from sordino.core.estimates.model_estimate import ModelEstimate
+from sordino.core.neighbors import Neighbors
 from sordino.synth.encoded_column import encode_columns
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.measured_counts import KeyShares, MeasuredCounts, Question, rake_pairs

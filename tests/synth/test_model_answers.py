@@ -9,9 +9,9 @@ import pytest
 
 import sordino as sd
 from sordino import col, synth
+from sordino.ask.queries.build import Selection
+from sordino.core.release import Release
 from sordino.errors import QuestionRefused, UnknownName
-from sordino.queries.build import Selection
-from sordino.release import Release
 from sordino.reporting.release_text import table_lines
 from sordino.synth.evaluation.evaluation import Evaluation
 from synth.support import Source, small

@@ -11,8 +11,8 @@ import pytest
 
 import sordino as sd
 from sordino import synth
-from sordino.loss import ApproxDP, PureDP
-from sordino.neighbors import Neighbors
+from sordino.core.loss import ApproxDP, PureDP
+from sordino.core.neighbors import Neighbors
 from sordino.synth.encoded_column import encode_columns
 from sordino.synth.independence_gate import look_pays, one_way_noise
 from sordino.synth.measurement import split_loss

@@ -8,7 +8,7 @@ import numpy as np
 
 import sordino as sd
 from sordino import synth
-from sordino.noise.rng import Rng
+from sordino.core.noise.rng import Rng
 from sordino.synth.evaluation.distances import table_distance
 from sordino.synth.row_refinement import refine_rows
 from synth.support import Source

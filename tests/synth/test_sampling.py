@@ -13,9 +13,9 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino import synth
-from sordino.noise.rng import Rng
-from sordino.queries.build import Selection
-from sordino.queries.expressions.expr import col
+from sordino.ask.queries.build import Selection
+from sordino.ask.queries.expressions.expr import col
+from sordino.core.noise.rng import Rng
 from sordino.synth.junction_tree import junction_tree
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.sampler import draw_codes, spacings

@@ -15,9 +15,9 @@ import pytest
 import sordino as sd
 from places import ADULT
 from sordino import synth
+from sordino.core.neighbors import Neighbors
 from sordino.datasets import adult_domain, load_adult
 from sordino.errors import QuestionRefused
-from sordino.neighbors import Neighbors
 from sordino.synth.encoded_column import encode_columns, encode_table
 from sordino.synth.evaluation.distances import table_distance
 from sordino.synth.one_way_marginals import project
@@ -147,7 +147,7 @@ def test_a_column_more_shrinks_the_counts_against_the_same_noise() -> None:
 
 def test_clipping_adds_half_over_epsilon_to_each_empty_cell_and_projection_does_not() -> None:
     """72 ages x 14 occupations: 1,008 cells, 165 of them empty (errata). Laplace noise clipped at zero has mean scale / 2."""
-    from sordino.mechanisms.additive_noise import Laplace
+    from sordino.core.mechanisms.additive_noise import Laplace
 
     _, keys = extract()
     known = keys["occupation"] < 14

@@ -42,8 +42,8 @@ from sordino.cli.synth.fit_model import synth_fit
 from sordino.cli.synth.plan_histogram import synth_plan
 from sordino.cli.synth.report_quality import synth_report
 from sordino.cli.synth.use_model import synth_answer, synth_sample, synth_show
-from sordino.errors import SordinoError
-from sordino.reporting.text_table import plain
+from sordino.core.errors import SordinoError
+from sordino.core.text_table import plain
 
 _ARGUMENTS = (
     "epsilon|delta|rho|error|confidence|method|ladder|columns|marginals|workload|cap|csv|encoding|quote|delimiter|table|budget|query|"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sordino.lazy import export_lazily
+from sordino.core.lazy import export_lazily
 
 if TYPE_CHECKING:
     from sordino.local.collection_plan import CollectionPlan as CollectionPlan

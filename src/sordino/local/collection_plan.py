@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Event, Number, round_up, to_fraction
+from sordino.core.noise.laws import DiscreteLaplace
+from sordino.core.noise.rng import Rng
 from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.labels import Answers, Label, Labels, check_labels
@@ -20,9 +23,6 @@ from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
 from sordino.local.shuffle import Overlapping, Shuffled, shuffled
 from sordino.local.thresholds import check_epsilon
-from sordino.loss import Event, Number, round_up, to_fraction
-from sordino.noise.laws import DiscreteLaplace
-from sordino.noise.rng import Rng
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.noise.rng import Rng
 from sordino.local.thresholds import FULL
-from sordino.noise.rng import Rng
 
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]

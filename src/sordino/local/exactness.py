@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import permutations
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 from sordino.local.protocols.randomizer import Channel
 from sordino.local.thresholds import float_up, log_up
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number, round_up
+from sordino.core.noise.rng import Rng
+from sordino.core.rounding import bisect, bisect_whole
 from sordino.local.estimates.binomial import quantile, simultaneous_confidence
 from sordino.local.estimates.frequency import shift_of, variance
 from sordino.local.estimates.prefix_tree import CANDIDATES, HeavyHittersEstimate
 from sordino.local.labels import Labels
 from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.simulation import MARK
-from sordino.loss import Number, format_number, round_up
-from sordino.noise.rng import Rng
-from sordino.rounding import bisect, bisect_whole
 
 _CONFIDENCE = 0.95
 _LIKELY = 0.9

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sordino.domain import Category
-from sordino.errors import DeclarationError
+from sordino.core.domain import Category
+from sordino.core.errors import DeclarationError
 
 Label = str | int | bool | None
 Labels = Sequence[Label] | Category

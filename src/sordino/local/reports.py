@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 from sordino.local.labels import canonical
 
 Rows = np.ndarray[Any, np.dtype[np.uint8]]

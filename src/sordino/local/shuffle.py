@@ -13,10 +13,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number, round_up, to_fraction
+from sordino.core.rounding import bisect
 from sordino.local.estimates.binomial import binomial_law
-from sordino.loss import Number, format_number, round_up, to_fraction
-from sordino.rounding import bisect
 
 CONDITION = (
     "only if an independent shuffler, who never tells the collector who sent what, mixes all n reports, "

@@ -12,7 +12,10 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, to_fraction
+from sordino.core.noise.laws import DiscreteLaplace
+from sordino.core.noise.rng import Rng
 from sordino.local.collection_plan import best
 from sordino.local.estimates.frequency import USUAL_MALICIOUS, FrequencyEstimate
 from sordino.local.labels import Label, Labels, check_labels
@@ -20,9 +23,6 @@ from sordino.local.protocols.catalog import make_protocol
 from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.protocols.response import fair_coins
 from sordino.local.protocols.unary import Unary
-from sordino.loss import Number, to_fraction
-from sordino.noise.laws import DiscreteLaplace
-from sordino.noise.rng import Rng
 
 MARK = "true values of known people are shown"
 

@@ -23,7 +23,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from sordino.errors import BudgetExhausted, DeclarationError
+from sordino.core.errors import BudgetExhausted, DeclarationError
+from sordino.core.loss import Number, format_number, to_fraction
+from sordino.core.noise.rng import Rng
 from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.local.labels import Label, canonical, check_labels
 from sordino.local.protocols.catalog import from_parameters
@@ -33,8 +35,6 @@ from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Parameters, Reports, SupportCounts, Wire, parameters_hash
-from sordino.loss import Number, format_number, to_fraction
-from sordino.noise.rng import Rng
 
 _SCHEMA = 1
 _KEY_FILE = "signing key 1"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 from sordino.local.labels import Label
 
 _MOST_BITS = 256

@@ -10,9 +10,9 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from sordino.errors import DeclarationError
-from sordino.loss import Number, format_number, to_fraction
-from sordino.noise.bernoulli import CertifiedProbability, exp_bounds, rounding_contexts
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number, to_fraction
+from sordino.core.noise.bernoulli import CertifiedProbability, exp_bounds, rounding_contexts
 
 BITS = 32
 FULL = 1 << BITS

@@ -10,15 +10,17 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sordino.accounting.event_fields import event_from_dict
-from sordino.accounting.events import LaplaceEvent
-from sordino.ledger.ledger import Ledger
-from sordino.ledger.records import Charge, Entry, Report, loss_from_dict
-from sordino.loss import PureDP
-from sordino.project.budget_ledger import open_ledger
-from sordino.project.budget_status import BudgetStatus
-from sordino.project.load import Budget, Project
-from sordino.release import Release
+from sordino.ask.project.budget_ledger import open_ledger
+from sordino.ask.project.budget_status import BudgetStatus
+from sordino.ask.project.load import Budget, Project
+from sordino.core.accounting.belief import belief_after, epsilon_and_delta
+from sordino.core.accounting.event_fields import event_from_dict
+from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.ledger.ledger import Ledger
+from sordino.core.ledger.records import Charge, Entry, Report, loss_from_dict
+from sordino.core.loss import PureDP
+from sordino.core.release import Release
+from sordino.core.text_table import plain
 from sordino.reporting.board_page import (
     Account,
     Amendment,
@@ -30,8 +32,6 @@ from sordino.reporting.board_page import (
 )
 from sordino.reporting.charts import svg_drawer
 from sordino.reporting.release_text import table_lines
-from sordino.reporting.text_table import plain
-from sordino.risk.belief import belief_after, epsilon_and_delta
 
 Draw = Callable[[Any], str] | None  # a thing as SVG
 

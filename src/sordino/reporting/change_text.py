@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from sordino.sensitivity.neighborhoods import list_values
-from sordino.sensitivity.universe import format_value
+from sordino.lab.sensitivity.neighborhoods import list_values
+from sordino.lab.sensitivity.universe import format_value
 
 if TYPE_CHECKING:
-    from sordino.sensitivity import Change
+    from sordino.lab.sensitivity.empirical import Change
 
 
 def change_entries(change: Change, neighbors: str, public: str) -> list[tuple[str, str]]:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError
-from sordino.release import Release
+from sordino.core.errors import DeclarationError
+from sordino.core.release import Release
 from sordino.reporting.picture import Picture, encode_picture, need_plots
 
 if TYPE_CHECKING:
@@ -100,14 +100,14 @@ def _drawer(thing: Any) -> Drawer:
 @cache
 def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
+    from sordino.lab.risk.assessment import RiskAssessment
+    from sordino.lab.risk.worlds import Worlds
+    from sordino.lab.sensitivity.neighborhoods import Neighborhoods
+    from sordino.lab.sensitivity.unsafe_noise import LocalNoise
     from sordino.local import BloomEstimate, CollectionPlan, DistributionEstimate, FrequencyEstimate, ProtocolChoice
     from sordino.local.estimates.noisy_sums import NoisySumEstimate
     from sordino.local.simulation import CollectionSimulation
     from sordino.reporting import local_charts, neighborhood_charts, odds_icons, representations, risks, synth
-    from sordino.risk.assessment import RiskAssessment
-    from sordino.risk.worlds import Worlds
-    from sordino.sensitivity.neighborhoods import Neighborhoods
-    from sordino.sensitivity.unsafe_noise import LocalNoise
     from sordino.synth.evaluation.evaluation import Evaluation
     from sordino.synth.histogram import Representation
     from sordino.synth.model import Model

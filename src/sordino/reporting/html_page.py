@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sordino.templates import open_templates
+from sordino.core.templates import open_templates
 
 
 def render(template: str, **values: object) -> str:

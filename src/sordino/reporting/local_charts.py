@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError
-from sordino.loss import round_up
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import round_up
 from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:

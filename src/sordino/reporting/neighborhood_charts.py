@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sordino.lab.sensitivity.neighborhoods import Neighborhoods, list_values
+from sordino.lab.sensitivity.unsafe_noise import LocalNoise
 from sordino.reporting.titles import COLORS, add_title, data_of, join_panels, mark_title, title_of
-from sordino.sensitivity.neighborhoods import Neighborhoods, list_values
-from sordino.sensitivity.unsafe_noise import LocalNoise
 
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart

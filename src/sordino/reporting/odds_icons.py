@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError
+from sordino.core.accounting.hypotheses import posterior_bounds
+from sordino.core.errors import DeclarationError
+from sordino.lab.risk.table_choice import TableChoice
 from sordino.reporting.titles import COLORS, add_title, data_of, title_of
-from sordino.risk.hypotheses import posterior_bounds
-from sordino.risk.table_choice import TableChoice
 
 if TYPE_CHECKING:
     from sordino.reporting.titles import AnyChart

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError, nearest
+from sordino.core.errors import DeclarationError, nearest
 from sordino.reporting.html_page import render
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 from sordino.reporting.titles import COLORS, add_title, data_of
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.estimates.noisy import Noisy
-from sordino.estimates.ranks import Ranks
-from sordino.estimates.selected import Selected
-from sordino.estimates.weighted_sum import WeightedSum
-from sordino.release import show_number, show_rows
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.ranks import Ranks
+from sordino.core.estimates.selected import Selected
+from sordino.core.estimates.weighted_sum import WeightedSum
+from sordino.core.release import show_number, show_rows
 from sordino.reporting.titles import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
-    from sordino.release import Output, Release
+    from sordino.core.release import Output, Release
     from sordino.reporting.titles import AnyChart
 
 MOST_ROWS = 200  # as many rows as a release shows in a notebook

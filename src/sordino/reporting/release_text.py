@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import Any
 
-from sordino.estimates.estimate import explain_no_ends
-from sordino.release import Key, Output, Release, show_number, show_rows
-from sordino.reporting.text_table import columns_of, plain
+from sordino.core.estimates.estimate import explain_no_ends
+from sordino.core.release import Key, Output, Release, show_number, show_rows
+from sordino.core.text_table import columns_of, plain
 
 _FIGURES = 9  # of the largest number of a column, and one more
 _PLACES = 9  # beyond so many decimal places a number is shown by its figures

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
-from sordino.estimates.curve import normal_quantile
+from sordino.core.errors import DeclarationError
+from sordino.core.estimates.curve import normal_quantile
 from sordino.reporting.synth import SEEDED, Histograms, bins_of, draw_histograms
 from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
 from sordino.synth.encoded_column import encode_table, label_of

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 from sordino.reporting.titles import COLORS, add_title, data_of
 
 if TYPE_CHECKING:
+    from sordino.lab.risk.assessment import RiskAssessment
+    from sordino.lab.risk.worlds import Worlds
     from sordino.reporting.titles import AnyChart
-    from sordino.risk.assessment import RiskAssessment
-    from sordino.risk.worlds import Worlds
 
 MOST_LINES = 12  # more densities than anyone can distinguish
 _FEW = 100_000  # worlds up to which a curve has many points

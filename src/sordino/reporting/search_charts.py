@@ -9,12 +9,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.clipping.concave_fit import losses_by_bound
-from sordino.estimates.curve import NoisyCurve
+from sordino.ask.clipping.concave_fit import losses_by_bound
+from sordino.core.estimates.curve import NoisyCurve
 from sordino.reporting.titles import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
-    from sordino.release import Release
+    from sordino.core.release import Release
     from sordino.reporting.titles import AnyChart
 
 _HEIGHT = 260

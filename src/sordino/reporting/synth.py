@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
@@ -328,8 +328,8 @@ def bins_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list
 
 
 def _unit(keyed: Any, domain: Any) -> float:
-    from sordino.queries.expressions.compile import bind_number
-    from sordino.queries.expressions.nodes import Name
+    from sordino.ask.queries.expressions.compile import bind_number
+    from sordino.ask.queries.expressions.nodes import Name
 
     return float(bind_number(Name(keyed.name), domain).unit)
 

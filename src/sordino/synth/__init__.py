@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sordino.lazy import export_lazily
+from sordino.core.lazy import export_lazily
 
 if TYPE_CHECKING:
     from sordino.synth.comparison import compare_frames as compare_frames

@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from sordino.accounting.events import Composed
-from sordino.domain import Domain
-from sordino.errors import QuestionRefused
-from sordino.estimates.model_estimate import ModelEstimate, ModelSource
-from sordino.loss import PureDP
-from sordino.queries.aggregates.sums import Average, Count, Sum
-from sordino.queries.aggregation import Aggregation, CompiledQuery, compile_query
-from sordino.queries.expressions.declared_values import bind_values, is_text, value_keys
-from sordino.queries.expressions.nodes import Bin, Name, Node, describe
-from sordino.queries.post_processing import finish_answer
-from sordino.release import Key, Output, Release
-from sordino.release_exports import label_kind
+from sordino.ask.queries.aggregates.sums import Average, Count, Sum
+from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
+from sordino.ask.queries.expressions.declared_values import bind_values, is_text, value_keys
+from sordino.ask.queries.expressions.nodes import Bin, Name, Node, describe
+from sordino.ask.queries.post_processing import finish_answer
+from sordino.core.accounting.events import Composed
+from sordino.core.domain import Domain
+from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.model_estimate import ModelEstimate, ModelSource
+from sordino.core.loss import PureDP
+from sordino.core.release import Key, Output, Release
+from sordino.core.release_exports import label_kind
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.constraints import Constraint, Never, functional_dependencies
 from sordino.synth.encoded_column import EncodedColumn
@@ -329,7 +329,7 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, ColumnCells]) -> Any
     value, absent = evaluate_number(node.of, cells)
     edges = node.edges
     if edges is None:
-        from sordino.queries.expressions.compile import bind_number
+        from sordino.ask.queries.expressions.compile import bind_number
 
         values = bind_number(node.of, domain).values
         width, low, high = float(node.width or 1), float(values.lower or 0), float(values.upper or 0)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 
 Frame = TypeVar("Frame")
 

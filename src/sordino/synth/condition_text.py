@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sordino.errors import DeclarationError, QuestionRefused
-from sordino.queries.expressions.expr import Expr
-from sordino.queries.sql.parse import parse_sql
+from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.sql.parse import parse_sql
+from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.synth.constraints import Constraint, determines
 
 _PLACE = re.compile(r"^line \d+, column \d+: ")

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from sordino.domain import Domain
-from sordino.errors import DeclarationError
-from sordino.queries.expressions.compile import bind_condition
-from sordino.queries.expressions.expr import Expr
-from sordino.queries.expressions.nodes import Compare, Name, Node, describe
+from sordino.ask.queries.expressions.compile import bind_condition
+from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.nodes import Compare, Name, Node, describe
+from sordino.core.domain import Domain
+from sordino.core.errors import DeclarationError
 from sordino.synth.arrays import Codes
 from sordino.synth.encoded_column import EncodedColumn, label_of
 from sordino.synth.equivalence_classes import Dependencies, class_grid, predicates_of
@@ -55,7 +55,7 @@ Constraint = Never | Determines
 def never(condition: Expr) -> Never:
     """Declare that no row meets `condition`.
 
-    >>> from sordino.queries.expressions.expr import col
+    >>> from sordino.ask.queries.expressions.expr import col
     >>> never((col("age") < 15) & (col("married") == "yes")).describe()
     "never age < 15 and married = 'yes'"
     """

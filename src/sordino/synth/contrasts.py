@@ -13,8 +13,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from sordino.noise.rng import Rng
-from sordino.queries.adaptive.marginal import ContingencyTable
+from sordino.ask.queries.adaptive.marginal import ContingencyTable
+from sordino.core.noise.rng import Rng
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.error_law import ColumnNoise, ErrorLaw

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.domain import Boolean, Category, Date, DateTime, Domain, Fill, Identifier, Integer, Real
-from sordino.errors import QuestionRefused
-from sordino.neighbors import Neighbors
-from sordino.noise.lattice import scale_of, to_lattice
-from sordino.noise.rng import Rng
-from sordino.queries.adaptive.marginal import Axis
-from sordino.queries.expressions.compile import bind_number
-from sordino.queries.expressions.nodes import Name
+from sordino.ask.queries.adaptive.marginal import Axis
+from sordino.ask.queries.expressions.compile import bind_number
+from sordino.ask.queries.expressions.nodes import Name
+from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Fill, Identifier, Integer, Real
+from sordino.core.errors import QuestionRefused
+from sordino.core.neighbors import Neighbors
+from sordino.core.noise.lattice import scale_of, to_lattice
+from sordino.core.noise.rng import Rng
+from sordino.core.time_zones import EPOCH, local_time, seconds_since
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.encoded_times import moment_cells, moment_steps_of
-from sordino.time_zones import EPOCH, local_time, seconds_since
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino.domain import DateTime
-from sordino.time_zones import offsets
+from sordino.core.domain import DateTime
+from sordino.core.time_zones import offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.errors import QuestionRefused
-from sordino.queries.expressions.nodes import (
+from sordino.ask.queries.expressions.nodes import (
     Compare,
     Connective,
     Constant,
@@ -21,6 +20,7 @@ from sordino.queries.expressions.nodes import (
     depth,
     describe,
 )
+from sordino.core.errors import QuestionRefused
 from sordino.synth.arrays import Codes
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in

@@ -16,13 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from sordino.domain import Boolean, Category, Date, DateTime, Domain
-from sordino.errors import QuestionRefused
-from sordino.estimates.formula import evaluate
-from sordino.queries.expressions.bound_number import number_cell
-from sordino.queries.expressions.column_codes import code_of
-from sordino.queries.expressions.declared_values import bind_values, is_text, pattern_test, text_number
-from sordino.queries.expressions.nodes import (
+from sordino.ask.queries.expressions.bound_number import number_cell
+from sordino.ask.queries.expressions.column_codes import code_of
+from sordino.ask.queries.expressions.declared_values import bind_values, is_text, pattern_test, text_number
+from sordino.ask.queries.expressions.nodes import (
     MIRROR,
     OPERATORS,
     Absolute,
@@ -43,7 +40,10 @@ from sordino.queries.expressions.nodes import (
     describe,
     walk,
 )
-from sordino.queries.expressions.times import moment_constant
+from sordino.ask.queries.expressions.times import moment_constant
+from sordino.core.domain import Boolean, Category, Date, DateTime, Domain
+from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.formula import evaluate
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.encoded_column import EncodedColumn
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from sordino.errors import DeclarationError
-from sordino.loss import Number
-from sordino.queries.queryable import Adaptive
+from sordino.ask.queries.queryable import Adaptive
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number
 from sordino.synth.constraints import Constraint
 from sordino.synth.methods import ALL_PAIRS, METHODS, load_method
 from sordino.synth.model import Model

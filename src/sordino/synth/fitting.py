@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
-from sordino.domain import Domain
-from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import ZCDP, ApproxDP, Number, PureDP, read_loss
-from sordino.noise.rng import Rng
-from sordino.queries.queryable import Adaptive, Draws, Queryable, ReleaseContent
+from sordino.ask.queries.queryable import Adaptive, Draws, Queryable, ReleaseContent
+from sordino.core.domain import Domain
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.loss import ZCDP, ApproxDP, Number, PureDP, read_loss
+from sordino.core.noise.rng import Rng
 from sordino.synth.adaptive import fit_adaptive
 from sordino.synth.aim import fit_aim
 from sordino.synth.answers import ModelParts

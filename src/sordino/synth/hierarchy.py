@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sordino.noise.laws import NoiseLaw
+from sordino.core.noise.laws import NoiseLaw
 from sordino.synth.arrays import Codes, Floats
 
 BRANCHES = (2, 4, 8, 16)
@@ -100,7 +100,7 @@ def sum_quantile(law: NoiseLaw, count: int, confidence: float) -> int:
     """Return the least whole t with P(|X1 + ... + Xn| > t) <= 1 - confidence for n draws of a law: by its exact convolution.
 
     >>> from fractions import Fraction
-    >>> from sordino.noise.laws import DiscreteLaplace
+    >>> from sordino.core.noise.laws import DiscreteLaplace
     >>> sum_quantile(DiscreteLaplace(Fraction(2)), 1, 0.95) == DiscreteLaplace(Fraction(2)).error(0.95)
     True
     """

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sordino.domain import Date, DateTime, Domain
-from sordino.errors import DeclarationError, QuestionRefused, nearest
-from sordino.loss import Number, PureDP, format_number, read_loss, to_fraction
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace
-from sordino.noise.rng import Rng
-from sordino.queries.adaptive.marginal import ContingencyTable
-from sordino.queries.expressions.bound_number import number_cell
-from sordino.queries.expressions.times import moment_constant
-from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
+from sordino.ask.queries.adaptive.marginal import ContingencyTable
+from sordino.ask.queries.expressions.bound_number import number_cell
+from sordino.ask.queries.expressions.times import moment_constant
+from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
+from sordino.core.domain import Date, DateTime, Domain
+from sordino.core.errors import DeclarationError, QuestionRefused, nearest
+from sordino.core.loss import Number, PureDP, format_number, read_loss, to_fraction
+from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
+from sordino.core.noise.rng import Rng
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.encoded_column import (
     EncodedColumn,

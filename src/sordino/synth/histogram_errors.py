@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from sordino.errors import DeclarationError
-from sordino.loss import Loss
-from sordino.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Loss
+from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.synth.hierarchy import quantile, sum_quantile
 
 _FEW = 60.0  # deviations up to which whole steps matter, and the exact law is computed

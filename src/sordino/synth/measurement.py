@@ -13,19 +13,19 @@ from typing import Literal
 
 import numpy as np
 
-from sordino.accounting.gaussian_dp import vectors_rho_for
-from sordino.accounting.zcdp import rho_for
-from sordino.errors import DeclarationError
-from sordino.estimates.noisy import Noisy
-from sordino.loss import ZCDP, ApproxDP, Loss, PureDP
-from sordino.neighbors import Neighbors
-from sordino.noise.laws import NoiseLaw
-from sordino.noise.rng import Rng
-from sordino.queries.adaptive.distance_to import PARTS, Distances
-from sordino.queries.adaptive.marginal import ContingencyTable, MarginalQuery
-from sordino.queries.queryable import Queryable
-from sordino.queries.sensitivity_rules import count_sensitivity
-from sordino.release import Output
+from sordino.ask.queries.adaptive.distance_to import PARTS, Distances
+from sordino.ask.queries.adaptive.marginal import ContingencyTable, MarginalQuery
+from sordino.ask.queries.queryable import Queryable
+from sordino.ask.queries.sensitivity_rules import count_sensitivity
+from sordino.core.accounting.gaussian_dp import vectors_rho_for
+from sordino.core.accounting.zcdp import rho_for
+from sordino.core.errors import DeclarationError
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP
+from sordino.core.neighbors import Neighbors
+from sordino.core.noise.laws import NoiseLaw
+from sordino.core.noise.rng import Rng
+from sordino.core.release import Output
 from sordino.synth.arrays import Floats
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.one_way_marginals import OneWayMarginals, estimate_one_way

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from sordino.errors import DeclarationError, nearest
+from sordino.core.errors import DeclarationError, nearest
 
 ALL_PAIRS = "all 2-way"
 

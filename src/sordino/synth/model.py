@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.domain import Domain
-from sordino.errors import DeclarationError, QuestionRefused
-from sordino.estimates.curve import normal_quantile
-from sordino.estimates.model_estimate import KIND_WORDS
-from sordino.noise.rng import Rng
-from sordino.notebook_tables import align_cells, html_table
-from sordino.queries.build import as_aggregation
-from sordino.queries.expressions.compile import bind_condition
-from sordino.queries.expressions.expr import Expr
-from sordino.queries.expressions.nodes import Connective, Node
-from sordino.queries.sql.parse import SqlText, parse_sql
-from sordino.release import Release
+from sordino.ask.queries.build import as_aggregation
+from sordino.ask.queries.expressions.compile import bind_condition
+from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.nodes import Connective, Node
+from sordino.ask.queries.sql.parse import SqlText, parse_sql
+from sordino.core.domain import Domain
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.model_estimate import KIND_WORDS
+from sordino.core.noise.rng import Rng
+from sordino.core.notebook_tables import align_cells, html_table
+from sordino.core.release import Release
 from sordino.synth.answers import ModelParts, answer_question
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.condition_text import parse_condition

@@ -22,10 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.domain import Domain, column_from_dict
-from sordino.errors import DeclarationError, SourceError
-from sordino.loss import format_number
-from sordino.queries.expressions.nodes import (
+from sordino.ask.queries.expressions.nodes import (
     Absolute,
     Arithmetic,
     Clip,
@@ -39,6 +36,9 @@ from sordino.queries.expressions.nodes import (
     Not,
     Value,
 )
+from sordino.core.domain import Domain, column_from_dict
+from sordino.core.errors import DeclarationError, SourceError
+from sordino.core.loss import format_number
 from sordino.synth.answers import ModelParts
 from sordino.synth.constraints import Constraint, Determines, Never
 from sordino.synth.encoded_column import model_column

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.queries.adaptive.marginal import ContingencyTable
+from sordino.ask.queries.adaptive.marginal import ContingencyTable
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.denoising import smooth
 from sordino.synth.encoded_column import EncodedColumn

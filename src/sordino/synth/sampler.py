@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sordino.noise.rng import Rng
+from sordino.core.noise.rng import Rng
 from sordino.synth.arrays import Codes, Floats
 from sordino.synth.markov_random_field import MarkovRandomField
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.fitted_model import FittedModel, fit_field, independent_model
 from sordino.synth.junction_tree import Pair, columns_of, count_cells, maximal_cliques

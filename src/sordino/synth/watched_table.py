@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sordino.loss import Loss, Number
-from sordino.queries.queryable import Draws, Queryable, ReleaseContent
-from sordino.release import Release
+from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
+from sordino.core.loss import Loss, Number
+from sordino.core.release import Release
 
 T = TypeVar("T")
 Show = Callable[[str], None]

@@ -10,9 +10,9 @@ import pytest
 
 from cli.support import Run, assert_loads_nothing
 from markup import Page
-from sordino.accounting.events import LaplaceEvent
-from sordino.ledger.ledger import Ledger
-from sordino.project.load import load_project
+from sordino.ask.project.load import load_project
+from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.ledger.ledger import Ledger
 
 HOSTILE = 'SELECT COUNT(*) AS "<script>alert(1)</script>" FROM people WHERE age > 64'
 

@@ -11,9 +11,9 @@ import pytest
 
 import sordino as sd
 from protecting import protect
-from sordino.curator.against_data import compare_project
-from sordino.curator.connect import NEVER_COMPARED
-from sordino.project.load import load_project
+from sordino.ask.curator.against_data import compare_project
+from sordino.ask.curator.connect import NEVER_COMPARED
+from sordino.ask.project.load import load_project
 
 PROJECT = """
 [budgets.b]

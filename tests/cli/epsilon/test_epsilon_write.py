@@ -12,11 +12,11 @@ import pytest
 
 from cli.epsilon.support import run_worlds
 from cli.support import Run, read_json
-from sordino.accounting.zcdp import rho_for
+from sordino.ask.project.cap_change import round_up_within
+from sordino.ask.project.edit import budget_in, round_cap_down, with_cap
+from sordino.ask.project.load import load_project
+from sordino.core.accounting.zcdp import rho_for
 from sordino.errors import DeclarationError, UnknownName
-from sordino.project.cap_change import round_up_within
-from sordino.project.edit import budget_in, round_cap_down, with_cap
-from sordino.project.load import load_project
 
 SCHOOL, ABSENCE = "1,2,3,4", "1,2,3,10"
 AVERAGE = ("--query", "SELECT AVG(age) FROM people", "--error", "0.5", "--rows", "32561")

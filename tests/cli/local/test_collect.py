@@ -16,10 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
+from sordino.core.noise.rng import Rng
 from sordino.local.device.client import permanent_answer
 from sordino.local.reports import Reports
 from sordino.local.task import Task, read_task
-from sordino.noise.rng import Rng
 
 Run = Callable[..., Any]
 

@@ -19,11 +19,11 @@ import pytest
 
 import sordino as sd
 from cli.support import Run, enter_copy
+from sordino.ask.project.load import load_project
 from sordino.cli.main import main
+from sordino.core.ledger.ledger import Ledger
+from sordino.core.noise.rng import Rng
 from sordino.datasets import write_census_project
-from sordino.ledger.ledger import Ledger
-from sordino.noise.rng import Rng
-from sordino.project.load import load_project
 from sordino.synth import load
 
 COLUMNS = ["region", "sex", "age", "education_num", "hours_per_week", "gain", "occupation"]

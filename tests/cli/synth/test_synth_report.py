@@ -12,8 +12,8 @@ import pytest
 from cli.support import Run, assert_loads_nothing, enter_copy
 from markup import Page
 from sordino.cli.main import main
+from sordino.core.noise.rng import Rng
 from sordino.datasets import write_census_project
-from sordino.noise.rng import Rng
 
 SECTIONS = ("How far it is", "The worst ten", "Correlations", "A workload of counts", "Column by column")
 

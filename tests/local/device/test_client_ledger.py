@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from sordino.core.loss import Number
+from sordino.core.noise.rng import Rng
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
 from sordino.local.device.client_ledger import ClientCharge, ClientLedger
-from sordino.loss import Number
-from sordino.noise.rng import Rng
 
 
 def charge(task: str = "a", *, epoch: str = "1", epsilon: Fraction | int = 1, manifest: bytes = b"m") -> ClientCharge:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.local import Distribution, SupportCounts
 from sordino.local.estimates.cumulative import _average, _breadth, _falling, _sums
 from sordino.local.protocols.distribution import DistributionEstimate
 from sordino.local.thresholds import FULL
-from sordino.noise.rng import Rng
 
 Draw = Callable[[Any, int], Any]
 SHAPES: dict[str, Draw] = {

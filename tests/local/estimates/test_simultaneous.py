@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 
 from sordino import local
-from sordino.noise.rng import Rng
+from sordino.core.noise.rng import Rng
 
 LABELS = [f"label {i}" for i in range(20)]
 

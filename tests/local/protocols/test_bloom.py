@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from local.battery import population
+from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.local import Bloom, Rappor, Reports, exact_epsilon
 from sordino.local.thresholds import FULL
-from sordino.noise.rng import Rng
 
 
 def small(k: int = 20, **how: Any) -> Bloom:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino.core.noise.rng import Rng
 from sordino.errors import BudgetExhausted, DeclarationError
 from sordino.local import (
     Client,
@@ -30,7 +31,6 @@ from sordino.local import (
 from sordino.local.estimates.binomial import binomial_law
 from sordino.local.heavy_hitters_plan import HeavyHittersPlan
 from sordino.local.texts import Texts
-from sordino.noise.rng import Rng
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

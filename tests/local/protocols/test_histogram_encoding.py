@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from mistyping import mistype
+from sordino.core.noise.laws import DiscreteLaplace
+from sordino.core.noise.rng import Rng
+from sordino.core.noise.sums import sum_error
 from sordino.errors import DeclarationError
 from sordino.local import (
     BLH,
@@ -32,9 +35,6 @@ from sordino.local import (
 )
 from sordino.local.collection_plan import candidates
 from sordino.local.estimates.noisy_sums import sum_reach, sum_variance
-from sordino.noise.laws import DiscreteLaplace
-from sordino.noise.rng import Rng
-from sordino.noise.sums import sum_error
 
 
 def one_report(protocol: Any) -> float:

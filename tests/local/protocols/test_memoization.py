@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino.core.loss import Number
+from sordino.core.noise.rng import Rng
 from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
 from sordino.local.device.client import ID_BYTES, Client, permanent_answer, permanent_key
 from sordino.local.device.client_ledger import ClientLedger
@@ -26,8 +28,6 @@ from sordino.local.protocols.unary import OUE, SUE, Unary
 from sordino.local.reports import Reports
 from sordino.local.task import SigningKey, Task, create_task
 from sordino.local.thresholds import FULL, log_up
-from sordino.loss import Number
-from sordino.noise.rng import Rng
 
 LABELS = [f"label {i}" for i in range(14)]
 UNTIL = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.local import GRR, OLH, OUE, Attributes, Distribution, Hadamard, Mean, Reports, exact_epsilon, shape_test
 from sordino.local.estimates.frequency import norm_sub
 from sordino.local.protocols.numeric import METHODS
-from sordino.noise.rng import Rng
 
 POINTS = (-1.0, -0.3, 0.0, 0.71, 1.0)
 EVERY = pytest.mark.parametrize("method", METHODS)

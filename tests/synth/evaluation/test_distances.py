@@ -14,9 +14,9 @@ import pytest
 
 import sordino as sd
 from sordino import synth
+from sordino.ask.queries.adaptive.distance_to import Distances
+from sordino.core.neighbors import Neighbors, Relation
 from sordino.errors import DeclarationError, SourceError
-from sordino.neighbors import Neighbors, Relation
-from sordino.queries.adaptive.distance_to import Distances
 from synth.support import small, small_source
 
 DOMAIN, KEYS = small()

@@ -15,12 +15,12 @@ import pytest
 import sordino as sd
 from mistyping import mistype
 from protecting import protect
-from sordino.domain import Boolean, Category, Date, Domain, Integer, Real
+from sordino.core.domain import Boolean, Category, Date, Domain, Integer, Real
+from sordino.core.loss import Loss
+from sordino.core.noise.rng import Rng
+from sordino.core.source import Csv
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import Loss
-from sordino.noise.rng import Rng
 from sordino.reporting.synth_evaluation import evaluation_page
-from sordino.source import Csv
 from sordino.synth.encoded_column import encode_table
 from sordino.synth.evaluation.correlations import Correlations
 from sordino.synth.evaluation.evaluation import Evaluation, Prediction

@@ -10,12 +10,12 @@ import typer
 
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import in_terminal, note, paint, say
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from sordino.ask.curator.plan import Plan
     from sordino.cli.shared.atomic_file import AtomicFile
-    from sordino.curator.plan import Plan
-    from sordino.release import Release
+    from sordino.core.release import Release
 
 _SCREEN = 40  # rows shown in a terminal; pipes and files get all
 

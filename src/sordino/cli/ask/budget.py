@@ -12,11 +12,11 @@ import typer
 
 from sordino.cli.shared.options import BudgetName, ListForm, ListFormat, ProjectPath, Quiet, option
 from sordino.cli.shared.terminal import in_terminal, note, paint, say, wrap
-from sordino.errors import DeclarationError
-from sordino.reporting.text_table import plain
+from sordino.core.errors import DeclarationError
+from sordino.core.text_table import plain
 
 if TYPE_CHECKING:
-    from sordino.project.budget_status import BudgetStatus
+    from sordino.ask.project.budget_status import BudgetStatus
 
 _BAR = 20
 
@@ -33,8 +33,8 @@ def budget(
     quiet: Quiet = False,
 ) -> None:
     """Show what is spent and what is left. It costs nothing and does not need the data."""
+    from sordino.ask.project.budget_status import budget_status
     from sordino.cli.shared.opening import project_at
-    from sordino.project.budget_status import budget_status
 
     if tight != (delta is not None):
         raise DeclarationError("--tight and --delta go together, as in `sordino budget --tight --delta 1e-6`")

@@ -18,8 +18,8 @@ def verify(
     form: TextForm = TextFormat.table, name: BudgetName = None, project: ProjectPath = None, quiet: Quiet = False
 ) -> None:
     """Replay every entry and compare: the chain, the sums, the caps and the high-water mark."""
+    from sordino.ask.project.budget_status import budget_status
     from sordino.cli.shared.opening import project_at
-    from sordino.project.budget_status import budget_status
 
     found: list[dict[str, Any]] = []
     for budget in project_at(project).budgets_named(name):
@@ -41,10 +41,10 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write the chain of entries, one JSON object per line, for an auditor or a backup. Its answers are releases."""
+    from sordino.ask.project.budget_ledger import the_ledger
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at
-    from sordino.ledger.records import canonical
-    from sordino.project.budget_ledger import the_ledger
+    from sordino.core.ledger.records import canonical
 
     with the_ledger(project_at(project).budget(name)) as ledger:
         lines = [f"{canonical(asdict(entry))}\n" for entry in ledger.entries()]
@@ -69,8 +69,8 @@ def amend(
 
     The neighbor relation, the privacy unit and the kind of cap cannot be amended. There is no undo and no refill.
     """
+    from sordino.ask.project.budget_ledger import amend_ledger, read_renaming
     from sordino.cli.shared.opening import project_at
-    from sordino.project.budget_ledger import amend_ledger, read_renaming
 
     declared = project_at(project)
     renamed = dict(read_renaming(words) for words in rename or [])
@@ -86,7 +86,7 @@ def new(reason: Reason, name: BudgetName = None, project: ProjectPath = None, qu
     name another ledger file in the project instead.
     """
     from sordino.cli.shared.opening import project_at
-    from sordino.ledger.ledger import Ledger
+    from sordino.core.ledger.ledger import Ledger
 
     budget = project_at(project).budget(name)
     with Ledger.new(str(budget.ledger), cap=budget.cap, reason=reason) as ledger:
@@ -110,8 +110,8 @@ def restore(
     How much that is, the high-water mark of this machine says. The answers since then are gone: to ask again charges again.
     """
     from sordino.cli.shared.opening import project_at
-    from sordino.ledger.restoration import restore_ledger
-    from sordino.loss import format_number
+    from sordino.core.ledger.restoration import restore_ledger
+    from sordino.core.loss import format_number
 
     budget = project_at(project).budget(name)
     with restore_ledger(str(budget.ledger), reason=reason, backup=backup) as ledger:
@@ -135,9 +135,9 @@ def move(
 
     The file stays as a record, with nothing left to spend.
     """
+    from sordino.ask.project.budget_ledger import the_ledger
     from sordino.cli.shared.opening import project_at
-    from sordino.ledger.transfer import move_ledger
-    from sordino.project.budget_ledger import the_ledger
+    from sordino.core.ledger.transfer import move_ledger
 
     with the_ledger(project_at(project).budget(name)) as ledger, move_ledger(ledger, to) as moved:
         said = f'moved {moved.verify().entries} entries; now write in sordino.toml: ledger = "{moved.path}"'

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, paint, say, shorten, wrap
-from sordino.reporting.text_table import columns_of
+from sordino.core.text_table import columns_of
 
 if TYPE_CHECKING:
-    from sordino.ledger.records import Charge
-    from sordino.project.load import Budget
+    from sordino.ask.project.load import Budget
+    from sordino.core.ledger.records import Charge
 
 
 def releases(
@@ -26,7 +26,7 @@ def releases(
 ) -> None:
     """List every question that was charged, oldest first. It costs nothing."""
     from sordino.cli.shared.opening import project_at
-    from sordino.ledger.records import STATES, charge_to_dict
+    from sordino.core.ledger.records import STATES, charge_to_dict
 
     chosen = project_at(project).budgets_named(budget)
     charges = [(one.name, charge) for one in chosen for charge in _charges(one)]
@@ -48,14 +48,14 @@ def releases(
 
 
 def _charges(budget: Budget) -> list[Charge]:
-    from sordino.project.budget_ledger import open_ledger
+    from sordino.ask.project.budget_ledger import open_ledger
 
     with open_ledger(budget) as ledger:
         return [] if ledger is None else ledger.charges()
 
 
 def _print(charges: Sequence[tuple[str, Charge]], *, several: bool) -> None:
-    from sordino.ledger.records import STATES
+    from sordino.core.ledger.records import STATES
 
     titles = ["id", "budget", "time", "cost", "state", "spender", "question"]
     spenders = any(c.spender for _, c in charges)
@@ -83,11 +83,11 @@ def show(
     quiet: given.Quiet = False,
 ) -> None:
     """Show a past release as it was. It costs nothing and does not need the data."""
+    from sordino.ask.project.budget_ledger import find_release
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import open_if_named
     from sordino.cli.shared.opening import project_at
-    from sordino.project.budget_ledger import find_release
 
     chosen = chosen_format(form, output)
     release = find_release(project_at(project), charge, budget=budget)
@@ -104,9 +104,9 @@ def explain(
 ) -> None:
     """Say in plain words the most that a past release reveals about one person."""
     import sordino as sd
+    from sordino.ask.project.budget_ledger import find_release
     from sordino.cli.shared.opening import project_at
-    from sordino.loss import loss_to_numbers
-    from sordino.project.budget_ledger import find_release
+    from sordino.core.loss import loss_to_numbers
 
     release = find_release(project_at(project), charge, budget=budget)
     text = sd.explain(release)

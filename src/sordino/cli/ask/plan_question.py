@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, paint, say, wrap
-from sordino.reporting.text_table import plain
+from sordino.core.text_table import plain
 
 if TYPE_CHECKING:
-    from sordino.curator.curator import Curator
-    from sordino.curator.plan import Plan
-    from sordino.loss import Loss
+    from sordino.ask.curator.curator import Curator
+    from sordino.ask.curator.plan import Plan
+    from sordino.core.loss import Loss
 
 _GUESS = "(--assume-rows, a public guess, makes it a number)"
 

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sordino.curator.batch import Batch
-    from sordino.curator.connect import Connection
-    from sordino.curator.plan import Plan, Share
-    from sordino.queries.sql.parse import SqlText
+    from sordino.ask.curator.batch import Batch
+    from sordino.ask.curator.connect import Connection
+    from sordino.ask.curator.plan import Plan, Share
+    from sordino.ask.queries.sql.parse import SqlText
 
 _LARGEST = 200_000  # characters of a question
 
@@ -56,8 +56,8 @@ def read_question(
     Numbers stay text on the way, so that they are exact.
     """
     import sordino as sd
+    from sordino.ask.queries.key_list import selection_name
     from sordino.cli.shared.opening import project_path
-    from sordino.queries.key_list import selection_name
 
     stated = None if weights is None else weights.split(",") if "=" not in weights else read_pairs("--weights", weights)
     sizes = None if scale is None else read_pairs("--scale", scale)
@@ -71,7 +71,7 @@ def read_question(
 
 def plans_of(planned: Plan | Batch) -> tuple[Plan, ...]:
     """Return the plans of a batch, or the one plan."""
-    from sordino.curator.plan import Plan
+    from sordino.ask.curator.plan import Plan
 
     return (planned,) if isinstance(planned, Plan) else planned.plans
 

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sordino.cli.shared.options import AnswerFormat
-from sordino.errors import DeclarationError, nearest
-from sordino.release_exports import csv_text
+from sordino.core.errors import DeclarationError, nearest
+from sordino.core.release_exports import csv_text
 from sordino.reporting.release_text import table_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sordino.loss import Loss
-    from sordino.release import Release
+    from sordino.core.loss import Loss
+    from sordino.core.release import Release
 
 _ENDINGS = {
     ".txt": AnswerFormat.table,
@@ -111,7 +111,7 @@ def cost_lines(release: Release) -> list[str]:
 
 def left_of(left: Loss, spent: Loss) -> str:
     """Return what is left of a cap in words: "1.5 of 2", with each name where a cap has two."""
-    from sordino.loss import format_number
+    from sordino.core.loss import format_number
 
     rest, gone = left.amounts(), spent.amounts()
     told = {name: f"{format_number(amount)} of {format_number(amount + gone[name])}" for name, amount in rest.items()}

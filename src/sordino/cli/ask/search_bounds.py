@@ -13,10 +13,10 @@ import typer
 
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say
-from sordino.errors import ChargedError
+from sordino.core.errors import ChargedError
 
 if TYPE_CHECKING:
-    from sordino.release import Release
+    from sordino.core.release import Release
 
 
 def deliver_search(

@@ -11,12 +11,12 @@ import typer
 
 from sordino.cli.shared.options import ProjectPath, Quiet, TextForm, TextFormat
 from sordino.cli.shared.terminal import note, paint, say
-from sordino.errors import DeclarationError
-from sordino.reporting.text_table import plain
+from sordino.core.errors import DeclarationError
+from sordino.core.text_table import plain
 
 if TYPE_CHECKING:
-    from sordino.curator.against_data import DataCheck
-    from sordino.project.load import Project
+    from sordino.ask.curator.against_data import DataCheck
+    from sordino.ask.project.load import Project
 
 _NEVER_COMPARED = (
     "never compared with the data: {tables}; until then answers say so. For the curator: sordino check --against-data "
@@ -45,10 +45,10 @@ def check(
     that the tables were compared with their data, not what was found. Exit 2 if there is a problem.
     """
     import sordino as sd
+    from sordino.ask.curator.against_data import compare_project
+    from sordino.ask.project.load import load_project
+    from sordino.ask.project.schema import json_schema
     from sordino.cli.shared.opening import project_path
-    from sordino.curator.against_data import compare_project
-    from sordino.project.load import load_project
-    from sordino.project.schema import json_schema
 
     if schema:
         say(json.dumps(json_schema(), ensure_ascii=False, indent=2))
@@ -73,7 +73,7 @@ def check(
 
 
 def _print_sound(place: Path, project: Project, compared: Mapping[str, DataCheck], *, quiet: bool) -> None:
-    from sordino.curator.project_check import describe_steps
+    from sordino.ask.curator.project_check import describe_steps
 
     days = _days_compared(project)
     never = [name for name, day in days.items() if day is None]
@@ -92,15 +92,15 @@ def _print_sound(place: Path, project: Project, compared: Mapping[str, DataCheck
 
 def _days_compared(project: Project) -> dict[str, str | None]:
     """Return the day on which each table was compared with its data, None where it never was."""
-    from sordino.project.comparisons import compared_on
+    from sordino.ask.project.comparisons import compared_on
 
     return {name: compared_on(table) for name, table in project.tables.items()}
 
 
 def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[str]:
     """Yield what does not fit, each with the line of the project file to change."""
-    from sordino.curator.against_data import MARK
-    from sordino.project.positions import dotted_key, positions
+    from sordino.ask.curator.against_data import MARK
+    from sordino.ask.project.positions import dotted_key, positions
 
     if not compared:
         return

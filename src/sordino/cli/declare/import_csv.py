@@ -10,7 +10,7 @@ import typer
 
 from sordino.cli.shared.options import Delimiter, Force, Header, Quiet, option, refuse_existing
 from sordino.cli.shared.terminal import note
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 
 Source = Annotated[Path, typer.Argument(metavar="FILE.csv", help="The CSV file.")]
 Target = Annotated[Path, typer.Argument(metavar="FILE.parquet", help="The file to write.")]

@@ -36,9 +36,9 @@ def init(
     It contains no bound, value or row of the data: those would leak. The first line of a CSV file may be a row, so you
     must say whether it holds column names.
     """
+    from sordino.ask.project.proposal import propose_project
+    from sordino.ask.project.schema import FILL_IN
     from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.project.proposal import propose_project
-    from sordino.project.schema import FILL_IN
 
     refuse_existing(output, force=force, hint="--force replaces it, -o FILE writes another")
     csv: dict[str, Any] = {"header": header, "columns": columns, "delimiter": delimiter, "quote": quote}

@@ -22,9 +22,9 @@ def dummy(
     FILE ends in .csv or .parquet; without one, CSV goes to standard output.
     """
     import sordino as sd
+    from sordino.ask.engines.readers.table_file import check_ending, csv_lines, write_tables
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_path
-    from sordino.datasets.table_file import check_ending, csv_lines, write_tables
 
     if output is not None:
         check_ending(output)

@@ -22,8 +22,8 @@ from sordino.cli.shared.options import (
     refuse_ignored,
 )
 from sordino.cli.shared.terminal import say, wrap
-from sordino.errors import DeclarationError
-from sordino.reporting.text_table import columns_of
+from sordino.core.errors import DeclarationError
+from sordino.core.text_table import columns_of
 
 _SCREEN_WORLDS = 40
 
@@ -65,8 +65,8 @@ def worlds(
     """
     from sordino.cli.shared.opening import project_path
     from sordino.cli.shared.universe_options import universes_from
+    from sordino.lab.risk.assessment import assess_risk, assessments_to_dict, cap_change_for
     from sordino.reporting.risks import risks_of
-    from sordino.risk.assessment import assess_risk, assessments_to_dict, cap_change_for
 
     if output is not None and epsilon is None:
         raise DeclarationError("--output X needs an epsilon: state --epsilon E too")
@@ -93,7 +93,7 @@ def worlds(
 
 def _number(text: str, option: str) -> Any:
     """Return the exact number that an option states, as 0.25 or 1/4."""
-    from sordino.loss import to_fraction
+    from sordino.core.loss import to_fraction
 
     return to_fraction(text, name=option)
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from sordino.cli.epsilon.output import print_labelled, print_written, write_both
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.risk.requirement_choice import Choice, Requirement
+    from sordino.lab.risk.requirement_choice import Choice, Requirement
 
 Query = Annotated[str | None, given.option("--query", "SQL", "The question whose error matters: one aggregate.")]
 Error = Annotated[str | None, given.option("--error", "T", "The largest error allowed.")]

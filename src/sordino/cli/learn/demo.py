@@ -14,7 +14,7 @@ import typer
 
 from sordino.cli.shared.options import option
 from sordino.cli.shared.terminal import paint, say
-from sordino.errors import DeclarationError, SordinoError
+from sordino.core.errors import DeclarationError, SordinoError
 
 _JOBS = "SELECT occupation, COUNT(*) AS n FROM people WHERE education_num > 12 GROUP BY occupation"
 _HOURS = "SELECT AVG(hours_per_week) AS hours FROM people"
@@ -66,7 +66,7 @@ def demo(
 
     It takes a few seconds and needs nothing else.
     """
-    from sordino.datasets.census import free_for_project
+    from sordino.lab.datasets.census import free_for_project
 
     if not 1 <= rows <= 100_000_000:
         raise DeclarationError("--rows must be from 1 to 100,000,000")
@@ -102,8 +102,8 @@ def open_place(keep: Path | None) -> Iterator[Path]:
 
 
 def _declare(context: typer.Context, directory: Path, rows: int) -> None:
-    from sordino.datasets.census import write_census_project
-    from sordino.noise.rng import Rng
+    from sordino.core.noise.rng import Rng
+    from sordino.lab.datasets.census import write_census_project
 
     _title(f"1. A table of {rows:,} invented people, and what is public about it")
     project = write_census_project(directory, rows, Rng.seeded(_SEED))
@@ -118,7 +118,7 @@ def _declare(context: typer.Context, directory: Path, rows: int) -> None:
 
 def _ask_in_python(rows: int) -> None:
     import sordino as sd
-    from sordino.loss import round_up
+    from sordino.core.loss import round_up
 
     _title("3. The same in Python")
     people = sd.connect("sordino.toml").table("people")

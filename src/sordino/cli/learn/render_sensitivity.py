@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.cli.shared.terminal import in_terminal, paint, say, wrap
 from sordino.cli.shared.universe_options import Values
-from sordino.reporting.text_table import columns_of, plain
+from sordino.core.text_table import columns_of, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -55,7 +55,7 @@ def attack(
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at
     from sordino.cli.synth.stage_display import stages
-    from sordino.errors import DeclarationError
+    from sordino.core.errors import DeclarationError
 
     if rounds is not None and on is not Target.local:
         raise DeclarationError("--rounds is only for `sordino attack local`: other figures are published once")

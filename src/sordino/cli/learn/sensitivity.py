@@ -21,8 +21,8 @@ from sordino.cli.learn.render_sensitivity import Findings, Request, describe_fin
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
 from sordino.cli.shared.terminal import in_terminal, paint, say
 from sordino.cli.shared.universe_options import span_from, table_from, values_from
-from sordino.errors import DeclarationError
-from sordino.reporting.text_table import plain
+from sordino.core.errors import DeclarationError
+from sordino.core.text_table import plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,7 +152,7 @@ def _rows(size: int | None, table: tuple[float, ...] | None) -> int:
 
 def _check(request: Request, span: range | None, *, worlds: bool) -> None:
     """Refuse unknown queries, and options that say nothing together."""
-    from sordino.sensitivity.statistics import statistic_from
+    from sordino.lab.sensitivity.statistics import statistic_from
 
     for query in request.queries:
         statistic_from(query, ddof=request.ddof)
@@ -201,7 +201,7 @@ def _list(request: Request, query: str, **distance: Any) -> Neighborhoods:
 
 def _profile(request: Request, scopes: Sequence[str], distances: Sequence[int]) -> pa.Table:
     """Return sensitivities against distance; null where a distance leads nowhere, refused where all do."""
-    from sordino.sensitivity.profile import tabulate
+    from sordino.lab.sensitivity.profile import tabulate
 
     relations = ("add_remove", "replace") if request.neighbors == "both" else (request.neighbors,)
     cells = list(product(request.queries, scopes, relations, distances))
@@ -226,8 +226,8 @@ def _profile(request: Request, scopes: Sequence[str], distances: Sequence[int]) 
 
 def _draw(asked: dict[str | None, Request], findings: dict[str | None, Findings]) -> Picture:
     """Return the picture of what was found: the profile, the worlds, or the sensitivity at a few distances."""
+    from sordino.lab.sensitivity.profile import join_columns
     from sordino.reporting.charts import plot
-    from sordino.sensitivity.profile import join_columns
 
     (request, *_), (found, *_) = asked.values(), findings.values()
     if found.profile is not None:

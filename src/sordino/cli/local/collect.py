@@ -15,11 +15,11 @@ import typer
 from sordino.cli.local.tasks import task_in
 from sordino.cli.shared.options import Confidence, ListForm, ListFormat, Quiet, ends_in, option
 from sordino.cli.shared.terminal import note, say
-from sordino.errors import DeclarationError
-from sordino.reporting.text_table import columns_of
+from sordino.core.errors import DeclarationError
+from sordino.core.text_table import columns_of
 
 if TYPE_CHECKING:
-    from sordino.collector.report_store import Store
+    from sordino.local.collector.report_store import Store
 
 StoreUrl = Annotated[str, option("--store", "STORE", "A file, sqlite:///PATH or postgresql://USER@HOST/NAME.")]
 TaskName = Annotated[str | None, option("--task", "NAME", "The task, if the store has several.")]
@@ -49,11 +49,11 @@ def serve(
     No address is stored or logged. TLS is the job of a reverse proxy: see docs/collector.md.
     """
     try:
-        from sordino.collector.app import collector_app
-        from sordino.collector.service import serve_app
+        from sordino.local.collector.app import collector_app
+        from sordino.local.collector.service import serve_app
     except ImportError:
         raise DeclarationError("the collector needs more packages: pip install 'sordino[serve]'") from None
-    from sordino.collector.limits import Limits
+    from sordino.local.collector.limits import Limits
 
     limits = Limits(per_minute=per_minute, burst=burst, open=unguarded, per_token=per_token)
     app = collector_app(store, [task_in(path, key=None) for path in tasks], limits=limits)
@@ -70,8 +70,8 @@ def token(
 
     A running collector accepts them within two seconds. A respondent's token is not linked to the reports it sends.
     """
-    from sordino.collector.limits import make_tokens
-    from sordino.noise.rng import Rng
+    from sordino.core.noise.rng import Rng
+    from sordino.local.collector.limits import make_tokens
 
     made = make_tokens(count, Rng.secure())
     with closing(_open_store(store, new=True)) as opened:
@@ -95,7 +95,7 @@ def estimate(
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many people hold each label, with intervals. The collector may keep running."""
-    from sordino.collector.results import estimate_task
+    from sordino.local.collector.results import estimate_task
 
     if not 0 < confidence < 1:
         raise DeclarationError(f"--confidence must lie between 0 and 1, not {confidence}")
@@ -113,7 +113,7 @@ def estimate(
 
 def close(store: StoreUrl, task: TaskName = None, quiet: Quiet = False) -> None:
     """Close a task permanently: a running collector starts to refuse its reports within two seconds."""
-    from sordino.collector.results import find_task
+    from sordino.local.collector.results import find_task
 
     with closing(_open_store(store)) as opened:
         stored, _ = find_task(opened, task)
@@ -132,7 +132,7 @@ def export_reports(
 ) -> None:
     """Write all reports of a task as one batch in the wire format, sorted, without arrival order or ids."""
     from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.collector.results import export_batch, find_task
+    from sordino.local.collector.results import export_batch, find_task
 
     with closing(_open_store(store)) as opened:
         stored, read = find_task(opened, task)
@@ -142,7 +142,7 @@ def export_reports(
 
 
 def _open_store(store: str, *, new: bool = False) -> Store:
-    from sordino.collector.report_store import Store
+    from sordino.local.collector.report_store import Store
 
     path = Path(store.removeprefix("sqlite:///")).expanduser()
     if not new and not store.startswith(("postgresql://", "postgres://")) and not path.is_file():

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option, refuse_ignored
 from sordino.cli.shared.terminal import paint, say, wrap
-from sordino.errors import DeclarationError
-from sordino.reporting.text_table import columns_of
+from sordino.core.errors import DeclarationError
+from sordino.core.text_table import columns_of
 
 if TYPE_CHECKING:
     from sordino.local import CollectionPlan
@@ -97,7 +97,7 @@ def _say_plan(plain: dict[str, Any], lines: dict[str, str], form: TextFormat) ->
 
 
 def _lines(plan: CollectionPlan) -> dict[str, str]:
-    from sordino.loss import round_up
+    from sordino.core.loss import round_up
 
     choice, needed, mixed = plan.choice, plan.needed, plan.shuffled
     rows = [

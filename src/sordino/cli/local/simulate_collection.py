@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from sordino.cli.local.plan_collection import DEFAULT_LENGTH, Alphabet, Length, Malicious
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, one_of, option, refuse_ignored
 from sordino.cli.shared.terminal import paint, say, wrap
+from sordino.core.text_table import columns_of, plain
 from sordino.local.protocols.catalog import MAKERS
-from sordino.reporting.text_table import columns_of, plain
 
 if TYPE_CHECKING:
     from sordino.local import CollectionSimulation, HeavyHittersSimulation
@@ -51,9 +51,9 @@ def local_simulate(
     NOT PRIVATE: it shows true counts. The curator adds Laplace noise at the same epsilon. For files other than the Adult
     extract, --labels declares the values.
     """
-    from sordino.datasets.exact_answers import load_answers, load_known_answers
+    from sordino.core.noise.rng import Rng
+    from sordino.lab.datasets.exact_answers import load_answers, load_known_answers
     from sordino.local import HeavyHitters, pick_protocol, simulate_collection, simulate_heavy_hitters
-    from sordino.noise.rng import Rng
 
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
     if alphabet is not None:

@@ -21,7 +21,7 @@ from sordino.cli.shared.options import (
     refuse_ignored,
 )
 from sordino.cli.shared.terminal import note, say, wrap
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 from sordino.local.protocols.catalog import MAKERS
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def keygen(output: NewKey, quiet: Quiet = False) -> None:
 
     Anyone who has the file can ask in your name: keep it off the collecting server.
     """
+    from sordino.core.noise.rng import Rng
     from sordino.local.task import SigningKey, key_fingerprint
-    from sordino.noise.rng import Rng
 
     key = SigningKey.make(Rng.secure())
     key.save(output)

@@ -8,7 +8,7 @@ import typer
 
 from sordino.cli.shared.options import option
 from sordino.cli.shared.terminal import note
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 
 
 def mcp(
@@ -25,8 +25,8 @@ def mcp(
     It spends the share of an account or, at a server, of the token in SORDINO_TOKEN, and waits for approvals.
     """
     try:
-        from sordino.assistant.backends import open_backend
-        from sordino.assistant.listening import listen_http, run_stdio
+        from sordino.serve.assistant.backends import open_backend
+        from sordino.serve.assistant.listening import listen_http, run_stdio
     except ImportError:
         raise DeclarationError("assistants need more packages: pip install 'sordino[mcp,serve]'") from None
     backend = open_backend(project, account)

@@ -12,13 +12,13 @@ import typer
 from sordino.cli.serve.serve_tables import need_server
 from sordino.cli.shared.options import BudgetName, Delta, Epsilon, ProjectPath, Rho, TextForm, TextFormat, option
 from sordino.cli.shared.terminal import note, say
-from sordino.errors import DeclarationError
-from sordino.reporting.text_table import columns_of
+from sordino.core.errors import DeclarationError
+from sordino.core.text_table import columns_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sordino.server.curator_service import CuratorService
+    from sordino.serve.server.curator_service import CuratorService
 
 Role = StrEnum("Role", "analyst officer auditor")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The account.")]
@@ -95,7 +95,7 @@ def set_share(
     project: ProjectPath = None,
 ) -> None:
     """Give an account, or a program's own share, a part of a budget. Run it again to change the amount."""
-    from sordino.project.parts import share_from
+    from sordino.ask.project.parts import share_from
 
     stated = {key: value for key, value in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if value is not None}
     service = _service(project)
@@ -107,6 +107,6 @@ def _service(project: Path | None) -> CuratorService:
     from sordino.cli.shared.opening import project_path
 
     need_server()
-    from sordino.server.opening import open_service
+    from sordino.serve.server.opening import open_service
 
     return open_service(project_path(project))

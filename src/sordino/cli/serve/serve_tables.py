@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from sordino.cli.shared.options import Quiet, option
 from sordino.cli.shared.terminal import note, say
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 
 if TYPE_CHECKING:
     from typer._click.core import Context
@@ -34,7 +34,7 @@ class ServeGroup(TyperGroup):
 def need_server() -> None:
     """Raise DeclarationError where what the server is made of is not installed."""
     try:
-        import sordino.server.opening  # noqa: F401
+        import sordino.serve.server.opening  # noqa: F401
     except ImportError:
         raise DeclarationError("the server needs more packages: pip install 'sordino[serve]'") from None
 
@@ -57,12 +57,12 @@ def start(
     from sordino.cli.shared.opening import project_path
 
     need_server()
-    from sordino.collector.service import serve_app
-    from sordino.server.census_demo import open_census_demo
-    from sordino.server.opening import open_service
-    from sordino.server.request_log import write_log
-    from sordino.server.sql_wire.wire_server import serving_sql
-    from sordino.workbench.workbench_app import workbench_app
+    from sordino.local.collector.service import serve_app
+    from sordino.serve.server.census_demo import open_census_demo
+    from sordino.serve.server.opening import open_service
+    from sordino.serve.server.request_log import write_log
+    from sordino.serve.server.sql_wire.wire_server import serving_sql
+    from sordino.serve.workbench.workbench_app import workbench_app
 
     with ExitStack() as stack:
         if demo:
@@ -91,6 +91,6 @@ def open_workbench(
     from sordino.cli.shared.opening import project_path
 
     need_server()
-    from sordino.workbench.local_service import serve_owner
+    from sordino.serve.workbench.local_service import serve_owner
 
     serve_owner(project_path(project), port=port, show=lambda link: print(link, flush=True))

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sordino.errors import ChargedError, DeclarationError
+from sordino.core.errors import ChargedError, DeclarationError
 
 
 @dataclass(frozen=True, slots=True)

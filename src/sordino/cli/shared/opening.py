@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.curator.curator import Curator
-    from sordino.project.load import Project
+    from sordino.ask.curator.curator import Curator
+    from sordino.ask.project.load import Project
 
 
 def project_path(given: Path | None) -> Path:
     """Return the project file that --project names, or the one found upward; short where it lies below here."""
-    from sordino.project.load import find_project
+    from sordino.ask.project.load import find_project
 
     if given is None:
         path = find_project()
@@ -33,7 +33,7 @@ def project_path(given: Path | None) -> Path:
 
 def project_at(given: Path | None) -> Project:
     """Return the project that --project names, or the one found upward."""
-    from sordino.project.load import load_project
+    from sordino.ask.project.load import load_project
 
     return load_project(project_path(given))
 

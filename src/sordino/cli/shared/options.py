@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sordino.errors import DeclarationError, instead_of, nearest
+from sordino.core.errors import DeclarationError, instead_of, nearest
 
 
 def option(name: str, metavar: str, words: str, *, panel: str | None = None) -> Any:

@@ -11,7 +11,7 @@ import sys
 import textwrap
 from typing import Literal, TextIO
 
-from sordino.reporting.text_table import plain
+from sordino.core.text_table import plain
 
 _STYLES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 Style = Literal["bold", "dim", "green", "yellow", "red"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 
 if TYPE_CHECKING:
     from sordino.synth.constraints import Constraint

@@ -9,7 +9,7 @@ import typer
 
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say, wrap
-from sordino.reporting.text_table import columns_of
+from sordino.core.text_table import columns_of
 
 Names = Annotated[str, typer.Argument(metavar="A,B,..", help="The columns; for several, all combinations are counted.")]
 

@@ -11,11 +11,11 @@ import typer
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say
 from sordino.cli.synth.arguments import ModelFile
-from sordino.errors import DeclarationError
-from sordino.reporting.text_table import columns_of
+from sordino.core.errors import DeclarationError
+from sordino.core.text_table import columns_of
 
 if TYPE_CHECKING:
-    from sordino.source import Csv
+    from sordino.core.source import Csv
     from sordino.synth.evaluation.evaluation import Evaluation
 
 _MOST_ROWS = 1_000_000  # synthetic rows that are drawn unless more are asked for
@@ -122,7 +122,7 @@ def _check_options(against: Path | None, *, non_private: bool, loss: dict[str, A
 def _csv(project: Path | None, table: str | None) -> Csv:
     """Return how a CSV file is written: as the declared table's where there is one, else with names in its first line."""
     from sordino.cli.shared.opening import project_at
-    from sordino.source import Csv
+    from sordino.core.source import Csv
 
     try:
         tables = project_at(project).tables

@@ -11,9 +11,9 @@ import typer
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, paint, say, wrap
 from sordino.cli.synth.arguments import ModelFile
-from sordino.errors import DeclarationError
-from sordino.estimates.model_estimate import KIND_WORDS
-from sordino.reporting.text_table import columns_of
+from sordino.core.errors import DeclarationError
+from sordino.core.estimates.model_estimate import KIND_WORDS
+from sordino.core.text_table import columns_of
 
 _CHUNK = 1_000_000  # rows that are in memory at a time
 
@@ -87,9 +87,9 @@ def synth_sample(
     FILE ends in .csv or .parquet; without one, CSV goes to standard output. A missing value is an empty cell.
     """
     from sordino import synth
+    from sordino.ask.engines.readers.table_file import check_ending, csv_lines, write_tables
     from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.datasets.table_file import check_ending, csv_lines, write_tables
-    from sordino.noise.rng import Rng
+    from sordino.core.noise.rng import Rng
 
     if output is not None:
         check_ending(output)

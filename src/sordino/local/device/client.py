@@ -11,7 +11,8 @@ import hmac
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.noise.rng import Rng
 from sordino.local.device.client_ledger import ClientCharge, ClientLedger
 from sordino.local.device.delivery import deliver
 from sordino.local.labels import Label, canonical
@@ -21,7 +22,6 @@ from sordino.local.protocols.response import GRR
 from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import Unary
 from sordino.local.task import Task
-from sordino.noise.rng import Rng
 
 ID_BYTES = 16
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from sordino.errors import BudgetExhausted, DeclarationError, LedgerError
-from sordino.ledger.durable_sqlite import (
+from sordino.core.errors import BudgetExhausted, DeclarationError, LedgerError
+from sordino.core.ledger.durable_sqlite import (
     FileFormat,
     create_tables,
     make_durable,
@@ -26,9 +26,9 @@ from sordino.ledger.durable_sqlite import (
     read_format,
     transact,
 )
-from sordino.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark, marks_directory
-from sordino.loss import Number, format_number, to_fraction
-from sordino.noise.rng import Rng
+from sordino.core.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark, marks_directory
+from sordino.core.loss import Number, format_number, to_fraction
+from sordino.core.noise.rng import Rng
 
 _GENESIS = "0" * 64
 _PATIENCE = 30.0  # seconds to wait for another program that answers by the same file

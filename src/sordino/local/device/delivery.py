@@ -14,7 +14,7 @@ import urllib.request
 from http.client import HTTPException
 from typing import Any
 
-from sordino.errors import DeclarationError, SordinoError
+from sordino.core.errors import DeclarationError, SordinoError
 from sordino.local.task import Task
 
 _LATER = frozenset({408, 429, 500, 502, 503, 504})  # statuses after which the same bytes may be accepted

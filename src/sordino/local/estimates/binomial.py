@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
-from sordino.rounding import bisect, bisect_whole
+from sordino.core.errors import DeclarationError
+from sordino.core.rounding import bisect, bisect_whole
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

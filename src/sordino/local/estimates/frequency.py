@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import round_up
 from sordino.local.estimates.binomial import (
     check_confidence,
     population_interval,
@@ -21,7 +22,6 @@ from sordino.local.estimates.binomial import (
     simultaneous_confidence,
 )
 from sordino.local.labels import Label
-from sordino.loss import round_up
 
 if TYPE_CHECKING:
     import pyarrow as pa

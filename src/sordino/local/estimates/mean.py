@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import round_up
 from sordino.local.estimates.binomial import population_interval, quantile
 from sordino.local.estimates.frequency import USUAL_MALICIOUS, check_share
-from sordino.loss import round_up
 
 if TYPE_CHECKING:
     import pyarrow as pa

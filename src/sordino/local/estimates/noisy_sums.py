@@ -34,7 +34,7 @@ def sum_reach(ratio: float, n: int, confidence: float) -> int:
     reach past nine deviations and 30 steps of e. Where those are too many, n is in the thousands, and the normal quantile
     is corrected by the fourth moment (Cornish & Fisher 1938).
 
-    >>> from sordino.noise.laws import DiscreteLaplace
+    >>> from sordino.core.noise.laws import DiscreteLaplace
     >>> sum_reach(math.exp(-0.5), 1, 0.95) == DiscreteLaplace(2).error(0.95)
     True
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 from sordino.local.estimates.frequency import USUAL_MALICIOUS, FrequencyEstimate
 from sordino.local.protocols.hashing import hash_supports
 from sordino.local.reports import Reports, SupportCounts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
 from sordino.local.estimates.binomial import quantile, simultaneous_confidence
 from sordino.local.estimates.frequency import USUAL_MALICIOUS, FrequencyTables, check_share
 from sordino.local.labels import Label

@@ -12,7 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.errors import DeclarationError, nearest
+from sordino.core.errors import DeclarationError, nearest
+from sordino.core.loss import Number
+from sordino.core.noise.rng import Rng
 from sordino.local.collection_plan import best
 from sordino.local.draws import uniform_int
 from sordino.local.estimates.binomial import quantile
@@ -21,8 +23,6 @@ from sordino.local.labels import Answers, Labels, codes_of
 from sordino.local.protocols.randomizer import ClaimedLoss, Randomizer
 from sordino.local.reports import Reports, SupportCounts
 from sordino.local.thresholds import check_epsilon
-from sordino.loss import Number
-from sordino.noise.rng import Rng
 
 _WAYS = ("users", "budget")
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import bit_sums, bytes_for, pack_bernoulli, uniform_int
 from sordino.local.estimates.regression import BloomEstimate
 from sordino.local.labels import Answers, Label, Labels, canonical, check_labels, codes_of, labels_hash
@@ -32,8 +34,6 @@ from sordino.local.reports import (
     rows_of,
 )
 from sordino.local.thresholds import float_up, log_up
-from sordino.loss import Number, format_number
-from sordino.noise.rng import Rng
 
 _MOST_CELLS = 1 << 24  # of the matrix from labels to bits, to decode by
 _HEAD = 2  # bytes of a report that name its cohort

@@ -10,13 +10,13 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from sordino.errors import DeclarationError, nearest
+from sordino.core.errors import DeclarationError, nearest
 
 if TYPE_CHECKING:
+    from sordino.core.loss import Number
     from sordino.local.labels import Labels
     from sordino.local.protocols.heavy_hitters import HeavyHitters
     from sordino.local.protocols.randomizer import Randomizer
-    from sordino.loss import Number
 
 # Text names a class that is imported when it is first used, since the command line lists the names without numpy.
 PROTOCOLS: dict[str, str | type[Any]] = {

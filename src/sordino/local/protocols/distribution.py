@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import bernoulli, uniform_int
 from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.cumulative import SquareWaveCounts
@@ -30,8 +32,6 @@ from sordino.local.reports import (
     rows_of,
 )
 from sordino.local.thresholds import FULL, check_epsilon, exp_over, floor_share
-from sordino.loss import Number, format_number
-from sordino.noise.rng import Rng
 
 if TYPE_CHECKING:
     import pyarrow as pa

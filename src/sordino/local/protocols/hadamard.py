@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sordino.core.loss import Number
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import bernoulli, number_width
 from sordino.local.labels import Answers, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import ThresholdOracle
@@ -26,8 +28,6 @@ from sordino.local.reports import (
     rows_of,
 )
 from sordino.local.thresholds import check_epsilon, floor_share
-from sordino.loss import Number
-from sordino.noise.rng import Rng
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import keep_or_replace, next_u32, next_uniform_int, uniform_int
 from sordino.local.estimates.frequency import variance
 from sordino.local.labels import Answers, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import ThresholdOracle
 from sordino.local.reports import Reports, Rows, SupportCounts, count_support, own
 from sordino.local.thresholds import FULL, check_epsilon, exp_over, floor_share
-from sordino.loss import Number, format_number
-from sordino.noise.rng import Rng
 
 Codes = np.ndarray[Any, np.dtype[np.uint64]]
 

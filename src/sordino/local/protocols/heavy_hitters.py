@@ -12,7 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number, to_fraction
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import keep_or_replace, next_u32, next_uniform_int, uniform_int
 from sordino.local.estimates.frequency import variance
 from sordino.local.estimates.prefix_tree import CANDIDATES, HeavyHittersEstimate, find_heavy_hitters
@@ -21,8 +23,6 @@ from sordino.local.protocols.randomizer import LocalProtocol
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
 from sordino.local.texts import Texts
 from sordino.local.thresholds import BITS, FULL, check_epsilon, check_threshold, exp_over, floor_share, log_up
-from sordino.loss import Number, format_number, to_fraction
-from sordino.noise.rng import Rng
 
 _WIDE = 21  # bits: so many prefixes are compared in one group at most
 _LARGEST = 251  # of a hash: it fits a byte

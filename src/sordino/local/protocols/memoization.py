@@ -12,16 +12,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number
+from sordino.core.noise.rng import Rng
+from sordino.core.rounding import bisect_whole
 from sordino.local.labels import Answers, Label
 from sordino.local.protocols.randomizer import FrequencyOracle, Randomizer
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary, bit_laws
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, numbers_of, own
 from sordino.local.thresholds import BITS, FULL, check_epsilon, log_up
-from sordino.loss import Number, format_number
-from sordino.noise.rng import Rng
-from sordino.rounding import bisect_whole
 
 
 @dataclass(frozen=True, slots=True, repr=False)

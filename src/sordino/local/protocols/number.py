@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number, to_fraction
 from sordino.local.protocols.randomizer import LocalProtocol
 from sordino.local.reports import Parameters
 from sordino.local.thresholds import BITS
-from sordino.loss import Number, format_number, to_fraction
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError, nearest
+from sordino.core.errors import DeclarationError, nearest
+from sordino.core.loss import Number, format_number
+from sordino.core.noise.bernoulli import CertifiedProbability
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import bernoulli, uniform_int
 from sordino.local.estimates.mean import MeanEstimate, ReportMoments
 from sordino.local.protocols.number import NumberProtocol, check_range, scale
@@ -28,9 +31,6 @@ from sordino.local.reports import (
     rows_of,
 )
 from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, floor_share
-from sordino.loss import Number, format_number
-from sordino.noise.bernoulli import CertifiedProbability
-from sordino.noise.rng import Rng
 
 METHODS = ("duchi", "piecewise", "hybrid")
 STEPS = 1 << 14  # positions of the piecewise grid

@@ -14,14 +14,14 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from sordino.accounting.events import LaplaceEvent
-from sordino.errors import DeclarationError
+from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Event, format_number, to_fraction
+from sordino.core.noise.rng import Rng
 from sordino.local.estimates.frequency import FrequencyEstimate, shift_of, variance
 from sordino.local.labels import Answers, Label, Labels, check_labels, codes_of, labels_hash
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, parameters_hash
 from sordino.local.thresholds import BITS, FULL, check_threshold, float_up, log_up
-from sordino.loss import Event, format_number, to_fraction
-from sordino.noise.rng import Rng
 
 _TOO_NEAR = "epsilon is too small, or p and q too near, for thresholds of 32 bits"
 

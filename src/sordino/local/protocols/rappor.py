@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number, to_fraction
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import bit_sums, bytes_for, pack_bernoulli
 from sordino.local.labels import Answers, Label, Labels, check_labels
 from sordino.local.protocols.randomizer import FrequencyOracle
 from sordino.local.protocols.unary import Unary, bit_laws
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, check_padding, count_support, own
 from sordino.local.thresholds import FULL, check_threshold, log_up
-from sordino.loss import Number, format_number, to_fraction
-from sordino.noise.rng import Rng
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

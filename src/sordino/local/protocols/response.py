@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import keep_or_replace, next_u32, next_uniform_int, number_width
 from sordino.local.labels import Answers, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import ThresholdOracle
@@ -26,8 +28,6 @@ from sordino.local.reports import (
     rows_of,
 )
 from sordino.local.thresholds import FULL, check_epsilon, floor_share, log_up
-from sordino.loss import Number
-from sordino.noise.rng import Rng
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import bernoulli, bit_sums, bytes_for, uniform_int
 from sordino.local.estimates.frequency import variance
 from sordino.local.labels import Answers, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import ThresholdOracle
 from sordino.local.reports import Reports, Rows, SupportCounts, check_padding, count_support, own
 from sordino.local.thresholds import check_epsilon, exp_over, floor_share
-from sordino.loss import Number, format_number
-from sordino.noise.rng import Rng
 
 _CHUNK = 1 << 22  # cells of a table of members at a time
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number
+from sordino.core.noise.bernoulli import CertifiedProbability
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import bernoulli, next_u32
 from sordino.local.estimates.noisy_sums import NoisySumEstimate, sum_variance
 from sordino.local.labels import Answers, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import ThresholdOracle
 from sordino.local.reports import Reports, Rows, SupportCounts, check_numbers, count_support, numbers_of, own, rows_of
 from sordino.local.thresholds import BITS, FULL, check_epsilon, log_up
-from sordino.loss import Number, format_number
-from sordino.noise.bernoulli import CertifiedProbability
-from sordino.noise.rng import Rng
 
 _LIMITS = {1: 127, 2: 32_767}  # by the bytes of a number: what it is clipped to, so that a row of 0xff is no report
 _CLIPPED = 1e-12  # how likely noise reaches beyond the limit, at most

@@ -13,14 +13,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from sordino.errors import DeclarationError
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, format_number, to_fraction
+from sordino.core.noise.rng import Rng
 from sordino.local.draws import bernoulli, bit_sums, bytes_for, next_u32, pack_bernoulli
 from sordino.local.labels import Answers, Labels, check_labels, codes_of
 from sordino.local.protocols.randomizer import FrequencyOracle, ThresholdOracle
 from sordino.local.reports import Reports, Rows, SupportCounts, check_padding, count_support, own
 from sordino.local.thresholds import FULL, check_epsilon, floor_share, log_up
-from sordino.loss import Number, format_number, to_fraction
-from sordino.noise.rng import Rng
 
 _SAME_CUT = 1e-4  # between cuts that are the same but for the rounding of coins
 

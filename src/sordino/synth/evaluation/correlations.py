@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.estimates.curve import normal_quantile
-from sordino.queries.adaptive.marginal import ContingencyTable
+from sordino.ask.queries.adaptive.marginal import ContingencyTable
+from sordino.core.estimates.curve import normal_quantile
 from sordino.synth.arrays import Floats
 from sordino.synth.evaluation.table_counts import Counter, count_model, one_way_counts
 

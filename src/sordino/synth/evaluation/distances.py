@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.queries.adaptive.marginal import ContingencyTable
-from sordino.queries.queryable import Queryable
+from sordino.ask.queries.adaptive.marginal import ContingencyTable
+from sordino.ask.queries.queryable import Queryable
 from sordino.synth.arrays import Codes
 from sordino.synth.measurement import release_vectors
 from sordino.synth.model import Model
 from sordino.synth.pair_selection import mean_distance
 
 if TYPE_CHECKING:
-    from sordino.loss import Loss
-    from sordino.noise.rng import Rng
+    from sordino.core.loss import Loss
+    from sordino.core.noise.rng import Rng
 
 _TRIPLES = 60
 _MOST_CELLS = 4_000_000

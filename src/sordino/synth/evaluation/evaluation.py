@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.estimates.curve import normal_quantile
-from sordino.loss import Loss, loss_from
-from sordino.notebook_tables import html_table
-from sordino.release import align
+from sordino.core.estimates.curve import normal_quantile
+from sordino.core.loss import Loss, loss_from
+from sordino.core.notebook_tables import html_table
+from sordino.core.release import align
 
 if TYPE_CHECKING:
-    from sordino.release import Release
+    from sordino.core.release import Release
     from sordino.synth.evaluation.correlations import Correlations
     from sordino.synth.evaluation.distances import Distance
     from sordino.synth.evaluation.prediction import ConfusionMatrix

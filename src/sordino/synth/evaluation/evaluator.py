@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sordino.datasets.raw import load_rows
-from sordino.errors import DeclarationError, QuestionRefused
-from sordino.loss import Number
-from sordino.noise.rng import Rng
-from sordino.queries.expressions.expr import Expr
-from sordino.queries.expressions.nodes import describe
-from sordino.queries.queryable import Adaptive, Queryable, ReleaseContent
-from sordino.source import Csv
+from sordino.ask.engines.readers.raw import load_rows
+from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.nodes import describe
+from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.loss import Number
+from sordino.core.noise.rng import Rng
+from sordino.core.source import Csv
 from sordino.synth.arrays import Codes
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.encoded_column import encode_table

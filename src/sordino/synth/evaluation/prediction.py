@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.domain import Date, DateTime
-from sordino.errors import QuestionRefused
-from sordino.queries.aggregation import Aggregation
-from sordino.queries.build import Selection, count
-from sordino.queries.expressions.cases import when
-from sordino.queries.expressions.compile import bind_number
-from sordino.queries.expressions.expr import Expr, col
-from sordino.queries.expressions.nodes import Name
+from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.build import Selection, count
+from sordino.ask.queries.expressions.cases import when
+from sordino.ask.queries.expressions.compile import bind_number
+from sordino.ask.queries.expressions.expr import Expr, col
+from sordino.ask.queries.expressions.nodes import Name
+from sordino.core.domain import Date, DateTime
+from sordino.core.errors import QuestionRefused
+from sordino.core.time_zones import EPOCH, local_time
 from sordino.synth.encoded_column import label_of
 from sordino.synth.expression_eval import column_cells, evaluate_condition, names_in
-from sordino.time_zones import EPOCH, local_time
 
 if TYPE_CHECKING:
-    from sordino.release import Release
+    from sordino.core.release import Release
     from sordino.synth.arrays import Codes, Floats
     from sordino.synth.encoded_column import EncodedColumn
     from sordino.synth.model import Model

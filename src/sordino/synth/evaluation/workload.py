@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sordino.errors import QuestionRefused
-from sordino.estimates.curve import normal_quantile
-from sordino.queries.adaptive.marginal import ContingencyTable
+from sordino.ask.queries.adaptive.marginal import ContingencyTable
+from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.curve import normal_quantile
 from sordino.synth.arrays import Floats
 from sordino.synth.evaluation.table_counts import Counter, count_model
 
 if TYPE_CHECKING:
-    from sordino.noise.rng import Rng
+    from sordino.core.noise.rng import Rng
     from sordino.synth.arrays import Codes
     from sordino.synth.encoded_column import EncodedColumn
     from sordino.synth.model import Model

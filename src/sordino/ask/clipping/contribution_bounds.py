@@ -1,0 +1,253 @@
+"""Contribution bounds: how many rows, keys, and rows a key, of one unit should count, chosen privately through a Queryable.
+
+A bound is a cap: what it loses depends on the data, what its noise costs is public. The search weighs one against the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sordino.ask.queries.adaptive.contributions import Contributions, contribution_bins
+from sordino.ask.queries.build import Column
+from sordino.ask.queries.expressions.expr import Expr, col
+from sordino.ask.queries.expressions.keys import keys
+from sordino.ask.queries.expressions.nodes import Node, describe
+from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
+from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.curve import NoisyCurve
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.loss import Loss, Number, format_number, loss_from, to_fraction
+from sordino.core.release import Key, Output, Release
+
+_FALSE_ALARM = 1e-4  # the chance that any empty bin stands out of the noise
+_CONFIDENCE = 0.95  # of the bound on how many units are hidden by it
+
+
+@dataclass(frozen=True, slots=True)
+class CapCosts:
+    """What each cap of one kind would lose (rows, or pairs of unit and key) and cost in noise, and the cap chosen."""
+
+    name: str
+    caps: tuple[int, ...]
+    lost: tuple[float, ...]
+    deviations: tuple[float, ...]
+    noise: tuple[float, ...]
+    chosen: int
+    how: str
+
+
+def find_contribution_bounds(
+    source: Adaptive,
+    *,
+    by: Column | None = None,
+    choose: Sequence[str] | None = None,
+    assume_keys: int | None = None,
+    question_epsilon: Number | None = None,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+) -> Release:
+    """Return a release that chose `max_rows`, and with `by` also `max_groups`, of least expected error of a count.
+
+    `choose` names which to choose instead, of max_rows, max_groups and max_rows_per_group; the last two need `by`.
+
+    A noisy histogram counts the units by their number of rows. Units with more rows than the last bin that stands out of
+    the noise are not in the figures, which are too low by what these lose; the note says how many they may be. A cap of m
+    loses the rows above it and needs noise in proportion to m; the error of a count is at most about the sum of both, and
+    that of a sum of similar values is in proportion. `question_epsilon` is the epsilon of one later question (default: that
+    of this search). `by` is a column that rows are grouped by: a cap of g keys loses pairs of unit and key, and each key's
+    count gets noise in proportion to g, so `assume_keys`, a public guess, says how many keys there are where they are not
+    declared. A cap on the rows a key looks at g keys of each unit: as many as this search chose before, else as declared,
+    else one. The searches share the loss equally.
+
+    `.value` holds the caps by name; the table has lost, noise and error for each cap. Declare the caps with
+    PrivacyUnit(column, max_rows=..., max_groups=..., max_rows_per_group=...): from then on they are part of the
+    declaration, not of the data.
+
+    Raises QuestionRefused where the privacy unit is a row, or the keys are unknown, before anything is spent.
+    """
+    node = _node(by)
+    chosen = _read_names(choose, grouped=node is not None)
+    Contributions(node).parts(source.domain, source.neighbors)
+    key_count = _key_count(source, node, assume_keys)
+    later = None if question_epsilon is None else to_fraction(question_epsilon, name="question_epsilon")
+    if later is not None and later <= 0:
+        raise QuestionRefused("question_epsilon, the epsilon of one later question, must be above 0")
+
+    def search(q: Queryable) -> list[CapCosts]:
+        noise = _mean_noise(q.loss) if later is None else 1 / float(later)
+        amounts = {name: amount / len(chosen) for name, amount in q.loss.amounts().items()}
+        groups = 1 if q.neighbors.unit is None else q.neighbors.unit.max_groups or 1
+        found: list[CapCosts] = []
+        for name in chosen:
+            groups = next((one.chosen for one in found if one.name == "max_groups"), groups)
+            histogram, each = Contributions(None), noise
+            if name == "max_groups":
+                histogram, each = Contributions(node), noise * key_count
+            elif name == "max_rows_per_group":
+                histogram, each = Contributions(node, pairs=groups), noise * key_count * groups
+            units = q.release(histogram, loss_from(amounts)).outputs[0].estimate
+            assert isinstance(units, Noisy)
+            found.append(_choose_cap(units, name=name, noise=each))
+        return found
+
+    words = _describe_search(chosen, node, later)
+    _, release = source.adapt(search, describe=words, record=_release_content, epsilon=epsilon, delta=delta, rho=rho)
+    return release
+
+
+_NAMES = {
+    "max_rows": "the rows of one unit",
+    "max_groups": "its keys of {by}",
+    "max_rows_per_group": "its rows of one {by}",
+}
+
+
+def _describe_search(chosen: Sequence[str], node: Node | None, later: Fraction | None) -> str:
+    by = "" if node is None else describe(node)
+    words = "caps on " + ", and on ".join(_NAMES[name].format(by=by) for name in chosen)
+    return words if later is None else f"{words}, for questions at epsilon {format_number(later)}"
+
+
+def _read_names(choose: Sequence[str] | None, *, grouped: bool) -> list[str]:
+    """Return which caps to choose, in the order in which one follows from another."""
+    asked = (["max_rows", "max_groups"] if grouped else ["max_rows"]) if choose is None else list(choose)
+    if not asked or isinstance(choose, str) or any(name not in _NAMES for name in asked):
+        raise QuestionRefused(f"choose takes a list of {', '.join(_NAMES)}")
+    if not grouped and asked != ["max_rows"]:
+        raise QuestionRefused("max_groups and max_rows_per_group are chosen for a column to group by: give by=")
+    return [name for name in _NAMES if name in asked]
+
+
+def _node(by: Column | None) -> Node | None:
+    if by is None:
+        return None
+    if not isinstance(by, (str, Expr)):
+        raise QuestionRefused("by is a column to group by, named by text or by col(...)")
+    return (col(by) if isinstance(by, str) else by).node
+
+
+def _key_count(source: Adaptive, node: Node | None, assumed: int | None) -> int:
+    """Return how many keys noise is spread over: those declared, or the public guess."""
+    if assumed is not None and (isinstance(assumed, bool) or not isinstance(assumed, int) or assumed < 1):
+        raise QuestionRefused("assume_keys, a public guess at the number of keys, must be a whole number, 1 or more")
+    if node is None:
+        if assumed is not None:
+            raise QuestionRefused("assume_keys goes with by=, a column to group by")
+        return 1
+    found = keys(node, source.domain)
+    if not found.private:
+        return len(found.labels)
+    if assumed is None:
+        raise QuestionRefused(
+            f"the keys of {describe(node)} are not declared: give assume_keys, a public guess at how many there are"
+        )
+    return assumed
+
+
+def _choose_cap(units: Noisy, *, name: str, noise: float) -> CapCosts:
+    """Return the costs of the caps that the noisy histogram supports; `noise` is what a cap of 1 costs.
+
+    Bins above the last that stands out of the noise count as empty: what their units lose is in no figure, so `how` says how
+    many they may be, by the sum of their noisy counts.
+    """
+    starts = contribution_bins()
+    ends = (*starts[1:], starts[-1] + 1)
+    last = _last_visible(units)
+    if last is None:
+        how = f"no bin stood out of the noise: the least cap{_describe_hidden(units, 0, 0)}"
+        return CapCosts(name, (1,), (0.0,), (0.0,), (noise,), 1, how)
+    middles = [(start + end - 1) / 2 for start, end in zip(starts, ends, strict=True)][:last]
+    counts = decreasing_tails([float(n) for n in units.steps[:last]])
+    caps = tuple(end - 1 for end in ends[:last])
+    deviation = math.sqrt(units.law.variance())
+    lost = tuple(lost_above(counts, middles, m) for m in caps)
+    deviations = tuple(deviation * math.sqrt(math.fsum(max(v - m, 0) ** 2 for v in middles)) for m in caps)
+    costs = tuple(noise * m for m in caps)
+    best = min(range(len(caps)), key=lambda i: lost[i] + costs[i])
+    how = f"the least sum of what is lost and noise{_describe_hidden(units, last, caps[-1])}"
+    return CapCosts(name, caps, lost, deviations, costs, caps[best], how)
+
+
+def _last_visible(units: Noisy) -> int | None:
+    """Return how many bins there are up to the last that stands out of the noise, None where none does.
+
+    A false find may cost noise a thousandfold, so noise alone makes one with probability 0.0001 at most: each of the
+    bins stays below the quantile of its own noise at 0.0001 / bins.
+    """
+    threshold = units.law.error(1 - 2 * _FALSE_ALARM / len(units.steps))
+    visible = [i for i, n in enumerate(units.steps) if n > threshold]
+    return visible[-1] + 1 if visible else None
+
+
+def _describe_hidden(units: Noisy, last: int, most: int) -> str:
+    """Return how many units the bins from `last` on may hold, of which no loss is counted; nothing where there are no bins."""
+    hidden = units.steps[last:]
+    if not hidden:
+        return ""
+    total = NoisyCurve((float(sum(hidden)),), (math.sqrt(units.law.variance() * len(hidden)),))
+    _, upper = total.intervals(_CONFIDENCE)[0]
+    return (
+        f"; what units above {most:,} lose is not counted, as they do not stand out of the noise: "
+        f"they are at most {max(math.ceil(upper), 0):,} ({100 * _CONFIDENCE:g}% confidence)"
+    )
+
+
+def decreasing_tails(counts: Sequence[float]) -> list[float]:
+    """Return the nearest counts whose sums from each bin on decrease and are not below 0: post-processing.
+
+    Isotonic regression of the noisy sums, by pooling adjacent violators.
+
+    >>> decreasing_tails([5.0, -2.0, 3.0])
+    [4.0, 0.0, 2.0]
+    """
+    sums = list(itertools.accumulate(reversed(counts)))[::-1]
+    blocks: list[tuple[float, int]] = []
+    for total in sums:
+        blocks.append((total, 1))
+        while len(blocks) > 1 and blocks[-2][0] < blocks[-1][0]:
+            (a, n), (b, m) = blocks[-2], blocks[-1]
+            blocks[-2:] = [((a * n + b * m) / (n + m), n + m)]
+    level = [max(0.0, mean) for mean, size in blocks for _ in range(size)]
+    return [a - b for a, b in itertools.pairwise((*level, 0.0))]
+
+
+def lost_above(counts: Sequence[float], middles: Sequence[float], cap: int) -> float:
+    """Return what units in these bins have above a cap.
+
+    >>> lost_above([10, 4], [1, 3], 1)
+    8.0
+    """
+    return math.fsum(n * max(v - cap, 0) for n, v in zip(counts, middles, strict=True))
+
+
+def _mean_noise(loss: Loss) -> float:
+    """Return the mean size of the noise of a count of sensitivity 1: 1 / epsilon, or that of a Gaussian at rho."""
+    amounts = loss.amounts()
+    if "rho" in amounts:
+        return math.sqrt(1 / (math.pi * float(amounts["rho"])))
+    return 1 / float(amounts["epsilon"])
+
+
+def _release_content(found: list[CapCosts]) -> ReleaseContent:
+    rows = [
+        (one.name, *row) for one in found for row in zip(one.caps, one.lost, one.noise, one.deviations, strict=True)
+    ]
+    names, caps, lost, noise, deviations = zip(*rows, strict=True)
+    both = tuple(a + b for a, b in zip(lost, noise, strict=True))
+    outputs = (
+        Output(
+            "lost",
+            NoisyCurve(lost, deviations),
+            "rows, or pairs of unit and key, above the cap, of the units that noise does not hide",
+        ),
+        Output("noise", NoisyCurve(noise, (0.0,) * len(rows)), "mean size of the noise that the cap costs: public"),
+        Output("error", NoisyCurve(both, deviations), "the sum of both"),
+    )
+    notes = tuple(f"{one.name} {one.chosen}: {one.how}" for one in found)
+    chosen = tuple((one.name, Fraction(one.chosen)) for one in found)
+    return ReleaseContent((Key("cap", names), Key("at", caps)), outputs, notes, chosen)

@@ -1,0 +1,373 @@
+"""Search: clipping bounds for a number, found privately by a histogram, a list of clipped sums, sparse vector or a quantile.
+
+Every method is an algorithm over a Queryable: what it returns is post-processing of noisy answers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from sordino.ask.clipping.bins import (
+    ClippedSums,
+    bounds_in_steps,
+    check_reach,
+    clip_edges,
+    equal_bins,
+    find_occupied,
+    is_narrow,
+    refine_ends,
+    rows_at_most,
+    search_edges,
+    sums_by_bound,
+    trim_ends,
+)
+from sordino.ask.clipping.concave_fit import losses_by_bound
+from sordino.ask.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, powers_of_two, search_number
+from sordino.ask.queries.aggregates.sums import Sum
+from sordino.ask.queries.aggregation import Aggregation, compile_query
+from sordino.ask.queries.build import Column, label
+from sordino.ask.queries.expressions.bound_number import BoundNumber
+from sordino.ask.queries.expressions.expr import Expr, col
+from sordino.ask.queries.expressions.nodes import Clip, Node, describe
+from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
+from sordino.core.accounting.concentration import bounded_range_epsilon_for, pure_epsilon_for
+from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.curve import NoisyCurve
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.loss import ZCDP, Loss, Number, format_number, loss_from, to_fraction
+from sordino.core.neighbors import Neighbors
+from sordino.core.release import Key, Output, Release, show_number
+
+Method = Literal["histogram", "ladder", "sparse_vector", "quantile"]
+_METHODS = ("histogram", "ladder", "sparse_vector", "quantile")
+_TEACHING = {
+    "ladder": 'a teaching tool: a mean within its bounds erred up to 8 times more than by method="histogram"',
+    "sparse_vector": 'a teaching tool: a mean within its bounds erred up to 3 times more than by method="quantile"',
+}
+_MOST_BOUNDS = 256
+_LEFT = (
+    4  # sparse vector leaves about this many rows times ln(bins) / epsilon; the quantile 2 (ln(bins) + this) / epsilon
+)
+_ASTRAY = 1e-6  # the chance that noise leads the search to a power of two that holds nothing, which could be any
+_MISS = 0.05  # the chance that more rows than the notes say lie beyond
+_MUCH = 0.05  # of the rows counted: beyond it the notes warn
+_BINS_EACH = 8  # bins a power of two for sparse vector; half for the quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds found, None where there are none, the clipped sums they were chosen from, and how, in words.
+
+    `beyond` says in words what may lie beyond them, from noisy numbers and public parameters alone.
+    """
+
+    lower: Fraction | None
+    upper: Fraction | None
+    curves: tuple[ClippedSums, ...]
+    how: str
+    beyond: str = "how many rows lie beyond is not known"
+
+
+def find_bounds(
+    source: Adaptive,
+    of: Column,
+    *,
+    method: Method = "histogram",
+    ladder: Sequence[Number] | None = None,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+) -> Release:
+    """Return a release with `.lower` and `.upper`: bounds beyond which so few rows lie that noise hides them.
+
+    Where no row stands out of the noise and no bounds are declared, nothing is found: `.found` is False, `.value` None, and
+    asking for `.lower` or `.upper` is refused. The notes say how many rows may lie beyond the bounds.
+
+    Needs no declared bounds, and respects those that are declared. `method`:
+
+    - "histogram" (one scan or two): a noisy histogram, with bins of equal width where the declared bounds are near, else
+      by powers of two and then finely within the ends found; all clipped sums follow from it.
+    - "quantile": the bound with about as many rows beyond as the exponential mechanism needs to prefer it to empty ones.
+    - "ladder", for teaching: sums clipped at each bound of `ladder` (ascending upper bounds), an equal share of the loss
+      each, smoothed to the nearest rising concave curve; the bound with the least expected squared error: what
+      is lost there, squared, and the variance of the noise.
+    - "sparse_vector", for teaching: the first bound with few rows beyond, by AboveThreshold (Lyu, Su, Li 2017).
+
+    Methods for teaching are never the best (`bench/bounds.py`), and the release says so.
+
+    Raises QuestionRefused for a column without numbers or a ladder that does not ascend, before anything is spent.
+    """
+    node = (col(of) if isinstance(of, str) else of).node if isinstance(of, (str, Expr)) else None
+    if node is None:
+        raise QuestionRefused("a column is named by text or by col(...)")
+    if method not in _METHODS:
+        raise QuestionRefused(f"method is one of {', '.join(_METHODS)}, not {str(method)[:40]!r}")
+    number = search_number(node, source.domain, coarse=False)
+    cuts = _cuts(ladder, method, number)
+    if method == "ladder":
+        compile_query(_sums(node, number, cuts), source.domain)  # what cannot be asked is refused before the charge
+    else:
+        check_reach(number)
+    words = f"bounds of {describe(node)}, by {method.replace('_', ' ')}"
+    if method == "ladder":
+        words += f" of {len(cuts)} clipped sums up to {format_number(cuts[-1])}"
+
+    def content(bounds: Bounds) -> ReleaseContent:
+        return _release_content(bounds, label(node), source.neighbors, _TEACHING.get(method))
+
+    search = search_by(method, node, number, cuts)
+    _, release = source.adapt(search, describe=words, record=content, epsilon=epsilon, delta=delta, rho=rho)
+    return release
+
+
+def search_by(
+    method: Method, node: Node, number: BoundNumber, cuts: tuple[Fraction, ...] = ()
+) -> Callable[[Queryable], Bounds]:
+    """Return the algorithm of a method; `cuts` are the bounds that "ladder" tries."""
+    if method == "ladder":
+        return lambda q: _by_sums(q, node, number, cuts)
+    if method == "histogram":
+        return lambda q: _by_histogram(q, node, number)
+    return lambda q: _by_edges(q, node, number, method)
+
+
+def _cuts(ladder: Sequence[Number] | None, method: Method, number: BoundNumber) -> tuple[Fraction, ...]:
+    """Return the bounds that the textbook search tries; raises QuestionRefused unless they ascend and end."""
+    if method != "ladder":
+        if ladder is not None:
+            raise QuestionRefused('a ladder of bounds goes with method="ladder"; the other methods make their own')
+        return ()
+    if ladder is None:
+        if number.interval.upper is None:
+            raise QuestionRefused('method="ladder" needs ladder=[...], ascending bounds, as the column declares none')
+        top = max(number.values.upper or Fraction(1), number.unit)
+        return tuple(top * i / 100 for i in range(1, 101))
+    if not isinstance(ladder, (list, tuple, range)) or not 2 <= len(ladder) <= _MOST_BOUNDS:
+        raise QuestionRefused(
+            f"a ladder has 2 to {_MOST_BOUNDS} bounds, such as list(range(5, 101, 5)) or powers of two"
+        )
+    cuts = tuple(to_fraction(b, name="a bound of the ladder") for b in ladder)
+    if any(a >= b for a, b in itertools.pairwise(cuts)):
+        raise QuestionRefused("a ladder's bounds must ascend")
+    declared = number.values.upper
+    beyond = len(cuts) if declared is None else sum(b < declared for b in cuts) + 1  # later sums are all the same one
+    return cuts[: max(2, beyond)]
+
+
+# ---- a histogram
+
+
+def _by_histogram(q: Queryable, node: Node, number: BoundNumber) -> Bounds:
+    """Search by powers of two first, unless the declared bounds are near, then count finely within the ends found."""
+    if is_narrow(number):
+        edges = equal_bins(*bounds_in_steps(number))
+        rows, curves = _count_bins(q, MagnitudeHistogram(node, edges, offsets=True), number, q.loss)
+        return _histogram_bounds(edges, rows, find_occupied(rows), curves, number, (0.0, 0.0))
+    third, coarse = _share(q.loss, 1, 3), False
+    powers, counts, seen = _search_powers(q, node, number, third, coarse=coarse)
+    rest = _share(q.loss, 2, 3)
+    wide = search_number(node, q.domain, coarse=True)
+    if seen is not None and wide.unit != number.unit and max(-powers[seen[0]], powers[seen[1] + 1]) >= 2**61:
+        number, coarse, rest = wide, True, third  # beyond the fine grid: look on the coarse one
+        powers, counts, seen = _search_powers(q, node, number, third, coarse=coarse)
+    if seen is None:
+        return _nothing(number)
+    edges = refine_ends(powers, *seen)
+    rows, curves = _count_bins(q, MagnitudeHistogram(node, edges, offsets=True, coarse=coarse), number, rest)
+    ends = trim_ends(edges, rows, powers[seen[0] + 1], powers[seen[1]])
+    outer = rows_at_most(counts, range(seen[0])), rows_at_most(counts, range(seen[1] + 1, len(counts.steps)))
+    return _histogram_bounds(edges, rows, ends, curves, number, outer)
+
+
+def _search_powers(
+    q: Queryable, node: Node, number: BoundNumber, loss: Loss, *, coarse: bool
+) -> tuple[tuple[int, ...], Noisy, tuple[int, int] | None]:
+    """Return the powers of two within the declared bounds, the noisy rows between them, and which of these hold rows."""
+    powers = clip_edges(powers_of_two(), number)
+    counts = _noisy(q.release(MagnitudeHistogram(node, powers, offsets=False, coarse=coarse), loss), 0)
+    return powers, counts, find_occupied(counts, _ASTRAY)
+
+
+def _count_bins(
+    q: Queryable, histogram: MagnitudeHistogram, number: BoundNumber, loss: Loss
+) -> tuple[Noisy, tuple[ClippedSums, ...]]:
+    answer = q.release(histogram, loss)
+    rows, offsets = _noisy(answer, 0), _noisy(answer, 1)
+    return rows, tuple(sums_by_bound(histogram.edges, number.unit, rows, offsets))
+
+
+def _histogram_bounds(
+    edges: tuple[int, ...],
+    rows: Noisy,
+    ends: tuple[int, int] | None,
+    curves: tuple[ClippedSums, ...],
+    number: BoundNumber,
+    outer: tuple[float, float],
+) -> Bounds:
+    """Return the bounds at these end bins. The end bins also count what lies outside; where kept, `outer` bounds that."""
+    if ends is None:
+        return _nothing(number, curves)
+    first, last = ends
+    size = len(rows.steps)
+    below = rows_at_most(rows, range(first)) if first else outer[0]
+    above = rows_at_most(rows, range(last + 1, size)) if last < size - 1 else outer[1]
+    warning = _warning(below + above, math.fsum(rows.steps) * float(rows.unit))
+    each = f"{_round(below):,} below, {_round(above):,} above"
+    beyond = f"up to about {_round(below + above):,} rows may lie beyond these bounds: {each}{warning}"
+    how = f"the outermost of {size} bin{'s' if size > 1 else ''} that stand out of the noise"
+    return Bounds(*_values(edges, first, last + 1, number), curves, how, beyond)
+
+
+# ---- the textbook: sums clipped at each bound
+
+
+def _by_sums(q: Queryable, node: Node, number: BoundNumber, cuts: tuple[Fraction, ...]) -> Bounds:
+    """Return the bound with the least expected squared error: what clipping loses of the fitted sums, and the noise."""
+    outputs = q.release(_sums(node, number, cuts), q.loss).outputs
+    values = [float(o.estimate.values()[0] or 0) for o in outputs]
+    confidence = 1 - 0.05 / len(cuts)  # all margins hold together with probability 0.95
+    margins = [float(o.estimate.errors(confidence)[0] or 0) for o in outputs]
+    deviations = tuple(math.sqrt(o.estimate.law.variance()) * float(o.estimate.unit) for o in outputs)  # type: ignore[attr-defined]
+    curve = ClippedSums("upper", tuple(map(float, cuts)), tuple(values), deviations)
+    errors = [math.hypot(*pair) for pair in losses_by_bound(curve.bounds, values, deviations)]
+    chosen = errors.index(min(errors))
+    more = max(0.0, values[-1] - values[chosen] + margins[-1] + margins[chosen]) if chosen < len(cuts) - 1 else 0.0
+    beyond = f"clipped at {format_number(cuts[-1])}, the sum may be larger by up to about {show_number(_round(more))}"
+    how = "the bound with the least squared error: what clipping loses of the smoothed sums, and the noise"
+    return Bounds(_lower_clip(number, cuts), cuts[chosen], (curve,), how, beyond)
+
+
+def _sums(node: Node, number: BoundNumber, cuts: Sequence[Fraction]) -> Aggregation:
+    """Return the question for the sums clipped at each bound."""
+    low = _lower_clip(number, cuts)
+    return Aggregation(None, (), tuple(Sum(Clip(node, low, b), f"sum_{i}") for i, b in enumerate(cuts)))
+
+
+def _lower_clip(number: BoundNumber, cuts: Sequence[Fraction]) -> Fraction:
+    return min(number.values.lower if number.values.lower is not None else Fraction(0), cuts[0])
+
+
+# ---- sparse vector, and a private quantile
+
+
+def _by_edges(q: Queryable, node: Node, number: BoundNumber, method: Method) -> Bounds:
+    """Return the outer edges with few rows beyond, each for 9/20 of the loss.
+
+    A tenth counts the rows: neither method can distinguish an empty table from one of zeros.
+    """
+    sparse = method == "sparse_vector"
+    edges = search_edges(number, _BINS_EACH if sparse else _BINS_EACH // 2)
+    all_rows = MagnitudeHistogram(node, (edges[0], edges[-1]), offsets=False)
+    counted = _noisy(q.release(all_rows, _share(q.loss, 1, 10)), 0)
+    histogram = MagnitudeHistogram(node, edges, offsets=False)
+    find = _first_crossings if sparse else _quantile_edges
+    first, last, target, most = find(q, histogram, _share(q.loss, 9, 20))
+    if last <= first or counted.steps[0] - counted.law.error(1 - _MISS) < target:
+        return _nothing(number)  # few rows lie above the one and below the other: there are few rows
+    how = f"about {target} rows left beyond each end, among {len(edges) - 1} bins"
+    beyond = f"up to about {_round(most):,} rows may lie beyond each end{_warning(2 * most, counted.steps[0])}"
+    return Bounds(*_values(edges, first, last, number), (), how, beyond)
+
+
+def _first_crossings(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> tuple[int, int, int, float]:
+    """Return the outer edges by sparse vector, the rows aimed at beyond each, and at most how many there may be."""
+    top, moved = len(histogram.edges) - 1, q.neighbors.contributions
+    epsilon = _epsilon(loss, pure_epsilon_for)
+    at_threshold, at_edge = (
+        (2.0, 2.0) if q.neighbors.relation == "add_remove" else (2.6, 3.27)
+    )  # scales x epsilon / moved
+    target = math.ceil(_LEFT / 4 * at_edge * math.log(top) / epsilon) * moved
+    high = q.above([TailCount(histogram, j, target, "few", below=False) for j in range(top + 1)], 0, loss).value
+    down = range(top, -1, -1)  # from above, where all rows are below: empty edges come last
+    low = q.above([TailCount(histogram, j, target, "few", below=True) for j in down], 0, loss).value
+    fails = math.log(2 / _MISS)
+    most = target + (at_threshold * fails + at_edge * (math.log(top) + fails)) / epsilon * moved
+    return 0 if low is None else top - low, top if high is None else high, target, most
+
+
+def _quantile_edges(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> tuple[int, int, int, float]:
+    """Return the outer edges by the exponential mechanism, the rows aimed at beyond each, and at most how many."""
+    edges, moved = histogram.edges, q.neighbors.contributions
+    epsilon = _epsilon(loss, bounded_range_epsilon_for)
+    top = len(edges) - 1
+    target = math.ceil(2 * (math.log(top) + _LEFT) / epsilon) * moved
+    step = math.ceil(2 / epsilon) * moved  # each bin away from 0 is e times less likely
+    zero = next((j for j, e in enumerate(edges) if e >= 0), top)
+
+    def select(*, below: bool) -> int:
+        candidates = [TailCount(histogram, j, target, "near", below, step * abs(j - zero)) for j in range(top + 1)]
+        return int(q.select(candidates, loss).value)
+
+    last, first = select(below=False), select(below=True)
+    gap = 2 * (math.log(top + 1) + math.log(2 / _MISS)) / epsilon * moved
+    nearer = max(top - zero - abs(last - zero), zero - abs(first - zero), 0)  # bins nearer than the last, empty one
+    return first, last, target, 2 * target + step * nearer + gap
+
+
+# ---- what all methods return
+
+
+def _nothing(number: BoundNumber, curves: tuple[ClippedSums, ...] = ()) -> Bounds:
+    """Return what is known where too few rows are visible: the declared bounds where there are two, else nothing."""
+    low, high = number.values.lower, number.values.upper
+    if low is not None and high is not None:
+        how = "nothing stood out of the noise, so these are the declared bounds"
+        return Bounds(low, high, curves, how, "no rows lie beyond them, as cells are clipped to what is declared")
+    how = "no bounds were found, as too few rows stood out of the noise: ask with more epsilon, or declare bounds you know"
+    return Bounds(None, None, curves, how)
+
+
+def _warning(most: float, counted: float) -> str:
+    """Return what to do where `most` rows, that may lie beyond, are much of the noisy number of rows."""
+    if most <= _MUCH * counted:
+        return ""
+    share = f"{100 * most / counted:.0f}%" if counted > most else "all"
+    return f"; that may be {share} of the rows counted, about {max(0, _round(counted)):,}: ask with more epsilon"
+
+
+def _round(value: float) -> int:
+    """Return a number of rows rounded up to two figures.
+
+    >>> _round(1234.5), _round(7.2), _round(0.0)
+    (1300, 8, 0)
+    """
+    size = int(10 ** max(0, len(str(math.ceil(abs(value)))) - 2))
+    return math.ceil(value / size) * size
+
+
+def _values(edges: Sequence[int], first: int, last: int, number: BoundNumber) -> tuple[Fraction, Fraction]:
+    """Return the values at two edges, within the declared bounds; below the upper one: a step less on whole numbers."""
+    unit, low, high = number.unit, number.values.lower, number.values.upper
+    lower, upper = edges[first] * unit, (edges[last] - 1) * unit if unit.denominator == 1 else edges[last] * unit
+    return (lower if low is None else max(lower, low)), (upper if high is None else min(upper, high))
+
+
+def _share(loss: Loss, parts: int, of: int) -> Loss:
+    return loss_from({name: amount * parts / of for name, amount in loss.amounts().items()})
+
+
+def _epsilon(loss: Loss, of_rho: Callable[[Fraction], Fraction]) -> float:
+    """Return the epsilon of the mechanism that a loss buys; `of_rho` is its own conversion."""
+    return float(of_rho(loss.rho) if isinstance(loss, ZCDP) else loss.epsilon)
+
+
+def _noisy(answer: Release, place: int) -> Noisy:
+    estimate = answer.outputs[place].estimate
+    assert isinstance(estimate, Noisy)
+    return estimate
+
+
+def _release_content(found: Bounds, name: str, neighbors: Neighbors, teaching: str | None) -> ReleaseContent:
+    rows = [(c.side, b) for c in found.curves for b in c.bounds]
+    keys = (Key("side", tuple(s for s, _ in rows)), Key("bound", tuple(b for _, b in rows)))
+    curve = NoisyCurve(
+        tuple(v for c in found.curves for v in c.sums), tuple(d for c in found.curves for d in c.deviations)
+    )
+    chosen = (("lower", found.lower), ("upper", found.upper))
+    notes = (found.how, found.beyond, *neighbors.describe_caps(), *([teaching] if teaching else []))
+    return ReleaseContent(keys, (Output(f"clipped_sum_{name}", curve, found.how),), notes, chosen)

@@ -1,0 +1,422 @@
+"""Session: the curator's Queryable - exact noise for every vector asked, and an exact count of what is left.
+
+The whole loss was charged before a session begins; a session only refuses to pass it (a filter: sums of epsilon, or of
+rho, which hold for fully adaptive questions; Rogers, Roth, Ullman, Vadhan 2016; Whitehouse, Ramdas, Rogers, Wu 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import numpy as np
+
+from sordino.ask.curator.adaptive_procedure import AdaptiveProcedure
+from sordino.ask.curator.aggregation_procedure import plan_aggregation
+from sordino.ask.curator.data_access import Answer, DataAccess, private_tables
+from sordino.ask.curator.most_common_procedure import plan_most_common
+from sordino.ask.curator.plan import Plan, TableContext
+from sordino.ask.curator.question_reading import read_question
+from sordino.ask.queries.adaptive.marginal import (
+    MOST_AXES,
+    Axis,
+    ContingencyTable,
+    Grouping,
+    SparseCounts,
+    coarsest_grouping,
+    select_groupings,
+    tells_apart,
+)
+from sordino.ask.queries.aggregates.most_common import MostCommon
+from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.query import refuse_foreign
+from sordino.ask.queries.queryable import (
+    CountsQuery,
+    Inquiry,
+    Queryable,
+    ReleaseContent,
+    Scan,
+    ScanQuery,
+    VectorQuery,
+    is_monotone,
+)
+from sordino.core.accounting.composition import charge_amounts
+from sordino.core.accounting.concentration import pure_epsilon_for
+from sordino.core.accounting.gaussian_dp import vectors_rho_for
+from sordino.core.accounting.zcdp import rho_for
+from sordino.core.domain import Domain
+from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.point_estimate import PointEstimate
+from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, Number, format_number, loss_from, to_fraction
+from sordino.core.mechanisms.additive_noise import Mechanism
+from sordino.core.mechanisms.noise_choice import cheapest, smooth_vectors
+from sordino.core.mechanisms.selection import best_selection
+from sordino.core.mechanisms.sparse_vector import SparseVector
+from sordino.core.neighbors import Neighbors
+from sordino.core.noise.guard import SessionGuard
+from sordino.core.noise.rng import Rng
+from sordino.core.release import Output, Release
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sordino.ask.engines.engine import Statement
+
+MakeRelease = Callable[[str, Answer, Event, Loss, Loss, Loss], Release]
+T = TypeVar("T")
+
+
+def run_adaptive(
+    algorithm: Callable[[Queryable], T],
+    record: Callable[[T], ReleaseContent] | None,
+    *,
+    plan: Plan,
+    rows: DataAccess,
+    rng: Rng,
+    make_release: Callable[[Answer], Release],
+) -> tuple[T, Release, str]:
+    """Return an algorithm's result, the release on record and its text; `make_release` makes an answer of its charge one."""
+
+    def answer_one(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
+        return replace(make_release(answer), question=words, event=event, cost=cost, spent=spent, remaining=left)
+
+    assert isinstance(plan.procedure, AdaptiveProcedure)
+    inner = plan.procedure.inner
+    smooth = plan.procedure.smooth
+    session = AdaptiveSession(rows=rows, table=plan.table, loss=inner, smooth=smooth, rng=rng, make_release=answer_one)
+    try:
+        result = algorithm(session)
+    finally:
+        session.close()
+    content = ReleaseContent() if record is None else record(result)
+    release = replace(make_release((content.keys, content.outputs)), notes=content.notes, chosen=content.chosen)
+    return result, release, release.to_json()
+
+
+class AdaptiveSession:
+    """Answer an adaptive algorithm's questions until its loss is used up or it ends.
+
+    `make_release` makes an answer a Release: question, answer, event, cost, spent so far, left. One session may serve the
+    threads of its algorithm; a forked process or a copy would count by itself, so neither is answered. Questions are of
+    Sordino's own classes (`queries.query`): what an algorithm makes of their answers is post-processing.
+
+    A loss of (epsilon, delta) answers vectors for epsilon, until the first question of rho turns what is left into the rho
+    of Gaussian vectors at (what is left of epsilon, delta); then it counts rho alone. Theorem: the whole is (epsilon,
+    delta)-private, though when to turn may hang on the answers. Proof: let a be the answers before the turn, e(a) the sum
+    of their epsilons, P and P' the laws on two neighbors. P(a) <= exp(e(a)) P'(a), and given a the rest is (epsilon - e(a),
+    delta)-private, so P(S) = sum P(a) P(S | a) <= sum P(a) exp(epsilon - e(a)) P'(S | a) + delta
+    <= exp(epsilon) P'(S) + delta (basic composition, Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: DataAccess,
+        table: TableContext,
+        loss: Loss,
+        rng: Rng,
+        make_release: MakeRelease,
+        smooth: bool = False,
+    ) -> None:
+        self._rows = rows
+        self._table = replace(table, cap=loss)
+        self._domain = table.domain
+        self._neighbors = table.neighbors
+        self._loss = loss
+        self._smooth = smooth
+        self._rng = rng
+        self._release_maker = make_release
+        self._spent = {name: Fraction(0) for name in loss.amounts()}
+        self._statements: dict[str, Statement] = {}
+        self._tables: dict[str, pa.Table] = {}
+        self._count_cache = CountCache(rows, table.domain)
+        self._guard = SessionGuard("this session")
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+        return self._domain
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables count as neighbors."""
+        return self._neighbors
+
+    @property
+    def loss(self) -> Loss:
+        """What may be lost in all."""
+        return self._loss
+
+    def release(self, query: Inquiry, loss: Loss) -> Release:
+        """Return noisy vectors: Laplace noise for epsilon, Gaussian for rho."""
+        refuse_foreign(query)
+        if not isinstance(query, VectorQuery):
+            plan = self._plan(query, loss)
+            statements = plan.procedure.write(self._rows)
+            cost = self._charge(plan.event)
+            with self._guard.hold():
+                answer = plan.procedure.release(statements, self._rows, self._rng)
+            assert isinstance(answer, tuple)
+            return self._make_release(plan.sentence(), answer, plan.event, cost)
+        mechanisms, event, asked = self._noise(query, loss)
+        self._write(query)
+        cost, unit = self._charge(event, asked), query.unit
+        outputs = [
+            Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), unit, m.law), m.describe())
+            for name, m, x in zip(query.names(), mechanisms, self._exact(query), strict=True)
+        ]
+        return self._make_release(query.describe(), ((), tuple(outputs)), event, cost)
+
+    def select(self, candidates: Sequence[Inquiry], loss: Loss) -> Release:
+        """Return the place of about the largest answer, by the cheapest selection for this loss."""
+        candidates = list(candidates)
+        sensitivity, _ = self._measure(candidates)
+        monotone = is_monotone(candidates, self._neighbors)
+        mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss, monotone=monotone)
+        self._write(*candidates)
+        cost = self._charge(mechanism.event)
+        exact_scores = [self._exact_score(c) for c in candidates]
+        words = f"the largest of {len(candidates)} answers, such as {candidates[0].describe()}"
+        chosen = PointEstimate((mechanism.release(exact_scores, self._rng),), Fraction(1))
+        output = Output("chosen", chosen, mechanism.describe())
+        return self._make_release(words, ((), (output,)), mechanism.event, cost)
+
+    def above(self, queries: Iterable[Inquiry], threshold: Number, loss: Loss) -> Release:
+        """Return the place of the first query whose answer is about above `threshold`, by AboveThreshold."""
+        asked = list(queries)
+        sensitivity, unit = self._measure(asked)
+        epsilon = _pure(loss)
+        mechanism = SparseVector(sensitivity, epsilon, crossings=1, monotone=is_monotone(asked, self._neighbors))
+        self._write(*asked)
+        cost = self._charge(mechanism.event)
+        level = to_fraction(threshold, name="threshold") / unit
+        session = mechanism.session(-(-level.numerator // level.denominator), self._rng)
+        found = next((i for i, q in enumerate(asked) if session.above(self._exact_score(q))), None)
+        output = Output("above", PointEstimate((found,), Fraction(1)), mechanism.describe())
+        words = f"the first of {len(asked)} answers above {format_number(to_fraction(threshold, name='threshold'))}"
+        return self._make_release(words, ((), (output,)), mechanism.event, cost)
+
+    def spend(self, event: Event) -> None:
+        """Count an event that the session's owner runs beside it; raises QuestionRefused where it would pass the loss."""
+        self._charge(event)
+
+    def close(self) -> None:
+        """End the session: a Queryable kept for later answers nothing."""
+        self._guard.end()
+        self._statements.clear()
+        self._tables.clear()
+        self._count_cache.clear()
+
+    def __repr__(self) -> str:
+        return f"<Session on {self._table.name!r}: {self._loss.describe()} in all>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a session cannot be copied or pickled: each copy would spend the whole loss")
+
+    # ---- inside
+
+    def _plan(self, query: Any, loss: Loss) -> Plan:
+        """Return the plan of a question as `ask` reads it, its public tables and its unit found."""
+        question = read_question(query, self._table)
+        if isinstance(question, MostCommon):
+            return plan_most_common(question, self._table, asked=loss)
+        if not isinstance(question, Aggregation):
+            raise QuestionRefused(
+                f"{question.describe()} is a question of its own: ask for it with ask(...), not in an adaptive session"
+            )
+        if private_tables(question):
+            raise QuestionRefused(
+                "an adaptive session reads one private table: ask a question that reads others by itself, with ask(...)"
+            )
+        return plan_aggregation(question, self._table, asked=loss)
+
+    def _noise(self, query: VectorQuery, loss: Loss) -> tuple[list[Mechanism], Event, dict[str, Fraction] | None]:
+        """Return a mechanism a vector, their event, and what they cost where that is more than the event says."""
+        parts = query.parts(self._domain, self._neighbors)
+        if isinstance(self._loss, ApproxDP):
+            if isinstance(loss, ApproxDP):
+                raise QuestionRefused("this session is asked with epsilon, and after that with rho")
+            if isinstance(loss, ZCDP):
+                self._turn()
+        if not self._smooth:
+            return *cheapest(parts, loss), None
+        if not isinstance(loss, ZCDP):
+            raise QuestionRefused("this session draws Gaussian noise alone: ask it with rho")
+        paid = sum((share for sensitivity, share in parts if sensitivity.l2_squared), Fraction(0))
+        return *smooth_vectors(parts, loss.rho), {"rho": loss.rho * paid}
+
+    def _turn(self) -> None:
+        """Count rho from here on: what Gaussian vectors may sum up to at what is left of the epsilon, and delta."""
+        with self._guard.hold():
+            pair = self._loss
+            if not isinstance(pair, ApproxDP):  # another thread was first
+                return
+            left = pair.epsilon - self._spent["epsilon"]
+            if left <= 0:
+                raise QuestionRefused("nothing of this session is left for Gaussian noise")
+            smooth = vectors_rho_for(left, pair.delta)
+            self._smooth = smooth is not None
+            self._loss = ZCDP(rho_for(left, pair.delta) if smooth is None else smooth)
+            self._spent = {"rho": Fraction(0)}
+            self._table = replace(self._table, cap=self._loss)
+
+    def _charge(self, event: Event, asked: dict[str, Fraction] | None = None) -> Loss:
+        """Count an event, or what was asked, or refuse it where it would pass the loss of the session."""
+        if self._smooth and asked is None:
+            raise QuestionRefused("this session draws Gaussian noise for vectors alone: it selects nothing")
+        if isinstance(self._loss, ApproxDP) and event.pure() is None:
+            raise QuestionRefused(
+                "this session draws Laplace noise for epsilon, and Gaussian noise for vectors and rho"
+            )
+        amounts = charge_amounts(event, self._loss) if asked is None else asked
+        caps = self._loss.amounts()
+        with self._guard.hold():  # the check and the spend are one step, whatever threads ask
+            for name, amount in amounts.items():
+                if self._spent[name] + amount > caps[name]:
+                    left = caps[name] - self._spent[name]
+                    raise QuestionRefused(
+                        f"{name} {format_number(amount)} is asked for, but only {format_number(left)} of this "
+                        "session's loss is left"
+                    )
+            for name, amount in amounts.items():
+                self._spent[name] += amount
+        return loss_from(amounts)
+
+    def _make_release(self, words: str, answer: Answer, event: Event, cost: Loss) -> Release:
+        left = {n: c - self._spent[n] for n, c in self._loss.amounts().items()}
+        return self._release_maker(words, answer, event, cost, loss_from(dict(self._spent)), loss_from(left))
+
+    def _exact(self, query: VectorQuery) -> Sequence[Any]:
+        with self._guard.hold():  # one scan at a time, and none after the end
+            if isinstance(query, CountsQuery):
+                return query.from_counts(self._count_cache.count(query.tables), self._domain)
+            assert isinstance(query, ScanQuery)
+            return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
+
+    def _write(self, *queries: Inquiry) -> None:
+        """Write the statements of all scans, before the charge: raises QuestionRefused for what the engine cannot say."""
+        for query in queries:
+            for scan in query.scans(self._domain) if isinstance(query, ScanQuery) else ():
+                if scan.key not in self._statements:
+                    self._statements[scan.key] = self._rows.write(scan.select(self._rows.primitives()))
+
+    def _scan(self, scan: Scan) -> pa.Table:
+        if scan.key not in self._tables:
+            self._tables[scan.key] = self._rows.run(self._statements[scan.key])
+        return self._tables[scan.key]
+
+    def _measure(self, candidates: Sequence[Inquiry]) -> tuple[Fraction, Fraction]:
+        """Return the largest sensitivity of the candidates, in steps, and the unit that all share."""
+        if not candidates:
+            raise QuestionRefused("a selection needs at least one candidate")
+        found = []
+        for candidate in candidates:
+            refuse_foreign(candidate)
+            parts = candidate.parts(self._domain, self._neighbors) if isinstance(candidate, VectorQuery) else ()
+            if len(parts) != 1 or not isinstance(candidate, VectorQuery):
+                raise QuestionRefused("a candidate is a vector query of one number")
+            found.append((parts[0][0].linf, candidate.unit))
+        if len({unit for _, unit in found}) != 1:
+            raise QuestionRefused("candidates must be measured in one unit")
+        return max(moved for moved, _ in found), found[0][1]
+
+    def _exact_score(self, candidate: Inquiry) -> int:
+        assert isinstance(candidate, VectorQuery)
+        return int(self._exact(candidate)[0][0])
+
+
+def _whole(vector: Any) -> Any:
+    return vector.tolist() if hasattr(vector, "tolist") else vector
+
+
+def _pure(loss: Loss) -> Fraction:
+    """Return the epsilon that a loss pays for; for rho the largest of a pure mechanism."""
+    return pure_epsilon_for(loss.rho) if isinstance(loss, ZCDP) else loss.epsilon
+
+
+_MOST_SETS = 19  # grouping sets in one scan: each needs a hash table of its own
+
+
+class CountCache:
+    """Count rows by the groupings of tables, each once."""
+
+    def __init__(self, rows: DataAccess, domain: Domain) -> None:
+        self._rows = rows
+        self._domain = domain
+        self._kept: dict[
+            Grouping, tuple[Grouping, SparseCounts]
+        ] = {}  # by axes alone: what was scanned, and its counts
+
+    def count(self, tables: Sequence[ContingencyTable]) -> list[SparseCounts]:
+        """Return the sparse exact counts of each table, by raw keys (before codes), one for all that it does not tell apart."""
+        orders = [_order(table) for table in tables]
+        asked: dict[Grouping, list[ContingencyTable]] = {}
+        for order, table in zip(orders, tables, strict=True):
+            asked.setdefault(order, []).append(table)
+        wanted = [
+            (order, coarsest_grouping(order, of, self._domain))  # of all: what is scanned replaces what was kept
+            for order, of in asked.items()
+            if order not in self._kept or not all(tells_apart(self._kept[order][0], table) for table in of)
+        ]
+        for batch in _batches(wanted):
+            self._scan(batch)
+        found: list[SparseCounts] = []
+        for order, table in zip(orders, tables, strict=True):
+            keys, counts = self._kept[order][1]
+            found.append((keys[:, [order.index(axis) for axis in table.grouping()]], counts))
+        return found
+
+    def clear(self) -> None:
+        """Forget all counts."""
+        self._kept.clear()
+
+    def _scan(self, wanted: Sequence[tuple[Grouping, Grouping]]) -> None:
+        """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
+        groupings = [grouping for _, grouping in wanted]
+        select = select_groupings(groupings, self._rows.primitives(), self._domain)
+        found = self._rows.run(self._rows.write(select))
+        axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
+        codes = [_codes(found.column(f"k{i}")) for i in range(len(axes))]
+        left_out = _codes(found.column("left_out"))
+        counts = _codes(found.column("t0"))
+        for order, grouping in wanted:
+            places = [axes.index(axis) for axis in grouping]
+            mask = sum(1 << (len(axes) - 1 - i) for i in range(len(axes)) if i not in places)
+            rows = np.flatnonzero(left_out == mask)
+            keys = np.stack([codes[i][rows] for i in places], axis=1)
+            whole = (keys >= 0).all(axis=1)
+            self._kept[order] = grouping, (_first_keys(keys[whole], grouping), counts[rows][whole])
+
+
+def _batches(wanted: Sequence[tuple[Grouping, Grouping]]) -> list[list[tuple[Grouping, Grouping]]]:
+    """Return what each scan counts: so many groupings, of so many axes in all, as an engine takes."""
+    batches: list[list[tuple[Grouping, Grouping]]] = []
+    axes: set[Axis] = set()
+    for one in wanted:
+        if not batches or len(batches[-1]) == _MOST_SETS or len(axes | {*one[1]}) > MOST_AXES:
+            batches.append([])
+            axes = set()
+        batches[-1].append(one)
+        axes |= {*one[1]}
+    return batches
+
+
+def _order(table: ContingencyTable) -> Grouping:
+    """Return a table's axes in an order of their own: (a, b) and (b, a) as two sets would count twice."""
+    return tuple(sorted(table.grouping(), key=repr))
+
+
+def _first_keys(cells: Any, grouping: Grouping) -> Any:
+    """Return the cells with a key of each class in place of the class."""
+    for i, axis in enumerate(grouping):
+        if axis.codes is not None:
+            cells[:, i] = np.unique(np.array(axis.codes), return_index=True)[1][cells[:, i]]
+    return cells
+
+
+def _codes(column: Any) -> Any:
+    """Return a column of whole numbers as int64, -1 for NULL."""
+    return column.combine_chunks().cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)

@@ -1,0 +1,433 @@
+"""How an aggregation is answered: vectors with noise of their own, selections of quantiles, and what shows of the groups."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sordino.ask.curator.allocation import Allocation, NoisyVector, allocate
+from sordino.ask.curator.data_access import Answer, DataAccess
+from sordino.ask.curator.noise_answer import noisy_columns
+from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, PlannedColumn, PlannedRows, TableContext, cost_of, price
+from sordino.ask.curator.quantile_scans import PlannedQuantile
+from sordino.ask.curator.text_note import text_note
+from sordino.ask.queries.aggregates.sums import Average
+from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
+from sordino.ask.queries.expressions.compile import bind_number
+from sordino.ask.queries.expressions.keys import Keys
+from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe, walk
+from sordino.ask.queries.formulas import FormulaColumn
+from sordino.ask.queries.key_list import list_shown
+from sordino.ask.queries.post_processing import finish_answer
+from sordino.ask.queries.query import ExpectedNoise
+from sordino.ask.queries.row_steps import step_domain, step_neighbors
+from sordino.core.accounting.amplify import poisson_sampled
+from sordino.core.domain import Boolean, Category, Domain, Identifier
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.estimates.ranks import Ranks
+from sordino.core.estimates.selected import simultaneous_confidence
+from sordino.core.loss import Event, Loss, format_number
+from sordino.core.mechanisms.weighted_selection import WeightedSelection
+from sordino.core.neighbors import Neighbors
+from sordino.core.noise.rng import Rng
+from sordino.core.noise.truncated_laplace import TruncatedLaplace
+from sordino.core.release import Key, Output, show_number, show_rows
+
+if TYPE_CHECKING:
+    from sordino.ask.engines.engine import Statement
+
+_MOST_MEANS = 100_000
+_PUBLIC_KEYS = (
+    "these keys are public, whether or not a row has them: nothing of the data is used, and nothing is charged"
+)
+_LEAST_RATE = Fraction(1, 10**9)
+
+Statements = tuple["Statement | None", "tuple[Statement | None, ...]"]
+
+
+@dataclass(frozen=True, slots=True)
+class AggregationProcedure:
+    """Answer an aggregation: its shares of the loss are allocated, its event known; `domain` is the table's."""
+
+    question: Aggregation
+    domain: Domain
+    allocation: Allocation
+    event: Event
+    rows: PlannedRows
+    notes: tuple[str, ...] = ()
+    assume_rows: int | None = None
+    assume_mean: float | None = None
+    weights: tuple[Fraction, ...] = ()  # of the aggregates; empty for equal shares
+
+    @property
+    def compiled(self) -> CompiledQuery:
+        """The question's meaning over the domain."""
+        return self.allocation.resolved
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of its group-by columns."""
+        return tuple(g.alias for g in self.question.groups)
+
+    @property
+    def layout(self) -> tuple[str, ...]:
+        """The answer's columns in the order of SELECT; empty for groups first."""
+        return self.question.layout
+
+    # ---- before the charge
+
+    def columns(self, confidence: float) -> Sequence[PlannedColumn]:
+        """Return what is known beforehand of each aggregate; where noisy values select rows, all groups hold together."""
+        if _selects(self.question, self.compiled):
+            confidence = simultaneous_confidence(confidence, _count_groups(self.compiled) or 1)
+        return [
+            self._vector_column(i, confidence)
+            if selection is None
+            else self._selection_column(i, selection, confidence)
+            for i, selection in enumerate(self.allocation.selections)
+        ] + [self._formula_column(f) for f in self.question.formulas if f.alias not in self.question.hidden]
+
+    def write(self, rows: DataAccess) -> Statements:
+        """Write the statement of all sums and counts, None without any, and the first statement of each selection."""
+        if self.question.steps:
+            rows = rows.follow(self.question.steps, self.domain)
+        compiled = self.compiled
+        if not compiled.cells:
+            return None, tuple(None for _ in self.allocation.selections)
+        table = rows.write(compiled.select(rows.primitives())) if compiled.terms else None
+        if isinstance(self.allocation.threshold, WeightedSelection):
+            from sordino.ask.curator.key_rounds import round_select
+
+            first = self.allocation.threshold.rounds[0]
+            table = rows.write(round_select(rows.primitives(), compiled, first, None))
+        selections = tuple(None if s is None else s.write(rows) for s in self.allocation.selections)
+        # of private keys, quantiles are asked again for those that show
+        return table, tuple(None for _ in selections) if compiled.private_keys else selections
+
+    # ---- after the charge
+
+    def release(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
+        """Return the keys and the noisy outputs: one scan for all sums and counts, a few for each selection."""
+        rate = self.question.sample
+        if rate is None or rate == 1:
+            return self._release(statements, rows, rng)
+        with rows.sample(rate, rng) as drawn:
+            return self._release(self.write(drawn), drawn, rng)
+
+    def _release(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
+        if self.question.steps:
+            rows = rows.follow(self.question.steps, self.domain)
+        if isinstance(self.allocation.threshold, WeightedSelection):
+            return self._release_by_weight(statements[0], rows, rng)
+        return self._release_all(statements, rows, rng)
+
+    def _release_all(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
+        table = None if statements[0] is None else rows.run(statements[0])
+        keys, outputs = noisy_columns(self.question, self.allocation, table=table, rng=rng)
+        summed = iter(outputs)
+        found: list[Output] = []
+        drawn: dict[int, Sequence[Sequence[int]]] = {}
+        for place, selection in enumerate(self.allocation.selections):
+            if selection is None:
+                found.append(next(summed))
+                continue
+            lead, quantiles = place if selection.lead is None else selection.lead, self._quantiles(selection, keys)
+            if lead not in drawn:
+                first = statements[1][place] if statements[1] else None
+                drawn[lead] = quantiles.draw(rows, rng, first=first)
+            found += quantiles.outputs(drawn[lead])
+        asked = self.question
+        if not asked.formulas and not asked.hidden and asked.after is None:
+            return keys, tuple(found)
+        return finish_answer(asked.after, asked.formulas, asked.hidden, keys, tuple(found), together=True)
+
+    def _release_by_weight(self, first: Statement | None, rows: DataAccess, rng: Rng) -> Answer:
+        """Select the keys in rounds, then answer for those that show: from then on they are a public list."""
+        from sordino.ask.curator.key_rounds import select_in_rounds
+
+        selection, compiled = self.allocation.threshold, self.compiled
+        assert isinstance(selection, WeightedSelection)
+        assert first is not None
+        found = select_in_rounds(first, rows, rng, compiled=compiled, selection=selection)
+        listed = list_shown(compiled.keys, found) if found else Keys((), compiled.keys[0].build)
+        resolved = replace(compiled, keys=(listed,), listed=True)
+        chosen = tuple(None if s is None else s.of_keys(listed) for s in self.allocation.selections)
+        answering = replace(self.allocation, resolved=resolved, selections=chosen, threshold=None)
+        table = rows.write(resolved.select(rows.primitives())) if found and resolved.terms else None
+        return replace(self, allocation=answering)._release_all((table, ()), rows, rng)
+
+    def _quantiles(self, selection: PlannedQuantile, keys: Sequence[Key]) -> PlannedQuantile:
+        """Return a selection of quantiles for the groups of the answer: where keys are private, those that show.
+
+        Which show is released, so from then on they are a public list, whose quantiles are a question of their own:
+        adaptive composition.
+        """
+        if not self.compiled.private_keys:
+            return selection
+        rows = tuple(zip(*(key.labels for key in keys), strict=True))
+        groups = self.compiled.keys
+        return selection.of_keys(list_shown(groups, rows) if rows else Keys((), groups[0].build))
+
+    # ---- words
+
+    def _vector_column(self, place: int, confidence: float) -> PlannedColumn:
+        asked, parts = self.question.aggregates[place], self.allocation.vectors[place]
+        own, mixes = self.compiled.parts[place], self.allocation.mixes
+        laws = [law for p in parts if not isinstance(law := p.mechanism.law, TruncatedLaplace)]
+        mix = mixes[place] if mixes else ()
+        expected = ExpectedNoise(laws, confidence, self.assume_rows, self.assume_mean, mix)
+        error: float | None = None
+        times_rows = None
+        if place == self.allocation.counted:  # by the selection of the keys
+            error = parts[0].mechanism.law.error(confidence)
+        elif len(own) == 1 or self.assume_rows is not None:
+            error = asked.error(own, expected)
+        if isinstance(asked, Average):
+            times_rows = asked.error(own, replace(expected, rows=None))
+        assumes = str(getattr(asked, "assumes", ""))
+        return PlannedColumn(
+            (asked.alias,),
+            asked.describe(),
+            (error,),
+            "value",
+            (self._say_error(error, times_rows, sums=len(own), assumes=assumes, confidence=confidence),),
+            tuple(_vector_data(p) for p in parts),
+            self._describe_vectors(place),
+            assumes,
+            times_rows,
+            self._share(place),
+        )
+
+    def _describe_vectors(self, place: int) -> tuple[str, ...]:
+        """Return an aggregate's vectors in words; those that another has before it, by their names alone."""
+        before = {p.place: p.column for several in reversed(self.allocation.vectors[:place]) for p in several}
+        parts = self.allocation.vectors[place]
+        return tuple(f"{p.part.role}, as in {before[p.place]}" if p.place in before else p.describe() for p in parts)
+
+    def _selection_column(self, place: int, selection: PlannedQuantile, confidence: float) -> PlannedColumn:
+        errors = tuple(selection.errors(confidence, assume_rows=self.assume_rows))
+        said = {"role": "selection", "mechanism": selection.describe()}
+        return PlannedColumn(
+            selection.asked.columns(),
+            self.question.aggregates[place].describe(),
+            errors,
+            Ranks.error_unit,
+            tuple(f"{show_rows(e, Ranks.error_unit)} at {100 * confidence:g}%" for e in errors),
+            (said,),
+            (said["mechanism"],),
+            share=self._share(place),
+        )
+
+    def _share(self, place: int) -> Fraction | None:
+        """Return an aggregate's share of the loss, where there are several shares."""
+        shares = self.allocation.shares
+        return shares[place] if shares[place] not in (0, 1) else None
+
+    def _formula_column(self, formula: FormulaColumn) -> PlannedColumn:
+        words = {a.alias: a.describe() for a in self.question.aggregates}
+        said = "free: its error follows from what it is computed from"
+        return PlannedColumn((formula.alias,), formula.describe(words), (None,), "value", (said,), (), ())
+
+    def _say_error(
+        self, error: float | None, times_rows: float | None, *, sums: int, assumes: str, confidence: float
+    ) -> str:
+        level = f"{100 * confidence:g}%"
+        if error is not None:
+            most = "" if sums == 1 or self.assume_mean is not None or assumes else "at most "
+            rows = "" if sums == 1 else f" if it has {self.assume_rows:,} rows"
+            supposed = f", {assumes}" if assumes else ""
+            return f"{most}+-{show_number(error)} at {level}{rows}{supposed}"
+        if times_rows is None:
+            return "its error depends on the rows (give assume_rows, a public guess)"
+        return f"at most +-{show_number(times_rows)} / rows at {level} (give assume_rows, a public guess)"
+
+
+def plan_aggregation(
+    question: Aggregation,
+    table: TableContext,
+    *,
+    asked: Loss,
+    assume_rows: int | None = None,
+    assume_mean: float | None = None,
+    split: LossSplit = EQUAL,
+) -> Plan:
+    """Return the plan of an aggregation: each aggregate that needs noise gets its share of the loss, its parts equal ones.
+
+    Shares are equal unless `split` says otherwise.
+
+    Raises QuestionRefused where the question has no private answer, DeclarationError where the cap counts otherwise.
+    """
+    if assume_rows is not None and (type(assume_rows) is not int or assume_rows < 1):
+        raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
+    domain, wider = table.domain, table.neighbors
+    if question.steps:
+        domain, wider = step_domain(domain, question.steps), step_neighbors(wider, question.steps)
+    compiled = compile_query(question, domain, possible=table.possible_keys())
+    _check_groups(question, compiled, table, wider)
+
+    def plan_at(loss: Loss, weights: Sequence[Fraction]) -> AggregationProcedure:
+        found, rows = allocate(question, compiled, domain, wider, loss, weights), PlannedRows(None)
+        return AggregationProcedure(
+            question, table.domain, found, found.event, rows, (), assume_rows, assume_mean, tuple(weights)
+        )
+
+    if split.is_equal:
+        made = plan_at(asked, ())
+    else:
+        from sordino.ask.curator.loss_shares import aggregate_weights
+
+        weights = aggregate_weights(question, compiled, split, lambda loss: plan_at(loss, ()), asked, assume_rows)
+        made = plan_at(asked, weights)
+    allocation = made.allocation
+    event, sample = allocation.event, None
+    if question.sample is not None:
+        event = _sample_event(question.sample, event, table.neighbors)
+        sample = _say_sample(question.sample, asked, cost_of(event, table.cap))
+    rows = _plan_rows(allocation, sample)
+    notes = _say_notes(question, allocation, domain, compiled.enforce(wider), sample)
+    procedure = replace(made, event=event, rows=rows, notes=notes)
+    return price(question, table, asked=asked, procedure=procedure)
+
+
+def _check_groups(question: Aggregation, compiled: CompiledQuery, table: TableContext, wider: Neighbors) -> None:
+    """Refuse private keys that no budget or unit allows, and more groups than intervals can be found for."""
+    if not compiled.private_keys:
+        several_parts = any(len(several) > 1 for several in compiled.parts)
+        if compiled.cells > _MOST_MEANS and (several_parts or any(not f.is_constant for f in question.formulas)):
+            raise QuestionRefused(
+                f"means and formulas of {compiled.cells} groups: above {_MOST_MEANS} their intervals take too long; ask for "
+                "SUM and COUNT"
+            )
+        return
+    if table.neighbors.unit is None and wider.copies > 1:
+        raise QuestionRefused(
+            "after a join with several rows per key, private keys need a privacy unit with a column, so that units can be "
+            "counted: declare PrivacyUnit(column, max_rows=...), or group by a column with declared values"
+        )
+    if "delta" not in table.cap.amounts():
+        raise QuestionRefused(
+            "the keys of this group-by are private, which costs a delta, but this budget has none: declare the cap as "
+            "{epsilon = 1.0, delta = 1e-6} or {rho = 0.5, delta = 1e-6, slack = 1e-6}, or the column as a category with its "
+            "values"
+        )
+
+
+def _sample_event(rate: Fraction, event: Event, neighbors: Neighbors) -> Event:
+    """Return the event of answering from a Poisson sample; raises QuestionRefused where no theorem makes it cheaper."""
+    if neighbors.unit is not None and neighbors.id_column is None:
+        raise QuestionRefused(
+            "a sample needs a column that names each row's unit, since all rows of a unit share one coin flip: leave "
+            "TABLESAMPLE out"
+        )
+    if neighbors.relation != "add_remove":
+        raise QuestionRefused(
+            "a sample is drawn by one coin flip per unit, which makes a question cheaper under neighbors add_remove only; "
+            "leave TABLESAMPLE out"
+        )
+    if not _LEAST_RATE <= rate <= 1:
+        raise QuestionRefused(
+            f"a sample's share must lie between {format_number(_LEAST_RATE)} and 1, not {format_number(rate)}"
+        )
+    return poisson_sampled(event, rate=rate, relation=neighbors.relation)
+
+
+def _plan_rows(allocation: Allocation, sample: str | None) -> PlannedRows:
+    if allocation.threshold is not None:
+        words = allocation.threshold.describe()
+        return PlannedRows(None, words, private_keys=words, sample=sample)
+    resolved, cells = allocation.resolved, allocation.resolved.cells
+    which = "the listed keys" if resolved.listed else "every declared key"
+    which = "every possible key" if resolved.declared else which
+    return PlannedRows(cells, f"{cells:,}: {which}" if resolved.keys else None, sample=sample)
+
+
+def _say_sample(rate: Fraction, asked: Loss, cost: Loss) -> str:
+    return (
+        f"each unit is used with chance {format_number(rate)}, by a secret coin flip; counts, sums and their errors are of the "
+        f"sample, not scaled; {asked.describe()} on the sample costs {cost.describe()}"
+    )
+
+
+def _say_notes(
+    question: Aggregation, allocation: Allocation, domain: Domain, neighbors: Neighbors, sample: str | None
+) -> tuple[str, ...]:
+    """Return what a release must say: which rows it is about, and how they were chosen."""
+    threshold, compiled = allocation.threshold, allocation.resolved
+    notes = neighbors.describe_caps()
+    if compiled.totals and all(t.per_unit is not None for t in compiled.terms):
+        notes = neighbors.describe_ids()
+    if compiled.totals:
+        keys = f" under up to {min(neighbors.groups, compiled.cells):,} keys" if compiled.cells > 1 else ""
+        notes += (f"a total of one {neighbors.id_column} is of all its rows{keys}, whatever their number",)
+    notes += tuple(words for step in question.steps for words in getattr(step, "notes", ()))
+    if question.aggregates:
+        notes += tuple(n for n in compiled.notes if n not in notes)
+    notes += () if threshold is None else (threshold.note(),)
+    notes += () if question.aggregates or threshold is not None else (_PUBLIC_KEYS,)
+    notes += (_selection_note(_count_groups(compiled)),) if _selects(question, compiled) else ()
+    expressions = question.expressions()
+    notes += never_equal(expressions, domain) if expressions else ()
+    notes += text_note(question.dialect, expressions, domain, stepped=bool(question.steps))
+    return notes if sample is None else (*notes, sample)
+
+
+def _count_groups(compiled: CompiledQuery) -> int | None:
+    """Return how many rows the noisy answer has before any are left out; None where that is private."""
+    return None if compiled.private_keys else compiled.cells
+
+
+def _selects(question: Aggregation, compiled: CompiledQuery) -> bool:
+    """Return whether noisy values decide which rows are shown."""
+    if question.after is None or not compiled.cells:
+        return False
+    return question.after.selects(tuple(g.alias for g in question.groups), _count_groups(compiled))
+
+
+def _selection_note(groups: int | None) -> str:
+    """Return how rows that noisy values chose are to be read; `groups` is how many there were, None where private."""
+    together = "all groups" if groups is None else f"all {groups:,} groups"
+    return (
+        "HAVING or LIMIT chose these rows by noisy values, which lean towards being chosen; errors and intervals allow for "
+        f"it: they hold for {together} together, so they are wider than those of one group by itself"
+    )
+
+
+def _vector_data(part: NoisyVector) -> dict[str, Any]:
+    return {
+        "role": part.part.role,
+        "mechanism": part.mechanism.describe(),
+        "unit": format_number(part.part.unit),
+        "l1": format_number(part.sensitivity.l1),
+        "l2": part.sensitivity.l2,
+        "linf": format_number(part.sensitivity.linf),
+        "because": part.sensitivity.because,
+    }
+
+
+def never_equal(expressions: Sequence[Node], domain: Domain) -> tuple[str, ...]:
+    """Return a sentence for each equality with a constant between two steps: `price = 9.995` in steps of 0.01.
+
+    `domain` is the question's own, public tables joined. What is said follows from the question and the declaration.
+    """
+    found: dict[str, None] = {}
+    for at in itertools.chain.from_iterable(map(walk, expressions)):
+        if isinstance(at, Compare) and at.op in ("=", "!=") and isinstance(at.right, Constant):
+            found |= dict.fromkeys(_said(at.left, [at.right.value], domain))
+        elif isinstance(at, IsIn):
+            found |= dict.fromkeys(_said(at.of, at.values, domain))
+    return tuple(sorted(found))
+
+
+def _said(of: Node, values: Any, domain: Domain) -> list[str]:
+    constants = [v for v in values if isinstance(v, Fraction) and not isinstance(v, bool)]
+    if not constants or (isinstance(of, Name) and isinstance(domain[of.name], (Category, Boolean, Identifier))):
+        return []
+    unit = bind_number(of, domain).unit
+    return [
+        f"{describe(Compare('=', of, Constant(v)))} is true for no row: {describe(of)} is read in steps of {format_number(unit)}"
+        for v in constants
+        if (v / unit).denominator != 1
+    ]

@@ -1,0 +1,221 @@
+"""Batch: several questions planned together - the least loss for wanted errors, or one loss shared among them.
+
+Everything here follows from plans, so from public facts alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sordino.ask.curator.plan import EQUAL, LossSplit, Plan
+from sordino.ask.queries.aggregates.robust import Robust
+from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.sql.parse import SqlText
+from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused
+from sordino.core.loss import Loss, Number, format_number, loss_from, loss_to_numbers, read_loss, to_fraction
+from sordino.core.notebook_tables import html_table
+from sordino.core.release import show_number, show_rows
+
+_DIGITS = 4  # significant ones of a loss that was searched
+_LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
+
+PlanAt = Callable[[int, Fraction], Plan]  # the plan of question i at a loss
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Batch:
+    """Hold the plans of several questions, each with a loss of its own; give it to `ask` for a list of releases."""
+
+    plans: tuple[Plan, ...]
+    confidence: float
+
+    @property
+    def cost(self) -> Loss:
+        """What all of them cost together."""
+        amounts: dict[str, Fraction] = {}
+        for plan in self.plans:
+            for name, amount in plan.cost.amounts().items():
+                amounts[name] = amounts.get(name, Fraction(0)) + amount
+        return loss_from(amounts, delta=getattr(self.plans[0].cost, "delta", None) if "rho" in amounts else None)
+
+    def errors(self) -> list[float]:
+        """Return the largest expected error of each question, at the confidence of the batch."""
+        return [_worst(plan, self.confidence) for plan in self.plans]
+
+    def check_covered(self, remaining: Loss) -> None:
+        """Raise BudgetExhausted unless what is left covers all plans, so that nothing is asked where it does not."""
+        left, cost = remaining.amounts(), self.cost.amounts()
+        if set(cost) != set(left):
+            raise DeclarationError("this batch was planned for a budget of another kind: plan again")
+        if any(amount > left[name] for name, amount in cost.items()):
+            rule = f"the batch costs {self.cost.describe()}, and {remaining.describe()} is left"
+            raise BudgetExhausted(f"{rule}; nothing was charged")
+
+    def describe(self) -> str:
+        """Return the batch in a few lines."""
+        lines = [f"cost       {self.cost.describe()} in all"]
+        for plan in self.plans:
+            off = _say_error(plan, self.confidence)
+            if _largest_error(plan, self.confidence) is not None:
+                off += f" at {100 * self.confidence:g}%"
+            lines.append(f"           {plan.cost.describe()}: {off}, {plan.words}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the batch as JSON data."""
+        return {
+            "schema": 1,
+            "cost": loss_to_numbers(self.cost),
+            "confidence": self.confidence,
+            "errors": [_largest_error(p, self.confidence) for p in self.plans],
+            "plans": [p.to_dict(confidence=self.confidence) for p in self.plans],
+        }
+
+    def __repr__(self) -> str:
+        return f"<Batch of {len(self.plans)} plans; cost {self.cost.describe()}, nothing spent>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (str(n), p.cost.describe(), _say_error(p, self.confidence), p.words) for n, p in enumerate(self.plans, 1)
+        ]
+        foot = f"cost {self.cost.describe()} in all, nothing spent"
+        return html_table("Batch", ("", "cost", f"error at {100 * self.confidence:g}%", "question"), rows, foot=foot)
+
+
+def _say_error(plan: Plan, confidence: float) -> str:
+    column, error = plan.procedure.columns(confidence)[0], _largest_error(plan, confidence)
+    if error is None:
+        return column.words[0]
+    return f"+-{show_number(error)}" if column.unit == "value" else show_rows(error, column.unit)
+
+
+def plan_batch(
+    question: Any,
+    plan: Callable[..., Plan],
+    *,
+    error: Any,
+    losses: dict[str, Number | None],
+    counted: str,
+    confidence: float,
+    split: LossSplit = EQUAL,
+    assume_rows: int | None = None,
+) -> Batch:
+    """Return the batch that the words of `Curator.plan` ask for; `counted` is the currency where no loss is stated.
+
+    Raises DeclarationError where the words do not fit together, QuestionRefused for a question whose error is private.
+    """
+    listed = list(question) if isinstance(question, (list, tuple)) else [question]
+    questions = [one for q in listed for one in (q.statements() if isinstance(q, SqlText) else [q])]
+    if not questions or not 0 < confidence < 1:
+        raise DeclarationError("a batch takes at least one question, and a confidence between 0 and 1, such as 0.95")
+    if losses["rho"] is not None or losses["epsilon"] is not None:
+        counted = "rho" if losses["rho"] is not None else "epsilon"
+
+    delta = losses["delta"]
+    if delta is not None and counted == "epsilon":  # deltas add up; with rho it only says how the cost is reported
+        delta = to_fraction(delta, name="delta") / len(questions)
+
+    def plan_at(i: int, amount: Fraction) -> Plan:
+        made = plan(questions[i], **{counted: amount}, delta=delta)
+        if isinstance(made.question, Robust):
+            raise QuestionRefused(
+                "the error of a robust question is private, so no loss can be planned from it: state a loss instead of error="
+            )
+        return made
+
+    if error is None:
+        total = read_loss(epsilon=losses["epsilon"], delta=losses["delta"], rho=losses["rho"]).amounts()[counted]
+        return _share_out(plan_at, len(questions), total, confidence, split, assume_rows)
+    if losses["epsilon"] is not None or losses["rho"] is not None or not split.is_equal:
+        raise DeclarationError("error= finds the smallest loss itself: leave out epsilon, rho, weights and share")
+    wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(questions)
+    if len(wanted) != len(questions):
+        raise DeclarationError(f"error= takes one number, or {len(questions)}, one per question")
+    return _for_errors(plan_at, wanted, confidence)
+
+
+def _for_errors(plan_at: PlanAt, wanted: Sequence[Number], confidence: float) -> Batch:
+    """Return each question's plan at the least loss, to 4 digits, whose expected error is at most the wanted one.
+
+    Raises QuestionRefused where no loss up to 100,000 reaches it, or the error depends on data that no guess was given for.
+    """
+    plans: list[Plan] = []
+    for i, target in enumerate(wanted):
+        most = to_fraction(target, name="error")
+        if most <= 0:
+            raise DeclarationError(f"error, what an answer may be off by, must be above 0, not {format_number(most)}")
+        low, high = _LEAST, _MOST
+        if _worst(plan_at(i, high), confidence) > most:
+            raise QuestionRefused(
+                f"no loss makes question {i + 1} as exact as +-{format_number(most)}: ask for a larger error"
+            )
+        while high / low > 1 + Fraction(1, 10 ** (_DIGITS + 2)):
+            middle = _root(low * high)
+            low, high = (low, middle) if _worst(plan_at(i, middle), confidence) <= most else (middle, high)
+        rounded = _round_up(high)
+        plans.append(plan_at(i, rounded))
+    return Batch(tuple(plans), confidence)
+
+
+def _share_out(
+    plan_at: PlanAt, count: int, total: Fraction, confidence: float, split: LossSplit, rows: int | None
+) -> Batch:
+    """Return the plans whose losses sum to `total`: equal, in proportion to weights, or of the least sum of errors."""
+    each = total / count
+    equal = [plan_at(i, each) for i in range(count)]
+    if split.is_equal:
+        return Batch(tuple(equal), confidence)
+    from sordino.ask.curator.loss_shares import check_scale, least_error_shares, relative_error, weigh
+
+    weights = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
+    shares = [w / sum(weights, Fraction(0)) for w in weights]
+    if split.share != "equal":
+        relative = split.share == "relative"
+        if relative:
+            check_scale([p.question for p in equal if isinstance(p.question, Aggregation)], split)
+
+        def errors_at(loss: Fraction) -> list[float]:
+            plans = [plan_at(i, loss) for i in range(count)]
+            return [relative_error(p, split, confidence, rows) if relative else _worst(p, confidence) for p in plans]
+
+        shares = list(least_error_shares(weights, errors_at, loss=each))
+    return Batch(tuple(plan_at(i, share * total) for i, share in enumerate(shares)), confidence)
+
+
+def _worst(plan: Plan, confidence: float) -> float:
+    error = _largest_error(plan, confidence)
+    if error is None and not plan.procedure.columns(confidence):
+        raise QuestionRefused("keys alone have no error: ask for them in a question of their own, with a loss")
+    if error is None:
+        raise QuestionRefused("the error of a mean depends on the rows: give assume_rows, a public guess")
+    return error
+
+
+def _largest_error(plan: Plan, confidence: float) -> float | None:
+    """Return the largest expected error of a question's answers, None where one depends on the rows."""
+    found = plan.error(confidence)
+    errors = list(found.values()) if isinstance(found, dict) else [found]
+    return None if not errors or any(e is None for e in errors) else float(max(errors))
+
+
+def _root(value: Fraction) -> Fraction:
+    """Return about the square root, to 9 digits: losses that are searched stay short numbers."""
+    return Fraction(f"{math.sqrt(value):.9g}")
+
+
+def _round_up(value: Fraction) -> Fraction:
+    """Return the least number of a few significant digits at or above a value.
+
+    >>> _round_up(Fraction(1, 3))
+    Fraction(1667, 5000)
+    """
+    places = _DIGITS - 1 - math.floor(math.log10(value))
+    scale = Fraction(10) ** places
+    return math.ceil(value * scale) / scale

@@ -1,0 +1,311 @@
+"""connect(...): from a project file, or the address of a server, to what answers questions about its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from sordino.ask.curator.batch import Batch, plan_batch
+from sordino.ask.curator.curator import Curator
+from sordino.ask.curator.plan import Plan, Share, Weights, read_split
+from sordino.ask.engines.engine import Engine
+from sordino.ask.engines.opening import open_source, why_apart
+from sordino.ask.engines.public import public_cells
+from sordino.ask.engines.table_layout import PeopleTable
+from sordino.ask.project.budget_ledger import amend_ledger, find_release, open_ledger
+from sordino.ask.project.budget_status import BudgetStatus, budget_status
+from sordino.ask.project.comparisons import compared_on
+from sordino.ask.project.load import DeclaredTable, Project, find_project, load_project
+from sordino.ask.queries.sql.parse import SqlText, sql
+from sordino.ask.queries.sql.text import known_dialect
+from sordino.core.errors import DeclarationError
+from sordino.core.lazy import load_feature
+from sordino.core.ledger.declarations import declaration_of
+from sordino.core.ledger.ledger import Ledger
+from sordino.core.loss import Loss, Number
+from sordino.core.noise.rng import Rng
+from sordino.core.notebook_tables import html_table
+from sordino.core.release import Release
+from sordino.core.source import PrivateTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NEVER_COMPARED = (
+    "never compared with the data: cells or lines that are written otherwise than declared would not be noticed; for the "
+    "curator: sordino check --against-data"
+)
+
+
+class Connection:
+    """Hold a project, or the tables of `protect`: `.table(name)` gives the Curator of one; those of a budget share its ledger.
+
+    With a `spender`, everything asked counts against its share of each budget too.
+    What was spent and released is read without the data: `.budgets()`, `.release(charge)`, `.report()`.
+    """
+
+    def __init__(
+        self, project: Project, *, spender: str | None = None, dialect: str | None = None, rng: Rng | None = None
+    ) -> None:
+        self.project = project
+        self.spender = spender
+        self.dialect = project.dialect if dialect is None else known_dialect(dialect)
+        self._rng = Rng.secure() if rng is None else rng
+        self._ledgers: dict[str, Ledger] = {}
+        self._engines: dict[str, Engine] = {}
+        self._public_rows: dict[str, Mapping[str, pa.Table]] = {}  # as each of the engines opened them
+        self._serves = False  # accounts of a server, by `spend_as`
+        self._curators: dict[str, Curator] = {}
+
+    def spend_as(self, spender: str) -> Connection:
+        """Return a connection to the same data and ledgers where what is asked counts against a spender's share as well.
+
+        There a request whose process stopped, charged but not answered, is answered under its charge when it is asked again.
+        """
+        made = Connection(self.project, spender=spender, dialect=self.dialect, rng=self._rng)
+        made._ledgers, made._engines, made._serves = self._ledgers, self._engines, True
+        made._public_rows = self._public_rows
+        return made
+
+    def table(self, name: str | None = None) -> Curator:
+        """Return the Curator of a declared table, or of the only one there is.
+
+        Raises UnknownName, DeclarationError where several are declared and none is named, SourceError,
+        DeclarationChanged or LedgerError.
+        """
+        declared = self.project.table(name)
+        if declared.name not in self._curators:
+            share = None
+            if self.spender is not None:
+                share = self.spender, self._share(self.spender, declared.budget)
+            if declared.name not in self._engines:
+                public_rows = public_cells(self.project.public)
+                self._engines[declared.name] = open_engine(self.project, declared, public_rows)
+                self._public_rows[declared.name] = public_rows
+            engine = self._engines[declared.name]
+            others = {name: _as_other(table, declared) for name, table in self.project.tables.items()}
+            del others[declared.name]
+            self._curators[declared.name] = Curator(
+                declared.name,
+                engine=engine,
+                domain=declared.domain,
+                neighbors=declared.neighbors,
+                ledger=self.ledger(declared.budget),
+                declaration=declaration_of(declared.domain, declared.neighbors, declared.source),
+                rng=self._rng,
+                public=self.project.public,
+                public_rows=self._public_rows[declared.name],
+                others=others,
+                share=share,
+                dialect=self.dialect,
+                resumes=self._serves,
+                remarks=partial(_remarks, self.project, declared),
+            )
+        return self._curators[declared.name]
+
+    def _share(self, spender: str, budget: str) -> Loss:
+        """Return a share that the project declares, or one on the ledger alone, as officers of a server give them."""
+        declared = self.project.budget(budget)
+        if spender not in declared.shares:
+            with open_ledger(declared) as ledger:
+                known = {} if ledger is None else ledger.shares()
+            if spender in known:
+                return known[spender].cap
+        return declared.share(spender)
+
+    def plan(
+        self,
+        question: SqlText,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
+        error: Number | Sequence[Number] | None = None,
+        confidence: float = 0.95,
+    ) -> Plan | Batch:
+        """Return the plan of a SELECT, of the table that it names, as `Curator.plan`; of several SELECTs their Batch.
+
+        With `error`, one number or one a SELECT, a Batch of the least losses whose expected errors at `confidence` are at most
+        that, as `Curator.plan`. The tables of a batch draw on one budget. Raises DeclarationError where they do not.
+        """
+        read = [self._read(one) for one in question.in_dialect(self.dialect).statements()]
+        given: dict[str, Any] = {"assume_rows": assume_rows}
+        split: dict[str, Any] = {"weights": weights, "share": share, "scale": scale}
+        losses: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
+        if len(read) == 1:
+            sought: dict[str, Any] = {} if error is None else {"error": error, "confidence": confidence}
+            single: Plan | Batch = read[0][0].plan(read[0][1], **losses, **split, **given, **sought)
+            return single
+        self._check_one_budget([curator.name for curator, _ in read])
+
+        def plan_one(pair: tuple[Curator, SqlText], **loss: Any) -> Plan:
+            planned: Plan = pair[0].plan(pair[1], **loss, **given)
+            return planned
+
+        return plan_batch(
+            read,
+            plan_one,
+            error=error,
+            losses=losses,
+            # all draw on one budget, so the first table's says what it counts in
+            counted="rho" if "rho" in read[0][0].remaining.amounts() else "epsilon",
+            confidence=confidence,
+            split=read_split(**split),
+            **given,
+        )
+
+    def ask(
+        self,
+        asked: SqlText | Plan | Batch,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
+        request_id: str | None = None,
+        on: Literal["data", "dummy"] = "data",
+        confirm: Callable[[Plan], None] | None = None,
+    ) -> Release | list[Release]:
+        """Return the private answer of a SELECT or a plan, or those of several, each charged once, as `Curator.ask`.
+
+        Nothing of a batch is asked where the budget does not cover all of it. `confirm` is shown each plan before any charge.
+        """
+        losses: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
+        split: dict[str, Any] = {"weights": weights, "share": share, "scale": scale}
+        once: dict[str, Any] = {"request_id": request_id, "on": on, "confirm": confirm}
+        several = asked.statements() if isinstance(asked, SqlText) else [asked]
+        if isinstance(asked, Plan) or (isinstance(asked, SqlText) and len(several) == 1):
+            curator, one = self._read(asked) if isinstance(asked, SqlText) else (self.table(asked.table_name), asked)
+            release: Release = curator.ask(one, **losses, **split, **once)
+            return release
+        batch = self.plan(asked, **losses, **split) if isinstance(asked, SqlText) else asked
+        if batch is asked and (any(v is not None for v in losses.values()) or not read_split(**split).is_equal):
+            raise DeclarationError(
+                "a batch states its losses already: ask(batch), without epsilon, delta, rho or shares"
+            )
+        assert isinstance(batch, Batch)
+        return self._ask_batch(batch, request_id=request_id, on=on, confirm=confirm)
+
+    def _ask_batch(
+        self,
+        batch: Batch,
+        *,
+        request_id: str | None,
+        on: Literal["data", "dummy"],
+        confirm: Callable[[Plan], None] | None,
+    ) -> list[Release]:
+        if request_id is not None:
+            raise DeclarationError("each answer of a batch is a charge of its own: a request id goes with one question")
+        self._check_one_budget([p.table_name for p in batch.plans])
+        if confirm is not None:
+            for plan in batch.plans:
+                confirm(plan)
+        if on == "data":
+            batch.check_covered(self.table(batch.plans[0].table_name).remaining)
+        return [self.table(p.table_name).ask(p, on=on) for p in batch.plans]
+
+    def _check_one_budget(self, tables: Sequence[str]) -> None:
+        budgets = dict.fromkeys(self.project.table(name).budget for name in tables)
+        if len(budgets) > 1:
+            raise DeclarationError(
+                f"a batch draws on one budget, and these tables draw on {' and '.join(budgets)}: ask about each by itself"
+            )
+
+    def read_sql(self, text: str | SqlText, *, dialect: str | None = None) -> tuple[Curator, SqlText]:
+        """Return the Curator of the table that a SQL text is about, and the question to ask of it; the text is parsed once.
+
+        `shop.orders` finds a table declared as orders, and orders one declared as "shop.orders", where only one is so.
+        """
+        return self._read(sql(text, dialect=dialect) if isinstance(text, str) else text)
+
+    def _read(self, asked: SqlText) -> tuple[Curator, SqlText]:
+        columns = [column for table in self.project.tables.values() for column in table.domain]
+        select = asked.in_dialect(self.dialect).parse(columns, self.project.public)
+        same = [name for name in self.project.tables if name.lower() == select.table.lower()]
+        return self.table(same[0] if same else select.table), replace(asked, select=select)
+
+    def ledger(self, budget: str | None = None) -> Ledger:
+        """Return the ledger of a declared budget, or of the only one there is, opening or creating it."""
+        declared = self.project.budget(budget)
+        if declared.name not in self._ledgers:
+            held = declared.ledger
+            self._ledgers[declared.name] = held if isinstance(held, Ledger) else Ledger.open(held, cap=declared.cap)
+        return self._ledgers[declared.name]
+
+    def budgets(self, name: str | None = None, *, tight_at: Number | None = None) -> list[BudgetStatus]:
+        """Return how each budget stands, or the one named: `.cap`, `.spent`, `.remaining`, and its charges; costs nothing.
+
+        With a delta `tight_at` also `.tight`, the loss of all charges so far as one list; the cap is unaffected.
+        """
+        return [budget_status(budget, tight_at=tight_at) for budget in self.project.budgets_named(name)]
+
+    def release(self, charge: str, *, budget: str | None = None) -> Release:
+        """Return a past release as it was; costs nothing. Raises UnknownName for a charge that is not there."""
+        return find_release(self.project, charge, budget=budget)
+
+    def report(self, *, budget: str | None = None) -> str:
+        """Return one HTML page for a board: what was asked, and what all of it reveals at most; costs nothing.
+
+        It is about all budgets, or the one named, and loads nothing from elsewhere:
+        `Path("board.html").write_text(sd.connect().report())`.
+        """
+        page: str = load_feature("board_page")(self.project, budget=budget)
+        return page
+
+    def amend(self, *, reason: str, budget: str | None = None, renamed: Mapping[str, str] | None = None) -> list[str]:
+        """Make a ledger follow the project file, with a reason that stays on record; return what changed, in words.
+
+        `renamed` maps old names of tables to new. What was spent carries over. The neighbor relation, the privacy unit
+        and the kind of cap cannot be amended: DeclarationError.
+        """
+        return amend_ledger(self.project, self.project.budget(budget), reason=reason, renamed=renamed)
+
+    def __repr__(self) -> str:
+        where = "" if self.project.path is None else f" to {self.project.path}"
+        return f"<Connection{where}: tables {', '.join(self.project.tables)}>"
+
+    def _repr_html_(self) -> str:
+        tables = self.project.tables
+        rows = [(n, t.neighbors.describe(), t.budget, ", ".join(t.domain.stored)) for n, t in tables.items()]
+        return html_table("Tables", ("table", "protects", "budget", "columns"), rows)
+
+
+def open_engine(project: Project, table: DeclaredTable, public: Mapping[str, pa.Table]) -> Engine:
+    """Return the engine of a declared table, its source opened beside the rows of public tables; raises SourceError."""
+    people = {name: PeopleTable(t.source, t.domain, t.neighbors.unit) for name, t in project.tables.items()}
+    return open_source(table.source, domain=table.domain, unit=table.neighbors.unit, public=public, people=people)
+
+
+def _remarks(project: Project, table: DeclaredTable) -> tuple[str, ...]:
+    """Return what an answer about a table of a project file says of it: a public fact, that nobody held it against its data.
+
+    What Python code protects has no file, and its author holds the data: there nothing is said.
+    """
+    if project.path is None or compared_on(table) is not None:
+        return ()
+    return (NEVER_COMPARED,)
+
+
+def _as_other(table: DeclaredTable, beside: DeclaredTable) -> PrivateTable:
+    """Return what the questions of one declared table may know of another."""
+    declared = declaration_of(table.domain, table.neighbors, table.source)
+    apart = why_apart(beside.source, table.source)
+    return PrivateTable(table.domain, table.neighbors, declared, table.budget == beside.budget, apart)
+
+
+def open_project(
+    project: str | Path | None = None, *, spender: str | None = None, dialect: str | None = None
+) -> Connection:
+    """Return the connection that a project file declares; without a path, the sordino.toml found upward from here."""
+    found = load_project(find_project() if project is None else Path(project))
+    return Connection(found, spender=spender, dialect=dialect)

@@ -1,0 +1,476 @@
+"""Curator: holds one sensitive table, and answers questions about it - charge first, then data, then noise, then Release.
+
+It is the only object that sees exact answers, and it keeps none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+
+from sordino.ask.clipping.contribution_bounds import find_contribution_bounds
+from sordino.ask.clipping.search import Method, find_bounds
+from sordino.ask.curator.above_threshold import AboveThreshold, open_above_threshold
+from sordino.ask.curator.adaptive_procedure import plan_adaptive
+from sordino.ask.curator.adaptive_session import run_adaptive
+from sordino.ask.curator.batch import Batch, plan_batch
+from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
+from sordino.ask.curator.data_access import DataAccess, check_text, open_rows
+from sordino.ask.curator.explain import explain
+from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, Share, TableContext, Weights, read_split
+from sordino.ask.curator.planning import is_batch, plan_again, plan_question
+from sordino.ask.curator.practice import check_target, open_practice
+from sordino.ask.curator.question_reading import Question, Whole, read_question
+from sordino.ask.engines.engine import Engine
+from sordino.ask.queries.build import Column
+from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
+from sordino.ask.queries.sql.parse import SqlText
+from sordino.ask.queries.table_face import TableFace
+from sordino.core.domain import Domain
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.ledger.ledger import Ledger
+from sordino.core.ledger.records import Charge
+from sordino.core.loss import Loss, Number, read_loss
+from sordino.core.neighbors import Neighbors
+from sordino.core.noise.rng import Rng
+from sordino.core.notebook_tables import COLUMN_HEAD, column_cells, html_table
+from sordino.core.release import Release
+from sordino.core.source import PrivateTable, PublicTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+
+class Curator(TableFace):
+    """Answer questions about one table, under one budget.
+
+    Made by `connect(...).table(name)` or `protect(...)`. `plan` is free and uses nothing of the data; `ask` charges the
+    ledger durably before the data is touched, and a failure after the charge stays charged.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        engine: Engine,
+        domain: Domain,
+        neighbors: Neighbors,
+        ledger: Ledger,
+        declaration: dict[str, Any],
+        rng: Rng,
+        public: Mapping[str, PublicTable] | None = None,
+        others: Mapping[str, PrivateTable] | None = None,
+        share: tuple[str, Loss] | None = None,
+        dialect: str | None = None,
+        resumes: bool = False,
+        public_rows: Mapping[str, pa.Table] | None = None,
+        remarks: Callable[[], tuple[str, ...]] = tuple,
+    ) -> None:
+        if not rng.private and ledger.path is not None:
+            raise DeclarationError(
+                "seeded noise is not private, so a durable ledger refuses it: use ledger=None in tests, or Rng.secure()"
+            )
+        self._engine = engine
+        self._ledger = ledger
+        account: dict[str, Any] = {"private": rng.private, "share": share, "resumes": resumes, "remarks": remarks}
+        self._charging = Charging(name, ledger=ledger, declared=declaration, neighbors=neighbors, **account)
+        self._rng = rng
+        public_facts = (self._charging.declaration, dict(public or {}), dict(others or {}), dialect)
+        self._table = TableContext(
+            name, domain, neighbors, ledger.cap, *public_facts, public_rows=dict(public_rows or {})
+        )
+
+    # ---- plan and ask
+
+    @overload
+    def plan(
+        self,
+        question: Question,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+    ) -> Plan: ...
+
+    @overload
+    def plan(
+        self,
+        question: Sequence[Whole],
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+    ) -> Batch: ...
+
+    @overload
+    def plan(
+        self,
+        question: Question | Sequence[Whole],
+        *,
+        error: Number | Sequence[Number],
+        delta: Number | None = None,
+        confidence: float = 0.95,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+    ) -> Batch: ...
+
+    def plan(
+        self,
+        question: Question | Sequence[Whole],
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        error: Number | Sequence[Number] | None = None,
+        confidence: float = 0.95,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+    ) -> Plan | Batch:
+        """Return what the question would cost and how wrong the answer would be; spends nothing, reads no data.
+
+        State the loss as `epsilon`, as `epsilon` and `delta`, or as `rho`. A mean's expected error needs public guesses:
+        `assume_rows`, and `assume_mean` for a figure that is no upper bound. Raises QuestionRefused (exit 3) where the
+        question has no private answer, DeclarationError (exit 2) where an argument breaks a rule.
+
+        `error=`, one number or one a question, asks instead for a Batch: the least loss a question whose expected error
+        at `confidence` is at most that. A list of whole questions with a loss is a Batch too.
+
+        The aggregates of a question, or the questions of a batch, share the loss equally, or in proportion to `weights`
+        (in order, or by a column's name). `share="error"` finds the shares of the least sum of errors, times the weights,
+        each in its own unit; "relative" divides each by the size of its answer, which `scale` or `assume_rows` states.
+        """
+        split = read_split(weights=weights, share=share, scale=scale)
+        if error is not None or is_batch(question):
+            plan_one = partial(self.plan, assume_rows=assume_rows, assume_mean=assume_mean)
+            counted = "rho" if "rho" in self._ledger.cap.amounts() else "epsilon"
+            losses = {"epsilon": epsilon, "delta": delta, "rho": rho}
+            return plan_batch(
+                question,
+                plan_one,
+                error=error,
+                losses=losses,
+                counted=counted,
+                confidence=confidence,
+                split=split,
+                assume_rows=assume_rows,
+            )
+        asked, one = read_loss(epsilon=epsilon, delta=delta, rho=rho), cast(Question, question)
+        plan = self._plan(one, asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
+        check_text(self._engine, plan.question, plan.procedure.write)
+        return plan.seen_before(self._charging.earlier(plan))
+
+    @overload
+    def ask(self, question: Batch, *, on: Literal["data", "dummy"] = "data") -> list[Release]: ...
+
+    @overload
+    def ask(
+        self,
+        question: Question | Plan,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
+        request_id: str | None = None,
+        on: Literal["data", "dummy"] = "data",
+        confirm: Callable[[Plan], None] | None = None,
+    ) -> Release: ...
+
+    def ask(
+        self,
+        question: Question | Plan | Batch,
+        *,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        weights: Weights | None = None,
+        share: Share = "equal",
+        scale: Mapping[str, Number] | None = None,
+        assume_rows: int | None = None,
+        request_id: str | None = None,
+        on: Literal["data", "dummy"] = "data",
+        confirm: Callable[[Plan], None] | None = None,
+    ) -> Release | list[Release]:
+        """Return the private answer, charged once: to a Plan, or to a question with its loss.
+
+        Order: refusals (exit 2, 3), then the durable charge (BudgetExhausted, exit 4), then data, then noise. A
+        `request_id` asked again returns the stored answer; one whose outcome is unknown raises InDoubt (exit 5). Raises
+        ChargedError (exit 5) where the engine fails after the charge, whatever the cause.
+
+        `on="dummy"` asks a made-up table of the declared shape instead: nothing is charged or read, and the release says so.
+        `confirm` is shown the plan before the charge, and stops the question by raising. The rest is as in `plan`.
+        """
+        if on != "data":
+            check_target(on)
+        losses, split = (epsilon, delta, rho), read_split(weights=weights, share=share, scale=scale)
+        if isinstance(question, Batch):
+            if any(v is not None for v in (*losses, request_id, confirm)) or not split.is_equal:
+                raise DeclarationError(
+                    "a batch states its losses, and each answer is a charge of its own: ask(batch) alone"
+                )
+            return self._ask_batch(question, on=on)
+        plan = self._plan_to_run(question, losses, split, assume_rows)
+        if confirm is not None:
+            confirm(plan.seen_before(self._charging.earlier(plan)))
+        if on == "dummy":
+            return self._practise(plan)
+        identity = plan.identity()
+        self._charging.declare(plan.question)
+        if request_id is not None:
+            stored = self._charging.recall(request_id, identity)
+            if stored is not None:
+                return self._charging.read_stored(stored, plan)
+        with open_rows(self._engine, plan.question) as rows:
+            # what cannot be written is refused here, and costs nothing
+            statements = plan.procedure.write(rows)
+            charged = self._charging.charge(plan, identity=identity, request=request_id)
+            if not isinstance(charged, Charge):  # another process answered the same request in the meantime
+                return self._charging.read_stored(charged, plan)
+            answer = self._answer(plan, statements, charged, rows)
+        if isinstance(answer, Failure):
+            self._charging.fail(charged, answer)
+        release, text = answer
+        self._charging.commit(charged, text)
+        return release
+
+    def _ask_batch(self, batch: Batch, *, on: str) -> list[Release]:
+        if on == "dummy":
+            return [self._practise(plan) for plan in batch.plans]
+        batch.check_covered(self.remaining)
+        return [self.ask(plan) for plan in batch.plans]
+
+    def adapt(
+        self,
+        algorithm: Callable[[Queryable], T],
+        *,
+        describe: str,
+        record: Callable[[T], ReleaseContent] | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        draws: Draws = "any",
+    ) -> tuple[T, Release]:
+        """Charge the whole loss, run an algorithm that can only query, return its result and the release on record.
+
+        The algorithm sees no data but through its Queryable, which answers questions of Sordino's own classes alone, so
+        what it returns is post-processing (McSherry 2009). With epsilon and delta the Queryable counts rho, the largest
+        that amounts to them: a larger one for an algorithm that `draws` "vectors" only, what epsilon leaves for "either".
+        `record` says what of the result the ledger keeps. Raises BudgetExhausted before data is touched, ChargedError where
+        anything fails after it.
+        """
+        asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
+        plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
+        ran: tuple[T, Release, str] | Failure
+        with open_rows(self._engine, None) as rows:  # a server that is gone costs nothing
+            charged = self._charging.charge_new(plan)
+            try:
+                finish = partial(self._charging.make_release, plan, charged)
+                ran = run_adaptive(algorithm, record, plan=plan, rows=rows, rng=self._rng, make_release=finish)
+            except QuestionRefused:
+                # Its words may be the algorithm's own, and hold anything.
+                ran = Failure(
+                    "the algorithm did not catch a refusal: it may ask what is left, and what a question costs"
+                )
+            except Exception as failure:  # the words of any other failure may quote data
+                ran = failure_of(failure)
+        if isinstance(ran, Failure):
+            self._charging.fail(charged, ran)
+        result, release, text = ran
+        self._charging.commit(charged, text)
+        return result, release
+
+    def find_bounds(
+        self,
+        of: Column,
+        *,
+        method: Method = "histogram",
+        ladder: Sequence[Number] | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+    ) -> Release:
+        """Return a release with `.lower` and `.upper`, clipping bounds found privately; see `clipping.search`."""
+        return find_bounds(self, of, method=method, ladder=ladder, epsilon=epsilon, delta=delta, rho=rho)
+
+    def find_contribution_bounds(
+        self,
+        *,
+        by: Column | None = None,
+        choose: Sequence[str] | None = None,
+        assume_keys: int | None = None,
+        question_epsilon: Number | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+    ) -> Release:
+        """Return a release whose `.value` holds max_rows, and with `by` max_groups; see `clipping.contribution_bounds`."""
+        return find_contribution_bounds(
+            self,
+            by=by,
+            choose=choose,
+            assume_keys=assume_keys,
+            question_epsilon=question_epsilon,
+            epsilon=epsilon,
+            delta=delta,
+            rho=rho,
+        )
+
+    def above_threshold(
+        self,
+        *,
+        count: int,
+        monotone: bool = False,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+    ) -> AboveThreshold:
+        """Return a sparse-vector session, charged now as a whole: `.above(question, threshold=)` until so many were yes.
+
+        Questions that are below cost nothing more, however many are asked (Lyu, Su, Li 2017). With `monotone`, only counts
+        and sums of values from 0 up are asked, and the noise is about half; it needs neighbors add_remove.
+
+            with people.above_threshold(count=1, epsilon=1) as session:
+                session.above(sd.count(), threshold=1000)
+        """
+        asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
+        return open_above_threshold(
+            self._table, self._charging, self._engine, self._rng, asked=asked, count=count, monotone=monotone
+        )
+
+    # ---- the budget and what was released
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self._table.name
+
+    @property
+    def context(self) -> TableContext:
+        """What a plan may know of the table."""
+        return self._table
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+        return self._table.domain
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables count as neighbors, and the privacy unit."""
+        return self._table.neighbors
+
+    @property
+    def spent(self) -> Loss:
+        """What has been spent from the budget, or from the share of it that this curator spends."""
+        return self._charging.spent()
+
+    @property
+    def remaining(self) -> Loss:
+        """What is left of the budget, or of the share."""
+        return self._charging.remaining()
+
+    @property
+    def spender(self) -> str | None:
+        """Whose share of the budget is spent; None for the budget alone."""
+        return self._charging.spender
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that the budget is kept in."""
+        return self._ledger
+
+    def release(self, charge: str) -> Release:
+        """Return a past release as it was; costs nothing. Raises UnknownName for a charge that has no answer."""
+        return Release.from_dict(json.loads(self._ledger.answer(charge)))
+
+    def releases(self) -> list[Release]:
+        """Return all past releases from this budget, oldest first; costs nothing."""
+        from sordino.ask.curator.release_list import ReleaseList
+
+        return ReleaseList(self.release(c.id) for c in self._ledger.charges() if c.state == "committed")
+
+    def explain(self, charge: str) -> str:
+        """Return what a past release reveals at most, in a sentence or two."""
+        return explain(self.release(charge))
+
+    def close(self) -> None:
+        """Close the connection to the data; the ledger needs no closing."""
+        self._engine.close()
+
+    def __repr__(self) -> str:
+        return f"<Curator of {self._table.name!r}: {self._table.neighbors.describe()}; {self._ledger!r}>"
+
+    def _repr_html_(self) -> str:
+        title = f"{self._table.name}: protects {self._table.neighbors.describe()}"
+        rows = column_cells({name: column.to_dict() for name, column in self.domain.stored.items()})
+        return html_table(
+            title, COLUMN_HEAD, rows, foot=f"spent {self.spent.describe()}, left {self.remaining.describe()}"
+        )
+
+    def _plan(
+        self,
+        question: Question,
+        asked: Loss,
+        *,
+        assume_rows: int | None = None,
+        assume_mean: float | None = None,
+        split: LossSplit = EQUAL,
+    ) -> Plan:
+        """Return the plan of one question; the ledger is not read."""
+        guesses: dict[str, Any] = {"assume_rows": assume_rows, "assume_mean": assume_mean}
+        try:
+            return plan_question(read_question(question, self._table), self._table, asked=asked, split=split, **guesses)
+        except QuestionRefused as refused:
+            if isinstance(question, SqlText):
+                raise refused.in_sql() from None
+            raise
+
+    def _practise(self, plan: Plan) -> Release:
+        declared, cap = self._charging.declared, self._ledger.cap
+        release = open_practice(Curator, self._table, cap=cap, declared=declared).ask(plan)
+        return replace(release, practice=True, charge="none", spent=self.spent, remaining=self.remaining)
+
+    def _plan_to_run(
+        self, question: Question | Plan, losses: Sequence[Number | None], split: LossSplit, assume_rows: int | None
+    ) -> Plan:
+        """Return the plan that `ask` charges and runs: made here, never one that was handed in."""
+        if not isinstance(question, Plan):
+            if is_batch(question):
+                raise DeclarationError("several whole questions are asked as a batch: ask(plan([...], epsilon=...))")
+            epsilon, delta, rho = losses
+            asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
+            return self._plan(question, asked, assume_rows=assume_rows, split=split)
+        if any(v is not None for v in (*losses, assume_rows)) or not split.is_equal:
+            raise DeclarationError(
+                "a plan states its loss already: ask(plan), without epsilon, delta, rho, or shares of it"
+            )
+        return plan_again(question, self._table)
+
+    def _answer(self, plan: Plan, statements: Any, charge: Charge, rows: DataAccess) -> tuple[Release, str] | Failure:
+        """Return the release and its text; where anything failed the cause, if it is one that quotes no data."""
+        try:
+            release = self._charging.make_release(plan, charge, plan.procedure.release(statements, rows, self._rng))
+            return release, write_answer(release)
+        except Exception as failure:  # of an engine, or any other: its words may quote a cell
+            return failure_of(failure)

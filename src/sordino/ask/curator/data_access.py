@@ -1,0 +1,85 @@
+"""DataAccess: what a plan may do with the data once it is charged - build trees in the engine's words, and run them.
+
+It is the only way from a plan to the exact answers; what comes out of it never leaves the curator without noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sordino.ask.queries.row_steps import RowStep, apply_steps
+from sordino.core.domain import Domain
+from sordino.core.noise.rng import Rng
+from sordino.core.primitives import Primitives
+from sordino.core.release import Key, Output
+from sordino.core.source import PrivateTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+    from sordino.ask.engines.engine import Engine, Statement
+
+Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
+
+
+@contextmanager
+def open_rows(engine: Engine, question: object) -> Iterator[DataAccess]:
+    """Give access to one state of the rows that a question reads: of its table, and of other private tables in its steps."""
+    names = private_tables(question)
+    with (engine.open_tables(names) if names else engine).snapshot() as held:
+        yield DataAccess(held)
+
+
+def check_text(engine: Engine, question: object, write: Callable[[DataAccess], object]) -> None:
+    """Write a question's text and drop it: raises QuestionRefused where the engine cannot say it. Nothing is read.
+
+    Where it reads other private tables, their columns are known when it is asked, and refused then, before the charge.
+    """
+    if not private_tables(question):
+        write(DataAccess(engine))
+
+
+def private_tables(question: object) -> dict[str, PrivateTable]:
+    """Return the private tables that a question reads besides its own."""
+    steps = getattr(question, "steps", ())
+    return {name: table for step in steps for name, table in getattr(step, "reads", {}).items()}
+
+
+class DataAccess:
+    """Run trees over the curator's table; made by the curator after the charge, and given to one plan."""
+
+    def __init__(self, engine: Engine, *, steps: Sequence[RowStep] = (), domain: Domain | None = None) -> None:
+        self._engine = engine
+        self._steps = steps
+        self._domain = domain
+
+    def follow(self, steps: Sequence[RowStep], domain: Domain) -> DataAccess:
+        """Return the rows that the steps make of the table's, which `domain` declares."""
+        return DataAccess(self._engine, steps=steps, domain=domain)
+
+    @contextmanager
+    def sample(self, rate: Fraction, rng: Rng) -> Iterator[DataAccess]:
+        """Draw a Poisson sample, each unit with chance `rate` rounded down to 2^-64, and forget it at the end."""
+        drawn = self._engine.sample(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
+        try:
+            yield DataAccess(drawn, steps=self._steps, domain=self._domain)
+        finally:
+            drawn.close()
+
+    def primitives(self) -> Primitives:
+        """Return the words for one tree; take new ones for each."""
+        words = self._engine.primitives
+        return words if self._domain is None else apply_steps(words, self._steps, self._domain)
+
+    def write(self, select: exp.Select) -> Statement:
+        """Return the engine's text of a tree; nothing is read, so a plan writes what it can before the charge."""
+        return self._engine.write(select)
+
+    def run(self, statement: Statement) -> pa.Table:
+        """Return the exact answer of a text; raises EngineFailed, without any of the engine's words."""
+        return self._engine.run(statement)

@@ -1,0 +1,49 @@
+"""What a release reveals at most, in a sentence that a person without mathematics can hold on to."""
+
+from __future__ import annotations
+
+import math
+
+from sordino.core.accounting.belief import belief_after, epsilon_and_delta, power_after
+from sordino.core.loss import Event, Loss, round_up
+from sordino.core.release import Release
+from sordino.core.rounding import float_up
+
+
+def explain(release: Release) -> str:
+    """Return what someone can learn at most about one unit from this release, from even odds before.
+
+    Someone who knew everything else, and held a guess about one unit at prior odds o, holds it afterwards at odds
+    between o e^-epsilon and o e^epsilon (Dwork & McSherry; Kasiviswanathan & Smith 2014); where the loss has no pure bound,
+    but with a probability that follows from the event's own law (`belief_after`). Power: Wasserman & Zhou 2010;
+    Kairouz, Oh, Viswanath 2015.
+    """
+    question = f"Charge {release.charge} answered {release.question}, at {release.cost.describe()}."
+    said = explain_loss(release.cost, release.event, release.neighbors, release.privacy_unit)
+    seal = "" if release.private else " NOT PRIVATE: its noise was seeded."
+    return f"{question} {said}{seal}"
+
+
+def explain_loss(cost: Loss, event: Event, neighbors: str, privacy_unit: str) -> str:
+    """Return what an answer of this event reveals at most, asked already or not: nothing of the answer is read."""
+    epsilon, delta = epsilon_and_delta(cost)
+    # what a loss in rho converts to may say less than the event itself, as of a median, which is chosen at pure epsilon
+    pure = event.pure()
+    if pure is not None and float_up(pure) <= epsilon:
+        epsilon, delta = float_up(pure), 0.0
+    one = privacy_unit == "one row"
+    unit = "a given row" if one else privacy_unit.replace("of one", "of a given")
+    many = ("is", "has") if one else ("are", "have")
+    state = f"{many[0]} in the table" if neighbors == "add_remove" else f"{many[1]} one value rather than another"
+    claim = (
+        f"Anyone who knew everything else, and thought it as likely as not that {unit} {state}, "
+        f"can be {belief_after([event], delta=delta).describe(of='it afterwards')}."
+    )
+    power = round_up(100 * power_after(event, epsilon=epsilon, delta=delta, level=0.05), digits=4)
+    times = round_up(math.exp(epsilon), digits=4) if epsilon < 700 else f"e^{round_up(epsilon, digits=6)}"
+    slack = f", apart from a probability of {round_up(delta, digits=2)}" if delta else ""
+    juror = (
+        f"No test of that with 5% false alarms detects it more than {power}% of the time, and no event becomes more than "
+        f"{times} times as likely{slack}."
+    )
+    return f"{claim} {juror}"

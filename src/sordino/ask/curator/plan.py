@@ -1,0 +1,363 @@
+"""Plan: what a question would cost and how wrong its answer would be, from public facts alone; nothing is spent.
+
+It follows from what is publicly known of the table, and from what is asked about the split of the loss."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+
+from sordino.ask.curator.data_access import Answer, DataAccess
+from sordino.ask.queries.queryable import ReleaseContent
+from sordino.ask.queries.row_steps import step_neighbors
+from sordino.core.accounting.composition import charge_amounts
+from sordino.core.domain import Domain
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import ZCDP, Event, Loss, Number, currencies_to_dict, loss_from, loss_to_numbers, to_fraction
+from sordino.core.neighbors import Neighbors
+from sordino.core.noise.rng import Rng
+from sordino.core.release import other_currencies, show_number
+from sordino.core.source import PrivateTable, PublicTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sordino.ask.queries.aggregation import FindPossible, Possible
+
+
+@dataclass(frozen=True, slots=True)
+class TableContext:
+    """Hold a table's name, declared columns, neighbors, the cap that it is charged to and its declaration's digest.
+
+    `public` are the tables that may be joined, `private` the other private tables of the project, `dialect` whose SQL
+    questions are written in where they do not say so. `public_rows` are those of the public tables, as they were opened,
+    `possible` what was found of the keys of questions.
+    """
+
+    name: str
+    domain: Domain
+    neighbors: Neighbors
+    cap: Loss
+    declaration: str
+    public: Mapping[str, PublicTable] = field(default_factory=dict)
+    private: Mapping[str, PrivateTable] = field(default_factory=dict)
+    dialect: str | None = None
+    public_rows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False, compare=False)
+    possible: dict[str, Possible] = field(default_factory=dict, repr=False, compare=False)
+
+    def possible_keys(self) -> FindPossible:
+        """Return how the keys are found that the rows of a question may have, from public facts."""
+        from sordino.ask.curator.possible_keys import PossibleKeys
+
+        return PossibleKeys(self.domain, self.public_rows, self.possible).find
+
+
+Share: TypeAlias = Literal["equal", "relative", "error"]
+Weights: TypeAlias = Sequence[Number] | Mapping[str, Number]
+
+
+@dataclass(frozen=True, slots=True)
+class LossSplit:
+    """State how a loss is split: in proportion to `weights`, or for the least weighted sum of errors.
+
+    `share` is "equal", "error" (each error in its own unit) or "relative" (each divided by the size of its answer, which
+    `scale` states by name). `exact` holds the shares of a plan that was made before, one an aggregate.
+    """
+
+    weights: tuple[Fraction, ...] | Mapping[str, Fraction] | None = None
+    share: Share = "equal"
+    scale: Mapping[str, Fraction] = field(default_factory=dict)
+    exact: tuple[Fraction, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing but equal shares is asked for."""
+        return self.weights is None and self.share == "equal" and not self.exact
+
+
+EQUAL = LossSplit()
+
+
+def read_split(*, weights: Weights | None, share: Share, scale: Mapping[str, Number] | None) -> LossSplit:
+    """Return how `weights=`, `share=` and `scale=` split a loss; raises DeclarationError where they make no sense."""
+    if weights is None and scale is None and share == "equal":
+        return EQUAL
+    if share not in get_args(Share):
+        raise DeclarationError(f'share is "equal", "relative" or "error", not {share!r}')
+    if scale is not None and share != "relative":
+        raise DeclarationError('scale states what errors are divided by: it goes with share="relative"')
+    if scale is not None and not isinstance(scale, Mapping):
+        raise DeclarationError('scale states sizes by name, such as scale={"income": 50000}')
+    sizes = {name: _above_zero(size, name="scale") for name, size in (scale or {}).items()}
+    if weights is None or isinstance(weights, Mapping):
+        stated = None if weights is None else {name: _above_zero(w, name="weights") for name, w in weights.items()}
+        return LossSplit(stated, share, sizes)
+    if isinstance(weights, (str, bytes)) or not isinstance(weights, Sequence):
+        raise DeclarationError('weights are numbers in order, or by name, such as weights={"n": 1, "total": 3}')
+    return LossSplit(tuple(_above_zero(w, name="weights") for w in weights), share, sizes)
+
+
+def _above_zero(value: Any, *, name: str) -> Fraction:
+    found = to_fraction(value, name=name)
+    if found <= 0:
+        raise DeclarationError("must be above 0", key=name)
+    return found
+
+
+class PlannedQuestion(Protocol):
+    """A question as the curator plans it: it can be distinguished from others and described in words."""
+
+    def identity(self) -> str:
+        """Return canonical text of the question, whatever the loss."""
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedColumn:
+    """State what a plan says of one aggregate: its columns, their expected errors and the noise behind them.
+
+    `words` say each column's error to a person; `vectors` hold the mechanisms as data, `lines` the same in words. `share` is
+    the part of the loss that it gets, None where there is one part or none.
+    """
+
+    names: tuple[str, ...]
+    question: str
+    errors: tuple[float | None, ...]
+    unit: str
+    words: tuple[str, ...]
+    vectors: tuple[dict[str, Any], ...]
+    lines: tuple[str, ...]
+    assumes: str = ""
+    error_times_rows: float | None = None
+    share: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRows:
+    """State which rows an answer will have: their number where it is public, in words where there are groups.
+
+    `private_keys` says which keys show, `sample` what a sample means for the answer and its price; each None where there
+    is no such thing.
+    """
+
+    count: int | None = 1
+    words: str | None = None
+    private_keys: str | None = None
+    sample: str | None = None
+
+
+ONE_ROW = PlannedRows()
+UNKNOWN_ROWS = PlannedRows(None)
+
+
+class Procedure(Protocol):
+    """How one kind of question is answered, from its event to the release; made without data."""
+
+    @property
+    def event(self) -> Event:
+        """What the release amounts to."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the group-by columns."""
+
+    @property
+    def rows(self) -> PlannedRows:
+        """Which rows the answer will have."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a release must say beside its numbers, from public facts: which rows it is about, how they were chosen."""
+
+    @property
+    def layout(self) -> tuple[str, ...]:
+        """The order of the answer's columns where it is not keys first; else empty."""
+
+    def columns(self, confidence: float) -> Sequence[PlannedColumn]:
+        """Return what is known beforehand of each aggregate; errors are not exceeded with probability `confidence`."""
+
+    def write(self, rows: DataAccess) -> Any:
+        """Write the statements of the exact answer, before the charge: what is written is what `release` runs.
+
+        Raises QuestionRefused where the engine has no words for it. Nothing is read.
+        """
+
+    def release(self, statements: Any, rows: DataAccess, rng: Rng) -> Answer | ReleaseContent:
+        """Return the keys and noisy outputs of the release; every exact value is given its noise here."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan:
+    """Hold a question with its whole cost, its mechanisms, its sensitivities with reasons, and its expected error.
+
+    Give it to `ask` to spend exactly `cost`. `earlier` names the charges that answered the same question before.
+    """
+
+    question: PlannedQuestion
+    table: TableContext
+    asked: Loss
+    procedure: Procedure
+    event: Event
+    cost: Loss
+    words: str
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def table_name(self) -> str:
+        """The table that it was planned for."""
+        return self.table.name
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+        return self.table.domain
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables count as neighbors, and the privacy unit."""
+        return self.table.neighbors
+
+    @property
+    def protects(self) -> Neighbors:
+        """The neighbors of the rows that the question is about: after its steps, such as joins."""
+        steps = getattr(self.question, "steps", ())
+        return step_neighbors(self.table.neighbors, steps) if steps else self.table.neighbors
+
+    @property
+    def declaration(self) -> str:
+        """The digest of the declaration that it was planned under."""
+        return self.table.declaration
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the answer's columns, keys first."""
+        return [*self.groups, *(n for c in self.procedure.columns(0.95) for n in c.names)]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of its group-by columns."""
+        return self.procedure.groups
+
+    @property
+    def rows(self) -> PlannedRows:
+        """Which rows its answer will have."""
+        return self.procedure.rows
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its release must say beside its numbers."""
+        return self.procedure.notes
+
+    def error(self, confidence: float) -> Any:
+        """Return the expected error, not exceeded with probability `confidence`, of each value by itself.
+
+        A number for a single column, a dict by column name for several; in the unit that `to_dict` states. A mean's, and
+        that of any statistic made of several sums, is None unless `assume_rows` was given; it is an upper bound (the mean
+        at its worst) unless `assume_mean` was given too. A quantile's is in rows.
+        Where HAVING or LIMIT select rows by noisy values it is not exceeded in any group, all together, as in the release.
+        None where the noise's width is private.
+        """
+        found = {n: e for c in self.procedure.columns(confidence) for n, e in zip(c.names, c.errors, strict=True)}
+        return next(iter(found.values())) if len(found) == 1 else found
+
+    def error_times_rows(self, confidence: float) -> dict[str, float]:
+        """Return, for each mean, its expected error times the number of rows in its group, a public figure."""
+        return self._error_times_rows(self.procedure.columns(confidence))
+
+    def sentence(self) -> str:
+        """Return the question in words."""
+        return self.words
+
+    def identity(self) -> str:
+        """Return canonical text of the table and the question, whatever the loss."""
+        return json.dumps([self.table.name, self.question.identity()])
+
+    def seen_before(self, charges: tuple[str, ...]) -> Plan:
+        """Return the plan with the charges that answered the same question before."""
+        return replace(self, earlier=charges)
+
+    def entries(self, confidence: float) -> list[tuple[str, str]]:
+        """Return what the plan says, line by line: a label, which may be empty, and its text."""
+        found = [("question", self.sentence()), ("cost", self.cost.describe())]
+        found += [("", words) for words in other_currencies(self.event, self.cost)]
+        found.append(("protects", self.protects.describe()))
+        rows = self.rows
+        found += [(label, words) for label, words in (("sample", rows.sample), ("rows", rows.words)) if words]
+        for column in self.procedure.columns(confidence):
+            found += zip(column.names, column.words, strict=True)
+            found += [("", line) for line in column.lines]
+            found += (
+                [] if column.share is None else [("", f"share: {show_number(100 * float(column.share))}% of the loss")]
+            )
+        return found + [("note", note) for note in self.notes]
+
+    def describe(self, confidence: float = 0.95) -> str:
+        """Return the plan in a few lines."""
+        lines = [f"{label:<10} {text}" for label, text in self.entries(confidence)]
+        if self.earlier:
+            lines.append(f"earlier    answered before as {', '.join(self.earlier)}: `sordino show` it at no cost")
+        return "\n".join(lines)
+
+    def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
+        """Return the plan as JSON data, the same for every kind of question."""
+        rows, columns = self.rows, self.procedure.columns(confidence)
+        return {
+            "schema": 1,
+            "question": self.sentence(),
+            "table": self.table.name,
+            "cost": loss_to_numbers(self.cost),
+            "currencies": currencies_to_dict(self.event),
+            "neighbors": self.neighbors.relation,
+            "privacy_unit": self.neighbors.to_dict()["privacy_unit"],
+            "sample": rows.sample,
+            "rows": rows.count,
+            "private_keys": rows.private_keys,
+            "confidence": confidence,
+            "columns": [
+                {
+                    "name": name,
+                    "question": column.question,
+                    "expected_error": error,
+                    "error_unit": column.unit,
+                    "error_supposes": column.assumes or None,
+                    "share": None if column.share is None else str(column.share),
+                    "parts": list(column.vectors),
+                }
+                for column in columns
+                for name, error in zip(column.names, column.errors, strict=True)
+            ],
+            "error_times_rows": self._error_times_rows(columns),
+            "notes": list(self.notes),
+            "earlier": list(self.earlier),
+            "declaration": self.declaration,
+        }
+
+    def _error_times_rows(self, columns: Sequence[PlannedColumn]) -> dict[str, float]:
+        return {c.names[0]: c.error_times_rows for c in columns if c.error_times_rows is not None}
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.sentence()}; cost {self.cost.describe()}, nothing spent>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f'<pre style="font-family: monospace">{escape(self.describe())}</pre>'
+
+
+def cost_of(event: Event, cap: Loss) -> Loss:
+    """Return what an event costs in the currency of a cap; raises DeclarationError where the cap cannot count it."""
+    return loss_from(charge_amounts(event, cap), delta=cap.delta if isinstance(cap, ZCDP) else None)
+
+
+def price(question: PlannedQuestion, table: TableContext, *, asked: Loss, procedure: Procedure) -> Plan:
+    """Return the plan of a question that is answered by a procedure, at its cost in the currency of the table's cap."""
+    event = procedure.event
+    return Plan(question, table, asked, procedure, event, cost_of(event, table.cap), question.describe())

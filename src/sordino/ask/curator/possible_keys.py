@@ -1,0 +1,310 @@
+"""Which keys a question may have: the image, under its keys, of the declared cells that its WHERE and its steps allow.
+
+Theorem: the keys follow from the question, the declarations and the rows of public tables alone. They are computed over rows
+that hold every combination of declared cells, by the SQL that a private row is read with, so a row of any table whose cells are
+as declared has one of them. What depends on other rows narrows nothing: whether a unit has rows elsewhere is taken to be
+true and false, and a value of a unit to be any that one of its rows may have, or that is declared.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sordino.ask.engines.declared_rows import DeclaredRows
+from sordino.ask.queries.aggregation import CompiledQuery, Grouping, Possible
+from sordino.ask.queries.expressions.compile import bind_condition
+from sordino.ask.queries.expressions.keys import Keys, keys
+from sordino.ask.queries.expressions.missing import may_be_missing
+from sordino.ask.queries.expressions.nodes import Connective, Name, Node, plain, walk
+from sordino.ask.queries.expressions.sql_trees import whole
+from sordino.ask.queries.joins import Join, qualify
+from sordino.ask.queries.per_unit import PerUnit
+from sordino.ask.queries.possible_cells import MOST_COMBINATIONS, Uses, cell_array, find_uses, label_cells, list_cells
+from sordino.ask.queries.row_steps import RowStep, apply_steps, step_domain
+from sordino.core.domain import Category, Domain, Fill, Identifier, Integer
+from sordino.core.errors import QuestionRefused
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NOWHERE = Keys((0,), lambda _: whole(0))
+_MOST_KNOWN = 64
+_PICKS = ("min", "max", "first", "last", "any", "all")  # values of a unit that one of its rows has
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Expressions that are about the same columns: some of the keys, by place, conditions and joins."""
+
+    groups: tuple[int, ...]
+    conditions: tuple[Node, ...]
+    joins: tuple[Join, ...]
+
+
+class PossibleKeys:
+    """The keys that a question over a table may have; `domain` is the table's, `public` holds the rows of public tables.
+
+    What was found is kept in `known`: a question is planned several times on its way to an answer.
+    """
+
+    def __init__(self, domain: Domain, public: Mapping[str, pa.Table], known: dict[str, Possible]) -> None:
+        self._domain = domain
+        self._public = public
+        self._known = known
+
+    def find(
+        self, groups: Sequence[Grouping], declared: Sequence[Keys], where: Node | None, steps: Sequence[RowStep]
+    ) -> Possible:
+        """Return the codes of the keys that rows may have, of all group-by columns together."""
+        asked = json.dumps([[plain(group.of) for group in groups], plain(where), [step.plain() for step in steps]])
+        # Threads plan at once, and any of them may empty what is known between two looks.
+        possible = self._known.get(asked)
+        if possible is None:
+            possible = self._find(groups, declared, where, steps)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[asked] = possible
+        return possible
+
+    def _find(
+        self, groups: Sequence[Grouping], declared: Sequence[Keys], where: Node | None, steps: Sequence[RowStep]
+    ) -> Possible:
+        nodes = [group.of for group in groups]
+        rows = _Rows(self._domain, steps, self._public)
+        sets: list[tuple[tuple[int, ...], list[tuple[int | None, ...]]]] = []
+        exact = True
+        for part in _split(nodes, where, rows.joins):
+            codes = rows.image([nodes[i] for i in part.groups], [declared[i] for i in part.groups], part)
+            if codes is None:
+                exact = exact and not part.groups
+                codes = rows.loose_image([nodes[i] for i in part.groups], [declared[i] for i in part.groups], part)
+            sets.append((part.groups, codes))
+        return _combine(sets, declared, exact=exact)
+
+
+def _split(nodes: Sequence[Node], where: Node | None, joins: Sequence[Join]) -> list[_Part]:
+    """Return the parts of a question that name no column in common: their keys are combined in every way."""
+    items: list[tuple[set[str], Any]] = [(_names(node), i) for i, node in enumerate(nodes)]
+    items += [(_names(node), node) for node in _conjuncts(where)]
+    items += [({*join.on, *_public_names(join)}, join) for join in joins]
+    parts: list[tuple[set[str], list[Any]]] = []
+    for names, item in items:
+        touching = [part for part in parts if part[0] & names]
+        merged = (names.union(*(part[0] for part in touching)), [*itertools.chain(*(p[1] for p in touching)), item])
+        parts = [*(part for part in parts if not any(part is t for t in touching)), merged]
+    made = []
+    for _, members in parts:
+        of_keys = tuple(sorted(m for m in members if isinstance(m, int)))
+        conditions = tuple(m for m in members if not isinstance(m, (int, Join)))
+        made.append(_Part(of_keys, conditions, tuple(j for j in joins if j in members)))
+    return made
+
+
+def _names(node: Node) -> set[str]:
+    return {at.name for at in walk(node) if isinstance(at, Name)}
+
+
+def _public_names(join: Join) -> list[str]:
+    return [] if join.to is None else [qualify(join.table, name) for name in join.to.columns]
+
+
+def _conjuncts(node: Node | None) -> list[Node]:
+    if isinstance(node, Connective) and node.op == "and":
+        return [*_conjuncts(node.left), *_conjuncts(node.right)]
+    return [] if node is None else [node]
+
+
+class _Rows:
+    """The rows of a question before its keys: which cells each column may hold, and the public tables joined with them."""
+
+    def __init__(self, domain: Domain, steps: Sequence[RowStep], public: Mapping[str, pa.Table]) -> None:
+        last = max((i for i, step in enumerate(steps) if isinstance(step, PerUnit)), default=-1)
+        self._public = public
+        self._whole = step_domain(domain, steps)
+        self.joins = [step for step in steps[last + 1 :] if isinstance(step, Join)]
+        joined = {name for join in self.joins for name in _public_names(join)}
+        self._base = {name: column for name, column in self._whole.columns.items() if name not in joined}
+        self._present = {name for step in steps for name in getattr(step, "always_present", ())}
+        self._known: dict[str, list[Any] | None] = {}
+        per_unit = steps[last] if last >= 0 else None
+        if isinstance(per_unit, PerUnit):
+            self._known = _unit_values(per_unit, _Rows(domain, steps[:last], public))
+
+    def image(
+        self, nodes: Sequence[Node], declared: Sequence[Keys], part: _Part
+    ) -> list[tuple[int | None, ...]] | None:
+        """Return the codes of some keys in all rows that conditions and joins allow; None where these are too many to list."""
+        if len(nodes) == 1 and not part.conditions and not part.joins and self._is_plain(nodes[0]):
+            codes: list[tuple[int | None, ...]] = [(code,) for code in range(len(declared[0].labels))]
+            return codes if not may_be_missing(nodes[0], self._whole).columns else [*codes, (None,)]
+        joined = {name for join in part.joins for name in _public_names(join)}
+        if any(name not in self._base and name not in joined for node in nodes for name in _names(node)):
+            return None
+        condition = None
+        for node in part.conditions:
+            condition = node if condition is None else Connective("and", condition, node)
+        cells = self._cells([*nodes, *part.conditions], part.joins)
+        if cells is None or any(join.table not in self._public for join in part.joins):
+            return None
+        compiled = CompiledQuery(
+            tuple(declared) or (_NOWHERE,),
+            None if condition is None else bind_condition(condition, self._whole),
+            (),
+            (),
+            unreadable_rows=False,
+        )
+        columns = {name: self._base[name] for name in cells if name in self._base}
+        rows = DeclaredRows(
+            cells,
+            domain=Domain(columns or {"sordino_nothing": Integer(0, 0)}),
+            public={join.table: self._public[join.table] for join in part.joins},
+        )
+        try:
+            on = apply_steps(rows.primitives, (), self._whole)
+            for join in part.joins:
+                on = join.apply(on, self._whole)
+            found = rows.run(compiled.select(on))
+        finally:
+            rows.close()
+        if found is None:
+            return None
+        return found if declared else [() for _ in found]
+
+    def loose_image(self, nodes: Sequence[Node], declared: Sequence[Keys], part: _Part) -> list[tuple[int | None, ...]]:
+        """Return a superset of the image that needs fewer combinations: by fewer conditions, or of each key by itself."""
+        if not nodes:
+            return [()]
+        kept = [
+            c for c in part.conditions if self.image(nodes, declared, _Part(part.groups, (c,), part.joins)) is not None
+        ]
+        while kept:
+            codes = self.image(nodes, declared, _Part(part.groups, tuple(kept), part.joins))
+            if codes is not None:
+                return codes
+            kept.pop()
+        codes = self.image(nodes, declared, _Part(part.groups, (), part.joins)) if part.conditions else None
+        if codes is not None:
+            return codes
+        alone = [self.image([n], [k], _Part((0,), (), ())) for n, k in zip(nodes, declared, strict=True)]
+        every = [
+            [*((code,) for code in range(len(k.labels))), (None,)] if codes is None else codes
+            for k, codes in zip(declared, alone, strict=True)
+        ]
+        return [tuple(itertools.chain(*row)) for row in itertools.product(*every)]
+
+    def values(self, node: Node, where: Node | None) -> list[Any] | None:
+        """Return the labels that an expression may have in a row, None among them where it may be missing; None if unknown."""
+        try:
+            declared = keys(node, self._whole)
+        except QuestionRefused:
+            return None
+        if declared.private:
+            return None
+        codes: list[tuple[int | None, ...]] | None = None
+        for part in _split([node], where, self.joins):
+            found = self.image([node][: len(part.groups)], [declared][: len(part.groups)], part)
+            if found == []:
+                return []
+            codes = found if part.groups else codes
+        if codes is None:
+            return None
+        return list(dict.fromkeys(None if code is None else declared.labels[code] for (code,) in codes))
+
+    def _is_plain(self, node: Node) -> bool:
+        """Return whether every declared key of an expression is one that rows may have, without a look."""
+        return isinstance(node, Name) and node.name in self._base and self._known.get(node.name) is None
+
+    def _cells(self, nodes: Iterable[Node], joins: Sequence[Join]) -> dict[str, pa.Array] | None:
+        """Return the cells of each column that is named, by which all rows are represented; None where these are too many."""
+        import pyarrow as pa
+
+        uses = find_uses(nodes, self._whole)
+        met = self._join_keys(joins)
+        cells: dict[str, pa.Array] = {}
+        size = 1
+        for name in dict.fromkeys([*uses, *met]):
+            if name not in self._base:
+                continue
+            column, known = self._base[name], self._known.get(name)
+            missing = name not in self._present
+            if known is not None:
+                missing = None in known
+                listed: list[Any] | None = [cell for cell in known if cell is not None]
+            else:
+                listed = list_cells(column, uses.get(name, Uses()), met.get(name, ()))
+            if listed is None:
+                return None
+            size *= len(listed) + missing
+            if size > MOST_COMBINATIONS:
+                return None
+            cells[name] = cell_array(column, listed, missing=missing)
+        return cells or {"sordino_nothing": pa.array([0])}
+
+    def _join_keys(self, joins: Sequence[Join]) -> dict[str, list[Any]]:
+        """Return the cells of public tables' keys that each column is joined with."""
+        met: dict[str, list[Any]] = {}
+        for join in joins:
+            table = self._public.get(join.table)
+            for place, name in enumerate(join.on):
+                column = self._base.get(name)
+                if table is None or column is None:
+                    continue
+                cells = met.setdefault(name, [])
+                if isinstance(column, (Identifier, Integer)) or not isinstance(column, Category):
+                    cells += table.column(f"sordino_key_{place}").unique().to_pylist()
+        return met
+
+
+def _unit_values(step: PerUnit, rows: _Rows) -> dict[str, list[Any] | None]:
+    """Return the cells that each value of a unit may be, where a unit's rows say so; None where it is as declared."""
+    found: dict[str, list[Any] | None] = {}
+    for value in step.values:
+        if value.kind in _PICKS and value.of is not None:
+            found[value.alias] = _as_cells(rows.values(value.of, step.where), value.read(rows._whole).column)
+    return found
+
+
+def _as_cells(labels: list[Any] | None, column: Any) -> list[Any] | None:
+    """Return labels as cells of a column: numbers and days in its steps; None where it has none."""
+    if labels is None or isinstance(column.missing, Fill):
+        return None
+    return label_cells(labels, column)
+
+
+def _combine(
+    sets: Sequence[tuple[tuple[int, ...], list[tuple[int | None, ...]]]], declared: Sequence[Keys], *, exact: bool
+) -> Possible:
+    """Return every combination of the parts' codes; a part without any leaves none."""
+    missing = [False] * len(declared)
+    known: list[tuple[tuple[int, ...], list[tuple[int, ...]]]] = []
+    possible = all(codes for _, codes in sets)
+    for places, codes in sets:
+        rows: list[tuple[int, ...]] = []
+        for row in codes:
+            for place, code in zip(places, row, strict=True):
+                missing[place] = missing[place] or code is None
+            if None not in row:
+                rows.append(tuple(int(code) for code in row if code is not None))
+        known.append((places, sorted(rows)))
+    if not possible:
+        known = [(places, []) for places, _ in known]
+        missing = [False] * len(declared)
+    columns: list[list[int]] = [[] for _ in declared]
+    is_product = True
+    for places, rows in known:
+        for at, place in enumerate(places):
+            columns[place] = sorted({row[at] for row in rows})
+        is_product = is_product and len(rows) == math.prod(len(columns[place]) for place in places)
+    if is_product or math.prod(max(1, len(rows)) for _, rows in known) > MOST_COMBINATIONS:
+        return Possible(tuple(map(tuple, columns)), None, tuple(missing), exact=exact)
+    whole_rows: list[tuple[int, ...]] = []
+    order = [place for places, _ in known for place in places]
+    for several in itertools.product(*(rows for places, rows in known if places)):
+        code_at = dict(zip(order, itertools.chain(*several), strict=True))
+        whole_rows.append(tuple(code_at[place] for place in range(len(declared))))
+    return Possible(tuple(map(tuple, columns)), tuple(sorted(whole_rows)), tuple(missing), exact=exact)

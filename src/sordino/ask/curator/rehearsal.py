@@ -1,0 +1,117 @@
+"""Rehearse a plan over invented rows, for audits: its releases many times over one scan, or once with the noise on record.
+
+Nothing is charged, and exact values are handed out: so only a curator whose noise is seeded, which no durable ledger takes,
+may be rehearsed, and whoever gives it true rows has published them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sordino.ask.curator.aggregation_procedure import AggregationProcedure
+from sordino.ask.curator.data_access import Answer, DataAccess, open_rows, private_tables
+from sordino.ask.queries.queryable import ReleaseContent
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.mechanisms.additive_noise import Gaussian, Laplace, Mechanism
+from sordino.core.noise.rng import Rng
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sordino.ask.curator.curator import Curator
+    from sordino.ask.curator.plan import Plan
+    from sordino.ask.engines.engine import Engine, Statement
+    from sordino.core.primitives import Primitives
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedNoise:
+    """Hold one vector as it was before and after its noise, in whole steps, and how far a unit may move it."""
+
+    name: str
+    exact: tuple[int, ...]
+    noisy: tuple[int, ...]
+    l1: Fraction | None
+    l2_squared: Fraction | None
+
+
+def rehearse(curator: Curator, plan: Plan, *, runs: int, rng: Rng) -> list[Answer | ReleaseContent]:
+    """Return what `runs` releases of a plan would hold, over one scan of the rows."""
+    engine, names = _engine_of(curator), private_tables(plan.question)
+    with (engine.open_tables(names) if names else engine).snapshot() as rows:
+        one_scan: Any = _OneScan(rows)
+        held = DataAccess(one_scan)
+        statements = plan.procedure.write(held)
+        return [plan.procedure.release(statements, held, rng) for _ in range(runs)]
+
+
+def record_noise(curator: Curator, plan: Plan, rng: Rng) -> list[RecordedNoise]:
+    """Return every vector of one release with its noise apart; QuestionRefused where not all noise is added to vectors."""
+    procedure = plan.procedure
+    if not isinstance(procedure, AggregationProcedure) or procedure.allocation.threshold is not None:
+        raise QuestionRefused(
+            "only noise that is added to counts and sums of declared keys is replayed: audit it by samples"
+        )
+    allocation, records = procedure.allocation, list[RecordedNoise]()
+    if any(s is not None for s in allocation.selections):
+        raise QuestionRefused("a selection draws as often as the data makes it: audit it by samples")
+    made = {v.place: _Recorder(f"{v.column} ({v.part.role})", v.mechanism, records) for v in allocation.noisy}
+    vectors = tuple(
+        tuple(replace(v, mechanism=made[v.place]) if v.place in made else v for v in several)
+        for several in allocation.vectors
+    )
+    recording = replace(procedure, allocation=replace(allocation, vectors=vectors))
+    with open_rows(_engine_of(curator), plan.question) as rows:
+        recording.release(recording.write(rows), rows, rng)
+    return records
+
+
+def _engine_of(curator: Curator) -> Any:
+    if curator._rng.private:
+        raise DeclarationError("only seeded noise over invented rows is rehearsed: protect(..., rng=Rng.seeded(1))")
+    return curator._engine
+
+
+class _Recorder:
+    """Add a mechanism's noise, and note the vector before and after it."""
+
+    def __init__(self, name: str, mechanism: Any, records: list[RecordedNoise]) -> None:
+        self._name, self._mechanism, self._records = name, mechanism, records
+        self.event, self.law = mechanism.event, mechanism.law
+
+    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+        """Return the noisy vector."""
+        mechanism: Mechanism = self._mechanism
+        noisy = mechanism.release(exact, rng)
+        l1 = mechanism.l1 if isinstance(mechanism, Laplace) else None
+        l2 = mechanism.l2_squared if isinstance(mechanism, Gaussian) else None
+        self._records.append(RecordedNoise(self._name, tuple(map(int, exact)), tuple(noisy), l1, l2))
+        return noisy
+
+    def describe(self) -> str:
+        """Return the mechanism in words."""
+        words: str = self._mechanism.describe()
+        return words
+
+
+class _OneScan:
+    """Run each tree once over rows that do not change, and give the same answer from then on."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._found = engine, dict[str, "pa.Table"]()
+        self.write = engine.write
+        self.sample = engine.sample  # a sample is fresh each time, so what is scanned of it is not kept
+
+    @property
+    def primitives(self) -> Primitives:
+        """The words of the engine beneath."""
+        return self._engine.primitives
+
+    def run(self, statement: Statement) -> pa.Table:
+        """Return the exact answer of a text."""
+        if statement.text not in self._found:
+            self._found[statement.text] = self._engine.run(statement)
+        return self._found[statement.text]

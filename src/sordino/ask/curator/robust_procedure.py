@@ -1,0 +1,222 @@
+"""How a robust question is answered: smooth noise, propose-test-release, or sample and aggregate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino.ask.curator.data_access import Answer, DataAccess
+from sordino.ask.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, TableContext, price
+from sordino.ask.queries.aggregates.robust import Robust, level_of
+from sordino.core.domain import Domain
+from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.estimate import ColumnEstimate
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.point_estimate import PointEstimate
+from sordino.core.loss import ZCDP, ApproxDP, Event, Loss
+from sordino.core.mechanisms.additive_noise import Mechanism
+from sordino.core.mechanisms.noise_choice import cheapest
+from sordino.core.mechanisms.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps
+from sordino.core.neighbors import Neighbors, Sensitivity
+from sordino.core.noise.rng import Rng
+from sordino.core.release import Output, show_number
+
+if TYPE_CHECKING:
+    from sordino.ask.engines.engine import Statement
+
+_LARGEST = 2**53
+_TEACHING = (
+    "a teaching tool: median(...) and quantile(...), by the exponential mechanism, need no delta and were nearer in 7 of 8 "
+    "cases of bench/medians.py"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RobustProcedure:
+    """Answer a robust question from a histogram of its exact values."""
+
+    question: Robust
+    domain: Domain
+    neighbors: Neighbors
+    mechanism: SmoothLaplace | ProposeTestRelease | Mechanism
+    event: Event
+    groups: tuple[str, ...] = ()
+    rows: PlannedRows = ONE_ROW
+    notes: tuple[str, ...] = ()
+    layout: tuple[str, ...] = ()
+
+    def columns(self, confidence: float) -> Sequence[PlannedColumn]:
+        """Return what is known beforehand: the error of the noise; None where its width is private."""
+        error = None
+        if not isinstance(self.mechanism, SmoothLaplace):
+            error = float(self.mechanism.law.error(confidence) * self._unit())
+        words = (
+            "not stated: its width is private" if error is None else f"+-{show_number(error)} at {100 * confidence:g}%"
+        )
+        said = self.mechanism.describe()
+        data = {"role": self.question.statistic, "mechanism": said}
+        return [
+            PlannedColumn(
+                (self.question.alias,), self.question.describe(), (error,), "value", (words,), (data,), (said,)
+            )
+        ]
+
+    def write(self, rows: DataAccess) -> Statement:
+        """Write the statement of the exact values."""
+        return rows.write(self.question.select(rows.primitives(), self.domain))
+
+    def release(self, statement: Statement, rows: DataAccess, rng: Rng) -> Answer:
+        """Return the noisy output of the exact values that an engine finds."""
+        table = rows.run(statement)
+        counts = np.array([int(c) for c in table.column("t0").to_pylist()], dtype=np.int64)
+        held = table.column("v").to_pylist()
+        present = np.array([v is not None for v in held], dtype=bool)
+        exact_steps = np.array([0 if v is None else int(v) for v in held], dtype=np.int64)
+        if isinstance(self.mechanism, (SmoothLaplace, ProposeTestRelease)):
+            exact_values = np.sort(np.repeat(exact_steps[present], counts[present]))
+            estimate = self._alone(exact_values, rng)
+        else:
+            chunks = np.array(table.column("k0").to_pylist(), dtype=np.int64)
+            kept = [(chunks[present], exact_steps[present], counts[present])]
+            estimate = self._aggregate(*kept[0], rng)
+        return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)
+
+    def _alone(self, exact_values: Any, rng: Rng) -> ColumnEstimate:
+        from sordino.lab.sensitivity.smooth import smooth_sensitivity
+        from sordino.lab.sensitivity.stability import distance_above
+
+        _, low, high = self.question.measure(self.domain)
+        exact_value = fine_steps(exact_statistic(self.question.statistic, exact_values, lower=low, upper=high))
+        about: dict[str, Any] = {"lower": float(low), "upper": float(high), "neighbors": self.neighbors.relation}
+        data = exact_values.astype(np.float64)
+        if isinstance(self.mechanism, SmoothLaplace):
+            found = smooth_sensitivity(self.question.statistic, data, beta=self.mechanism.beta, **about)
+            width = self.mechanism.width(found.value)
+            return PointEstimate((self._within(self.mechanism.release(exact_value, width, rng)),), self._unit())
+        assert isinstance(self.mechanism, ProposeTestRelease)
+        bound = float(Fraction(self.mechanism.bound - 1, FINE))
+        distance = distance_above(self.question.statistic, data, bound=bound, **about)
+        told = self.mechanism.release(exact_value, distance, rng)
+        if told is None:
+            return PointEstimate((None,), self._unit(), "no value: the data did not pass the test")
+        return Noisy((self._within(told),), self._unit(), self.mechanism.law)
+
+    def _within(self, told: int) -> int:
+        """Return a noisy value pulled into the range of the statistic: nearer to what it is about, and of public facts."""
+        least, most = (fine_steps(end) for end in _ends(self.question, *self.question.measure(self.domain)[1:]))
+        return min(max(told, least), most)
+
+    def _aggregate(self, chunks: Any, exact_steps: Any, counts: Any, rng: Rng) -> ColumnEstimate:
+        question, (found, low, high) = self.question, self.question.measure(self.domain)
+        assert not isinstance(self.mechanism, (SmoothLaplace, ProposeTestRelease))
+        most = fine_steps(_ends(question, low, high)[1])
+        empty = fine_steps(_default_steps(question, found.unit))
+        exact_total = empty * (question.chunks or 1)
+        order = np.lexsort((exact_steps, chunks))
+        chunks, exact_steps, counts = chunks[order], exact_steps[order], counts[order]
+        starts = np.flatnonzero(np.diff(chunks, prepend=-1))
+        for i, start in enumerate(starts):
+            end = starts[i + 1] if i + 1 < len(starts) else len(chunks)
+            exact_values = np.repeat(exact_steps[start:end], counts[start:end])
+            told = fine_steps(exact_statistic(question.statistic, exact_values, lower=low, upper=high))
+            exact_total += min(told, most) - empty
+        noisy = self.mechanism.release([exact_total], rng)
+        return Noisy((noisy[0],), self._unit(), self.mechanism.law)
+
+    def _unit(self) -> Fraction:
+        """The question's units that one noisy step stands for."""
+        unit = self.question.measure(self.domain)[0].unit
+        square = unit if self.question.statistic == "var" else Fraction(1)
+        return unit * square / FINE / (self.question.chunks or 1)
+
+
+def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
+    """Return the plan of a robust question; raises QuestionRefused where its theorem does not hold for this table."""
+    domain, neighbors = table.domain, table.neighbors
+    found, low, high = question.measure(domain)
+    if max(abs(low), abs(high)) >= _LARGEST or (question.statistic == "var" and high - low >= 2**26):
+        raise QuestionRefused(
+            f"the grid of {question.describe()} is too fine for its bounds: declare a coarser resolution"
+        )
+    mechanism: SmoothLaplace | ProposeTestRelease | Mechanism
+    if question.method == "sample_and_aggregate":
+        if neighbors.unit is not None and neighbors.id_column is None:
+            raise QuestionRefused(
+                "sample_and_aggregate hashes each unit to one chunk, which needs a column that names it: declare "
+                "PrivacyUnit(column, max_rows=...)"
+            )
+        mechanism, event = _averaging(question, found.unit, low, high, neighbors, asked)
+    else:
+        _only_rows(question, domain, neighbors, found.missable)
+        if isinstance(asked, ZCDP):
+            raise QuestionRefused("this method is proved for epsilon, and for epsilon and delta, not for rho")
+        delta = asked.delta if isinstance(asked, ApproxDP) else Fraction(0)
+        if question.method == "smooth":
+            mechanism = SmoothLaplace(asked.epsilon, delta)
+        else:
+            if delta == 0:
+                raise QuestionRefused(
+                    "propose-test-release needs a delta: its test may be wrong; give epsilon= and delta="
+                )
+            square = found.unit**2 if question.statistic == "var" else found.unit
+            bound = math.ceil((question.proposal or Fraction(0)) / square * FINE) + 1  # + 1: rounding to parts
+            mechanism = ProposeTestRelease(bound, asked.epsilon, delta)
+        event = mechanism.event
+    notes = neighbors.describe_caps()
+    if question.method != "sample_and_aggregate" and level_of(question.statistic) is not None:
+        notes = (*notes, _TEACHING)
+    procedure = RobustProcedure(question, domain, neighbors, mechanism, event, notes=notes)
+    return price(question, table, asked=asked, procedure=procedure)
+
+
+def _averaging(
+    question: Robust, unit: Fraction, low: int, high: int, neighbors: Neighbors, asked: Loss
+) -> tuple[Mechanism, Event]:
+    """Return the noise of a sum over chunks: one unit moves one chunk, two under replace, each within its range.
+
+    Nissim, Raskhodnikova, Smith 2007, section 4: the mean of the chunks moves by (u - l) / k, twice that under replace.
+    """
+    least, most = _ends(question, low, high)
+    empty = _default_steps(question, unit)
+    if not least <= empty <= most:
+        raise QuestionRefused(
+            f"default, what an empty chunk answers, must lie in the range of the {question.statistic}"
+        )
+    span = fine_steps(most) - fine_steps(least)
+    move = Fraction(span if neighbors.relation == "add_remove" else 2 * span)
+    touched = 1 if neighbors.relation == "add_remove" else 2
+    because = f"{neighbors.relation} of one unit moves {touched} of {question.chunks} chunks"
+    mechanisms, event = cheapest([(Sensitivity(1, move, move**2, move, because), Fraction(1))], asked)
+    return mechanisms[0], event
+
+
+def _ends(question: Robust, low: int, high: int) -> tuple[Fraction, Fraction]:
+    """Return the range of the statistic, in steps: a variance is at most a quarter of the squared width."""
+    return (
+        (Fraction(0), Fraction((high - low) ** 2, 4))
+        if question.statistic == "var"
+        else (Fraction(low), Fraction(high))
+    )
+
+
+def _default_steps(question: Robust, unit: Fraction) -> Fraction:
+    square = unit**2 if question.statistic == "var" else unit
+    return (question.default or Fraction(0)) / square
+
+
+def _only_rows(question: Robust, domain: Domain, neighbors: Neighbors, missable: bool) -> None:
+    """Refuse what the theorems do not cover: units of many rows, and tables whose rows may drop out under replace."""
+    if neighbors.unit is not None:
+        raise QuestionRefused(
+            f"{question.method} is proved for one row per unit; use sample_and_aggregate, which hashes units to chunks"
+        )
+    if neighbors.relation == "replace" and (question.where is not None or missable or domain.unreadable_rows):
+        raise QuestionRefused(
+            f"under replace {question.method} needs rows that cannot drop out: no where, no missing cells that drop, no CSV; "
+            'fill missing cells, or declare neighbors = "add_remove"'
+        )

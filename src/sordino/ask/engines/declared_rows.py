@@ -1,0 +1,73 @@
+"""Rows that hold every combination of some declared cells: what a question makes of them is public, and found by DuckDB.
+
+No private row is here: the cells come from declarations and the question, joined tables are public ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sordino.ask.engines.duckdb_primitives import DuckDBPrimitives
+from sordino.ask.engines.moment_cells import refine_times
+from sordino.ask.engines.own_sql import public_name
+from sordino.ask.engines.quoting import quote_name
+from sordino.ask.engines.select_text import write_tree
+from sordino.ask.engines.table_layout import TableLayout
+from sordino.core.domain import Domain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+
+class DeclaredRows:
+    """All combinations of the cells of some columns, as a table of one row each, beside public tables.
+
+    Each has a connection of its own, of one thread, so that it works in a process that was forked; close it.
+    """
+
+    def __init__(self, cells: Mapping[str, pa.Array], *, domain: Domain, public: Mapping[str, pa.Table]) -> None:
+        import duckdb
+        import pyarrow as pa
+
+        self._connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
+        self._connection.execute("SET python_enable_replacements = false")
+        # As where private rows are read: by these, a NaN of a public table could decide whether its row counts.
+        self._connection.execute(
+            "SET disabled_optimizers = 'statistics_propagation,filter_pushdown,join_filter_pushdown'"
+        )
+        self._connection.execute("SET TimeZone = 'UTC'")
+        parts = []
+        for place, (name, values) in enumerate(cells.items()):
+            self._connection.register(f"sordino_values_{place}", pa.table({name: values}))
+            parts.append(f"sordino_values_{place}")
+        self._connection.execute(f'CREATE VIEW "source" AS SELECT * FROM {" CROSS JOIN ".join(parts)}')
+        for name, table in public.items():
+            self._connection.register(public_name(name), refine_times(table))
+        joinable = {name: self._schema(public_name(name)) for name in public}
+        self._layout = TableLayout(self._schema("source"), domain, None, None, public=joinable)
+
+    def _schema(self, relation: str) -> dict[str, str]:
+        from sordino.ask.engines.duckdb import kind_of
+
+        rows: list[Any] = self._connection.execute(f"DESCRIBE {quote_name(relation)}").fetchall()
+        return {name: kind_of(kind) for name, kind, *_ in rows if not name.startswith("sordino_key_")}
+
+    @property
+    def primitives(self) -> DuckDBPrimitives:
+        """The words to build one tree with."""
+        return DuckDBPrimitives(self._layout)
+
+    def run(self, select: exp.Select) -> list[tuple[Any, ...]] | None:
+        """Return the rows of a tree's answer; None where the machine has no room for it."""
+        import duckdb
+
+        try:
+            return self._connection.execute(write_tree(select)).fetchall()
+        except duckdb.Error:
+            return None
+
+    def close(self) -> None:
+        """Give back the connection."""
+        self._connection.close()

@@ -1,0 +1,215 @@
+"""The primitives in DuckDB's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from sordino.ask.engines.list_items import find_place
+from sordino.ask.engines.moment_cells import DAY_NANOS, duckdb_micros
+from sordino.ask.engines.own_sql import CHOICE, literal_text, whole_text
+from sordino.ask.engines.quoting import quote_name, quote_text
+from sordino.ask.engines.sql_primitives import SqlPrimitives
+from sordino.ask.engines.unit_rows import unit_value
+from sordino.core.cell_grammar import DECIMAL, WHOLE
+from sordino.core.primitives import UnitCell
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+BINARY = 'COLLATE "binary"'  # after a text: compared by its bytes, whatever collation its column has
+_FEW = 2**16  # different whole numbers, of which writers of Parquet make a dictionary
+_TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
+_PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
+
+
+class DuckDBPrimitives(SqlPrimitives):
+    """Build the cells of one SELECT over one table that DuckDB holds."""
+
+    whole_cast: ClassVar[str] = "TRY_CAST"
+
+    def sample_select(self, coin: Callable[[str], str]) -> str:
+        """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
+        cells = ", ".join(quote_name(n) for n in sorted(self._held.domain.stored))
+        unit = self._held.unit
+        if unit is None or unit.column is None:
+            numbered = f"(SELECT {cells}, row_number() OVER () AS sordino_row FROM {self._held.source})"
+            return f"SELECT {cells} FROM {numbered} WHERE {coin('CAST(sordino_row AS VARCHAR)')}"
+        owner = self.let(self._text(unit.column))
+        return f"SELECT {cells} FROM {self._stage(self._held.source)} WHERE {owner} IS NOT NULL AND {coin(owner)}"
+
+    def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
+        """Return the label at a place, by a look-up in a constant list."""
+        listed = ", ".join(literal_text(label) for label in labels)
+        return self._tree(f"list_extract([{listed}], CAST({self._words(code)} AS BIGINT) + 1)")
+
+    def _whole_place(self, cell: str, values: Sequence[int]) -> str:
+        listed = ", ".join(f"CAST('{v}' AS BIGINT)" for v in values)
+        return f"NULLIF(list_position([{listed}], {cell}), 0) - 1"
+
+    def _text_place(self, cell: str, values: Sequence[str]) -> str:
+        return (
+            f"enum_code(TRY_CAST({cell} AS ENUM({', '.join(map(quote_text, values))})))"  # small numbers group fastest
+        )
+
+    def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
+        """Return the place of a text among distinct values: by a join, since a cast to an ENUM is slow where it fails."""
+        return self._tree(find_place(self._words(cell), values))
+
+    def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
+        """Return whether a text matches: by LIKE, or by a function of DuckDB's for parts of the text as they are."""
+        at, quoted = self._words(cell), quote_text(pattern)
+        if kind in ("like", "ilike"):
+            return self._tree(f"({at} {kind.upper()} {quoted})")
+        return self._tree(f"{_PARTS_OF_TEXT[kind]}({at}, {quoted})")
+
+    def _text(self, column: str) -> str:
+        kind, cell = self._cell(column)
+        if kind in ("FLOAT", "DOUBLE"):
+            # A float is the double that it equals: a container may hold it as either, by its other rows.
+            cell = self.let(self._real(kind, cell))
+            whole = f"floor({cell}) = {cell} AND abs({cell}) < 9007199254740992"
+            return self.let(
+                f"CASE WHEN isnan({cell}) THEN NULL WHEN {whole} THEN CAST(TRY_CAST({cell} AS BIGINT) AS VARCHAR) "
+                f"ELSE CAST({cell} AS VARCHAR) END"
+            )
+        if kind == "DECIMAL":
+            # One of no digits before the point is written without the 0.
+            text = self.let(rf"regexp_replace(CAST({cell} AS VARCHAR), '^(-?)\.', '\10.')")
+            return self.let(self._trim_zeros(text))
+        return self.let(f"CAST({cell} AS VARCHAR)")
+
+    def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
+        """Return a whole number, clipped; an unsigned one of 128 bits is compared with its own kind only."""
+        kind, cell = self._cell(column)
+        if kind != "UHUGEINT":
+            return super().integer(column, lower, upper)
+        above = f"{cell} > CAST('{_TOP}' AS UHUGEINT)"  # DuckDB cannot bring it to any other
+        return self._clip(f"CASE WHEN {above} THEN {whole_text(_TOP)} ELSE {self._narrow(cell)} END", lower, upper)
+
+    def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return the steps, clipped; of a decimal with as many places as the step has by a product of decimals."""
+        held = self._held_places(column, step, lower, upper)
+        digits, places = held or (0, 0)
+        most, one, size = 10**digits - 1, 10**places, max(abs(lower), abs(upper))
+        if held is None or lower > most or upper < -most or size * one >= 10**18:
+            return super().lattice(column, step, lower, upper)
+        low, high = (_decimal(min(max(n, -most), most), digits, places) for n in (lower, upper))
+        _, cell = self._cell(column)
+        beyond = f"WHEN {cell} < {low} THEN {low} WHEN {cell} > {high} THEN {high}"
+        inside = self.let(f"CASE WHEN {cell} BETWEEN {low} AND {high} THEN {cell} {beyond} END")
+        return self._column(f"CAST({inside} * CAST('{one}' AS DECIMAL({places + 1}, 0)) AS BIGINT)")
+
+    def _find_few(self, value: exp.Expression) -> tuple[str, int, int] | None:
+        """Return the cell and bounds that a step clips, where a dictionary may hold the few cells within them."""
+        clip = self._clips.get(value.name) if value.key == "var" and self._held.has_dictionaries else None
+        return clip if clip is not None and 0 <= clip[2] - clip[1] < _FEW else None
+
+    def present(self, value: exp.Expression) -> exp.Expression:
+        """Return the cell before it is clipped."""
+        clip = self._find_few(value)
+        return value if clip is None else self._tree(clip[0])
+
+    def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
+        """Return the sum; of clipped cells by functions, which DuckDB computes once for each cell that a dictionary holds.
+
+        They take a missing cell for the lower bound, so that much is taken off again for each. NULL for no cell, as any sum.
+        """
+        clip = self._find_few(value)
+        if clip is None:
+            return super().total(value, largest)
+        cell, lower, upper = clip
+        inside = f"LEAST(GREATEST({cell}, {whole_text(lower)}), {whole_text(upper)})"
+        total = f"SUM({inside}) - CAST('{lower}' AS HUGEINT) * (COUNT(*) - COUNT({cell}))"
+        return self._tree(f"CASE WHEN COUNT({cell}) > 0 THEN {total} END")
+
+    def _cell(self, column: str) -> tuple[str, str]:
+        """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""
+        if self._held.csv is None or column in self._joined:
+            return super()._cell(column)
+        self._read.add(column)
+        trimmed = self.let(self._strip(quote_name(column)))
+        tokens = ", ".join(
+            quote_text(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)})
+        )
+        return "VARCHAR", self.let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
+
+    def _trim(self, column: str) -> str:
+        """Return a cell of text without the blanks around it; cells of CSV have none."""
+        if self._held.csv is not None and column not in self._joined:
+            return self._cell(column)[1]
+        return super()._trim(column)
+
+    def _limit_rank(self, rank: str, most: int) -> None:
+        self._restrict(f"true QUALIFY {rank} <= {most}")
+
+    def _repeat(self, count: str) -> str:
+        return f"unnest(range({count}))"
+
+    def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
+        # Items keep the collation of the column that a list was made of, and no cast of the list takes it off them.
+        binary = f" {BINARY}" if kind == "VARCHAR" else ""
+        return f", unnest(list_slice({column}, 1, {most})){binary} AS {name}", ""
+
+    def exclusive_or(self, left: str, right: str) -> str:
+        """Return the bits of two BIGINT that differ."""
+        return f"xor({left}, {right})"
+
+    def _hash_rows(self, purpose: str) -> str:
+        """Return the hash of all cells; of CSV DuckDB's own of the text, as no server holds it and parsing it all is slow."""
+        if self._held.csv is None:
+            return super()._hash_rows(purpose)
+        cells = [*map(quote_name, sorted(self._held.domain)), *(self._joined[n][1] for n in sorted(self._joined))]
+        return f"CAST(hash({', '.join(cells)}, '{CHOICE} {purpose}') >> 2 AS BIGINT)"
+
+    def _text_number(self, text: str) -> str:
+        return f"CAST('0x' || substr(md5({text}), 1, 15) AS BIGINT)"
+
+    def _unit_value(self, of: UnitCell) -> str:
+        cell = "*" if of.value is None else self._words(of.value)
+        if of.by is None:
+            return unit_value(of, cell, {})
+        by, pick = self._words(of.by), "MIN" if of.kind == "first" else "MAX"
+        pair = f"struct_pack(a := CAST({by} AS HUGEINT), b := {cell})"
+        found = f"struct_extract({pick}(CASE WHEN {by} IS NOT NULL AND {cell} IS NOT NULL THEN {pair} END), 'b')"
+        return unit_value(of, cell, {of.kind: found})
+
+    def _scale(self, real: str, op: str, factor: float) -> str:
+        return f"floor({real} {op} CAST('{factor!r}' AS DOUBLE) + 0.5)"
+
+    def _call(self, function: str, real: str) -> str:
+        return f"{function}({real})"
+
+    def _read_whole(self, text: str) -> str:
+        return f"CASE WHEN regexp_full_match({text}, '{WHOLE}') THEN TRY_CAST({text} AS BIGINT) END"
+
+    def _read_decimal(self, text: str) -> str:
+        return f"CASE WHEN regexp_full_match({text}, '{DECIMAL}') THEN TRY_CAST({text} AS DOUBLE) END"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether all of a text matches a regular expression."""
+        return f"regexp_full_match({text}, '{pattern}')"
+
+    def read_day(self, kind: str, cell: str) -> str:
+        """Return the day of a timestamp, that of UTC where it knows its offset."""
+        if kind == "DATE":
+            return cell
+        day = f"TRY_CAST({cell} AS DATE)"
+        if not kind.endswith("_NS"):
+            return day
+        # DuckDB's own cast rounds nanoseconds towards 1970; what has no nanoseconds is infinite.
+        nanos = self.let(f"epoch_ns({cell})")
+        days = f"({nanos} // {DAY_NANOS}) - CASE WHEN {nanos} % {DAY_NANOS} < 0 THEN 1 ELSE 0 END"
+        return f"COALESCE(CAST('1970-01-01' AS DATE) + CAST({days} AS INTEGER), {day})"
+
+    def read_micros(self, kind: str, cell: str) -> str:
+        """Return the microseconds of a timestamp."""
+        return duckdb_micros(kind, cell, self.let)
+
+
+def _decimal(steps: int, digits: int, places: int) -> str:
+    """Return a literal of so many digits, some of them after the point."""
+    written = Decimal(steps).scaleb(-places, Context(prec=digits + 1))
+    return f"CAST('{written:f}' AS DECIMAL({digits}, {places}))"

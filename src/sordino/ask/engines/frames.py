@@ -1,0 +1,251 @@
+"""Frames in memory as Arrow tables of their declared columns: whatever hands itself on as Arrow, pandas, lists of dicts.
+
+Cells of mixed Python objects are read one by one as declared, so that one odd cell cannot change how others are read.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sordino.ask.engines.cells import EXACT_IN_FLOAT, numpy_moment, reader
+from sordino.ask.engines.readers.lake_tables import UNREAD, is_lake_table, lake_columns, load_lake_table
+from sordino.core.domain import Category, Column, Domain, Identifier, Integer
+from sordino.core.errors import DeclarationError, SourceError, nearest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_EXACT_DTYPE = re.compile(r"U?Int[0-9]+|boolean|string(\[.*\])?|(?!float|double|halffloat).*\[pyarrow\]")  # of pandas
+_INFERRED = re.compile(r"Function:\s*(PANDAS_SCAN|READ_(CSV|JSON|NDJSON))")  # in the plan of a DuckDB relation
+_READ: weakref.WeakSet[Any] = weakref.WeakSet()  # readers that gave their rows already
+
+
+def arrow_of(frame: Any, domain: Domain, *, unit: str | None = None) -> pa.Table:
+    """Return the declared columns of a frame as an Arrow table.
+
+    Raises DeclarationError for a frame of an unknown kind or without a declared column, SourceError where it cannot be
+    read; neither says anything of the data.
+    """
+    import pyarrow as pa
+
+    kind = type(frame).__module__.split(".")[0]
+    if kind == "narwhals" and hasattr(frame, "to_native"):
+        return arrow_of(frame.to_native(), domain, unit=unit)
+    if isinstance(frame, pa.Table):
+        return frame.select(_present(domain, frame.column_names))
+    if kind == "pandas":
+        return _from_pandas(frame, domain, unit)
+    if kind == "polars":
+        return _arrow(lambda: _from_polars(frame, domain), "the polars frame")
+    if hasattr(frame, "to_arrow_table") and hasattr(frame, "columns"):
+        return _from_relation(frame, domain)
+    if kind == "pyarrow" and hasattr(frame, "get_fragments"):
+        return _from_dataset(frame, domain)
+    if is_lake_table(frame):
+        return _arrow(lambda: load_lake_table(frame, _present(domain, lake_columns(frame))), "the table", UNREAD)
+    if hasattr(frame, "__arrow_c_stream__"):
+        return _arrow(lambda: _from_stream(frame, domain), "the Arrow stream")
+    if isinstance(frame, list) and (not frame or any(isinstance(row, Mapping) for row in frame)):
+        return _from_rows(frame, domain)
+    raise DeclarationError(
+        "a source is a path, an Arrow table, dataset or stream, a pandas or polars frame, a DuckDB relation, a table of "
+        f"deltalake or pyiceberg, or a list of dicts, not a {type(frame).__name__}"
+    )
+
+
+def _present(domain: Domain, columns: list[str]) -> list[str]:
+    for name in domain.stored:
+        if name not in columns:
+            hint = nearest(name, columns)
+            raise DeclarationError(f"column {name!r} is declared but the source has no such column; {hint}")
+    return list(domain.stored)
+
+
+def _from_relation(frame: Any, domain: Domain) -> pa.Table:
+    """Return a DuckDB relation's declared columns; one over pandas, CSV or JSON, whose rows decide its types, is refused."""
+    columns = _present(domain, list(frame.columns))
+    plan = _arrow(frame.explain, "the relation") if hasattr(frame, "explain") else ""
+    if _INFERRED.search(plan):
+        raise DeclarationError(
+            "a DuckDB relation over a pandas frame, CSV or JSON has types that DuckDB read off its rows, so that one row could "
+            "change how others are read: hand on the frame itself, or name the file itself as the source"
+        )
+    chosen = ['"' + c.replace('"', '""') + '"' for c in columns]
+    return _arrow(lambda: frame.select(*chosen).to_arrow_table(), "the relation")
+
+
+def _from_dataset(frame: Any, domain: Domain) -> pa.Table:
+    """Return an Arrow dataset's declared columns; one whose rows decide its types, or which others count, is refused."""
+    if type(getattr(frame, "format", None)).__name__ in ("CsvFileFormat", "JsonFileFormat"):
+        raise DeclarationError(
+            "an Arrow dataset of CSV or JSON files has types that Arrow read off its rows, so that one row could change how "
+            "others are read: name the file itself as the source"
+        )
+    if (getattr(frame, "_scan_options", None) or {}).get("filter") is not None:
+        raise DeclarationError(
+            "an Arrow dataset with a filter skips rows by its files' statistics, which leave NaN out, so that one row could "
+            "decide whether others count: put the condition into the question, or hand on dataset.to_table().filter(...) "
+            "of the whole dataset"
+        )
+    columns = _present(domain, frame.schema.names)
+    return _arrow(lambda: frame.to_table(columns=columns), "the dataset")
+
+
+def _from_stream(frame: Any, domain: Domain) -> pa.Table:
+    """Return the declared columns of whatever has `__arrow_c_stream__`, batch by batch."""
+    import pyarrow as pa
+
+    reader = pa.RecordBatchReader.from_stream(frame)
+    columns = _present(domain, reader.schema.names)
+    if isinstance(frame, pa.RecordBatchReader):
+        _refuse_again(frame)
+    schema = pa.schema([reader.schema.field(name) for name in columns])
+    return pa.Table.from_batches((batch.select(columns) for batch in reader), schema)
+
+
+def _refuse_again(reader: Any) -> None:
+    """Refuse a reader that gave its rows already: read again, it is a table without rows."""
+    if reader in _READ:
+        raise SourceError(
+            "this Arrow reader was read before, and a reader gives its rows once: hand on a new one, or the table of all its "
+            "rows, reader.read_all()"
+        )
+    _READ.add(reader)
+
+
+def _from_rows(rows: Sequence[Any], domain: Domain) -> pa.Table:
+    """Return a list of dicts; a row lacks what its dict has no key for, and what is no dict is a row without any cell.
+
+    Columns are those declared: which keys there are would depend on the rows.
+    """
+    import pyarrow as pa
+
+    if domain.lists:
+        name = next(iter(domain.lists))
+        raise DeclarationError(f"column {name!r} is declared as a list, which a list of dicts does not hold: use Arrow")
+    arrays = {}
+    for name in domain.stored:
+        read, arrow = reader(domain[name])
+        cells = (row.get(name) if isinstance(row, Mapping) else None for row in rows)
+        arrays[name] = pa.array([read(cell) for cell in cells], type=arrow)
+    return pa.table(arrays)
+
+
+def _from_pandas(frame: Any, domain: Domain, unit: str | None) -> pa.Table:
+    """Return a pandas frame as Arrow.
+
+    Theorem. Which of its dtypes pandas infers is decided by all cells of a column. How a cell is read, and whether the frame
+    is refused, is the same for all of them, so that neither depends on other rows.
+    """
+    import pyarrow as pa
+
+    if domain.lists:
+        name = next(iter(domain.lists))
+        raise DeclarationError(
+            f"column {name!r} is declared as a list, which pandas holds as objects: use Arrow or Parquet"
+        )
+    arrays: dict[str, Any] = {}
+    for name in _present(domain, list(frame.columns)):
+        column = domain[name]
+        if _is_large(column) and not _EXACT_DTYPE.fullmatch(str(frame[name].dtype)):
+            large = "values beyond 2^53" if isinstance(column, Category) else "no bounds, or bounds beyond 2^53"
+            raise DeclarationError(
+                f"column {name!r} is declared with {large}, and where one cell is missing pandas makes floats of whole "
+                'numbers, which merges those: read it as "Int64" or "string" (dtype=), or use Arrow or Parquet'
+                + ("; or declare lower and upper within 2^53" if isinstance(column, Integer) else "")
+            )
+        arrays[name] = _array(frame[name], column, is_unit=name == unit)
+    return pa.table(arrays)
+
+
+def _is_large(column: Column) -> bool:
+    """Return whether a column may hold whole numbers that floats merge, by the declaration alone."""
+    if isinstance(column, Category):
+        return any(isinstance(v, int) and abs(v) >= EXACT_IN_FLOAT for v in column.values)
+    return isinstance(column, Integer) and any(
+        b is None or abs(b) > EXACT_IN_FLOAT for b in (column.lower, column.upper)
+    )
+
+
+def _from_polars(frame: Any, domain: Domain) -> Any:
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    return frame.select(_present(domain, list(frame.columns))).to_arrow()
+
+
+def _arrow(
+    read: Callable[[], Any], what: str, rule: str = "store each column as a number, text, a boolean or a day"
+) -> Any:
+    """Return what `read` returns; what a library says in an error never gets through, since it may quote a cell."""
+    table: Any = None
+    try:
+        table = read()
+    except DeclarationError:
+        raise
+    except Exception:  # of any kind: it is not looked at
+        table = None
+    except BaseException as failure:  # a panic of polars or deltalake, in Rust, is no Exception
+        if type(failure).__name__ != "PanicException":
+            raise
+    if table is None:
+        raise SourceError(f"{what} cannot be read: {rule}")
+    return table
+
+
+def _array(series: Any, column: Column, *, is_unit: bool) -> Any:
+    """Return a column of pandas as Arrow: cell by cell where its dtype and another one could be read differently.
+
+    Names from 2^53 on that are numbers are missing in every dtype that pandas infers, since floats merge them.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    dtype = series.dtype
+    if str(dtype).startswith("Sparse"):
+        return _array(series.sparse.to_dense(), column, is_unit=is_unit)
+    is_text = isinstance(column, Identifier) or (isinstance(column, Category) and isinstance(column.values[0], str))
+    read, arrow = reader(column, below=EXACT_IN_FLOAT if is_text or is_unit else None)
+    if isinstance(dtype, (pd.CategoricalDtype, pd.PeriodDtype)):
+        series = series.astype("category")
+        values = pa.array([read(cell) for cell in series.cat.categories], type=arrow)
+        return values.take(pa.array(series.cat.codes, mask=series.cat.codes < 0))
+    # Units are told apart by the text of their cells: it is that of the declared type, whatever the dtype.
+    cells = None if is_unit and not is_text else _dtype_cells(series, is_text=is_text)
+    if cells is None:
+        cells = pa.array([read(cell) for cell in series], type=arrow)
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+
+
+def _dtype_cells(series: Any, *, is_text: bool) -> Any:
+    """Return a column of pandas as Arrow in a type that SQL reads as it reads the column's objects; None where it has none."""
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+    dtype = series.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
+        numbers = series.to_numpy()
+        if dtype.kind == "f" and dtype.itemsize not in (4, 8):
+            numbers = numbers.astype(np.float64)  # Arrow's own half floats are read by no engine
+        if not is_text:
+            return pa.array(numbers, from_pandas=True)
+        sizes = np.abs(numbers.astype(np.float64))
+        return pa.array(numbers, mask=np.isnan(sizes) | ((sizes >= EXACT_IN_FLOAT) & ~np.isinf(sizes)))
+    if dtype.kind not in "biufM" and not isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)):
+        return None
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        series = series.dt.tz_convert("UTC")  # Arrow knows fewer zones than pandas
+    if is_text and dtype.kind == "M" and not isinstance(dtype, pd.ArrowDtype):
+        zoned = isinstance(dtype, pd.DatetimeTZDtype)
+        held = series.dt.tz_localize(None) if zoned else series
+        moments, places = np.unique(held.to_numpy(), return_inverse=True)
+        read = [numpy_moment(moment, zoned=zoned) for moment in moments]
+        return pa.array([None if moment is None else moment.text for moment in read], pa.string()).take(
+            pa.array(places)
+        )
+    try:
+        return pa.Array.from_pandas(series)
+    except Exception:  # of any kind: half a surrogate, say, which is one missing cell
+        return None

@@ -1,0 +1,107 @@
+"""Files that are read into memory as Arrow when they are opened: Arrow's own, and a table of a SQLite file.
+
+SQLite holds a type with each cell, not with each column, so its cells are read one by one as declared, as of Python objects:
+an odd one cannot change how others are read. Text that is not UTF-8 is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sordino.ask.engines.cells import reader
+from sordino.ask.engines.quoting import quote_name
+from sordino.ask.engines.readers.sqlite_file import open_sqlite, sqlite_columns
+from sordino.core.errors import DeclarationError, SourceError, nearest
+from sordino.core.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sordino.core.domain import Domain
+
+Read = Callable[[Any], Any]
+
+_ROWS = 65_536  # of a SQLite table at a time
+
+
+def load_held(source: Source, domain: Domain) -> pa.Table:
+    """Return the declared columns of an Arrow or SQLite file; an error says nothing of its cells.
+
+    Raises SourceError where it cannot be opened as such, DeclarationError where its table or a column is not there.
+    """
+    found: pa.Table | None = None
+    if not Path(source.path).is_file():
+        raise SourceError(f"source {source.path!r} is missing: there is no such file")
+    try:
+        found = _load_arrow(source.path, domain) if source.format == "arrow" else _load_sqlite(source, domain)
+    except DeclarationError:
+        raise
+    except Exception:  # of any kind: its words may quote a cell
+        found = None
+    if found is None:
+        what = "an Arrow file" if source.format == "arrow" else "a SQLite file with that table"
+        raise SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
+    return found
+
+
+def _load_arrow(path: str, domain: Domain) -> pa.Table:
+    """Return the declared columns of Arrow's file format, which Feather is, or of its stream format."""
+    import pyarrow as pa
+
+    with pa.OSFile(path) as file:
+        try:
+            schema = pa.ipc.open_file(file).schema
+        except pa.ArrowInvalid:
+            file.seek(0)
+            return _choose(pa.ipc.open_stream(file).read_all(), domain)
+        chosen = [i for i, name in enumerate(schema.names) if name in domain.stored]
+        file.seek(0)
+        return _choose(pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=chosen)).read_all(), domain)
+
+
+def _choose(table: pa.Table, domain: Domain) -> pa.Table:
+    names = table.column_names
+    for name in domain.stored:
+        if name not in names:
+            raise DeclarationError(
+                f"column {name!r} is declared but the source has no such column; {nearest(name, names)}"
+            )
+    return table.select(list(domain.stored))
+
+
+def _load_sqlite(source: Source, domain: Domain) -> pa.Table:
+    """Return the declared columns of a table or view, each cell read as declared."""
+    import pyarrow as pa
+
+    assert source.relation is not None
+    if domain.lists:
+        name = next(iter(domain.lists))
+        raise DeclarationError(f"column {name!r} is declared as a list, and a SQLite file holds none: use Parquet")
+    table, columns = sqlite_columns(source.path, source.relation)
+    names = [name for name, _ in columns]
+    for name in domain.stored:
+        if name not in names:  # SQLite would read a quoted name that is no column as a text
+            raise DeclarationError(
+                f"column {name!r} is declared but the source has no such column; {nearest(name, names)}"
+            )
+    readers = [reader(domain[name]) for name in domain.stored]
+    schema = pa.schema([(name, kind) for name, (_, kind) in zip(domain.stored, readers, strict=True)])
+    batches = []
+    with open_sqlite(source.path) as connection:
+        chosen = ", ".join(map(quote_name, domain.stored))
+        cells = connection.execute(f"SELECT {chosen} FROM {quote_name(table)}")
+        while rows := cells.fetchmany(_ROWS):
+            batches.append(_batch(rows, readers, schema))
+    return pa.Table.from_batches(batches, schema)
+
+
+def _batch(
+    rows: Sequence[Sequence[Any]], readers: Sequence[tuple[Read, pa.DataType]], schema: pa.Schema
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array([read(c) for c in cells], kind) for cells, (read, kind) in zip(columns, readers, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

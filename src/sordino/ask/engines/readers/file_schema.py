@@ -1,0 +1,288 @@
+"""The columns that a file states of itself: names and types, never a row."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from sordino.ask.engines.readers.csv_import import TYPES, default_delimiter
+from sordino.ask.engines.readers.lake_tables import check_folder
+from sordino.ask.engines.readers.sqlite_file import sqlite_columns
+from sordino.core.errors import DeclarationError, SourceError, nearest
+from sordino.core.source import (
+    FAR,
+    PACKED,
+    SERVERS,
+    SPARK,
+    Csv,
+    Source,
+    header_line,
+    header_names,
+    open_binary,
+    source_from,
+    split_ending,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Columns = list[tuple[str, str | None]]
+
+_CSV = (".csv", ".data", ".txt", ".tsv")
+_PARQUET = (".parquet", ".pq")
+_DUCKDB = (".duckdb", ".db", ".ddb")
+_SQLITE = (".sqlite", ".sqlite3")
+_ARROW = (".arrow", ".feather", ".ipc")
+_JSON = (".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True, slots=True)
+class FileSchema:
+    """Hold the columns of a file - name and physical type, None where it states none - and what else to declare."""
+
+    columns: Sequence[tuple[str, str | None]]
+    csv: Csv | None = None
+    relation: str | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def read_schema(
+    source: str,
+    *,
+    header: bool | None = None,
+    columns: int | None = None,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    relation: str | None = None,
+) -> FileSchema:
+    """Return the columns that a file, a folder of Parquet or a PostgreSQL server states of itself; no value is read.
+
+    A CSV file's first line may be a row of the data, so `header` must say whether it holds names, and `columns` how many
+    there are where it does not. The first line of JSON lines is a row, of which `header` takes the names alone.
+
+    Raises DeclarationError where that is missing or does not fit the file, SourceError where the file cannot be opened.
+    """
+    if source.startswith(SERVERS):
+        if relation is None:
+            raise DeclarationError("say which table of the server with --relation, such as public.people")
+        return FileSchema(_server_columns(source_from(source, relation=relation)), relation=relation)
+    if source.startswith(SPARK):
+        return FileSchema(_spark_columns(source_from(source)), relation=None)
+    ending, _ = split_ending(source)
+    if source.startswith(FAR) and ending not in (*_CSV, *_JSON):
+        Source(source, "parquet" if ending in ("", *_PARQUET) else "arrow")  # which says what is read from far
+    folder = source.endswith("/") or Path(source).is_dir()
+    if not folder:
+        _check_ending(source, ending)
+    if ending in _CSV and not folder:
+        return _csv_schema(source, header, columns, delimiter, quote)
+    if ending in _JSON and (columns, delimiter, quote) == (None, None, None):
+        return _json_schema(source, header)
+    if any(given is not None for given in (header, columns, delimiter, quote)):
+        said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files, --header for JSON lines"
+        raise DeclarationError(f"{said}; leave them out")
+    if folder or ending in _PARQUET:
+        check_folder(Source(f"{source.rstrip('/')}/" if folder else source, "parquet"))
+        return _folder_schema(source) if folder else _parquet_schema(source)
+    _check_present(source)
+    if ending in _ARROW:
+        return FileSchema(_arrow_columns(source))
+    if ending in _SQLITE:
+        relation, found = _sqlite_columns(source, relation)
+    else:
+        relation, found = _duckdb_columns(source, relation)
+    return FileSchema(found, relation=relation)
+
+
+def _check_ending(source: str, ending: str) -> None:
+    """Refuse a file of a kind that is not read."""
+    known = (*_CSV, *_JSON, *_PARQUET, *_DUCKDB, *_SQLITE, *_ARROW)
+    if ending not in known:
+        packed = "; unpack it first" if ending in PACKED else ""
+        raise DeclarationError(f"source {source!r} must end in {', '.join(known)}, or in / for a folder{packed}")
+
+
+def _check_present(source: str) -> None:
+    if source.startswith(FAR):
+        Source(source, "jsonl")  # which refuses an address that may hold a credential
+        open_binary(source).close()
+    elif not Path(source).is_file():
+        raise SourceError(f"source {source!r} is missing: there is no such file")
+
+
+def _csv_schema(
+    path: str, header: bool | None, columns: int | None, delimiter: str | None, quote: str | None
+) -> FileSchema:
+    _check_present(path)
+    if header is None:
+        rule = "a CSV file's first line may be a row of the data, which must not get into a project file"
+        raise DeclarationError(f"{rule}: say --header if it holds names, else --no-header --columns N")
+    if header and columns is not None:
+        raise DeclarationError("--columns goes with --no-header; a header line names the columns itself")
+    between = default_delimiter(path) if delimiter is None else delimiter
+    if not header:
+        if columns is None or not 1 <= columns <= 100_000:
+            raise DeclarationError("--no-header needs --columns N, the number of columns, from 1 to 100,000")
+        header_line(path)  # the curator is here: a file that is no text is refused, whatever its first line is
+        names = tuple(f"c{i}" for i in range(1, columns + 1))
+        return FileSchema([(name, None) for name in names], Csv(False, names, between, quote=quote or ""))
+    line = header_line(path)
+    if delimiter is None and between not in line:
+        for other in (c for c in ",;\t|" if c in line):
+            raise DeclarationError(
+                f"the header line of {path!r} has no {between!r}: say --delimiter {other!r}, "
+                f"or --delimiter {between!r} if it names one column"
+            )
+    sign = ('"' if '"' in line else "") if quote is None else quote
+    rules = Csv(True, None, between, quote=sign)
+    said = f'the header line of {path} is quoted, so quote = \'"\' is declared; --quote "" declares otherwise'
+    found: Columns = [(name, None) for name in header_names(path, rules)]
+    return FileSchema(found, rules, remarks=(said,) if sign and quote is None else ())
+
+
+def _json_schema(path: str, header: bool | None) -> FileSchema:
+    """Return the names in the first line of JSON lines; a value binds no other, so only a person can say the types."""
+    _check_present(path)
+    if not header:
+        rule = "the first line of JSON lines is a row of the data, and a project file is public"
+        raise DeclarationError(f"{rule}: say --header to take its names, without its values, as the table's columns")
+    names: list[str] = []
+    with contextlib.suppress(ValueError, RecursionError):
+        row = json.loads(header_line(path))
+        names = list(row) if isinstance(row, dict) else []
+    if not all(names) or not names or len({name.lower() for name in names}) != len(names):
+        raise SourceError(f"source {path!r}: its first line is no JSON object whose names differ in more than case")
+    said = f"the columns are the names in the first line of {path}: add those that it leaves out"
+    return FileSchema([(name, None) for name in names], remarks=(said,))
+
+
+def _parquet_schema(source: str) -> FileSchema:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = _find(source, source)
+    if not files:
+        raise SourceError(f"source {source!r} is missing: there is no such file")
+    schema: pa.Schema | None = None
+    seen: dict[str, str] = {}
+    try:
+        with open_binary(files[0]) as opened, pq.ParquetFile(opened) as file:
+            schema = file.schema_arrow
+            seen = json.loads((file.metadata.metadata or {}).get(TYPES.encode(), b"{}"))
+    except (pa.ArrowException, OSError, ValueError):
+        schema = None
+    if schema is None:
+        raise SourceError(f"source {source!r} cannot be opened as Parquet: check its path, format and rights")
+    said = "types of text columns are those that `sordino import` read in the cells: change what is not public"
+    found: Columns = [(field.name, seen.get(field.name, _physical_type(field.type))) for field in schema]
+    return FileSchema(found, remarks=(said,) if seen else ())
+
+
+def _folder_schema(source: str) -> FileSchema:
+    """Return the columns of a folder of Parquet files: those of its first file, and the keys of sub-folders named key=value."""
+    files = _find(f"{source.rstrip('/')}/", f"{glob.escape(source.rstrip('/'))}/**/*.parquet")
+    if not files:
+        raise SourceError(f"source {source!r} is missing: there is no such folder with .parquet files in it")
+    found = _parquet_schema(files[0])
+    parts = (part.partition("=") for part in Path(files[0]).relative_to(source).parent.parts)
+    keys = [unquote(key) for key, sign, _ in parts if sign]
+    columns: Columns = [(name, kind) for name, kind in found.columns if name not in keys]
+    return FileSchema([*columns, *((key, "string") for key in keys)], remarks=found.remarks)
+
+
+def _find(source: str, pattern: str) -> list[str]:
+    """Return the files that a source names, here by the pattern."""
+    if source.startswith(FAR):
+        from sordino.core.remote_files import find_far
+
+        return find_far(source)
+    return [source] if Path(source).is_file() else sorted(glob.glob(pattern, recursive=True))
+
+
+def _arrow_columns(source: str) -> Columns:
+    import pyarrow as pa
+
+    schema: pa.Schema | None = None
+    try:
+        with pa.OSFile(source) as file:
+            try:
+                schema = pa.ipc.open_file(file).schema
+            except pa.ArrowInvalid:
+                file.seek(0)
+                schema = pa.ipc.open_stream(file).schema
+    except (pa.ArrowException, OSError, ValueError):
+        schema = None
+    if schema is None:
+        raise SourceError(f"source {source!r} cannot be opened as an Arrow file: check its path, format and rights")
+    return [(field.name, _physical_type(field.type)) for field in schema]
+
+
+def _sqlite_columns(source: str, relation: str | None) -> tuple[str, Columns]:
+    """Return a table and its columns; what SQLite calls their types binds no cell, so only a person can say them."""
+    found: tuple[str, list[tuple[str, str]]] | None = None
+    try:
+        found = sqlite_columns(source, relation)
+    except sqlite3.Error:
+        found = None
+    if found is None:
+        raise SourceError(f"source {source!r} cannot be opened as a SQLite file: check its path, format and rights")
+    return found[0], [(name, None) for name, _ in found[1]]
+
+
+def _physical_type(kind: object) -> str:
+    """Return Arrow's word for a type, that of its values for a dictionary."""
+    return str(getattr(kind, "value_type", None) or kind) if str(kind).startswith("dictionary") else str(kind)
+
+
+def _server_columns(source: Source) -> Columns:
+    from sordino.ask.engines.readers.postgres_tables import open_connection, read_columns
+
+    with contextlib.closing(open_connection(source)) as connection:
+        return [(name, held.kind) for name, held in read_columns(connection, source).items()]
+
+
+def _spark_columns(source: Source) -> Columns:
+    """Return the columns of a table of the active Spark session, or of one made for the purpose."""
+    from sordino.ask.engines.readers.spark_tables import open_frame, open_session, read_columns
+
+    frame = open_frame(open_session(source.settings), source)
+    return [(name, held.kind) for name, held in read_columns(frame).items()]
+
+
+def _duckdb_columns(source: str, relation: str | None) -> tuple[str, Columns]:
+    """Return the name of a table of a DuckDB file and its columns with their types; no row is read.
+
+    Without `relation` the file's only table. Raises SourceError where the file cannot be opened, DeclarationError where the
+    table is not there or not the only one.
+    """
+    import duckdb
+
+    failed = False
+    tables: list[str] = []
+    found: Columns = []
+    try:
+        with duckdb.connect(source, read_only=True) as connection:
+            tables = [
+                str(row[0]) for row in connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+            ]
+            chosen = relation or (tables[0] if len(tables) == 1 else None)
+            if chosen in tables:
+                quoted = '"' + str(chosen).replace('"', '""') + '"'
+                rows = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {quoted})").fetchall()
+                found = [(str(name), str(kind)) for name, kind in rows]
+    except duckdb.Error:
+        failed = True
+    if failed:
+        raise SourceError(f"source {source!r} cannot be opened as a DuckDB file: check its path, format and rights")
+    if relation is not None and relation not in tables:
+        raise DeclarationError(f"{source!r} has no table {relation!r}; {nearest(relation, tables)}")
+    if not found:
+        raise DeclarationError(f"say which table with --relation; {nearest('', tables)}")
+    return relation or tables[0], found

@@ -1,0 +1,166 @@
+"""A project file proposed from a table's schema alone: never a bound, a value or a row of the data."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sordino.ask.engines.readers.file_schema import read_schema
+from sordino.ask.project.positions import quote_text, write_key
+from sordino.ask.project.schema import FILL_IN
+from sordino.core.source import FAR, SERVERS, SPARK, Csv, split_ending
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Hold the text of a proposed project file, its table's name, how many columns it has, and what else to know."""
+
+    text: str
+    table: str
+    columns: int
+    remarks: tuple[str, ...]
+
+    @property
+    def blanks(self) -> int:
+        """The number of blanks, marked FILL IN, that only a person can fill."""
+        return sum(line.partition("#")[0].count(f'"{FILL_IN}"') for line in self.text.splitlines())
+
+
+def propose_project(
+    source: str | Path,
+    *,
+    header: bool | None = None,
+    columns: int | None = None,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    relation: str | None = None,
+    directory: str | Path = ".",
+) -> Proposal:
+    """Return a project file for a file, a folder of Parquet or a table of PostgreSQL or Spark: its schema, every blank marked.
+
+    No bound, value or row of the data is read into it: those would leak. `directory` is where the project file will lie; a
+    relative source is stated relative to it. A CSV file's first line may be a row, so `header` must say whether it holds
+    names; that of JSON lines is one, and `header` says that its names are the columns. Raises as `read_schema` does.
+    """
+    schema = read_schema(
+        str(source), header=header, columns=columns, delimiter=delimiter, quote=quote, relation=relation
+    )
+    is_server = str(source).startswith((*SERVERS, SPARK))
+    name = (schema.relation or str(source)).rpartition(".")[2] if is_server else schema.relation or _file_stem(source)
+    table = _table_name(name.removeprefix(SPARK))
+    stays = is_server or str(source).startswith(FAR) or os.path.isabs(source)
+    place = str(source) if stays else os.path.relpath(source, directory)
+    if Path(source).is_dir():
+        place = f"{place.rstrip('/')}/"  # by which a folder is known
+    text = write_template(schema.columns, source=place, table=table, csv=schema.csv, relation=schema.relation)
+    return Proposal(text, table, len(schema.columns), schema.remarks)
+
+
+def _file_stem(source: str | Path) -> str:
+    """Return a file's name without its ending, and without that of its compression."""
+    stem, (ending, packing) = Path(source).stem, split_ending(source)
+    return stem.removesuffix(Path(stem).suffix) if packing and ending else stem
+
+
+def _table_name(stem: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", stem).strip("_") or "people"
+    return f"t_{name}" if name[0].isdigit() else name
+
+
+def write_template(
+    columns: Sequence[tuple[str, str | None]],
+    *,
+    source: str,
+    table: str,
+    csv: Csv | None = None,
+    relation: str | None = None,
+) -> str:
+    """Return a project file for a table, made of its schema alone: the name and physical type (or None) of each column.
+
+    Whatever only a person can know is marked FILL IN, and `sordino check` refuses the file until none is left.
+
+    >>> print(write_template([("age", "int64")], source="people.parquet", table="people").splitlines()[-1])
+    age = {type = "integer", lower = "FILL IN", upper = "FILL IN"}
+    """
+    where = [f"source = {quote_text(source)}"] + (
+        [f"relation = {quote_text(relation)}"] if relation is not None else []
+    )
+    declared = [f"{write_key(name)} = {_declaration(physical)}" for name, physical in columns]
+    budget = _HEAD.format(name="people", ledger=quote_text(f"{table}.ledger"))
+    body = _TABLE.format(table=table, where="\n".join(where))
+    return "\n".join([budget, body, *([_csv(csv, table)] if csv else []), _COLUMNS.format(table=table), *declared, ""])
+
+
+def _declaration(physical: str | None) -> str:
+    """Return the line of a column of this physical type (Arrow's or DuckDB's word for it)."""
+    word = (physical or "").lower()
+    bounds = f'lower = "{FILL_IN}", upper = "{FILL_IN}"'
+    if not word:
+        return f'{{type = "{FILL_IN}"}}'
+    if "bool" in word:
+        return '{type = "boolean"}'
+    if word.startswith(("timestamp", "datetime")):
+        return f'{{type = "datetime", {bounds}, zone = "{FILL_IN}", resolution = "second"}}'
+    if word.startswith("date"):
+        return f'{{type = "date", {bounds}}}'
+    if word.startswith(("float", "double", "real", "decimal", "numeric", "halffloat")):
+        return f'{{type = "real", {bounds}, resolution = "{FILL_IN}"}}'
+    if word.startswith("uuid"):
+        return '{type = "identifier"}'
+    if re.match(r"u?(big|small|tiny|huge)?int(eger)?\d*$", word):
+        return f'{{type = "integer", {bounds}}}'
+    return f'{{type = "category", values = ["{FILL_IN}"]}}'
+
+
+def _csv(csv: Csv, table: str) -> str:
+    lines = [
+        f"[tables.{table}.csv]                 # cells are trimmed, a line is a row; nothing is sniffed",
+        f"header = {str(csv.header).lower()}",
+        *([f"names = [{', '.join(map(quote_text, csv.names))}]"] if csv.names else []),
+        f"delimiter = {quote_text(csv.between)}",
+        f"quote = {quote_text(csv.quote)}".ljust(16)
+        + """# '"' where cells may be quoted; then a cell holds no line end""",
+        f"null_values = [{', '.join(map(quote_text, csv.null_values))}]   # cells that mean: missing; empty ones always do",
+    ]
+    return "\n".join([*lines, ""])
+
+
+_HEAD = f"""\
+# A Sordino project. Everything here is public: it is what you know without looking at the data, or what a law, a code
+# book or a questionnaire says. Never copy a bound or a value out of the data: that would leak it.
+# Replace every "{FILL_IN}", delete what nobody should ask about, then run `sordino check`.
+
+[budgets.{{name}}]
+# A budget belongs to the people in the tables that draw on it, and is never refilled. One of:
+#   cap = {{{{epsilon = 1.0}}}}                 pure differential privacy
+#   cap = {{{{epsilon = 1.0, delta = 1e-9}}}}   approximate; delta far below 1 / number of people
+#   cap = {{{{rho = 0.5, delta = 1e-6}}}}       zero-concentrated; delta is only for conversion to an epsilon
+cap = {{{{epsilon = "{FILL_IN}"}}}}
+ledger = {{ledger}}
+"""
+
+_TABLE = f"""\
+[tables.{{table}}]
+{{where}}
+budget = "people"
+# "add_remove": hides whether a unit is in the table at all; "replace": hides what its rows say, not how many there are.
+neighbors = "{FILL_IN}"
+# "row": each row is one person; or {{{{column = "user_id", max_rows = 5}}}}: all rows of one value of that column are.
+privacy_unit = "{FILL_IN}"
+"""
+
+_COLUMNS = """\
+[tables.{table}.columns]
+# Columns that are not declared here cannot be asked about. Bounds must be public knowledge. Every type, by example:
+#   age = {{type = "integer", lower = 0, upper = 125}}       cells outside the bounds are clipped to them
+#   gain = {{type = "real", lower = 0, upper = 5000, resolution = 0.01}}   read in whole steps of the resolution
+#   sex = {{type = "category", values = ["F", "M"]}}     or values_from = "codes.csv", other = "Other"
+#   member = {{type = "boolean"}}
+#   visit = {{type = "date", lower = 2020-01-01, upper = 2029-12-31}}
+#   seen = {{type = "datetime", lower = 2020-01-01, upper = 2029-12-31, zone = "Europe/Berlin", resolution = "minute"}}
+#   user_id = {{type = "identifier"}}   equality in WHERE, the privacy unit, private keys
+# missing = "drop" (a missing cell takes no part; the default), "keep" (a group of its own) or {{fill = value}}.
+# Text columns are taken for categories and numbers for numbers here: change a type where that is wrong."""

@@ -1,0 +1,256 @@
+"""Marginals: several tables of counts asked for together, over declared keys or over public codes of them. Knows no data."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sordino.ask.queries.expressions.bound_number import BoundNumber, bin_index
+from sordino.ask.queries.expressions.compile import bind_number
+from sordino.ask.queries.expressions.keys import Keys, keys
+from sordino.ask.queries.expressions.nodes import Name
+from sordino.ask.queries.expressions.sql_trees import sql
+from sordino.ask.queries.sensitivity_rules import count_sensitivity, stack
+from sordino.core.domain import Column, Domain, Identifier, keep_missing
+from sordino.core.errors import QuestionRefused
+from sordino.core.neighbors import Neighbors, Sensitivity
+from sordino.core.primitives import Primitives
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+SparseCounts = tuple[
+    Integers, Integers
+]  # keys of shape (cells, axes), how many rows each (cells): only cells that occur
+VectorShare = tuple[
+    Sensitivity, Fraction
+]  # how far one unit moves one vector, in whole steps, and its share of the loss
+
+_MOST_CELLS = 1 << 26  # cells of one table: the noise of a table is drawn cell by cell
+MOST_AXES = 31  # of one scan: PostgreSQL's bits that say which axes a grouping set leaves out
+_FEW_CELLS = 1 << 17  # cells of raw keys that an engine may return for one table, whatever its codes
+_MOST_RUNS = 1000  # of keys with one code, which SQL finds by halving
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One column of a table: its declared keys, or the bins between `edges`, and a public code for each key.
+
+    `edges`, in whole steps of the column's lattice (days since 1970-01-01 for a date), cut [e0, e1), ..., [e(n-1), en].
+    `codes` gives each key its code, None leaves key i the code i. A missing value, where the column keeps it, or where
+    `missing` says so whatever the declaration drops, is the last key.
+    """
+
+    column: str
+    edges: tuple[int, ...] | None = None
+    codes: tuple[int, ...] | None = None
+    missing: bool = False
+
+    def keys(self, domain: Domain) -> Keys:
+        """Return the keys and the SQL of each row's key, NULL for a row that is left out."""
+        column = domain.columns.get(self.column) or domain[self.column]  # which says what is declared instead
+        return _keys_of(self.column, column, self.edges, missing=self.missing)
+
+    def size(self, domain: Domain) -> int:
+        """Return the number of codes."""
+        count = len(self.keys(domain).labels)
+        if self.codes is None:
+            return count
+        if len(self.codes) != count or min(self.codes) < 0 or max(self.codes) >= count:
+            raise QuestionRefused(f"the codes of {self.column!r} must be {count}, one a declared key, each from 0")
+        return max(self.codes) + 1
+
+
+Grouping = tuple[Axis, ...]  # axes whose codes are the classes of keys that are counted as one
+
+
+@dataclass(frozen=True, slots=True)
+class ContingencyTable:
+    """A table of counts with one axis a column, in row-major order of its codes."""
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def name(self) -> str:
+        """The columns, in words."""
+        return " x ".join(axis.column for axis in self.axes)
+
+    def shape(self, domain: Domain) -> tuple[int, ...]:
+        """Return the number of codes of each axis."""
+        if not self.axes or len({a.column for a in self.axes}) != len(self.axes):
+            raise QuestionRefused("a table of counts takes one column or more, each once")
+        if len(self.axes) > MOST_AXES:
+            raise QuestionRefused(f"a table of counts takes {MOST_AXES} columns at most: use fewer")
+        shape = tuple(a.size(domain) for a in self.axes)
+        if math.prod(shape) > _MOST_CELLS:
+            words = " x ".join(str(n) for n in shape)
+            raise QuestionRefused(f"a table of {words} cells is too large (above {_MOST_CELLS}): use fewer columns")
+        return shape
+
+    def grouping(self) -> Grouping:
+        """Return the axes without their codes: the counts by these give those of every code."""
+        return tuple(Axis(a.column, a.edges, missing=a.missing) for a in self.axes)
+
+    def encode(self, counted: SparseCounts, domain: Domain) -> Integers:
+        """Return the exact counts as a vector over all codes, from the sparse counts over keys."""
+        cells, counts = np.asarray(counted[0], dtype=np.int64), np.asarray(counted[1], dtype=np.int64)
+        shape = self.shape(domain)
+        kept = (cells >= 0).all(axis=1)
+        place = np.zeros(int(kept.sum()), dtype=np.int64)
+        for i, (axis, size) in enumerate(zip(self.axes, shape, strict=True)):
+            keys_of = cells[kept, i]
+            codes = keys_of if axis.codes is None else np.asarray(axis.codes, dtype=np.int64)[keys_of]
+            if codes.size and int(codes.max()) >= size:
+                raise ValueError("a key outside its declared labels")
+            place = place * size + codes
+        exact_counts = np.zeros(math.prod(shape), dtype=np.int64)
+        np.add.at(exact_counts, place, counts[kept])
+        return exact_counts
+
+    def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
+        """Return how far one unit moves the table: each of its rows is in one cell at most."""
+        return count_sensitivity(neighbors, cells=math.prod(self.shape(domain)), droppable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalQuery:
+    """Ask for several tables of counts at once, one noisy vector each; `shares` splits the loss, None equally.
+
+    Theorem: a unit of C rows moves each of k tables by at most C in l1 under add_remove (2C under replace), since a row
+    is in one cell of a table; so all together by kC in l1 and, with noise of equal width, sqrt(k) C in l2.
+    """
+
+    tables: tuple[ContingencyTable, ...]
+    shares: tuple[Fraction, ...] | None = None
+
+    @property
+    def unit(self) -> Fraction:
+        """The step in which the vectors are measured: one row."""
+        return Fraction(1)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
+        """Return each vector's sensitivity, in whole steps, and its share of the loss; one vector a table."""
+        count = len(self.tables)
+        shares = self.shares if self.shares is not None else (Fraction(1, count),) * count if count else ()
+        if not count or len(shares) != count or any(s <= 0 for s in shares) or sum(shares) != 1:
+            raise QuestionRefused("marginals take one table or more, with shares above 0 that sum to 1")
+        cells = [math.prod(t.shape(domain)) for t in self.tables]
+        moved = {n: count_sensitivity(neighbors, cells=n, droppable=True) for n in set(cells)}
+        return [(moved[n], share) for n, share in zip(cells, shares, strict=True)]
+
+    def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
+        """Return how far one unit moves all tables together."""
+        return stack([s for s, _ in self.parts(domain, neighbors)])
+
+    def from_counts(self, counted: Sequence[SparseCounts], domain: Domain) -> list[Integers]:
+        """Return the exact vectors, one a table, from the sparse exact counts of each."""
+        return [t.encode(c, domain) for t, c in zip(self.tables, counted, strict=True)]
+
+    def names(self) -> list[str]:
+        """Return a name for each vector."""
+        return [t.name for t in self.tables]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        return f"the number of rows by {join_words(self.names())}"
+
+
+def coarsest_grouping(grouping: Grouping, tables: Sequence[ContingencyTable], domain: Domain) -> Grouping:
+    """Return the grouping that tables over the same axes can be counted by: by keys where few cells can be, else by classes.
+
+    A class holds the keys that no table tells apart, so the counts by classes give each table's; an engine then returns no
+    more cells than they have, though keys of three columns can have as many cells as there are rows.
+    """
+    sizes = [Axis(axis.column, axis.edges, missing=axis.missing).size(domain) for axis in grouping]
+    if math.prod(sizes) <= _FEW_CELLS:
+        return grouping
+    made = []
+    for axis in grouping:
+        codes = list(
+            dict.fromkeys(other.codes for table in tables for other in table.axes if other.column == axis.column)
+        )
+        classes = None
+        if None not in codes:
+            _, places = np.unique(np.array(codes), axis=1, return_inverse=True)
+            if np.count_nonzero(np.diff(places.ravel())) < _MOST_RUNS:
+                classes = tuple(places.ravel().tolist())
+        made.append(replace(axis, codes=classes))
+    return tuple(made)
+
+
+def tells_apart(grouping: Grouping, table: ContingencyTable) -> bool:
+    """Return whether no class of the grouping holds keys that the table gives different codes."""
+    for axis in grouping:
+        codes = next(other.codes for other in table.axes if other.column == axis.column)
+        if axis.codes is not None and (
+            codes is None or len(set(zip(axis.codes, codes, strict=True))) > len(set(axis.codes))
+        ):
+            return False
+    return True
+
+
+def select_groupings(groupings: Sequence[Grouping], on: Primitives, domain: Domain) -> exp.Select:
+    """Return one SQL tree of the exact counts by several groupings: k0.. one a distinct axis, `left_out`, and t0.
+
+    `left_out` has bit n - 1 - i set where axis i of the n distinct ones (in order of first use) is not of the row's grouping.
+    Rows are coded in a sub-query, so the table is read once. There are `MOST_AXES` distinct axes at most.
+    """
+    from sqlglot import exp
+
+    axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
+    inner: list[Any] = []
+    for i, axis in enumerate(axes):
+        found = axis.keys(domain)
+        cell = found.build(on)
+        code = cell if found.code is None else found.code(on, cell)
+        inner.append(exp.alias_(code if axis.codes is None else _class_of(code, axis.codes, on), f"k{i}"))
+    rows = exp.Select(expressions=inner).from_(on.source())
+    names = [exp.column(f"k{i}") for i in range(len(axes))]
+    sets = dict.fromkeys(tuple(axes.index(axis) for axis in grouping) for grouping in groupings)
+    left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=names), "left_out")
+    count = exp.alias_(exp.Count(this=exp.Star()), "t0")
+    chosen: list[Any] = [*(n.copy() for n in names), left_out, count]
+    groups = exp.GroupingSets(expressions=[exp.Tuple(expressions=[names[i].copy() for i in s]) for s in sets])
+    made = exp.Select(expressions=chosen).from_(rows.subquery("sordino_keys"))
+    made.set("group", exp.Group(grouping_sets=[groups]))
+    return made
+
+
+def _class_of(code: exp.Expression, classes: Sequence[int], on: Primitives) -> exp.Expression:
+    """Return the class of a key, NULL where the row has none."""
+    starts = [i for i in range(1, len(classes)) if classes[i] != classes[i - 1]]
+    return on.look_up(code, starts, [classes[i] for i in (0, *starts)])
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return names in a row, the many cut short."""
+    shown_words = [*words[:6], f"{len(words) - 6} more"] if len(words) > 7 else list(words)
+    return ", ".join(shown_words[:-1]) + " and " + shown_words[-1] if len(shown_words) > 1 else shown_words[0]
+
+
+@functools.lru_cache(maxsize=4096)
+def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missing: bool) -> Keys:
+    """Return the keys of one column; all of it is declared, and an adaptive algorithm asks for the same ones again."""
+    found = keep_missing(column) if missing else column
+    domain = Domain({name: found})
+    kept = not isinstance(found, Identifier) and found.missing == "keep"
+    if edges is not None:
+        of = bind_number(Name(name), domain)
+        labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(edges))
+        return _with_missing(labels, of, kept, bin_index(of, edges))
+    return keys(Name(name), domain)
+
+
+def _with_missing(labels: tuple[Any, ...], of: BoundNumber, kept: bool, build: Any) -> Keys:
+    if not (kept and of.missable):
+        return Keys(labels, build)
+    last = len(labels)
+    return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[sql().Literal.number(last)]))

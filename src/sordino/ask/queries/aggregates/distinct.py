@@ -1,0 +1,113 @@
+"""Distinct: how many different values a column has among the rows, or how many units there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sordino.ask.queries.expressions.bound_number import BoundNumber
+from sordino.ask.queries.expressions.compile import bind_number, presence
+from sordino.ask.queries.expressions.nodes import Bin, Name, Node, When, describe, plain
+from sordino.ask.queries.query import ExpectedNoise, SqlAggregate, Vector, share_noise
+from sordino.ask.queries.sensitivity_rules import distinct_sensitivity
+from sordino.core.domain import Boolean, Category, Domain, Identifier
+from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.estimate import ColumnEstimate
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.weighted_sum import SharedNoise
+from sordino.core.neighbors import Neighbors, Sensitivity
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Count the different values of a column, as declared: clipped, on their grid, missing cells left out.
+
+    With `others` the different combinations; a row in which any of them is missing has none, unless `missing`. A row has one
+    combination, as it has one value, so the sensitivity is that of values, of which as many are possible as the columns' own
+    multiply to.
+    """
+
+    of: Node
+    alias: str
+    others: tuple[Node, ...] = ()
+    missing: bool = False  # whether a missing part is a value of a combination
+
+    def parts(self, domain: Domain) -> Sequence[Vector]:
+        """Return the one vector of counts."""
+        cells, counts = zip(*(distinct_cell(node, domain) for node in (self.of, *self.others)), strict=True)
+        known = [n + (self.missing and c.missable) for n, c in zip(counts, cells, strict=True) if n is not None]
+        values = math.prod(known) if len(known) == len(counts) else None
+        counted = _counted_column(self.of)
+        column = counted.name if isinstance(counted, Name) and not self.others else None
+        term = SqlAggregate("combinations" if self.missing else "distinct", cells[0], others=cells[1:])
+        missable = any(cell.missable for cell in cells)
+        return (Vector("count", ((1, term),), Fraction(1), None, missable, _OfValues(values, column)),)
+
+    def estimate(
+        self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
+    ) -> ColumnEstimate:
+        """Return the noisy count; the true one is at least 0, at most the number of declared values."""
+        rule = parts[0].rule
+        assert isinstance(rule, _OfValues)
+        if shared is not None:
+            return share_noise(parts[0], noisy, shared, least=0, most=rule.values)
+        return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=0, most=rule.values)
+
+    def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
+        """Return the quantile of the noise."""
+        del parts
+        return expected.laws[0].error(expected.confidence)
+
+    def plain(self) -> Any:
+        """Return the aggregate as canonical JSON data."""
+        return ["combinations" if self.missing else "distinct", plain(self.of), *map(plain, self.others)]
+
+    def describe(self) -> str:
+        """Return the aggregate in words."""
+        if self.others:
+            listed = ", ".join(describe(node) for node in (self.of, *self.others))
+            missing = ", missing ones too" if self.missing else ""
+            return f"the number of different combinations of {listed}{missing}"
+        return f"the number of different values of {describe(self.of)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _OfValues:
+    """The sensitivity of a count of different values: how many are possible, and of which column."""
+
+    values: int | None
+    column: str | None
+
+    def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
+        """Return how far one unit moves the vector."""
+        del droppable  # another row may bring another value, whether or not rows can drop out
+        return distinct_sensitivity(neighbors, cells=cells, values=self.values, column=self.column)
+
+
+def _counted_column(of: Node) -> Node:
+    """Return what is counted of rows that meet a condition: x of CASE WHEN c THEN x END."""
+    while isinstance(of, When) and of.right is None:
+        of = of.left
+    return of
+
+
+def distinct_cell(of: Node, domain: Domain) -> tuple[BoundNumber, int | None]:
+    """Return what is counted, and how many values it can have, None where that is not declared."""
+    if isinstance(of, Bin):
+        raise QuestionRefused(f"different {describe(of)} cannot be counted: group by it, or count different values")
+    counted = _counted_column(of)
+    column = domain[counted.name] if isinstance(counted, Name) else None
+    if isinstance(counted, When):
+        bind_number(counted, domain)  # refuses a choice between values of several columns
+    found_cell = presence(of, domain)
+    if isinstance(column, Category):
+        return found_cell, len(column.values)
+    if isinstance(column, Boolean):
+        return found_cell, 2
+    low, high = found_cell.interval.lower, found_cell.interval.upper
+    if isinstance(column, Identifier) or low is None or high is None:
+        return found_cell, None
+    return found_cell, int(high - low) + 1

@@ -1,0 +1,488 @@
+"""How people write questions in Python: count(), sum(...), mean(...), histogram(...), where, group_by, agg, alias."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, TypeVar, cast
+
+from sordino.ask.queries.aggregates.distinct import Distinct
+from sordino.ask.queries.aggregates.moments import MomentAggregate
+from sordino.ask.queries.aggregates.sums import Average, Count, Sum
+from sordino.ask.queries.aggregation import Aggregation, Grouping, columns_of, tighten
+from sordino.ask.queries.expressions.expr import Expr, as_node, col
+from sordino.ask.queries.expressions.nodes import Connective, Constant, Name, Node, When, depth, describe, walk
+from sordino.ask.queries.formulas import FormulaColumn, rename
+from sordino.ask.queries.joins import JoinKind, Unnest, state_join
+from sordino.ask.queries.key_list import KeyList, check_min_units, key_list, selection_name
+from sordino.ask.queries.query import Aggregate, replace_names
+from sordino.ask.queries.row_steps import RowStep
+from sordino.core.errors import QuestionRefused
+from sordino.core.loss import Number, format_number, to_fraction
+from sordino.core.neighbors import ContributionBounds
+
+Column = str | Expr
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateExpr:
+    """An aggregate as a person writes it; `.alias(name)` names its column.
+
+    `+ - * /`, `.round(digits)`, `abs()` and the other functions of numbers make a formula of aggregates, which is computed
+    from what is released: `sd.sum("a") / sd.sum("b")`.
+    """
+
+    aggregate: Aggregate
+    others: tuple[Aggregate, ...] = ()  # of a formula: what else it is computed from
+    formula: FormulaColumn | None = None  # over the aggregates' own words
+
+    def alias(self, name: str) -> AggregateExpr:
+        """Return the same aggregate under another name."""
+        if not isinstance(name, str) or not name.strip():
+            raise QuestionRefused("alias takes a name that is not empty")
+        if self.formula is not None:
+            return replace(self, formula=replace(self.formula, alias=name))
+        return AggregateExpr(replace(cast("Any", self.aggregate), alias=name))
+
+    def round(self, digits: int = 0) -> AggregateExpr:
+        """Return the released value rounded to so many decimal digits."""
+        return _formula(lambda x: x.round(digits), self)
+
+    def sqrt(self) -> AggregateExpr:
+        """Return the square root of the released value; None below 0."""
+        return _formula(lambda x: x.sqrt(), self)
+
+    def ln(self) -> AggregateExpr:
+        """Return the natural logarithm of the released value; None at 0 and below."""
+        return _formula(lambda x: x.ln(), self)
+
+    def clip(self, lower: Number | None, upper: Number | None) -> AggregateExpr:
+        """Return the released value clipped."""
+        return _formula(lambda x: x.clip(lower, upper), self)
+
+    def __abs__(self) -> AggregateExpr:
+        return _formula(abs, self)
+
+    def __neg__(self) -> AggregateExpr:
+        return _formula(lambda x: -x, self)
+
+    def __add__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: x + y, self, other)
+
+    def __radd__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: y + x, self, other)
+
+    def __sub__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: x - y, self, other)
+
+    def __rsub__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: y - x, self, other)
+
+    def __mul__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: x * y, self, other)
+
+    def __rmul__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: y * x, self, other)
+
+    def __truediv__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: x / y, self, other)
+
+    def __rtruediv__(self, other: Any) -> AggregateExpr:
+        return _formula(lambda x, y: y / x, self, other)
+
+    def __repr__(self) -> str:
+        if self.formula is not None:
+            return f"<{describe(self.formula.node)}, as {self.formula.alias}>"
+        return f"<{self.aggregate.describe()}, as {self.aggregate.alias}>"
+
+
+def _formula(make: Callable[..., Expr], *operands: Any) -> AggregateExpr:
+    """Return the formula that `make` writes over aggregates and numbers; an aggregate goes by its own words in it."""
+    parts: dict[str, Aggregate] = {}
+    written: list[Expr] = []
+    for operand in operands:
+        if not isinstance(operand, AggregateExpr):
+            if isinstance(operand, Expr):
+                raise QuestionRefused(
+                    f"{operand} is a value of each row: a formula computes with aggregates, such as sd.sum({operand})"
+                )
+            written.append(Expr(as_node(operand)))
+            continue
+        parts |= {a.describe(): a for a in (operand.aggregate, *operand.others)}
+        own = Name(operand.aggregate.describe()) if operand.formula is None else operand.formula.node
+        written.append(Expr(own))
+    node = make(*written).node
+    short = rename(node, {words: a.alias for words, a in parts.items()})
+    first, *others = parts.values()
+    return AggregateExpr(first, tuple(others), FormulaColumn(describe(short), node))
+
+
+def collect_columns(
+    asked: Sequence[AggregateExpr], taken: Sequence[str] = (), unseen: Sequence[AggregateExpr] = ()
+) -> ShownColumns:
+    """Return the aggregates that some columns are made of, each once, the formulas over them, and which are not shown.
+
+    `taken` are the names of the keys, `unseen` aggregates that are needed and not shown. The same aggregate twice is
+    released once, under two names.
+    """
+    words = {part: part.describe() for one in (*asked, *unseen) for part in (one.aggregate, *one.others)}
+    aggregates: dict[str, Aggregate] = {}
+    for one in asked:
+        if one.formula is None:
+            aggregates.setdefault(words[one.aggregate], one.aggregate)
+    hidden: list[str] = []
+    names = {n.lower() for n in (*taken, *(a.alias for a in aggregates.values()))}
+    names |= {one.formula.alias.lower() for one in asked if one.formula is not None}
+    for one in (*asked, *unseen):
+        for part in (one.aggregate, *one.others):
+            if words[part] not in aggregates:
+                alias = part.alias if part.alias.lower() not in names else words[part]
+                aggregates[words[part]] = replace(cast("Any", part), alias=alias)
+                names.add(alias.lower())
+                hidden.append(alias)
+    known = {said: a.alias for said, a in aggregates.items()}
+    formulas: list[FormulaColumn] = []
+    layout: list[str] = []
+    for one in asked:
+        if one.formula is not None:
+            formulas.append(FormulaColumn(one.formula.alias, rename(one.formula.node, known)))
+            layout.append(one.formula.alias)
+            continue
+        alias = known[words[one.aggregate]]
+        if alias != one.aggregate.alias:
+            formulas.append(FormulaColumn(one.aggregate.alias, Name(alias)))
+        layout += [one.aggregate.alias] if alias != one.aggregate.alias else columns_of(one.aggregate)
+    if len(set(layout)) < len(layout):
+        twice = next(n for i, n in enumerate(layout) if n in layout[:i])
+        said = f"two columns of the answer are named {twice!r}: give one another name with"
+        raise QuestionRefused(f"{said} .alias(...)", sql=f"{said} AS")
+    return ShownColumns(tuple(aggregates.values()), tuple(formulas), tuple(hidden), tuple(layout))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownColumns:
+    """The aggregates of a question, the formulas over them, the names that are not shown, and the order of those that are."""
+
+    aggregates: tuple[Aggregate, ...]
+    formulas: tuple[FormulaColumn, ...]
+    hidden: tuple[str, ...]
+    layout: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Rows and groups chosen so far: `.join(...)`, `.where(...)`, `.group_by(...)`, then `.agg(...)`."""
+
+    condition: Node | None = None
+    groups: tuple[Grouping, ...] = ()
+    steps: tuple[RowStep, ...] = ()
+    share: Fraction | None = None
+    key_list: KeyList | None = None
+    columns: Mapping[str, Node] | None = None  # of per_unit: what each of its columns is, over the values of a unit
+    min_units: int = 1
+    bounds: ContributionBounds | None = None
+    key_selection: str | None = None
+
+    def bound_contributions(
+        self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
+    ) -> Selection:
+        """Return the selection in which one unit contributes no more than this, as on a whole question."""
+        return replace(self, bounds=tighten(self.bounds, ContributionBounds(max_rows, max_groups, max_rows_per_group)))
+
+    def sample(self, rate: Number) -> Selection:
+        """Return the selection that uses each unit with chance `rate` only, by a secret coin: cheaper, and noisier.
+
+        The answer is of the sample: counts and sums are not scaled up.
+        """
+        share = to_fraction(rate, name="rate")
+        if not 0 < share <= 1:
+            raise QuestionRefused(
+                f"a sample's rate must lie above 0 and up to 1, such as 0.1, not {format_number(share)}"
+            )
+        return replace(self, share=share)
+
+    def join(self, table: str, *, on: str | Sequence[str] = (), how: JoinKind = "inner") -> Selection:
+        """Return the selection of rows joined with a public table where its key equals column `on`, or several columns.
+
+        A private table of the same people is joined by the privacy unit, which `on` need not name. "inner" drops rows
+        without a match, "left" keeps them with missing cells; "semi" and "anti" keep the rows whose unit the other table
+        has, or has not. Columns are named "table.column", or by the column alone where that is clear.
+        """
+        has = state_join(table, on=on, how=how)
+        return self.where(has) if isinstance(has, Expr) else replace(self, steps=(*self.steps, has))
+
+    def unnest(self, column: str) -> Selection:
+        """Return the selection with one row for each item of a column of lists, which from then on is the item."""
+        return replace(self, steps=(*self.steps, Unnest(column)))
+
+    def per_unit(self, *values: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Selection:
+        """Return one row for each unit, of all of its rows that meet the conditions so far; a keyword names a column.
+
+        Inside are count, sum, mean, min, max, any, all, count_distinct, first and last, and arithmetic over them. What
+        follows is about units: `.where(...)`, `.group_by(...)` and `.agg(...)` name these columns. Sums and counts need
+        `.clip(lower, upper)`: it clips a person's whole value, so no cap on rows is needed, and none acts.
+        """
+        from sordino.ask.queries.per_unit import PerUnit
+        from sordino.ask.queries.unit_columns import unit_columns
+
+        if self.groups:
+            raise QuestionRefused("per_unit makes one row a person: group by its columns, after it")
+        made, columns, _ = unit_columns(_flatten(values, named, "per_unit"))
+        steps = (*self.steps, PerUnit(made, self._meaning(self.condition)))
+        return replace(self, condition=None, steps=steps, columns=columns)
+
+    def _meaning(self, node: T) -> T:
+        """Return an expression with the columns of per_unit replaced by what they are."""
+        columns = self.columns
+        return node if columns is None else replace_names(node, lambda name: columns.get(name, Name(name)))
+
+    def where(self, condition: Expr) -> Selection:
+        """Return the selection of those rows that also meet `condition`."""
+        if not isinstance(condition, Expr):
+            raise QuestionRefused('where takes a condition, such as col("age") > 30')
+        both = condition.node if self.condition is None else Connective("and", self.condition, condition.node)
+        return replace(self, condition=both)
+
+    def group_by(self, *columns: Column, keys: Any = None, min_units: int = 1, **named: Column) -> Selection:
+        """Return the selection grouped by columns, bins of numbers, parts of days; a keyword names the key's column.
+
+        `keys` lists the rows of the answer, as tuples or as a table that is public: exactly these appear, in this order, and
+        rows of the table with other keys take no part. A column without declared values can be listed too. Where keys are
+        private, "weighted" or "threshold" says how they are selected, and none of fewer than `min_units` units shows.
+        """
+        if not columns and not named:
+            raise QuestionRefused('group_by takes columns, such as group_by("occupation")')
+        made = [(getattr(c, "name", None), _key(c)) for c in columns] + [(n, _key(c)) for n, c in named.items()]
+        groups, least = groupings(made), max(self.min_units, check_min_units(min_units))
+        how, given = (word, None) if (word := selection_name(keys)) else (self.key_selection, keys)
+        listed = self.key_list if given is None else key_list(given, [g.alias for g in groups], before=self.key_list)
+        return replace(self, groups=(*self.groups, *groups), key_list=listed, min_units=least, key_selection=how)
+
+    def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
+        """Return the question for these aggregates; a keyword names the aggregate's column."""
+        rows = Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.steps, key_list=self.key_list)
+        rows = replace(rows, bounds=self.bounds, min_units=self.min_units, key_selection=self.key_selection)
+        asked = _ask(_flatten(aggregates, named, "agg"), rows)
+        return asked if self.columns is None else asked.replace_columns(lambda name: self._meaning(Name(name)))
+
+    def keys(self) -> Aggregation:
+        """Return the question for the keys alone: of private ones those that show, by the whole loss; it is `.agg()`."""
+        return self.agg()
+
+
+def _flatten(
+    aggregates: Sequence[AggregateExpr | Sequence[AggregateExpr]], named: Mapping[str, AggregateExpr], word: str
+) -> list[AggregateExpr]:
+    flat: list[AggregateExpr] = []
+    for item in aggregates:
+        if not isinstance(item, (AggregateExpr, list, tuple)):
+            raise QuestionRefused(
+                f"{word} takes aggregates, such as sd.count(), not a {type(item).__name__}: other questions are asked alone"
+            )
+        flat.extend([item] if isinstance(item, AggregateExpr) else item)
+    for name, item in named.items():
+        if not isinstance(item, AggregateExpr):
+            raise QuestionRefused(f"{word}({name}=...) takes an aggregate, such as {word}({name}=sd.mean('age'))")
+        flat.append(item.alias(name))
+    if not all(isinstance(a, AggregateExpr) for a in flat):
+        raise QuestionRefused(f"{word} takes aggregates, such as sd.count() and sd.mean('age')")
+    return flat
+
+
+def _ask(asked: Sequence[AggregateExpr], of: Aggregation) -> Aggregation:
+    """Return a question with its aggregates; the order of its columns is stated where it is not keys first."""
+    shown = collect_columns(asked, keys := [g.alias for g in of.groups])
+    layout = (*keys, *shown.layout) if shown.formulas else ()
+    return replace(of, aggregates=shown.aggregates, formulas=shown.formulas, hidden=shown.hidden, layout=layout)
+
+
+def count(of: Column | None = None, *, where: Expr | None = None) -> AggregateExpr:
+    """Count rows, or the rows in which `of` is not missing; with `where` those of them that meet it, as FILTER does.
+
+    >>> count()
+    <the number of rows, as count>
+    >>> count(where=col("age") > 30)
+    <the number of rows with (if age > 30 then 1), as count>
+    """
+    node = None if of is None else _node(of)
+    alias = "count" if node is None else f"count_{label(node)}"
+    if where is not None:
+        if not isinstance(where, Expr):
+            raise QuestionRefused('where takes a condition, such as col("age") > 30')
+        node = When(where.node, Constant(Fraction(1)) if node is None else node, None)
+    return AggregateExpr(Count(node, alias))
+
+
+def sum(of: Column, *, per_unit: tuple[Number, Number] | None = None) -> AggregateExpr:  # the field's word: sd.sum
+    """Sum a bounded number; rows in which it is missing take no part.
+
+    `per_unit=(lower, upper)` clips each unit's total in a group instead of its rows: no cap on rows acts, and the noise
+    follows from these two numbers alone.
+
+    >>> sum("cost", per_unit=(0, 500))
+    <the sum of each unit's total of cost clipped to [0, 500], as sum_cost>
+    """
+    node = _node(of)
+    return AggregateExpr(Sum(node, f"sum_{label(node)}", None if per_unit is None else _ends(per_unit)))
+
+
+def _ends(bounds: tuple[Number, Number]) -> tuple[Fraction, Fraction]:
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise QuestionRefused("per_unit takes the two bounds of a unit's total, such as per_unit=(0, 500)")
+    low, high = (to_fraction(b, name="per_unit") for b in bounds)
+    if low > high:
+        raise QuestionRefused("per_unit takes the lower bound first, such as per_unit=(0, 500)")
+    return low, high
+
+
+def mean(of: Column) -> AggregateExpr:
+    """Average a number: a noisy centred sum over a noisy count, half of the cost each; bounds are found where it has none.
+
+    >>> mean(col("age").clip(0, 90)).alias("age")
+    <the mean of clip(age, 0, 90), as age>
+    """
+    node = _node(of)
+    return AggregateExpr(Average(node, f"mean_{label(node)}"))
+
+
+def variance(of: Column, *, ddof: int = 0) -> AggregateExpr:
+    """Ask for the variance of a bounded number: noisy sum, sum of squares and count, a third of the cost each.
+
+    The count less `ddof` divides, as in numpy: 0 for the rows themselves (SQL's VAR_POP), 1 for a sample (VAR_SAMP).
+
+    >>> variance("age")
+    <the population variance of age, as variance_age>
+    """
+    node = _node(of)
+    return AggregateExpr(MomentAggregate("variance", node, None, _ddof(ddof), f"variance_{label(node)}"))
+
+
+def std(of: Column, *, ddof: int = 0) -> AggregateExpr:
+    """Ask for the standard deviation of a bounded number: the root of its variance, at the same cost.
+
+    >>> std("age", ddof=1)
+    <the sample standard deviation of age, as std_age>
+    """
+    node = _node(of)
+    return AggregateExpr(MomentAggregate("deviation", node, None, _ddof(ddof), f"std_{label(node)}"))
+
+
+def covariance(x: Column, y: Column, *, ddof: int = 0) -> AggregateExpr:
+    """Ask for the covariance of two bounded numbers over the rows that have both, by four noisy sums.
+
+    >>> covariance("age", "hours")
+    <the population covariance of age and hours, as covariance_age_hours>
+    """
+    one, other = _node(x), _node(y)
+    alias = f"covariance_{label(one)}_{label(other)}"
+    return AggregateExpr(MomentAggregate("covariance", one, other, _ddof(ddof), alias))
+
+
+def correlation(x: Column, y: Column) -> AggregateExpr:
+    """Ask for Pearson's correlation of two bounded numbers over the rows that have both, by six noisy sums.
+
+    >>> correlation("age", "hours")
+    <the correlation of age and hours, as correlation_age_hours>
+    """
+    one, other = _node(x), _node(y)
+    alias = f"correlation_{label(one)}_{label(other)}"
+    return AggregateExpr(MomentAggregate("correlation", one, other, 0, alias))
+
+
+def count_distinct(of: Column, *others: Column, missing: bool = False) -> AggregateExpr:
+    """Count the different values of a column that rows have, or combinations; of the units' own column, units.
+
+    A combination with a missing part is none, as in SQL's COUNT(DISTINCT a, b); with `missing` it is one, as in
+    COUNT(DISTINCT (a, b)).
+
+    >>> count_distinct("occupation")
+    <the number of different values of occupation, as distinct_occupation>
+    """
+    first, *rest = (_node(column) for column in (of, *others))
+    alias = "_".join(("distinct", *map(label, (first, *rest))))
+    if missing and not rest:
+        raise QuestionRefused("missing= is for combinations of several columns: count_distinct(a, b, missing=True)")
+    return AggregateExpr(Distinct(first, alias, tuple(rest), missing))
+
+
+def histogram(of: Column, *, edges: Any = None, width: Number | None = None, by: str | None = None) -> Aggregation:
+    """Ask for the number of rows in each declared value of a column, in each bin of a number, or by="month" of a date.
+
+    >>> histogram("age", width=10).describe()
+    'the number of rows, for each bin(age, width 10)'
+    """
+    chosen = col(of) if isinstance(of, str) else of
+    if edges is not None or width is not None:
+        chosen = chosen.bin(edges, width=width)
+    chosen = chosen if by is None else chosen.truncate(by)
+    return Selection().group_by(chosen).agg(count())
+
+
+def as_aggregation(question: object) -> Aggregation:
+    """Return the aggregation that a person means by an aggregate, a list of them, or a question."""
+    if isinstance(question, Aggregation):
+        return question
+    if isinstance(question, AggregateExpr):
+        return _ask([question], Aggregation(None, (), ()))
+    if isinstance(question, (list, tuple)) and question and all(isinstance(q, AggregateExpr) for q in question):
+        return _ask(question, Aggregation(None, (), ()))
+    if isinstance(question, Selection):
+        raise QuestionRefused("this selects rows but asks nothing: end it with .agg(sd.count())")
+    if isinstance(question, Expr):
+        raise QuestionRefused(
+            f"{question} is a value of each row, and rows are never released: ask for an aggregate, such as sd.mean({question})"
+        )
+    raise QuestionRefused(
+        "a question is an aggregate such as sd.count(), a list of aggregates, .where(...).group_by(...).agg(...), "
+        f'or sd.sql("SELECT ..."), not a {type(question).__name__}'
+    )
+
+
+def _ddof(ddof: int) -> int:
+    if isinstance(ddof, bool) or ddof not in (0, 1):
+        raise QuestionRefused("ddof is 0 (the rows themselves) or 1 (a sample)")
+    return int(ddof)
+
+
+def _key(of: Column) -> Node:
+    if not isinstance(of, Expr):
+        return _node(of)
+    if isinstance(of.node, Constant):
+        raise QuestionRefused("a constant needs no question: name a column")
+    return of.node
+
+
+def groupings(keys: Sequence[tuple[str | None, Node]]) -> tuple[Grouping, ...]:
+    """Return group-by columns by the names given, None for one of their own: the column's, or words if that is taken.
+
+    >>> [g.alias for g in groupings([(None, col("d").year().node), (None, col("d").month().node)])]
+    ['year(d)', 'month(d)']
+    """
+    own = [label(node) for _, node in keys]
+    return tuple(
+        Grouping(name or (describe(node) if own.count(own[i]) > 1 else own[i]), node)
+        for i, (name, node) in enumerate(keys)
+    )
+
+
+def _node(of: Column) -> Node:
+    if isinstance(of, str):
+        return col(of).node
+    if isinstance(of, Expr):
+        if of.name is not None:
+            raise QuestionRefused(
+                f"alias({of.name!r}) names a key of group_by: name the aggregate, sd.sum(...).alias(...)"
+            )
+        return _key(of)
+    raise QuestionRefused(f"a column is named by text or by col(...), not by a {type(of).__name__}")
+
+
+def label(node: Node) -> str:
+    """Return the column name that an expression gets: its column's, where it has one only, else its words."""
+    depth(node)
+    names = {at.name for at in walk(node) if isinstance(at, Name)}
+    if len(names) == 1 and not isinstance(node, Connective):
+        return names.pop()
+    return describe(node)

@@ -1,0 +1,485 @@
+"""What an expression means over a domain: a number of a row, or a condition on it, and its SQL in an engine's words.
+
+Conditions are in SQL's three-valued logic: what is missing meets none. The two call each other: a condition compares
+numbers, and a number may be chosen by a condition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
+
+from sordino.ask.queries.expressions.bound_number import (
+    BoundNumber,
+    Interval,
+    absolute,
+    binary,
+    clip,
+    common_unit,
+    compare_steps,
+    constant,
+    negate,
+    number_cell,
+    rescale,
+)
+from sordino.ask.queries.expressions.column_codes import category_code, code_cell, code_of, truth
+from sordino.ask.queries.expressions.declared_values import (
+    bind_values,
+    choose_values,
+    is_text,
+    match_text,
+    number_of_text,
+    pattern_test,
+)
+from sordino.ask.queries.expressions.nodes import (
+    MIRROR,
+    Absolute,
+    Apply,
+    Arithmetic,
+    Bin,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    DateFormat,
+    DatePart,
+    DateTrunc,
+    Exists,
+    IsIn,
+    IsNull,
+    Match,
+    Name,
+    Node,
+    Not,
+    Shift,
+    TextFunction,
+    Value,
+    When,
+    depth,
+    describe,
+)
+from sordino.ask.queries.expressions.row_functions import apply_function
+from sordino.ask.queries.expressions.sql_trees import Build, comparison, one_of, sql, whole
+from sordino.ask.queries.expressions.time_formats import format_time
+from sordino.ask.queries.expressions.times import (
+    LENGTHS,
+    TIMES,
+    as_moment,
+    clip_bound,
+    constant_like,
+    constant_time,
+    length_of_time,
+    moment_constant,
+    part_of_time,
+    shift_time,
+    truncate_time,
+)
+from sordino.core.domain import Boolean, Category, Domain, Fill, Identifier
+from sordino.core.errors import QuestionRefused
+from sordino.core.primitives import OutOfRange, Primitives
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+T = TypeVar("T")
+
+
+def bind_number(node: Node, domain: Domain) -> BoundNumber:
+    """Return what a numeric expression means; raises QuestionRefused for what is no number."""
+    depth(node)
+    return replace(number(node, domain), meaning=node)
+
+
+def bind_condition(node: Node, domain: Domain) -> Build:
+    """Return what a condition means; raises QuestionRefused for what is none."""
+    depth(node)
+    return _condition(node, domain)
+
+
+def presence(node: Node, domain: Domain) -> BoundNumber:
+    """Return a measure that is missing where `node` is, for counting the rows that have a value."""
+    depth(node)
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, DateFormat):
+        return replace(number(node.of, domain), meaning=node.of)
+    ends = [end for end in _ends(node) if end is not None]
+    if any(_has_codes(end, domain) for end in ends):
+        missable = not isinstance(getattr(column, "missing", "drop"), Fill)
+        one = Interval.point(Fraction(1))
+        return BoundNumber(Fraction(1), one, one, missable, _any_cell(node, domain), meaning=("present", node))
+    return replace(number(node, domain), meaning=node)
+
+
+def _ends(node: Node | None) -> Iterator[Node | None]:
+    """Yield what a choice ends in, in each of its cases; an expression that is no choice ends in itself."""
+    while isinstance(node, When):
+        yield from _ends(node.left)
+        node = node.right
+    yield node
+
+
+def _has_codes(node: Node, domain: Domain) -> bool:
+    """Return whether the cells of an expression are no numbers: values, truths, identifiers, texts."""
+    if isinstance(node, Constant):
+        return isinstance(node.value, str)
+    column = domain[node.name] if isinstance(node, Name) else None
+    return isinstance(column, (Category, Boolean, Identifier)) or is_text(node)
+
+
+def _any_cell(node: Node, domain: Domain) -> Build:
+    if isinstance(node, When) and node.right is None:
+        return _either(_condition(node.of, domain), _any_cell(node.left, domain), None)
+    if isinstance(node, When):  # its cells may be of several types, so each says only whether it is there
+        cases = [_mark_present(_any_cell(case, domain)) for case in (node.left, node.right) if case is not None]
+        return _either(_condition(node.of, domain), cases[0], cases[1])
+    if isinstance(node, Constant):
+        return lambda _: whole(1)
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, Name) and isinstance(column, (Category, Boolean, Identifier)):
+        return code_cell(node.name, column)
+    of = node.of if isinstance(node, DateFormat) else node
+    return bind_values(node, domain).build if is_text(node) else number(of, domain).build
+
+
+def _mark_present(cell: Build) -> Build:
+    """Return 1 where there is a cell, and NULL where it is missing."""
+    return lambda on: sql().paren(
+        sql().Case(
+            ifs=[
+                sql().If(
+                    this=sql().Not(this=sql().Is(this=sql().paren(cell(on)), expression=sql().Null())), true=whole(1)
+                )
+            ]
+        )
+    )
+
+
+# ---- numbers
+
+
+def number(node: Node, domain: Domain) -> BoundNumber:
+    """Return what a number means; raises QuestionRefused for what is none, or may grow past the range of primitives."""
+    return _in_range(node, lambda: _number(node, domain))
+
+
+def _in_range(node: Node, make: Callable[[], T]) -> T:
+    """Return what `make` does; where it is out of range, the refusal says which expression is."""
+    made: T | None = None
+    try:
+        made = make()
+    except OutOfRange:
+        made = None
+    if made is None:
+        raise QuestionRefused(
+            f"{describe(node)} may grow past 37 digits: clip its columns first, or declare their bounds"
+        )
+    return made
+
+
+def _number(node: Node, domain: Domain) -> BoundNumber:
+    if isinstance(node, Name) and not isinstance(domain[node.name], Boolean):
+        return number_cell(node.name, domain[node.name])
+    if isinstance(node, Constant):
+        return constant(node.value)
+    if isinstance(node, Arithmetic):
+        return _arithmetic(node, domain)
+    if isinstance(node, Absolute):
+        return absolute(plain_number(node.of, domain))
+    if isinstance(node, Clip):
+        clipped = number(node.of, domain)
+        return clip(clipped, clip_bound(node.lower, clipped), clip_bound(node.upper, clipped))
+    if isinstance(node, TextFunction) and not is_text(node):
+        cast_number = node.function == "number" and not _is_declared(node.of, domain)
+        return plain_number(node.of, domain) if cast_number else number_of_text(node, domain)
+    if isinstance(node, Apply) and node.function in LENGTHS:
+        return length_of_time(node.function, plain_number(node.of, domain))
+    if isinstance(node, Apply):
+        return apply_function(node, lambda operand: plain_number(operand, domain))
+    if isinstance(node, (DatePart, DateTrunc, Shift)):
+        return _time(node, domain)
+    if isinstance(node, When):
+        return _choose(node, domain)
+    if isinstance(node, Bin):
+        raise QuestionRefused("bins are keys for group_by; they cannot be summed or compared")
+    return _truth_number(node, domain)
+
+
+def _truth_number(node: Node, domain: Domain) -> BoundNumber:
+    """Return a condition as a number: 1 where it is met, 0 where it is not, missing where it is neither."""
+    condition, values = _condition(node, domain), Interval(Fraction(0), Fraction(1))
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        met = exp.paren(condition(on))
+        ifs = [exp.If(this=met, true=whole(1)), exp.If(this=exp.Not(this=met.copy()), true=whole(0))]
+        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
+
+    return BoundNumber(Fraction(1), values, values, True, build)
+
+
+def _is_declared(node: Node, domain: Domain) -> bool:
+    """Return whether an expression is of declared values: a category, a truth, or a function of text."""
+    return is_text(node) or (isinstance(node, Name) and isinstance(domain[node.name], (Category, Boolean)))
+
+
+def plain_number(node: Node, domain: Domain) -> BoundNumber:
+    found = number(node, domain)
+    if found.kind != "number":
+        raise QuestionRefused(
+            f"{describe(node)} is a date: take a part of it, as its year, or the time between two, (end - start).days()",
+            sql=f"{describe(node)} is a date: take a part of it, as its year, or the time between two, DATEDIFF('day', a, b)",
+        )
+    return found
+
+
+def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
+    left, right = _pair(node.left, node.right, domain)
+    if left.kind in TIMES or right.kind in TIMES:
+        return _time_arithmetic(node, left, right)
+    missable = left.missable or right.missable
+    if node.op == "*":
+        same = node.left == node.right
+        pair = [(m.interval, m.stored) for m in (left, right)]
+        interval = pair[0][0].square() if same else pair[0][0].times(pair[1][0])
+        stored = pair[0][1].square() if same else pair[0][1].times(pair[1][1])
+        unit = left.unit * right.unit
+        return BoundNumber(unit, interval, stored, missable, binary("*", left, right, stored))
+    unit = common_unit(left.unit, right.unit)
+    left, right = rescale(left, unit), rescale(right, unit)
+    sign = right if node.op == "+" else negate(right)
+    interval, stored = left.interval.plus(sign.interval), left.stored.plus(sign.stored)
+    return BoundNumber(unit, interval, stored, missable, binary(node.op, left, right, stored))
+
+
+def _pair(one: Node, other: Node, domain: Domain) -> tuple[BoundNumber, BoundNumber]:
+    """Return two operands; a constant beside a date or a datetime is one too, and so is a date beside a datetime."""
+    if isinstance(one, Constant) and not isinstance(other, Constant):
+        right, left = _pair(other, one, domain)
+        return left, right
+    left = number(one, domain)
+    if isinstance(other, Constant) and left.kind in TIMES and not isinstance(other.value, Fraction):
+        return left, constant_like(other.value, left)
+    right = number(other, domain)
+    if {left.kind, right.kind} == TIMES:
+        return as_moment(left, right.zone), as_moment(right, left.zone)
+    return left, right
+
+
+def _time_arithmetic(node: Arithmetic, left: BoundNumber, right: BoundNumber) -> BoundNumber:
+    """Return the time between two dates or moments, as a number of days or seconds, or one moved by a number."""
+    both = left.kind == right.kind
+    days = left.kind == "date" and right.kind == "number" and (right.unit.denominator == 1)
+    lasting = left.kind == "datetime" and right.kind == "number" and right.seconds > 0
+    if node.op == "*" or (both and node.op == "+") or not (both or days or lasting):
+        raise QuestionRefused(
+            f"{describe(node)} computes with a date: subtract two, (end - start).days(), or move one by a whole number of days",
+            sql=f"{describe(node)} computes with a date: subtract two, DATEDIFF('day', a, b), or add an INTERVAL",
+        )
+    if lasting:
+        right = replace(right, unit=right.unit * right.seconds)
+    unit = common_unit(left.unit, right.unit)
+    left, right = rescale(left, unit), rescale(right, unit)
+    sign = right if node.op == "+" else negate(right)
+    interval, stored = left.interval.plus(sign.interval), left.stored.plus(sign.stored)
+    made = BoundNumber(unit, interval, stored, left.missable or right.missable, binary(node.op, left, right, stored))
+    if both:
+        return replace(made, seconds=86_400 if left.kind == "date" else 1)
+    return replace(made, kind=left.kind, zone=left.zone)
+
+
+def _time(node: DatePart | DateTrunc | Shift, domain: Domain) -> BoundNumber:
+    of = constant_time(node.of) if isinstance(node.of, Constant) else number(node.of, domain)
+    if of.kind not in TIMES:
+        raise QuestionRefused(f"{describe(node)} needs a date or a datetime: {describe(node.of)} is a number")
+    if isinstance(node, DatePart):
+        return part_of_time(node.part, of)
+    if isinstance(node, DateTrunc):
+        return truncate_time(node.unit, int(node.count), of).value
+    return shift_time(int(node.months), node.seconds, int(node.days), of)
+
+
+def _choose(node: When, domain: Domain) -> BoundNumber:
+    """Return a choice between numbers: the range that holds both, on the grid that holds both."""
+    chosen = _condition(node.of, domain)
+    if node.right is None:
+        one = number(node.left, domain)
+        return replace(one, missable=True, build=_either(chosen, one.build, None))
+    one, other = _pair(node.left, node.right, domain)
+    if one.kind != other.kind or one.zone != other.zone:
+        raise QuestionRefused(f"{describe(node)} is a date in one case and a number in another")
+    unit = common_unit(one.unit, other.unit)
+    one, other = rescale(one, unit), rescale(other, unit)
+    interval, stored = one.interval.hull(other.interval), one.stored.hull(other.stored)
+    build = _either(chosen, one.build, other.build)
+    missable, seconds = one.missable or other.missable, one.seconds if one.seconds == other.seconds else 0
+    return BoundNumber(unit, interval, stored, missable, build, one.kind, one.zone, seconds)
+
+
+def _either(chosen: Build, one: Build, other: Build | None) -> Build:
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        rest = exp.Null() if other is None else other(on)
+        return exp.paren(exp.Case(ifs=[exp.If(this=exp.paren(chosen(on)), true=one(on))], default=rest))
+
+    return build
+
+
+# ---- conditions
+
+
+def _condition(node: Node, domain: Domain) -> Build:
+    if isinstance(node, Connective):
+        return _connective(node, domain)
+    if isinstance(node, Not):
+        inner = _condition(node.of, domain)
+        return lambda on: sql().Not(this=sql().paren(inner(on)))
+    if isinstance(node, Compare):
+        return _compare(node, domain)
+    if isinstance(node, IsIn):
+        return _is_in(node, domain)
+    if isinstance(node, Match):
+        return _match(node, domain)
+    if isinstance(node, Exists):
+        raise QuestionRefused(
+            f"{describe(node)} needs a table of a project: plan or ask it through that table, as a count or a sum"
+        )
+    if isinstance(node, IsNull):
+        value = _any_cell(node.of, domain)
+        return lambda on: sql().paren(sql().Is(this=sql().paren(value(on)), expression=sql().Null()))
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, Name) and isinstance(column, Boolean):
+        return truth(node.name, column)
+    if isinstance(node, Constant) and isinstance(node.value, bool):
+        said = node.value
+        return lambda _: sql().true() if said else sql().false()
+    raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
+
+
+def _connective(node: Connective, domain: Domain) -> Build:
+    """Join conditions; a chain of one kind stays a chain, so that a long one does not nest."""
+    parts = [_condition(part, domain) for part in _chain(node)]
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        join = exp.and_ if node.op == "and" else exp.or_
+        return exp.paren(join(*(exp.paren(part(on)) for part in parts), wrap=False, copy=False))
+
+    return build
+
+
+def _chain(node: Connective) -> list[Node]:
+    """Return the conditions that a chain of one connective joins, in order, without recursion."""
+    found: list[Node] = []
+    nodes: list[Node] = [node]
+    while nodes:
+        at = nodes.pop()
+        if isinstance(at, Connective) and at.op == node.op:
+            nodes += [at.right, at.left]
+        else:
+            found.append(at)
+    return found
+
+
+def _compare(node: Compare, domain: Domain) -> Build:
+    left, right, op = node.left, node.right, node.op
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        left, right, op = right, left, MIRROR[op]
+    column = domain[left.name] if isinstance(left, Name) else None
+    if isinstance(column, (Category, Boolean, Identifier)) or is_text(left) or isinstance(left, DateFormat):
+        return _compare_cell(left, op, right, domain)
+    numeric = isinstance(right, Constant) and isinstance(right.value, Fraction)
+    if isinstance(right, Constant) and not numeric and (a := number(left, domain)).kind in TIMES:
+        return _against_constant(a, op, moment_constant(right.value, a))
+    a, b = _pair(left, right, domain)
+    if a.kind != b.kind:
+        raise QuestionRefused(f"{describe(node)} compares a date with a number: write a day such as '2000-01-31'")
+    if isinstance(right, Constant):
+        return _against_constant(a, op, b.unit * (b.interval.lower or 0))
+    unit = common_unit(a.unit, b.unit)
+    one, other = _in_range(node, lambda: (rescale(a, unit), rescale(b, unit)))
+    return comparison(one.build, op, other.build)
+
+
+def _against_constant(of: BoundNumber, op: str, value: Fraction) -> Build:
+    """Compare whole steps with a constant exactly: the constant moves to the whole step that says the same."""
+    steps = value / of.unit
+    if steps.denominator != 1:
+        if op in ("=", "!="):
+            steps, op = Fraction(0), {"=": "never", "!=": "always"}[op]
+        elif op in ("<", "<="):
+            steps, op = Fraction(math.floor(steps)), "<="
+        else:
+            steps, op = Fraction(math.ceil(steps)), ">="
+    if op in ("never", "always"):  # keeps missing missing
+        never = op == "never"
+        return comparison(of.build, "!=" if never else "=", of.build)
+    return compare_steps(of, op, int(steps))
+
+
+def _match(node: Match, domain: Domain) -> Build:
+    """Return the condition that a text matches a pattern: of declared values by their codes, of identifiers by LIKE."""
+    column = domain[node.of.name] if isinstance(node.of, Name) else None
+    if isinstance(node.of, DateFormat):
+        test = pattern_test(node.kind, node.pattern)
+        return choose_values(format_time(node.of.format, number(node.of.of, domain)), test)
+    if not isinstance(node.of, Name) or not isinstance(column, Identifier):
+        return match_text(node, domain)
+    if node.kind == "regex":
+        raise QuestionRefused(
+            f"{node.of.name} is an identifier, whose text is matched by LIKE, not by a regular expression"
+        )
+    name = node.of.name
+    return lambda on: on.like(on.text(name), node.kind, node.pattern)
+
+
+def _compare_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
+    if op not in ("=", "!="):
+        raise QuestionRefused(f"{describe(left)} is not a number: it can be compared with = and != only")
+    if not isinstance(right, Constant):
+        raise QuestionRefused(f"{describe(left)} can be compared with a value only, not with {describe(right)}")
+    chosen = _is_in(IsIn(left, (right.value,)), domain)
+    return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+
+
+def _is_in(node: IsIn, domain: Domain) -> Build:
+    column = domain[node.of.name] if isinstance(node.of, Name) else None
+    if isinstance(node.of, Name) and isinstance(column, Category):
+        codes = sorted({code_of(node.of.name, column, v) for v in node.values})
+        code = category_code(node.of.name, column)
+        return lambda on: one_of(code(on), [whole(c) for c in codes])
+    if isinstance(node.of, Name) and isinstance(column, Identifier):
+        name, texts = node.of.name, sorted({_identifier(v) for v in node.values})
+        return lambda on: on.is_text(on.text(name), texts)
+    if isinstance(node.of, Name) and isinstance(column, Boolean):
+        if not all(isinstance(v, bool) for v in node.values):
+            raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
+        held = truth(node.of.name, column)
+        return lambda on: one_of(held(on), [sql().true() if v else sql().false() for v in node.values])
+    if isinstance(node.of, DateFormat):
+        found = format_time(node.of.format, number(node.of.of, domain))
+        return choose_values(found, lambda v: v in node.values)
+    if is_text(node.of):
+        chosen = {v if isinstance(v, str) else describe(Constant(v)) for v in node.values}
+        return choose_values(bind_values(node.of, domain), lambda v: v in chosen)
+    built = [_compare(Compare("=", node.of, Constant(v)), domain) for v in node.values]
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        return exp.paren(exp.or_(*(b(on) for b in built)))
+
+    return build
+
+
+def _identifier(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Fraction) and not isinstance(value, bool) and value.denominator == 1:
+        return str(value)
+    raise QuestionRefused("an identifier is compared with text or a whole number")

@@ -1,0 +1,486 @@
+"""Expressions over the columns of a row: `col(...)` and `when(...)`, to write the trees of nodes.py. Knows no data."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from sordino.ask.queries.expressions.nodes import (
+    MIRROR,
+    Absolute,
+    Apply,
+    Arithmetic,
+    Bin,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    DateFormat,
+    DatePart,
+    DateTrunc,
+    IsIn,
+    IsNull,
+    Match,
+    Name,
+    Node,
+    Not,
+    Shift,
+    TextFunction,
+    Value,
+    describe,
+)
+from sordino.core.errors import QuestionRefused
+from sordino.core.loss import Number, format_number, to_fraction
+from sordino.core.time_zones import parse_moment
+
+_MOST_POWER = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expr:
+    """Write an expression: arithmetic `+ - *`, comparisons, `&`, `|`, `~`, and the methods below.
+
+    Its truth is refused, so that `0 < col("x") < 9` cannot lose its half.
+
+    >>> str((col("age") > 30) & ~col("occ").is_in(["Sales"]))
+    "age > 30 and not occ in ('Sales')"
+    """
+
+    node: Node
+    name: str | None = None  # what group_by calls the key; whatever is made of the expression has none
+
+    def alias(self, name: str) -> Expr:
+        """Return the expression under a name, for group_by: `group_by(col("born").year().alias("year"))`."""
+        if not isinstance(name, str) or not name.strip():
+            raise QuestionRefused("alias takes a name that is not empty")
+        return Expr(self.node, name)
+
+    def clip(self, lower: Number | datetime.date | None, upper: Number | datetime.date | None) -> Expr:
+        """Return the expression clipped to [lower, upper]; None leaves a side open. Dates are clipped to dates."""
+        low = None if lower is None else _clip_bound(lower, "clip's lower bound")
+        high = None if upper is None else _clip_bound(upper, "clip's upper bound")
+        if isinstance(low, Fraction) and isinstance(high, Fraction) and low > high:
+            raise QuestionRefused(
+                f"clip's bounds cross: {format_number(low)} is above {format_number(high)}; swap them"
+            )
+        return Expr(Clip(self.node, low, high))
+
+    def abs(self) -> Expr:
+        """Return the absolute value."""
+        return Expr(Absolute(self.node))
+
+    def round(self, digits: int = 0) -> Expr:
+        """Return the value rounded to so many decimal digits, halves away from 0; negative digits round to tens."""
+        return Expr(Apply("round", self.node, Constant(to_fraction(digits, name="round's digits"))))
+
+    def floor(self) -> Expr:
+        """Return the largest whole number that is not above the value."""
+        return Expr(Apply("floor", self.node))
+
+    def ceil(self) -> Expr:
+        """Return the least whole number that is not below the value."""
+        return Expr(Apply("ceil", self.node))
+
+    def truncate(self, unit: str | None = None, *, count: int = 1) -> Expr:
+        """Return a number without its decimals; or a date or datetime at the begin of its year, quarter, month, ...
+
+        `unit` is year, quarter, month, week (from Monday), day, hour, minute or second; `count` of them are one part.
+        """
+        if unit is None:
+            return Expr(Apply("truncate", self.node))
+        return Expr(DateTrunc(_unit(unit), self.node, _count(count)))
+
+    def sign(self) -> Expr:
+        """Return -1, 0 or 1."""
+        return Expr(Apply("sign", self.node))
+
+    def sqrt(self) -> Expr:
+        """Return the square root; missing below 0. The value needs bounds, and lands on the finest grid of 10^12 steps."""
+        return Expr(Apply("sqrt", self.node))
+
+    def ln(self) -> Expr:
+        """Return the natural logarithm; missing at 0 and below."""
+        return Expr(Apply("ln", self.node))
+
+    def log2(self) -> Expr:
+        """Return the logarithm to base 2; missing at 0 and below."""
+        return Expr(Apply("log2", self.node))
+
+    def log10(self) -> Expr:
+        """Return the logarithm to base 10; missing at 0 and below."""
+        return Expr(Apply("log10", self.node))
+
+    def exp(self) -> Expr:
+        """Return e to the power of the value."""
+        return Expr(Apply("exp", self.node))
+
+    def power(self, exponent: Number) -> Expr:
+        """Return the value to a whole power from 0 to 16, exactly; to the power 1/2 its square root."""
+        wanted = to_fraction(exponent, name="power's exponent")
+        if wanted == Fraction(1, 2):
+            return self.sqrt()
+        if wanted.denominator != 1 or not 0 <= wanted <= _MOST_POWER:
+            raise QuestionRefused(f"power takes a whole exponent from 0 to {_MOST_POWER}, or 0.5")
+        made: Node = Constant(Fraction(1))
+        for bit in f"{int(wanted):b}":
+            made = self.node if made == Constant(Fraction(1)) and bit == "1" else _square(made, self.node, bit == "1")
+        return Expr(made)
+
+    def bin(
+        self,
+        edges: Sequence[Any] | None = None,
+        *,
+        width: Number | None = None,
+        days: int | None = None,
+        hours: int | None = None,
+    ) -> Expr:
+        """Return the bin the value falls in, by ascending `edges`, or by `width` from the lower bound; for group_by.
+
+        Dates and datetimes take edges that are dates, or a width in `days` or `hours`; hours are counted from midnight.
+        """
+        if sum(given is not None for given in (edges, width, days, hours)) != 1:
+            raise QuestionRefused(
+                "bin takes either edges, such as [0, 18, 65, 125], or a width: width=10, days=7, hours=6"
+            )
+        if days is not None:
+            return Expr(Bin(DatePart("date", self.node), None, _count(days)))
+        if hours is not None:
+            return self.truncate("hour", count=hours)
+        if width is not None:
+            step = to_fraction(width, name="bin's width")
+            if step <= 0:
+                raise QuestionRefused(f"bin's width must be above 0, not {format_number(step)}")
+            return Expr(Bin(self.node, None, step))
+        if not isinstance(edges, (list, tuple, range)):
+            raise QuestionRefused("bin's edges are a list, such as [0, 18, 65, 125]; a width is given as width=10")
+        cuts = tuple(_clip_bound(e, "bin's edge") for e in edges)
+        numbers = [c for c in cuts if isinstance(c, Fraction)]
+        if len(cuts) < 2 or len(numbers) not in (0, len(cuts)) or any(a >= b for a, b in itertools.pairwise(numbers)):
+            raise QuestionRefused("bin's edges must ascend and be two or more, such as [0, 18, 65, 125]")
+        return Expr(Bin(self.node, cuts, None))
+
+    def is_in(self, values: Iterable[Any]) -> Expr:
+        """Return whether the value is one of `values`."""
+        if isinstance(values, (str, Expr)):
+            raise QuestionRefused('is_in takes a list of values, such as is_in(["Sales", "Tech-support"])')
+        chosen = tuple(as_value(v) for v in values)
+        if not chosen:
+            raise QuestionRefused("is_in needs at least one value")
+        return Expr(IsIn(self.node, chosen))
+
+    def is_between(self, lower: Any, upper: Any) -> Expr:
+        """Return whether lower <= value <= upper."""
+        least = Compare(">=", self.node, as_node(lower))
+        return Expr(Connective("and", least, Compare("<=", self.node, as_node(upper))))
+
+    def is_null(self) -> Expr:
+        """Return whether the value is missing."""
+        return Expr(IsNull(self.node))
+
+    def like(self, pattern: str) -> Expr:
+        """Return whether a text matches SQL's LIKE: % stands for any text, _ for one character."""
+        return self._match("like", pattern)
+
+    def ilike(self, pattern: str) -> Expr:
+        """Return whether a text matches LIKE, whatever the case of its letters."""
+        return self._match("ilike", pattern)
+
+    def matches(self, pattern: str) -> Expr:
+        """Return whether a declared value has a part that matches a regular expression."""
+        return self._match("regex", pattern)
+
+    def starts_with(self, text: str) -> Expr:
+        """Return whether a text begins so."""
+        return self._match("prefix", text)
+
+    def ends_with(self, text: str) -> Expr:
+        """Return whether a text ends so."""
+        return self._match("suffix", text)
+
+    def contains(self, text: str) -> Expr:
+        """Return whether a text has this part."""
+        return self._match("part", text)
+
+    def upper(self) -> Expr:
+        """Return a declared value in capitals."""
+        return Expr(TextFunction("upper", self.node))
+
+    def lower(self) -> Expr:
+        """Return a declared value in small letters."""
+        return Expr(TextFunction("lower", self.node))
+
+    def trim(self) -> Expr:
+        """Return a declared value without the blanks around it."""
+        return Expr(TextFunction("trim", self.node))
+
+    def substr(self, start: int, length: int | None = None) -> Expr:
+        """Return a part of a declared value, counted from 1 as in SQL; a negative start counts from the end."""
+        given = [start] if length is None else [start, length]
+        return Expr(TextFunction("substr", self.node, tuple(to_fraction(g, name="substr's place") for g in given)))
+
+    def replace(self, old: str, new: str) -> Expr:
+        """Return a declared value with one text in place of another."""
+        return Expr(TextFunction("replace", self.node, (old, new)))
+
+    def concat(self, other: Any) -> Expr:
+        """Return two texts one after the other: declared values, or constants."""
+        return Expr(TextFunction("concat", self.node, (), as_node(other)))
+
+    def length(self) -> Expr:
+        """Return the number of characters of a declared value."""
+        return Expr(TextFunction("length", self.node))
+
+    def _match(self, kind: str, pattern: str) -> Expr:
+        if not isinstance(pattern, str):
+            raise QuestionRefused(f"a pattern is text, not a {type(pattern).__name__}")
+        return Expr(Match(kind, self.node, pattern))
+
+    def year(self) -> Expr:
+        """Return the year of a day."""
+        return Expr(DatePart("year", self.node))
+
+    def quarter(self) -> Expr:
+        """Return the quarter of a day, 1 to 4."""
+        return Expr(DatePart("quarter", self.node))
+
+    def month(self) -> Expr:
+        """Return the month of a day, 1 to 12."""
+        return Expr(DatePart("month", self.node))
+
+    def day(self) -> Expr:
+        """Return the day of the month, 1 to 31."""
+        return Expr(DatePart("day", self.node))
+
+    def day_of_week(self) -> Expr:
+        """Return the day of the week, 0 (Sunday) to 6, as SQL's DOW does."""
+        return Expr(DatePart("dow", self.node))
+
+    def iso_day_of_week(self) -> Expr:
+        """Return the day of the week as ISO 8601 counts, 1 (Monday) to 7."""
+        return Expr(DatePart("isodow", self.node))
+
+    def day_of_year(self) -> Expr:
+        """Return the day of the year, 1 to 366."""
+        return Expr(DatePart("doy", self.node))
+
+    def week(self) -> Expr:
+        """Return the week of ISO 8601, 1 to 53."""
+        return Expr(DatePart("week", self.node))
+
+    def hour(self) -> Expr:
+        """Return the hour of a datetime by its zone's clock, 0 to 23."""
+        return Expr(DatePart("hour", self.node))
+
+    def minute(self) -> Expr:
+        """Return the minute of a datetime, 0 to 59."""
+        return Expr(DatePart("minute", self.node))
+
+    def second(self) -> Expr:
+        """Return the second of a datetime, 0 to 59."""
+        return Expr(DatePart("second", self.node))
+
+    def date(self) -> Expr:
+        """Return the day of a datetime by its zone's clock."""
+        return Expr(DatePart("date", self.node))
+
+    def strftime(self, form: str) -> Expr:
+        """Return a date or datetime as text, by a format such as "%Y-%m"; for group_by and comparisons."""
+        if not isinstance(form, str):
+            raise QuestionRefused('strftime takes a format, such as "%Y-%m"')
+        return Expr(DateFormat(form, self.node))
+
+    def shift(self, *, months: int = 0, days: int = 0, hours: int = 0, seconds: Number = 0) -> Expr:
+        """Return a date or datetime moved by months and days of the clock, and by hours and seconds."""
+        given = [to_fraction(n, name="shift's amount") for n in (months, days, hours, seconds)]
+        if any(n.denominator != 1 for n in given[:3]):
+            raise QuestionRefused("shift moves by whole months, days and hours")
+        return Expr(Shift(self.node, given[0], given[1], 3600 * given[2] + given[3]))
+
+    def weeks(self) -> Expr:
+        """Return the time between two dates or datetimes in weeks: `(col("end") - col("start")).weeks()`."""
+        return Expr(Apply("weeks", self.node))
+
+    def days(self) -> Expr:
+        """Return the time between two dates or datetimes in days; of datetimes with its fraction."""
+        return Expr(Apply("days", self.node))
+
+    def hours(self) -> Expr:
+        """Return the time between two dates or datetimes in hours."""
+        return Expr(Apply("hours", self.node))
+
+    def minutes(self) -> Expr:
+        """Return the time between two dates or datetimes in minutes."""
+        return Expr(Apply("minutes", self.node))
+
+    def seconds(self) -> Expr:
+        """Return the time between two dates or datetimes in seconds."""
+        return Expr(Apply("seconds", self.node))
+
+    def __add__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("+", self.node, as_node(other)))
+
+    def __radd__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("+", as_node(other), self.node))
+
+    def __sub__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("-", self.node, as_node(other)))
+
+    def __rsub__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("-", as_node(other), self.node))
+
+    def __mul__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("*", self.node, as_node(other)))
+
+    def __rmul__(self, other: Any) -> Expr:
+        return Expr(Arithmetic("*", as_node(other), self.node))
+
+    def __neg__(self) -> Expr:
+        return Expr(Arithmetic("*", Constant(Fraction(-1)), self.node))
+
+    def __abs__(self) -> Expr:
+        return self.abs()
+
+    def __truediv__(self, other: Any) -> Expr:
+        return Expr(Apply("divide", self.node, as_node(other)))
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return Expr(Apply("divide", as_node(other), self.node))
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return Expr(Apply("floor", Apply("divide", self.node, as_node(other))))
+
+    def __mod__(self, other: Any) -> Expr:
+        return Expr(Apply("modulo", self.node, as_node(other)))
+
+    def __pow__(self, exponent: Any) -> Expr:
+        return self.power(exponent)
+
+    def __round__(self, digits: int = 0) -> Expr:
+        return self.round(digits)
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # a comparison builds a tree, as in every frame
+        return _compare("=", self.node, as_node(other))
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # likewise
+        return _compare("!=", self.node, as_node(other))
+
+    def __lt__(self, other: Any) -> Expr:
+        return _compare("<", self.node, as_node(other))
+
+    def __le__(self, other: Any) -> Expr:
+        return _compare("<=", self.node, as_node(other))
+
+    def __gt__(self, other: Any) -> Expr:
+        return _compare(">", self.node, as_node(other))
+
+    def __ge__(self, other: Any) -> Expr:
+        return _compare(">=", self.node, as_node(other))
+
+    def __and__(self, other: Any) -> Expr:
+        return Expr(Connective("and", self.node, as_node(other)))
+
+    def __rand__(self, other: Any) -> Expr:
+        return Expr(Connective("and", as_node(other), self.node))
+
+    def __or__(self, other: Any) -> Expr:
+        return Expr(Connective("or", self.node, as_node(other)))
+
+    def __ror__(self, other: Any) -> Expr:
+        return Expr(Connective("or", as_node(other), self.node))
+
+    def __invert__(self) -> Expr:
+        return Expr(Not(self.node))
+
+    def __hash__(self) -> int:
+        return hash(self.node)
+
+    def __bool__(self) -> bool:
+        raise QuestionRefused(
+            "an expression has no truth value: write & | ~ instead of and, or, not, "
+            "and is_between(a, b) instead of a <= x <= b"
+        )
+
+    def __iter__(self) -> Any:
+        raise TypeError("an expression cannot be iterated over")
+
+    def __str__(self) -> str:
+        return describe(self.node)
+
+    def __repr__(self) -> str:
+        return f"<Expr {describe(self.node)}>"
+
+
+def _square(of: Node, base: Node, odd: bool) -> Node:
+    """Return of * of, times `base` where `odd`: one step of a power by squaring."""
+    if of == Constant(Fraction(1)):
+        return of
+    twice = Arithmetic("*", of, of)
+    return Arithmetic("*", twice, base) if odd else twice
+
+
+def _compare(op: str, left: Node, right: Node) -> Expr:
+    """Return left op right, a constant on the right where there is one: `30 < x` and `x > 30` are one question."""
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        left, right, op = right, left, MIRROR[op]
+    return Expr(Compare(op, left, right))
+
+
+def col(name: str) -> Expr:
+    """Name a declared column in a question.
+
+    >>> col("age").clip(0, 90) * 2
+    <Expr clip(age, 0, 90) * 2>
+    """
+    if not isinstance(name, str) or not name:
+        raise QuestionRefused("col takes the name of a declared column")
+    return Expr(Name(name))
+
+
+def as_value(value: Any) -> Value:
+    """Return a constant in the form that trees hold: numbers as fractions."""
+    if isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, datetime.date):
+        return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
+    if isinstance(value, (int, float, Decimal, Fraction)) or hasattr(value, "__float__"):
+        return to_fraction(value, name="a constant")
+    raise QuestionRefused(f"a constant must be a number, text, true or false, or a day, not a {type(value).__name__}")
+
+
+def as_node(value: Any) -> Node:
+    """Return the tree of an Expr, or of a constant."""
+    return value.node if isinstance(value, Expr) else Constant(as_value(value))
+
+
+def _unit(unit: str) -> str:
+    """Return the unit of a truncation; raises QuestionRefused for an unknown one."""
+    word = str(unit).lower().removesuffix("s")
+    if word not in _UNITS:
+        raise QuestionRefused(f"a date is truncated to one of {', '.join(_UNITS)}, not {str(unit)[:20]!r}")
+    return word
+
+
+def _count(count: object) -> Fraction:
+    """Return how many units, days or hours are one part."""
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 100_000:
+        raise QuestionRefused("a date is cut into parts of a whole number of units, from 1 to 100000")
+    return Fraction(count)
+
+
+def _clip_bound(value: object, name: str) -> Fraction | datetime.date:
+    """Return a number, or a date or moment, that bounds a clip or a bin."""
+    if isinstance(value, str):
+        try:
+            return parse_moment(value)
+        except ValueError:
+            return to_fraction(value, name=name)
+    given = as_value(value)
+    return given if isinstance(given, datetime.date) else to_fraction(given, name=name)
+
+
+_UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade", "century")

@@ -1,0 +1,107 @@
+"""SQL words that every expression is built from: constants, comparisons, membership. Knows no engine and no column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sordino.core.primitives import Primitives, check_range
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Build = Callable[[Primitives], "exp.Expression"]
+
+
+def whole(number: int) -> exp.Expression:
+    """Return a whole number as SQL; raises QuestionRefused past 37 digits, the last guard before any engine."""
+    from sqlglot import exp
+
+    check_range(number)
+    if abs(number) >= 2**63:
+        return exp.Cast(this=exp.Literal.string(str(number)), to=exp.DataType.build("DECIMAL(38, 0)"))
+    literal = exp.Literal.number(number) if abs(number) < 2**31 else exp.Literal.string(str(number))
+    kind = exp.DataType(this=exp.DataType.Type.BIGINT, nested=False)  # to parse "BIGINT" takes 20 times as long
+    return exp.Cast(this=literal, to=kind)
+
+
+def plus(value: exp.Expression, number: int) -> exp.Expression:
+    from sqlglot import exp
+
+    return value if number == 0 else exp.paren(exp.Add(this=value, expression=whole(number)))
+
+
+def one_of(cell: exp.Expression, values: list[exp.Expression]) -> exp.Expression:
+    from sqlglot import exp
+
+    return exp.paren(exp.In(this=exp.paren(cell), expressions=values))
+
+
+def comparison(left: Build, op: str, right: Build) -> Build:
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        kinds: dict[str, Any] = {
+            "=": exp.EQ,
+            "!=": exp.NEQ,
+            "<": exp.LT,
+            "<=": exp.LTE,
+            ">": exp.GT,
+            ">=": exp.GTE,
+        }
+        made: exp.Expression = kinds[op](this=exp.paren(left(on)), expression=exp.paren(right(on)))
+        return exp.paren(made)
+
+    return build
+
+
+def sql() -> Any:
+    """Return the module of SQL trees, imported on first use."""
+    from sqlglot import exp
+
+    return exp
+
+
+def constant(number: int) -> Build:
+    return lambda _: whole(number)
+
+
+def within(of: Build, least: int, most: int) -> Build:
+    """Return a number that is never outside [least, most], clipped to it: an engine names what it clips, computed once.
+
+    What an engine has named is not built again for the same words, as a calendar uses it many times over.
+    """
+    named: dict[str, tuple[Primitives, exp.Expression]] = {}
+
+    def build(on: Primitives) -> exp.Expression:
+        last = named.get("last")
+        if last is None or last[0] is not on:
+            last = (on, on.clip(of(on), least, most))
+            named["last"] = last  # at once, as several threads may build
+        return last[1].copy()
+
+    return build
+
+
+def add(one: Build, other: Build) -> Build:
+    return lambda on: _combine("Add", one(on), other(on))
+
+
+def subtract(one: Build, other: Build) -> Build:
+    return lambda on: _combine("Sub", one(on), other(on))
+
+
+def multiply(one: Build, number: int) -> Build:
+    return one if number == 1 else lambda on: _combine("Mul", one(on), whole(number))
+
+
+def divide(one: Build, number: int) -> Build:
+    """Return the whole quotient of a number that is never below 0."""
+    return one if number == 1 else lambda on: _combine("IntDiv", one(on), whole(number))
+
+
+def _combine(kind: str, one: exp.Expression, other: exp.Expression) -> exp.Expression:
+    from sqlglot import exp
+
+    made: exp.Expression = getattr(exp, kind)(this=one, expression=other)
+    return exp.paren(made)

@@ -1,0 +1,418 @@
+"""Dates and moments of a row as numbers: constants, parts by a zone's clock, truncation, shifts and differences.
+
+A date is held as days since 1970-01-01, a moment as steps since 1970 in UTC. What a zone's clock shows follows from its
+public table of offsets (`time_zones.offsets`), which the SQL carries. Every function is total, and its value lies within the
+interval that it states: calendars and clocks are whole-number arithmetic, exact on every engine.
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval, common_unit, grid_constant, rescale
+from sordino.ask.queries.expressions.dates import DAY_PARTS, day_part, first_of_month, month_number, whole_number
+from sordino.ask.queries.expressions.nodes import Constant, Value
+from sordino.ask.queries.expressions.sql_trees import Build, add, divide, multiply, plus, subtract, within
+from sordino.ask.queries.expressions.sql_trees import constant as whole_constant
+from sordino.core.errors import QuestionRefused
+from sordino.core.loss import format_number
+from sordino.core.time_zones import EPOCH, Offsets, local_time, offsets, parse_moment, seconds_since, show_time
+
+TIMES = frozenset({"date", "datetime"})
+LENGTHS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 7 * 86_400}
+CLOCK_PARTS = {"hour": (3600, 86_400), "minute": (60, 3600), "second": (1, 60)}
+_CLOCKS_SINCE = {"hours since 1970": 3600, "minutes since 1970": 60, "seconds since 1970": 1}
+_DAY = 86_400
+_ORIGIN_DAY = datetime.date(2000, 1, 3)  # a Monday: weeks, and lengths of days and hours, are counted from it
+_ORIGIN_MONTH = 2000 * 12  # lengths of months are counted from 2000-01
+_DAYS_OF = {"day": 1, "week": 7}
+_MONTHS_OF = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
+_SECONDS_OF = {"second": 1, "minute": 60, "hour": 3600}
+
+
+def moment_constant(value: Value, of: BoundNumber) -> Fraction:
+    """Return a constant in the units of a date (days, the time of day a fraction) or of a datetime (seconds).
+
+    A constant without an offset from UTC is read by the column's clock; beside a date it is read as it is written.
+    """
+    moment: datetime.date | None = None
+    try:
+        moment = parse_moment(value) if isinstance(value, str) else value if isinstance(value, datetime.date) else None
+        if moment is not None and of.kind == "datetime":
+            return seconds_since(moment, of.zone)
+    except (ValueError, OverflowError):
+        moment = None
+    if moment is None:
+        what = f"{value[:30]!r}" if isinstance(value, str) else "a number"
+        raise QuestionRefused(
+            f"a day is written as 2000-01-31, and a moment as 2000-01-31 10:30:00 or with an offset, +01:00 or Z: {what} is "
+            "neither"
+        )
+    day = Fraction((datetime.date(moment.year, moment.month, moment.day) - EPOCH).days)
+    if isinstance(moment, datetime.datetime):
+        within_day = datetime.timedelta(
+            hours=moment.hour, minutes=moment.minute, seconds=moment.second, microseconds=moment.microsecond
+        )
+        return day + Fraction(within_day // datetime.timedelta(microseconds=1), _DAY * 1_000_000)
+    return day
+
+
+def constant_like(value: Value, of: BoundNumber) -> BoundNumber:
+    """Return a constant as a date or a moment, whichever `of` is."""
+    at = moment_constant(value, of)
+    unit = Fraction(1, at.denominator) if of.kind == "date" else common_unit(of.unit, at or of.unit)
+    return replace(grid_constant(at, unit, of.kind), zone=of.zone)
+
+
+def constant_time(node: Constant) -> BoundNumber:
+    """Return a constant by itself as a date or a moment; without an offset from UTC it is read as in UTC."""
+    beside = "datetime" if isinstance(node.value, str) and len(node.value.strip()) > 10 else "date"
+    kind = "datetime" if isinstance(node.value, datetime.datetime) else beside
+    like = BoundNumber(
+        Fraction(1), Interval.point(Fraction(0)), Interval.point(Fraction(0)), False, whole_constant(0), kind
+    )
+    return constant_like(node.value, replace(like, zone="UTC" if kind == "datetime" else ""))
+
+
+def clip_bound(bound: Value | None, of: BoundNumber) -> Fraction | None:
+    """Return the bound of a clip in the units of what is clipped."""
+    if bound is None or of.kind in TIMES:
+        return None if bound is None else moment_constant(bound, of)
+    if isinstance(bound, Fraction) and not isinstance(bound, bool):
+        return bound
+    raise QuestionRefused("a number is clipped to numbers, a date to dates")
+
+
+def as_moment(of: BoundNumber, zone: str) -> BoundNumber:
+    """Return a date as the moment of a zone at which it begins; a moment stays as it is."""
+    return of if of.kind == "datetime" else _begin_of_day(of, zone)
+
+
+def day_of(of: BoundNumber) -> BoundNumber:
+    """Return the day on which a moment falls by its zone's clock; a date stays as it is."""
+    if of.kind == "date":
+        return of
+    local, per_day = _local(of), _whole(_DAY / of.unit, of)
+    ends = tuple(math.floor(Fraction(_end(local, side)) / per_day) for side in (0, 1))
+    far = 800_000  # days before 1970 that no declared moment passes
+    shifted = add(local.build, whole_constant(far * per_day))
+    build = add(divide(shifted, per_day), whole_constant(-far))
+    return replace(whole_number(of, (ends[0], ends[1]), build), kind="date")
+
+
+def part_of_time(part: str, of: BoundNumber) -> BoundNumber:
+    """Return a part of a date, or of a moment by its zone's clock, as a whole number."""
+    if part == "date":
+        return day_of(of)
+    if part in DAY_PARTS:
+        return day_part(part, day_of(of))
+    if part == "epoch":
+        return replace(rescale(_seconds(of), common_unit(of.unit * _per(of), Fraction(1))), kind="number", zone="")
+    if part in _CLOCKS_SINCE:
+        return _clocks_since(_CLOCKS_SINCE[part], of)
+    step, cycle = CLOCK_PARTS[part]
+    if of.kind == "date":
+        return whole_number(of, (0, 0), subtract(of.build, of.build))
+    return _clock_part(step, cycle, of)
+
+
+def length_of_time(function: str, of: BoundNumber) -> BoundNumber:
+    """Return a difference of dates or moments as a number of seconds, minutes, hours, days or weeks."""
+    factor = Fraction(of.seconds, LENGTHS[function])
+    if not factor:
+        raise QuestionRefused(
+            f'.{function}() counts the time between two moments: (col("end") - col("start")).{function}()'
+        )
+    return replace(of, unit=of.unit * factor, seconds=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """A date or moment truncated: `value` is where its part begins, `index` counts the parts, `label` says where one begins."""
+
+    value: BoundNumber
+    index: BoundNumber
+    label: Callable[[int], datetime.date]
+
+
+def truncate_time(unit: str, count: int, of: BoundNumber) -> Truncation:
+    """Return a date or moment truncated to `count` units: weeks begin on Monday, several of them are counted from 2000.
+
+    Theorem: the values are those of a function of the row's own cell, and rise with it; so the parts from that of the lower
+    bound to that of the upper are all that a row may have, and they are public.
+    """
+    if of.kind not in TIMES:
+        raise QuestionRefused(f"only dates and datetimes are truncated to a {unit}")
+    if unit in _SECONDS_OF:
+        return _truncate_clock(_SECONDS_OF[unit] * count, of) if of.kind == "datetime" else _truncate_days(1, of)
+    if unit in _MONTHS_OF:
+        return _truncate_months(_MONTHS_OF[unit] * count, of)
+    return _truncate_days(_DAYS_OF[unit] * count, of)
+
+
+def shift_time(months: int, seconds: Fraction, days: int, of: BoundNumber) -> BoundNumber:
+    """Return a date or moment moved by whole months (to the month's last day where it is shorter), days, then seconds.
+
+    Months and days are those of the zone's clock, seconds pass everywhere alike.
+    """
+    if of.kind not in TIMES:
+        raise QuestionRefused("an INTERVAL is added to a date or a datetime")
+    if of.kind == "date":
+        if seconds % _DAY:
+            raise QuestionRefused("an INTERVAL of hours, minutes or seconds is added to a datetime, not to a date")
+        return _shift_days(_shift_months(of, months), days + int(seconds // _DAY))
+    moved = of
+    if months or days:
+        day = day_of(of)
+        since = subtract(_local(of).build, multiply(day.build, _whole(_DAY / of.unit, of)))
+        shifted = _shift_days(_shift_months(day, months), days)
+        local = add(multiply(shifted.build, _whole(_DAY / of.unit, of)), since)
+        ends = [_shift_moment(_end(of, side) * of.unit, months, days, of.zone) for side in (0, 1)]
+        moved = _from_local(of, local, ends[0], ends[1])
+    unit = common_unit(of.unit, seconds or of.unit)
+    moved = rescale(moved, unit)
+    by = Interval.point(seconds / unit)
+    interval = moved.interval.plus(by)
+    return replace(
+        moved, interval=interval, stored=interval, build=add(moved.build, whole_constant(int(seconds / unit)))
+    )
+
+
+def time_label(steps: int, of: BoundNumber) -> datetime.date:
+    """Return a date or a moment, on its zone's clock, from its steps."""
+    return show_time(steps * of.unit, of.kind, of.zone)
+
+
+# ---- clocks
+
+
+def _offsets(of: BoundNumber) -> Offsets:
+    low, high = (_end(of, side) * of.unit for side in (0, 1))
+    return offsets(of.zone, math.floor(low), math.ceil(high))
+
+
+def _local(of: BoundNumber) -> BoundNumber:
+    """Return what the zone's clock shows, in the steps of the moment."""
+    found = _offsets(of)
+    starts = [math.ceil(start / of.unit) for start in found.starts]
+    away = [_whole(value / of.unit, of) for value in map(Fraction, found.values)]
+    if len(away) == 1:
+        build: Build = lambda on: plus(of.build(on), away[0])  # noqa: E731
+    else:
+        build = lambda on: on.clip(of.build(on), *_ends(of))  # noqa: E731
+        named = build
+        build = add(named, lambda on: on.look_up(named(on), starts, away))
+    ends = [end + away[bisect.bisect_right(starts, end)] for end in _ends(of)]
+    for place, start in enumerate(starts):  # where the clock changes it shows its least and its last for a while
+        if _end(of, 0) < start <= _end(of, 1):
+            ends += [start - 1 + away[place], start + away[place + 1]]
+    interval = Interval(Fraction(min(ends)), Fraction(max(ends)))
+    return replace(of, interval=interval, stored=interval, build=build)
+
+
+def _from_local(of: BoundNumber, local: Build, low: Fraction, high: Fraction) -> BoundNumber:
+    """Return the moment, in the steps of `of`, that the clock shows as `local`; it is clipped to what the ends become."""
+    found = offsets(of.zone, math.floor(low), math.ceil(high))
+    starts = [math.ceil(start / of.unit) for start in found.local_starts]
+    away = [_whole(value / of.unit, of) for value in map(Fraction, found.values)]
+    ends = (math.floor(low / of.unit), math.ceil(high / of.unit))
+    least, most = ends[0] - 3 * _whole(_DAY / of.unit, of), ends[1] + 3 * _whole(_DAY / of.unit, of)
+    named = within(local, least, most)
+    moment = subtract(named, lambda on: on.look_up(named(on), starts, away))
+    interval = Interval(Fraction(ends[0]), Fraction(ends[1]))
+    return replace(of, interval=interval, stored=interval, build=within(moment, *ends))
+
+
+def _begin_of_day(of: BoundNumber, zone: str) -> BoundNumber:
+    """Return when days begin by a zone's clock, in steps of which offsets are whole numbers."""
+    if of.unit != 1:
+        raise QuestionRefused("a date with a time of day is compared with moments as a datetime")
+    days = [EPOCH + datetime.timedelta(days=_end(of, side)) for side in (0, 1)]
+    low, high = (seconds_since(day, zone) for day in days)
+    unit = Fraction(math.gcd(*offsets(zone, int(low), int(high)).values, _DAY))
+    moments = replace(of, unit=unit, kind="datetime", zone=zone)
+    return _from_local(moments, multiply(of.build, int(_DAY / unit)), low, high)
+
+
+def _seconds(of: BoundNumber) -> BoundNumber:
+    """Return a date as seconds to its begin in UTC; a moment as it is."""
+    return replace(of, unit=of.unit * _per(of), kind="datetime", zone=of.zone or "UTC")
+
+
+def _per(of: BoundNumber) -> int:
+    return _DAY if of.kind == "date" else 1
+
+
+def _clocks_since(step: int, of: BoundNumber) -> BoundNumber:
+    """Return how many whole hours, minutes or seconds of UTC passed since 1970."""
+    moment = _seconds(of)
+    if moment.unit % step == 0:
+        return replace(rescale(replace(moment, unit=moment.unit / step), Fraction(1)), kind="number", zone="")
+    return _floor(moment, step)
+
+
+def _floor(of: BoundNumber, step: int, by: int = 0) -> BoundNumber:
+    """Return the whole number of times that `step` seconds fit into a moment, moved by `by` seconds."""
+    size, moved = _whole(step / of.unit, of), _whole(by / of.unit, of)
+    ends = tuple((_end(of, side) + moved) // size for side in (0, 1))
+    low = ends[0]
+    build = add(divide(add(of.build, whole_constant(moved - low * size)), size), whole_constant(low))
+    return replace(whole_number(of, (ends[0], ends[1]), build), kind="number", zone="")
+
+
+def _clock_part(step: int, cycle: int, of: BoundNumber) -> BoundNumber:
+    if of.unit % cycle == 0:
+        return whole_number(of, (0, 0), subtract(of.build, of.build))
+    local = _local(of)
+    round_trip, far = _whole(cycle / of.unit, of), 800_000 * _whole(_DAY / of.unit, of)
+    shifted = within(add(local.build, whole_constant(far)), 0, 2**62)
+    since = subtract(shifted, multiply(divide(shifted, round_trip), round_trip))
+    coarse = of.unit % step == 0
+    build = multiply(since, int(of.unit / step)) if coarse else divide(since, _whole(step / of.unit, of))
+    low, high = (math.floor(_end(local, side) * of.unit / step) for side in (0, 1))
+    most = cycle // step - 1
+    every = {n % (most + 1) for n in range(low, high + 1)} if high - low < most else {0, most}
+    return whole_number(of, (min(every), max(every)), build)
+
+
+def _whole(ratio: Fraction, of: BoundNumber) -> int:
+    if ratio.denominator != 1:
+        raise QuestionRefused(f"this needs a finer resolution than {format_number(of.unit)} seconds")
+    return int(ratio)
+
+
+# ---- truncation
+
+
+def _truncate_days(width: int, of: BoundNumber) -> Truncation:
+    day, origin = day_of(of), (_ORIGIN_DAY - EPOCH).days
+    ends = tuple((_end(day, side) - origin) // width for side in (0, 1))
+    low = ends[0]
+    build = add(divide(add(day.build, whole_constant(-origin - low * width)), width), whole_constant(low))
+    index = whole_number(of, (ends[0], ends[1]), build)
+    begin = add(multiply(index.build, width), whole_constant(origin))
+    return _truncation(of, index, begin, lambda i: origin + i * width)
+
+
+def _truncate_months(width: int, of: BoundNumber) -> Truncation:
+    day = day_of(of)
+    months = [_month_index(_end(day, side)) - _ORIGIN_MONTH for side in (0, 1)]
+    low, high = (m // width for m in months)
+    shifted = add(month_number(day.build), whole_constant(-_ORIGIN_MONTH - low * width))
+    index = whole_number(of, (low, high), add(divide(shifted, width), whole_constant(low)))
+    begin = first_of_month(add(multiply(index.build, width), whole_constant(_ORIGIN_MONTH)))
+    return _truncation(of, index, begin, lambda i: _month_begin(_ORIGIN_MONTH + i * width))
+
+
+def _truncation(of: BoundNumber, index: BoundNumber, begin: Build, day_at: Callable[[int], int]) -> Truncation:
+    """Return a truncation to days: `begin` is the first of its days, `day_at` the same of an index."""
+    ends = (day_at(_end(index, 0)), day_at(_end(index, 1)))
+    for end in ends:
+        show_time(Fraction(end), "date", "")
+    day = replace(whole_number(of, ends, begin), kind="date")
+    if of.kind == "date":
+        return Truncation(day, index, lambda i: time_label(day_at(i), day))
+    value = _begin_of_day(day, of.zone)
+
+    def label(i: int) -> datetime.date:
+        first = seconds_since(EPOCH + datetime.timedelta(days=day_at(i)), of.zone)
+        return local_time(first, of.zone)
+
+    return Truncation(value, index, label)
+
+
+def _truncate_clock(width: int, of: BoundNumber) -> Truncation:
+    """Return a truncation to hours, minutes or seconds.
+
+    Where all offsets of the zone leave the same rest, parts are lengths of time, and an hour that the clock shows twice is
+    two of them; else they are those of the clock.
+    """
+    if of.unit % width == 0:  # every value is at such a begin already
+        index = rescale(replace(of, unit=of.unit / width, kind="number", zone=""), Fraction(1))
+        return Truncation(of, index, lambda i: local_time(Fraction(i * width), of.zone))
+    size = _whole(width / of.unit, of)
+    origin = int(seconds_since(_ORIGIN_DAY, "UTC"))
+    rests = {value % width for value in _offsets(of).values}
+    if len(rests) == 1:
+        by = rests.pop() - origin
+        index = _floor(of, width, by)
+        ends = tuple(_end(index, side) * size - _whole(by / of.unit, of) for side in (0, 1))
+        interval = Interval(Fraction(ends[0]), Fraction(ends[1]))
+        build = add(multiply(index.build, size), whole_constant(-_whole(by / of.unit, of)))
+        value = replace(of, interval=interval, stored=interval, build=build)
+        return Truncation(value, index, lambda i: local_time(Fraction(i * width - by), of.zone))
+    index = _floor(_local(of), width, -origin)
+    found = _offsets(of)
+    low, high = (found.utc(Fraction(_end(index, side) * width + origin)) for side in (0, 1))
+    local = add(multiply(index.build, size), whole_constant(_whole(origin / of.unit, of)))
+    value = _from_local(of, local, low, high)
+    return Truncation(value, index, lambda i: local_time(found.utc(Fraction(i * width + origin)), of.zone))
+
+
+# ---- shifts
+
+
+def _shift_days(of: BoundNumber, days: int) -> BoundNumber:
+    interval = of.interval.plus(Interval.point(Fraction(days)))
+    for side in (0, 1):
+        show_time(Fraction(_end(of, side) + days), "date", "")
+    return replace(of, interval=interval, stored=interval, build=add(of.build, whole_constant(days)))
+
+
+def _shift_months(of: BoundNumber, months: int) -> BoundNumber:
+    """Return a date some months on: the same day of that month, or its last where it is shorter."""
+    if not months:
+        return of
+    ends = [_shift_date(_end(of, side), months) for side in (0, 1)]
+    named = within(of.build, *_ends(of))
+    index = month_number(named)
+    begun = subtract(named, first_of_month(index))
+    then = add(index, whole_constant(months))
+    first = first_of_month(then)
+    after = first_of_month(add(then, whole_constant(1)))
+    last = subtract(subtract(after, first), whole_constant(1))
+    over = within(subtract(begun, last), 0, 31)
+    build = add(first, subtract(begun, over))
+    return replace(whole_number(of, (ends[0], ends[1]), build), kind="date")
+
+
+def _shift_date(days: int, months: int) -> int:
+    day = EPOCH + datetime.timedelta(days=days)
+    first = _month_begin(_month_index(days) + months)
+    last = _month_begin(_month_index(days) + months + 1) - 1
+    return min(first + day.day - 1, last)
+
+
+def _shift_moment(seconds: Fraction, months: int, days: int, zone: str) -> Fraction:
+    local = local_time(seconds, zone).replace(tzinfo=None)
+    day = _shift_date((local.date() - EPOCH).days, months) + days
+    show_time(Fraction(day), "date", "")
+    moved = datetime.datetime.combine(EPOCH + datetime.timedelta(days=day), local.time())
+    return seconds_since(moved, zone)
+
+
+def _month_index(days: int) -> int:
+    day = EPOCH + datetime.timedelta(days=days)
+    return 12 * day.year + day.month - 1
+
+
+def _month_begin(months: int) -> int:
+    if not 12 <= months < 120_000:
+        raise QuestionRefused("a date of this question may leave the years 1 to 9999: narrow its bounds")
+    return (datetime.date(months // 12, months % 12 + 1, 1) - EPOCH).days
+
+
+def _end(of: BoundNumber, side: int) -> int:
+    return _ends(of)[side]
+
+
+def _ends(of: BoundNumber) -> tuple[int, int]:
+    low, high = of.stored.lower, of.stored.upper
+    assert low is not None  # dates and moments have bounds
+    assert high is not None
+    return int(low), int(high)

@@ -1,0 +1,222 @@
+"""Names: what a question over joined tables means by each column - the one that bears the name, or a refusal.
+
+It knows declarations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Literal
+
+from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.expressions.nodes import Name
+from sordino.ask.queries.joins import Join, Unnest, join_cell, public_table, qualify
+from sordino.ask.queries.per_unit import PerUnit
+from sordino.ask.queries.query import replace_names
+from sordino.ask.queries.row_steps import RowStep, step_domain
+from sordino.ask.queries.same_people import UnitJoin, UnitMark, bind_unit_join
+from sordino.core.domain import Domain, refused_list
+from sordino.core.errors import QuestionRefused, UnknownName, nearest
+from sordino.core.neighbors import Neighbors, PrivacyUnit
+from sordino.core.source import PrivateTable, PublicTable
+
+_MOST_JOINS = 8
+_JOINS = (Join, UnitJoin)
+_NO_TABLES: Mapping[str, PrivateTable] = MappingProxyType({})
+_ROWS = Neighbors("add_remove", None)
+_KINDS = {"text": "text", "whole": "whole numbers", "day": "days", "truth": "true or false"}
+
+
+def bind_names(
+    question: Aggregation,
+    *,
+    public: Mapping[str, PublicTable],
+    table: str,
+    domain: Domain,
+    names: Literal["written", "resolved"],
+    private: Mapping[str, PrivateTable] = _NO_TABLES,
+    neighbors: Neighbors = _ROWS,
+) -> Aggregation:
+    """Return the question with its tables and its unit found and its names made whole: regions.size, or age of the table.
+
+    Names as "written" in Python may mean a column of any table, if only one has it; in SQL they are "resolved": without
+    a table they are the private table's own. `private` are other private tables, `neighbors` those
+    of the table.
+
+    Raises UnknownName for a table or a name that is not there, QuestionRefused for keys that cannot
+    be compared and names that could mean two columns.
+    """
+    if sum(isinstance(s, _JOINS) for s in question.steps) > _MOST_JOINS:
+        raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not more")
+    steps: list[RowStep] = []
+    unit, own = neighbors.unit, PrivateTable(domain, neighbors, {})
+    rows, joins = domain, 0  # what the next joins are with, and how many there have been since
+    meant = _Names(table, rows, (), unit, written=names == "written")
+    for step in question.steps:
+        if isinstance(step, PerUnit):
+            steps.append(_bind_unit(replace_names(step, meant.node), unit, steps))
+            rows, joins = step_domain(domain, steps), 0
+        elif isinstance(step, UnitMark):
+            steps.append(step)
+            rows, joins = step_domain(domain, steps), 0
+        elif isinstance(step, Unnest):
+            steps.append(step.bind(rows))
+            rows, joins = step.bind(rows).domain(rows), joins + 1
+        elif isinstance(step, Join) and step.table.lower() in {name.lower() for name in public}:
+            steps.append(_find_table(step, public, step_domain(domain, steps), table))
+            joins += 1
+        elif isinstance(step, _JOINS):
+            steps.append(_find_private(step, public, private, table, own))
+            joins += 1
+        made = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
+        meant = _Names(table, rows, made, unit, written=names == "written")
+        for join in made:
+            meant.free(join)
+    _check_joins([s for s in steps if isinstance(s, _JOINS)], step_domain(domain, steps))
+    return replace(question.replace_columns(meant.node), steps=tuple(steps))
+
+
+def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep]) -> PerUnit:
+    """Return the step with its unit; raises QuestionRefused where a row of it would not be all rows of one unit."""
+    if unit is None or unit.column is None:
+        what = "each row is a unit of its own" if unit is None else "no column names each row's unit"
+        raise QuestionRefused(
+            f"one value per person needs a privacy unit with a column, but here {what}: ask about the rows themselves, "
+            "such as the mean of a column, or declare PrivacyUnit(column, max_rows=...)"
+        )
+    if any(isinstance(s, PerUnit) for s in before):
+        raise QuestionRefused(
+            f"the rows are one for each {unit.column} already: ask for one value per person only once"
+        )
+    if step.unit is not None and step.unit != unit.column:
+        raise QuestionRefused(
+            f"a sub-query is grouped by the privacy unit's column {unit.column!r}, so that each of its rows is one "
+            f"{unit.people}, not by {step.unit!r}: for groups of rows ask the outer SELECT with GROUP BY {step.unit}"
+        )
+    return replace(step, unit=unit.column)
+
+
+def _check_joins(joins: Sequence[Join | UnitJoin], domain: Domain) -> None:
+    """Raise QuestionRefused for a table that is joined twice, or for more rows than sums are proved for."""
+    if len({j.table for j in joins}) != len(joins):
+        raise QuestionRefused("a table is joined twice in one question: join it once")
+    if joins and domain.row_ceiling > 2**48:
+        raise QuestionRefused(
+            "these joins could make more than 2^48 rows: declare the table's row_ceiling, a public bound on its rows"
+        )
+
+
+def _find_private(
+    join: Join | UnitJoin,
+    public: Mapping[str, PublicTable],
+    private: Mapping[str, PrivateTable],
+    table: str,
+    own: PrivateTable,
+) -> UnitJoin:
+    """Return the join with another private table; one that was found before takes its declaration anew."""
+    if isinstance(join, UnitJoin):
+        join = Join(join.table, (), join.how)
+    if join.table.lower() not in {table.lower(), *(p.lower() for p in private)}:
+        hint = nearest(join.table, [*public, *private])
+        raise UnknownName(f"{join.table!r} is not declared as a table that can be joined; {hint}")
+    return bind_unit_join(join, private, table, own)
+
+
+def _find_table(join: Join, public: Mapping[str, PublicTable], domain: Domain, table: str) -> Join:
+    name = {name.lower(): name for name in public}[join.table.lower()]
+    to = public[name]
+    own = [column.removeprefix(f"{table}.") for column in join.on]
+    if not own:
+        raise QuestionRefused(f'a public table is joined by columns: join({name!r}, on="...")')
+    for column in own:
+        if column not in domain:
+            raise UnknownName(f"join by a column of {table}, not {column!r}; {nearest(column, domain)}")
+    on = _order_by_key(name, own, join.key, to)
+    for column, key in zip(on, to.keys, strict=True):
+        one, other = join_cell(column, domain[column])[0], join_cell(key, to.columns[key])[0]
+        if one != other:
+            raise QuestionRefused(
+                f"{column!r} holds {_KINDS[one]} and the key {name}.{key} {_KINDS[other]}: declare both alike to join them"
+            )
+    return Join(name, on, join.how, to.keys, to)
+
+
+def _order_by_key(name: str, on: Sequence[str], key: Sequence[str] | None, to: PublicTable) -> tuple[str, ...]:
+    """Return the columns compared in the order of the declared key; by name, where they are not paired with it."""
+    paired = key if key is not None else on if set(on) == set(to.keys) else to.keys
+    if len(on) != len(to.keys) or set(paired) != set(to.keys):
+        words = " and ".join(map(repr, to.keys))
+        raise QuestionRefused(
+            f"{name} is joined by its declared key {words}, not by {' and '.join(map(repr, key or on))}"
+        )
+    own = dict(zip(paired, on, strict=True))
+    return tuple(own[column] for column in to.keys)
+
+
+def _columns(join: Join | UnitJoin) -> Domain:
+    return join.to.domain if isinstance(join, UnitJoin) else public_table(join).columns
+
+
+def _equal_columns(join: Join | UnitJoin, unit: PrivacyUnit | None) -> dict[str, str]:
+    """Return the columns of the joined table that equal one of the table's, which they map to."""
+    if isinstance(join, Join):
+        return dict(zip(public_table(join).keys, join.on, strict=True))
+    theirs = join.to.neighbors.unit
+    if theirs is None or unit is None or theirs.column is None or unit.column is None:
+        return {}
+    return {theirs.column: unit.column}
+
+
+class _Names:
+    """What a name in a question over joined tables means: the one column that bears it."""
+
+    def __init__(
+        self,
+        table: str,
+        domain: Domain,
+        joins: Sequence[Join | UnitJoin],
+        unit: PrivacyUnit | None,
+        *,
+        written: bool,
+    ) -> None:
+        self._domain = domain
+        self._meant = {f"{table}.{c}": c for c in domain} | {c: c for c in domain}
+        self._several: dict[str, list[str]] = {}
+        for join in joins:
+            equal = _equal_columns(join, unit)
+            for column in _columns(join):
+                whole = qualify(join.table, column)
+                same = isinstance(join, UnitJoin) and join.how == "inner"
+                self._meant.setdefault(whole, equal.get(column, whole) if same else whole)
+                if column in domain and equal.get(column) == column:
+                    continue  # equal on both sides: the table's own
+                self._several.setdefault(column, [f"{table}.{column}"] if column in domain else []).append(whole)
+        if not written:
+            self._several.clear()
+        for column, several in self._several.items():
+            if len(several) == 1:
+                self._meant[column] = self._meant[several[0]]
+
+    def free(self, join: Join | UnitJoin) -> None:
+        """Raise QuestionRefused where a joined column would bear the name of one of the table's own."""
+        for column in _columns(join):
+            if qualify(join.table, column).lower() in {c.lower() for c in self._domain}:
+                raise QuestionRefused(f"column {qualify(join.table, column)!r} is in the table already: rename one")
+
+    def __call__(self, name: str) -> str:
+        if len(self._several.get(name, ())) > 1:
+            raise QuestionRefused(
+                f"{name!r} could be any of {', '.join(self._several[name])}: write which one you mean"
+            )
+        if name in self._domain.lists:
+            raise QuestionRefused(refused_list(name))
+        if name not in self._meant:
+            hint = nearest(name, self._meant)
+            raise UnknownName(f"column {name!r} is not declared, so it cannot be asked about; {hint}")
+        return self._meant[name]
+
+    def node(self, name: str) -> Name:
+        """Return the column that a name means, as an expression."""
+        return Name(self(name))

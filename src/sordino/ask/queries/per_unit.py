@@ -1,0 +1,297 @@
+"""One value a person: the row step that makes one row of all rows of each privacy unit. It knows declarations only.
+
+Theorem: after the step a neighbor under add_remove has one row more or less, and under replace one row exchanged, or one
+more or less where the inner condition leaves a unit without rows. Proof: each value is a function of the set of its own
+unit's rows - counts, exact whole sums, extremes in a total order - so the rows of all other units stay as they are
+(stability; McSherry 2009, section 3.4). No rows are capped before the step, so C is 1 after it, however many rows a unit
+has. What bounds a sensitivity is the range of a unit's value: that of its column for extremes and averages, and for sums
+and counts the clip that the question states.
+
+No row can make a value fail: sums are of 128 bits and hold any number of rows (`_MOST_ROWS`), averages are divisions of
+whole numbers rounded to a public grid, and numbers leave as wide integers that are clipped when they are read.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NoReturn
+
+from sordino.ask.queries.aggregates.distinct import distinct_cell
+from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
+from sordino.ask.queries.expressions.compile import bind_condition, bind_number, presence
+from sordino.ask.queries.expressions.declared_values import is_text
+from sordino.ask.queries.expressions.keys import keys
+from sordino.ask.queries.expressions.missing import may_be_missing
+from sordino.ask.queries.expressions.nodes import (
+    Compare,
+    Connective,
+    IsIn,
+    IsNull,
+    Match,
+    Name,
+    Node,
+    Not,
+    When,
+    depth,
+    describe,
+    plain,
+)
+from sordino.ask.queries.expressions.sql_trees import Build
+from sordino.core.domain import STORED, Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, Real
+from sordino.core.errors import QuestionRefused
+from sordino.core.neighbors import Neighbors, PrivacyUnit
+from sordino.core.primitives import Primitives, UnitCell, check_range
+from sordino.core.time_zones import EPOCH, local_time
+
+_MOST_ROWS = 2**48  # the largest row_ceiling that can be declared
+_PARTS = 1000  # an average is rounded to this part of its column's step
+_CONDITIONS = (Compare, Connective, Not, IsIn, IsNull, Match)
+_WORDS = {
+    "rows": "the number of rows",
+    "count": "the number of rows with {of}",
+    "distinct": "the number of different values of {of}",
+    "sum": "the sum of {of}",
+    "mean": "the mean of {of}",
+    "min": "the least {of}",
+    "max": "the largest {of}",
+    "any": "whether any row has {of}",
+    "all": "whether all rows have {of}",
+    "first": "the first {of} by {by}",
+    "last": "the last {of} by {by}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UnitValue:
+    """One value of all rows of a unit; `kind` is one of rows, count, distinct, sum, mean, min, max, any, all, first, last.
+
+    It is an aggregate that stands inside `per_unit` alone.
+    """
+
+    kind: str
+    of: Node | None
+    alias: str
+    by: Node | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in _WORDS:
+            raise QuestionRefused(f"{self.kind!r} is no value of a unit: it is one of {', '.join(_WORDS)}")
+        if (self.of is None) != (self.kind == "rows") or (self.by is None) == (self.kind in ("first", "last")):
+            raise QuestionRefused(f"{self.kind} of a unit's rows needs other operands")
+
+    def plain(self) -> Any:
+        """Return the value as canonical JSON data."""
+        return [self.kind, plain(self.of), plain(self.by)]
+
+    def describe(self) -> str:
+        """Return the value in words."""
+        of, by = (None if node is None else describe(node) for node in (self.of, self.by))
+        return _WORDS[self.kind].format(of=of, by=by)
+
+    def read(self, domain: Domain) -> UnitColumn:
+        """Return what the value is over the domain of the rows; raises QuestionRefused where it is none."""
+        for node in (self.of, self.by):
+            if node is not None:
+                depth(node)
+        if self.kind in ("rows", "count", "distinct"):
+            return _count(self, domain)
+        assert self.of is not None
+        if self.kind in ("any", "all"):
+            condition = bind_condition(self.of, domain)
+            column: Column = Boolean(missing=self._missing_rule(domain))
+            return UnitColumn(column, lambda on: UnitCell(self.kind, "truth", condition(on)))
+        if self.kind in ("sum", "mean"):
+            return _total(self, bind_number(self.of, domain), self._missing_rule(domain))
+        return _pick(self, self.of, domain)
+
+    def _missing_rule(self, domain: Domain) -> str:
+        """Return "keep" where rows in which the value is missing have a group of their own, else "drop"."""
+        reasons = may_be_missing(self.of, domain)
+        if self.by is not None:
+            reasons |= may_be_missing(self.by, domain)
+        return "keep" if reasons.is_key else "drop"
+
+    # ---- as an aggregate of rows, which it is not
+
+    def parts(self, domain: Domain) -> NoReturn:
+        """Raise QuestionRefused: outside of `per_unit` single rows decide it."""
+        del domain
+        instead = "sd.quantile(...)" if self.kind in ("min", "max") else "sd.count() with .where(...)"
+        raise QuestionRefused(
+            f"{self.describe()} is decided by single rows: ask for {instead}, or take one value per person with "
+            ".per_unit(...), and then an aggregate of these"
+        )
+
+    def estimate(self, parts: Any, noisy: Any, shared: Any = None) -> NoReturn:
+        """Raise QuestionRefused, as `parts` does."""
+        del parts, noisy, shared
+        self.parts(_NOTHING)
+
+    def error(self, parts: Any, expected: Any) -> NoReturn:
+        """Raise QuestionRefused, as `parts` does."""
+        del parts, expected
+        self.parts(_NOTHING)
+
+
+_NOTHING = Domain({"nothing": Boolean()})
+
+
+@dataclass(frozen=True, slots=True)
+class UnitColumn:
+    """How a unit's value is declared, and how an engine computes it."""
+
+    column: Column
+    build: Callable[[Primitives], UnitCell]
+
+
+@dataclass(frozen=True, slots=True)
+class PerUnit:
+    """Make one row of all rows of a unit that meet `where`: its own column and `values`; a unit without any has no row.
+
+    `unit` is the column of the unit, once it is known.
+    """
+
+    values: tuple[UnitValue, ...]
+    where: Node | None = None
+    unit: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the values."""
+        return tuple(v.alias for v in self.values)
+
+    @property
+    def always_present(self) -> tuple[str, ...]:
+        """The values that are never missing: numbers of rows, 0 where there are none."""
+        return tuple(v.alias for v in self.values if v.kind in ("rows", "count", "distinct"))
+
+    def domain(self, domain: Domain) -> Domain:
+        """Return the domain of the units: the unit's column, and one column a value."""
+        if self.unit is None:
+            raise QuestionRefused(
+                "ask for one value per person through the table: visits.plan(visits.per_unit(...).agg(...))"
+            )
+        columns: dict[str, Column] = {self.unit: domain[self.unit]}
+        for value in self.values:
+            if value.alias.lower() in {name.lower() for name in columns}:
+                raise QuestionRefused(f"two columns of per_unit are named {value.alias!r}: name one another way")
+            if not value.alias or "\x00" in value.alias or "sordino_" in value.alias.lower():
+                raise QuestionRefused(f"a column of per_unit cannot be named {value.alias!r}: name it another way")
+            columns[value.alias] = value.read(domain).column
+        if self.where is not None:
+            bind_condition(self.where, domain)
+        return Domain(columns, row_ceiling=domain.row_ceiling, unreadable_rows=True)
+
+    def neighbors(self, neighbors: Neighbors) -> Neighbors:
+        """Return the relation of the units: one row each, of all of its rows."""
+        assert neighbors.unit is not None
+        unit = PrivacyUnit(neighbors.unit.column, max_rows=1, of=neighbors.unit.of)
+        return Neighbors(neighbors.relation, unit, capped=False)
+
+    def apply(self, on: Primitives, domain: Domain) -> Primitives:
+        """Return the words for one row a unit."""
+        if self.where is not None:
+            on.keep(bind_condition(self.where, domain)(on))
+        return on.unit_rows({value.alias: value.read(domain).build(on) for value in self.values})
+
+    def describe(self) -> str:
+        """Return the step in words."""
+        where = [] if self.where is None else [f"of its rows where {describe(self.where)}"]
+        words = "; ".join([*where, *(f"{v.alias}: {v.describe()}" for v in self.values)])
+        return f"one row a {self.unit or 'person'}{f' ({words})' if words else ''}"
+
+    def plain(self) -> Any:
+        """Return the step as canonical JSON data."""
+        return ["per_unit", self.unit, plain(self.where), [[v.alias, v.plain()] for v in self.values]]
+
+
+def _count(value: UnitValue, domain: Domain) -> UnitColumn:
+    """Return a number of rows or of different values: at least 0, and at most the number of declared values."""
+    if value.of is None:
+        return UnitColumn(Integer(0, None), lambda _: UnitCell("rows", "number"))
+    cell, most = (presence(value.of, domain), None) if value.kind == "count" else distinct_cell(value.of, domain)
+    return UnitColumn(Integer(0, most), lambda on: UnitCell(value.kind, "number", cell.build(on)))
+
+
+def _total(value: UnitValue, of: BoundNumber, missing: str) -> UnitColumn:
+    """Return the sum of a number, of one sign where the number is, or its average, within the number's bounds."""
+    if of.kind != "number":
+        raise QuestionRefused(f"{value.describe()} is not supported: {describe(value.of)} is a date")  # type: ignore[arg-type]
+    low, high = int(of.stored.lower or 0), int(of.stored.upper or 0)
+    check_range(low * _MOST_ROWS, high * _MOST_ROWS, 2 * _PARTS * (high - low) * _MOST_ROWS)
+    interval = of.interval
+    if value.kind == "sum":
+        below = interval.lower is not None and interval.lower >= 0
+        above = interval.upper is not None and interval.upper <= 0
+        signs = Interval(Fraction(0) if below else None, Fraction(0) if above else None)
+        return UnitColumn(_number(of.unit, signs, missing), lambda on: UnitCell("sum", "number", of.build(on)))
+    column = _number(of.unit / _PARTS, interval.scale(Fraction(_PARTS)), missing)
+    return UnitColumn(column, lambda on: UnitCell("mean", "number", of.build(on), low=low, parts=_PARTS))
+
+
+def _pick(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
+    """Return one of the values that the rows have: the least, the largest, the first or the last by another column."""
+    by = None if value.by is None else bind_number(value.by, domain).build
+    column, build, form = _value_cell(of, domain, value._missing_rule(domain))
+
+    def cell(on: Primitives) -> UnitCell:
+        return UnitCell(value.kind, form, build(on), None if by is None else by(on))
+
+    return UnitColumn(column, cell)
+
+
+def _value_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, str]:
+    """Return how a value of a row is declared, its cell as it is held in a unit's row, and the form of that."""
+    column = domain[of.name] if isinstance(of, Name) else None
+    if isinstance(of, Name) and isinstance(column, Identifier):
+        name = of.name
+        return column, lambda on: on.text(name), "text"
+    if isinstance(of, _CONDITIONS) or is_text(of) or isinstance(column, (Category, Boolean)):
+        return _declared_cell(of, domain, missing)
+    try:
+        found = bind_number(of, domain)
+    except QuestionRefused:
+        if not isinstance(of, When):
+            raise
+        return _declared_cell(of, domain, missing)
+    if found.kind == "number":
+        return _number(found.unit, found.interval, missing), found.build, "number"
+    low, high = found.interval.lower, found.interval.upper
+    if low is None or high is None:
+        raise QuestionRefused(
+            f"{describe(of)} has no bounds, so it cannot be taken from a person's rows: clip it first"
+        )
+    if found.kind == "datetime":
+        ends = (local_time(end * found.unit, found.zone) for end in (low, high))
+        return DateTime(*ends, zone=found.zone, resolution=found.unit, missing=missing), found.build, "number"
+    return Date(_day(low), _day(high), missing=missing), found.build, "number"
+
+
+def _declared_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, str]:
+    """Return what is one of some declared values: as text, a whole number or a truth."""
+    made = keys(of, domain)
+    values = tuple(v for v in made.labels if v is not None)
+
+    def code(on: Primitives) -> Any:
+        return made.build(on) if made.code is None else made.code(on, made.build(on))
+
+    if all(isinstance(v, bool) for v in values):
+        return Boolean(missing=missing), lambda on: on.label(code(on), made.labels), "truth"
+    form = "text" if isinstance(values[0], str) else "number"
+    return Category(values, missing=missing), lambda on: on.label(code(on), made.labels), form
+
+
+def _number(unit: Fraction, interval: Interval, missing: str) -> Column:
+    """Return the declaration of numbers in steps of a unit; an end too far to be held is open."""
+    low, high = (None if end is None or abs(end) >= STORED else end for end in (interval.lower, interval.upper))
+    if unit == 1:
+        return Integer(None if low is None else int(low), None if high is None else int(high), missing=missing)
+    ends = [None if end is None else end * unit for end in (low, high)]
+    return Real(ends[0], ends[1], resolution=unit, missing=missing)
+
+
+def _day(steps: Fraction) -> datetime.date:
+    return EPOCH + datetime.timedelta(days=int(steps))

@@ -1,0 +1,150 @@
+"""Queryable: all that an adaptive algorithm may do - ask for noisy vectors, for the best candidate, for a crossing.
+
+An algorithm that can only query is post-processing of what it was told, so its privacy proof is the curator's (McSherry
+2009, PINQ). Nothing here sees data: a vector query says which scans it needs and how whole numbers follow from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
+
+from sordino.ask.queries.adaptive.marginal import ContingencyTable, Integers, SparseCounts, VectorShare
+from sordino.ask.queries.aggregation import Aggregation
+from sordino.core.domain import Domain
+from sordino.core.loss import Loss, Number
+from sordino.core.neighbors import Neighbors
+from sordino.core.primitives import Primitives
+from sordino.core.release import Key, Output, Release
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+T = TypeVar("T")
+# what an adaptive algorithm may ask for: vectors alone are priced as Gaussian DP; "either" are vectors for epsilon first,
+# and from the first question of rho on, vectors for rho alone
+Draws = Literal["any", "vectors", "either"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One SELECT that a vector query needs; equal `key`s mean the same SELECT, which then runs once."""
+
+    key: str
+    select: Callable[[Primitives], exp.Select]
+
+
+@runtime_checkable
+class VectorQuery(Protocol):
+    """A question answered by vectors of whole numbers, each with noise of its own.
+
+    Its exact vectors follow from tables of counts (a `CountsQuery`), or from scans of its own (a `ScanQuery`).
+    """
+
+    @property
+    def unit(self) -> Fraction:
+        """The step in which the vectors are counted."""
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> Sequence[VectorShare]:
+        """Return each vector's sensitivity in steps and its share of the loss; raises QuestionRefused where it has none."""
+
+    def names(self) -> Sequence[str]:
+        """Return a name for each vector."""
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+
+
+@runtime_checkable
+class CountsQuery(Protocol):
+    """A vector query whose exact vectors follow from tables of counts by declared keys."""
+
+    @property
+    def tables(self) -> tuple[ContingencyTable, ...]:
+        """The tables."""
+
+    def from_counts(self, counted: Sequence[SparseCounts], domain: Domain) -> Sequence[Integers]:
+        """Return the exact vectors from the sparse exact counts of each table; only the curator calls it."""
+
+
+@runtime_checkable
+class ScanQuery(Protocol):
+    """A vector query whose exact vectors follow from SELECTs of its own."""
+
+    def scans(self, domain: Domain) -> Sequence[Scan]:
+        """Return the SELECTs."""
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> Sequence[Integers | Sequence[int]]:
+        """Return the exact vectors, in steps, from the answers of the scans; only the curator calls it."""
+
+
+Inquiry = Aggregation | VectorQuery
+
+
+def is_monotone(queries: Iterable[Inquiry], neighbors: Neighbors) -> bool:
+    """Return whether an added unit moves the answers of all queries the same way, as each states by its `direction`."""
+    directions = {getattr(query, "direction", 0) for query in queries}
+    return neighbors.relation == "add_remove" and directions in ({1}, {-1})
+
+
+class Queryable(Protocol):
+    """What a curator hands to an algorithm, for a loss that is charged as a whole beforehand."""
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables count as neighbors."""
+
+    @property
+    def loss(self) -> Loss:
+        """What may be lost in all, in the currency that every call counts in: epsilon, or rho; (epsilon, delta) for either."""
+
+    def release(self, query: Inquiry, loss: Loss) -> Release:
+        """Return noisy vectors; raises QuestionRefused where `loss` is more than is left."""
+
+    def select(self, candidates: Sequence[Inquiry], loss: Loss) -> Release:
+        """Return, as the value, the place of the candidate with about the largest answer; each answers one number."""
+
+    def above(self, queries: Iterable[Inquiry], threshold: Number, loss: Loss) -> Release:
+        """Return, as the value, the place of the first query whose answer is about above `threshold`, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseContent:
+    """What an adaptive algorithm puts on record beside its result: columns, notes in words, numbers that it chose."""
+
+    keys: tuple[Key, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    notes: tuple[str, ...] = ()
+    chosen: tuple[tuple[str, Fraction | None], ...] = ()
+
+
+class Adaptive(Protocol):
+    """A table that adaptive algorithms can be run on; a Curator is one."""
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables count as neighbors."""
+
+    def adapt(
+        self,
+        algorithm: Callable[[Queryable], T],
+        *,
+        describe: str,
+        record: Callable[[T], ReleaseContent] | None = None,
+        epsilon: Number | None = None,
+        delta: Number | None = None,
+        rho: Number | None = None,
+        draws: Draws = "any",
+    ) -> tuple[T, Release]:
+        """Charge the whole loss, run the algorithm on a Queryable, return its result and the release on record."""

@@ -1,0 +1,60 @@
+"""Row steps: what turns the rows of a private table into those that a question is about, one step after the other.
+
+Each step is a stable transformation: from the relation of its rows before it states the relation of those after it, so
+that the sensitivities of what follows hold for the table itself (McSherry 2009, section 3.4). It knows declarations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from sordino.core.domain import Domain
+from sordino.core.neighbors import Neighbors
+from sordino.core.primitives import Primitives
+
+
+class RowStep(Protocol):
+    """One step: what its rows are declared as, how far two of its tables lie apart, and how an engine makes its rows."""
+
+    def domain(self, domain: Domain) -> Domain:
+        """Return the domain of the rows after the step; raises QuestionRefused where there are none."""
+
+    def neighbors(self, neighbors: Neighbors) -> Neighbors:
+        """Return the relation of the rows after the step."""
+
+    def apply(self, on: Primitives, domain: Domain) -> Primitives:
+        """Return the words for the rows after the step; `domain` is that of the rows before, and `on` has said no word."""
+
+    def describe(self) -> str:
+        """Return the step in words."""
+
+    def plain(self) -> Any:
+        """Return the step as canonical JSON data."""
+
+
+def step_domain(domain: Domain, steps: Sequence[RowStep]) -> Domain:
+    """Return the domain of the rows after all steps; it knows the steps that made it."""
+    for i, step in enumerate(steps):
+        made = step.domain(domain)
+        domain = Domain(
+            made.stored,
+            row_ceiling=made.row_ceiling,
+            unreadable_rows=made.unreadable_rows,
+            steps=tuple(steps[: i + 1]),
+        )
+    return domain
+
+
+def step_neighbors(neighbors: Neighbors, steps: Sequence[RowStep]) -> Neighbors:
+    """Return the relation of the rows after all steps."""
+    for step in steps:
+        neighbors = step.neighbors(neighbors)
+    return neighbors
+
+
+def apply_steps(on: Primitives, steps: Sequence[RowStep], domain: Domain) -> Primitives:
+    """Return an engine's words for the rows after all steps; `domain` is the table's. Take it before any other word."""
+    for i, step in enumerate(steps):
+        on = step.apply(on, step_domain(domain, steps[:i]))
+    return on

@@ -1,0 +1,268 @@
+"""Tables of the same people: joins of two private tables by their privacy unit, and conditions on a unit's rows elsewhere.
+
+A neighbor of a project exchanges, adds or removes one unit's rows in all of its tables at once.
+
+Theorem (join). Let each row of the table meet those rows of the other that have its unit, and let the other table's rows be
+bounded first: at most D of a unit, chosen by the unit's own rows there. Every joined row has one unit, and a unit's joined
+rows are a function of its own rows in the two tables: no other unit's rows are looked at, neither by the bound nor by the
+equality of units. The question then keeps at most C D joined rows of each unit, where C bounds the rows of the table, or as
+many as it states itself, again by the unit's own joined rows alone. So an added or removed unit puts in or takes out its own
+joined rows and no others, at most C D; a replaced one takes out at most C D and puts in as many (LEFT JOIN keeps a row
+without a match once, and C <= C D). Hence all sensitivities of the joined rows are those of a table whose units have C D
+rows (stability; McSherry 2009, section 3.4; joins by the unit as in Wilson et al. 2020, section 3.2). By anything but the
+unit, one person's rows could meet those of any number of others, so that no bound holds whatever the rows: such joins are
+refused. Bounding the other table before the join also keeps the joined rows within D times those of the table: no unit can
+make a question fail by having many rows in both.
+
+Theorem (exists). Whether a unit has rows in a table that meet a condition is a function of the unit's own rows there. A
+true or false column of it adds no rows and changes those of no other unit: all sensitivities stay. No cap is needed, so
+none distorts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal
+
+from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.expressions.compile import bind_condition
+from sordino.ask.queries.expressions.nodes import Exists, Name, Node, depth, describe, plain, walk
+from sordino.ask.queries.joins import Join, qualify
+from sordino.ask.queries.per_unit import PerUnit
+from sordino.ask.queries.post_processing import PostProcessing
+from sordino.ask.queries.row_steps import RowStep
+from sordino.core.domain import Boolean, Column, Domain, List, keep_missing
+from sordino.core.errors import QuestionRefused, UnknownName, nearest
+from sordino.core.neighbors import Neighbors
+from sordino.core.primitives import Primitives
+from sordino.core.source import PrivateTable, PublicTable
+
+
+@dataclass(frozen=True, slots=True)
+class UnitJoin:
+    """Join the rows of private table `table` by the unit: a row step. "inner" drops rows of units that it does not have.
+
+    A unit has as many joined rows as the product of the bounds of both tables; a question may bound them tighter.
+    """
+
+    table: str
+    how: Literal["inner", "left"]
+    to: PrivateTable
+
+    @property
+    def reads(self) -> dict[str, PrivateTable]:
+        """The other private tables that it reads."""
+        return {self.table: self.to}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which joined rows take no part, in words."""
+        most, people = self.to.neighbors.contributions, self.to.neighbors.people
+        return (f"of {self.table}, at most {most:,} {'row' if most == 1 else 'rows'} of one {people} are joined",)
+
+    def domain(self, domain: Domain) -> Domain:
+        """Return the domain of the joined rows: the columns before, and those of the other table as table.column."""
+        columns: dict[str, Column | List] = dict(domain.stored)
+        # Rows without a match are kept by the question, so their missing cells are a group of their own.
+        columns.update(
+            {
+                qualify(self.table, name): keep_missing(column) if self.how == "left" else column
+                for name, column in self.to.domain.columns.items()
+            }
+        )
+        ceiling = domain.row_ceiling * self.to.neighbors.contributions
+        return Domain(columns, row_ceiling=ceiling, unreadable_rows=domain.unreadable_rows or self.how != "left")
+
+    def neighbors(self, neighbors: Neighbors) -> Neighbors:
+        """Return the relation of the joined rows: each row of a unit may have become several."""
+        return replace(neighbors, copies=neighbors.copies * self.to.neighbors.contributions)
+
+    def apply(self, on: Primitives, domain: Domain) -> Primitives:
+        """Return an engine's words with the join said."""
+        del domain
+        on.join_unit(self.table, left=self.how == "left")
+        return on
+
+    def describe(self) -> str:
+        """Return the join in words."""
+        kept = ", rows without a match kept" if self.how == "left" else ""
+        return f"joined with {self.table} by the privacy unit{kept}"
+
+    def plain(self) -> Any:
+        """Return the join as canonical JSON data."""
+        return ["unit", self.table, self.how, self.to.declaration]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitMark:
+    """Add a true or false column: whether the row's unit has rows in `table` that meet `matching`. A row step.
+
+    `to` is None where that is the question's own table.
+    """
+
+    table: str
+    matching: Node | None
+    to: PrivateTable | None
+    own: Domain
+
+    @property
+    def column(self) -> str:
+        """The name of the column: what it says."""
+        return describe(Exists(self.table, self.matching))
+
+    @property
+    def always_present(self) -> tuple[str, ...]:
+        """The columns that are never missing: a unit has such rows, or has none."""
+        return (self.column,)
+
+    @property
+    def reads(self) -> dict[str, PrivateTable]:
+        """The other private tables that it reads."""
+        return {} if self.to is None else {self.table: self.to}
+
+    def domain(self, domain: Domain) -> Domain:
+        """Return the domain with the column."""
+        if self.matching is not None:
+            bind_condition(self.matching, self._rows())
+        columns: dict[str, Column | List] = {**domain.stored, self.column: Boolean()}
+        return Domain(columns, row_ceiling=domain.row_ceiling, unreadable_rows=domain.unreadable_rows)
+
+    def neighbors(self, neighbors: Neighbors) -> Neighbors:
+        """Return the relation as it is: no row comes or goes."""
+        return neighbors
+
+    def apply(self, on: Primitives, domain: Domain) -> Primitives:
+        """Return an engine's words with the column."""
+        del domain
+        rows = on.other_rows(None if self.to is None else self.table)
+        condition = None if self.matching is None else bind_condition(self.matching, self._rows())(rows)
+        on.mark_units(self.column, rows, condition)
+        return on
+
+    def _rows(self) -> Domain:
+        return self.own if self.to is None else self.to.domain
+
+    def describe(self) -> str:
+        """Return the step in words."""
+        return f"with {self.column}"
+
+    def plain(self) -> Any:
+        """Return the step as canonical JSON data."""
+        return ["exists", self.table, plain(self.matching), None if self.to is None else self.to.declaration]
+
+
+def _refuse_unshared(table: str, neighbors: Neighbors, other: str, to: PrivateTable) -> None:
+    """Raise QuestionRefused unless two private tables are of the same people, under one budget and one relation."""
+    both = f"{table} and {other} are private tables, which can be joined only by their privacy unit"
+    nearest = 'declare privacy_unit = {column = "...", of = "person", max_rows = ...} in both, where they hold the same people'
+    if neighbors.id_column is None or to.neighbors.id_column is None:
+        rows = table if neighbors.id_column is None else other
+        raise QuestionRefused(f"{both}, and no column of {rows} says whose its rows are: {nearest}")
+    if neighbors.people != to.neighbors.people:
+        said = f"{table} holds rows of one {neighbors.people}, {other} of one {to.neighbors.people}"
+        raise QuestionRefused(f"{both}, and {said}: {nearest}")
+    if neighbors.relation != to.neighbors.relation:
+        raise QuestionRefused(f"{both}, and their neighbors differ, {neighbors.relation} and {to.neighbors.relation}")
+    if not to.shares_budget:
+        raise QuestionRefused(
+            f"{both}, and they draw on different budgets: a question about people in both is charged once, to the budget "
+            "of these people; let both tables draw on one budget"
+        )
+    if to.apart:
+        raise QuestionRefused(f"{both}, and {other} lies elsewhere: {to.apart}")
+
+
+def bind_unit_join(join: Join, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> UnitJoin:
+    """Return the join with a private table of the same people; raises QuestionRefused where there is none by the unit."""
+    if join.table.lower() == table.lower():
+        raise QuestionRefused(
+            f"{table} is not joined with itself, since a unit's rows would meet each other: for what its units have elsewhere "
+            f"in it write sd.exists({table!r}, condition), in SQL WHERE EXISTS (SELECT ... FROM {table} ...)"
+        )
+    name = _find_shared(join.table, private, table, own) or table
+    to = private[name]
+    ours, theirs = _unit_column(own), _unit_column(to)
+    given = tuple(column.removeprefix(f"{table}.") for column in join.on)
+    if given not in ((), (ours,)) or join.key not in (None, (theirs,)):
+        raise QuestionRefused(
+            f"{table} and {name} are private tables, which can be joined only by their privacy unit: by other columns, one "
+            f"person's rows could match those of many others. Write ON {table}.{ours} = {name}.{theirs}"
+        )
+    return UnitJoin(name, join.how, to)
+
+
+def mark_units(
+    question: Aggregation, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
+) -> Aggregation:
+    """Return the question with a step for each `exists` in its expressions, and the step's column in its place."""
+    found: list[UnitMark] = []
+
+    def mark(node: Exists) -> Name:
+        name = _find_shared(node.table, private, table, own)
+        to = None if name is None else private[name]
+        ours, theirs = _unit_column(own), _unit_column(to or own)
+        if node.on not in (None, (ours, theirs), (ours, "")):
+            raise QuestionRefused(
+                f"a sub-query over a private table asks about the same people: compare {table}.{ours} with "
+                f"{name or table}.{theirs}, their privacy unit, not {node.on[0]} with {node.on[1]}"
+            )
+        if any(isinstance(at, Exists) for at in walk(node.matching)):
+            raise QuestionRefused(
+                "a condition on another table cannot contain a condition on a third: join the two with AND"
+            )
+        found.append(UnitMark(name or table, node.matching, to, own.domain))
+        return Name(found[-1].column)
+
+    steps: list[RowStep] = []
+    after = 0  # the place behind the last step that makes other rows, which knows no marks made before
+    for step in question.steps:
+        found.clear()
+        if isinstance(step, UnitMark):  # found before: its declaration is taken anew
+            mark(Exists(step.table, step.matching))
+            steps += found
+            continue
+        made = _replace_exists(step, mark)
+        steps += [m for m in found if m not in steps]
+        steps.append(made)
+        after = len(steps) if isinstance(step, PerUnit) else after
+    found.clear()
+    body: Aggregation = _replace_exists(replace(question, steps=()), mark)
+    steps[after:after] = [m for i, m in enumerate(found) if m not in steps[after:] and m not in found[:i]]
+    return replace(body, steps=tuple(steps))
+
+
+def _find_shared(asked: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> str | None:
+    """Return the name of a private table of the same people, None for the question's own; raises QuestionRefused."""
+    if asked.lower() == table.lower():
+        if own.neighbors.id_column is None:
+            _refuse_unshared(table, own.neighbors, asked, own)
+        return None
+    name = next((n for n in private if n.lower() == asked.lower()), None)
+    if name is None:
+        hint = nearest(asked, private) if private else "no other private table is"
+        raise UnknownName(f"{asked!r} is not declared as a private table; {hint}")
+    _refuse_unshared(table, own.neighbors, name, private[name])
+    return name
+
+
+def _unit_column(table: PrivateTable) -> str:
+    assert table.neighbors.id_column is not None
+    return table.neighbors.id_column
+
+
+def _replace_exists(thing: Any, mark: Callable[[Exists], Name]) -> Any:
+    """Return an aggregate, a group, a question or an expression with every `exists` replaced."""
+    if isinstance(thing, Exists):
+        return mark(thing)
+    if isinstance(thing, tuple):
+        made = tuple(_replace_exists(item, mark) for item in thing)
+        return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
+    if not is_dataclass(thing) or isinstance(thing, (type, UnitMark, PrivateTable, PublicTable, PostProcessing)):
+        return thing
+    if hasattr(thing, "left") or hasattr(thing, "of"):
+        depth(thing)  # type: ignore[arg-type]  # it looks at fields only
+    changed = {
+        f.name: made for f in fields(thing) if (made := _replace_exists(old := getattr(thing, f.name), mark)) is not old
+    }
+    return replace(thing, **changed) if changed else thing

@@ -1,0 +1,506 @@
+"""SQL text to our trees: one SELECT of aggregates, its groups, and what is done to the answer; the rest is refused.
+
+The text is parsed and translated; it never reaches an engine. What is not translated here cannot be asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from sordino.ask.queries.aggregates.most_common import MostCommon, most_common
+from sordino.ask.queries.aggregates.quantile import median
+from sordino.ask.queries.aggregation import Aggregation, Grouping, columns_of, tighten
+from sordino.ask.queries.build import (
+    AggregateExpr,
+    collect_columns,
+    correlation,
+    count,
+    count_distinct,
+    covariance,
+    groupings,
+    label,
+    mean,
+    std,
+    sum,
+    variance,
+)
+from sordino.ask.queries.expressions.expr import Expr, col
+from sordino.ask.queries.expressions.nodes import Constant, Name, Node, describe
+from sordino.ask.queries.formulas import FormulaColumn, rename
+from sordino.ask.queries.key_list import KeyList, check_min_units, key_list, selection_name
+from sordino.ask.queries.planning_watch import check_planning
+from sordino.ask.queries.post_processing import PostProcessing
+from sordino.ask.queries.sql.aggregate_calls import is_unit_total, read_bounds, read_quantile, read_unit_total
+from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, base_table, scope_of
+from sordino.ask.queries.sql.functions import cast_released
+from sordino.ask.queries.sql.normalize import normalize
+from sordino.ask.queries.sql.row_values import take_key_list
+from sordino.ask.queries.sql.text import (
+    Place,
+    Start,
+    dialect_of,
+    is_same_table,
+    known_dialect,
+    only_known,
+    parse_select,
+    split_statements,
+    trees,
+)
+from sordino.ask.queries.sql.unit_conditions import read_exists
+from sordino.ask.queries.sql.values import AGGREGATES, Translator
+from sordino.core.errors import QuestionRefused, UnknownName, nearest
+from sordino.core.neighbors import ContributionBounds
+
+Tables = Mapping[str, tuple[str, ...]]  # the columns of tables, by name
+Read = TypeVar("Read")
+
+_CLAUSES = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "offset"}
+_KNOWN = _CLAUSES | {"joins", "hint"}
+_ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
+    "Avg": mean,
+    "Median": median,
+    "Stddev": lambda of: std(of, ddof=1),
+    "StddevPop": lambda of: std(of, ddof=0),
+    "StddevSamp": lambda of: std(of, ddof=1),
+    "Sum": sum,
+    "Variance": lambda of: variance(of, ddof=1),
+    "VariancePop": lambda of: variance(of, ddof=0),
+}
+_TWO: dict[str, Callable[[Expr, Expr], AggregateExpr]] = {
+    "Corr": correlation,
+    "CovarPop": lambda x, y: covariance(x, y, ddof=0),
+    "CovarSamp": lambda x, y: covariance(x, y, ddof=1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSelect:
+    """One SELECT as it was parsed: its tree, the declared table that it is about, where that name stands, and whose SQL it is."""
+
+    place: Place
+    tree: Any
+    table: str
+    source: Any
+    bounds: ContributionBounds | None = None
+    dialect: str = "duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlText:
+    """A question as SQL text, not yet understood, or several; `select` is its tree, where it was parsed before."""
+
+    text: str
+    select: SqlSelect | None = field(default=None, compare=False, repr=False)
+    dialect: str | None = None
+    keys: Any = field(default=None, compare=False, repr=False)
+    min_units: int = 1
+    bounds: ContributionBounds | None = None
+    start: Start = field(default=(0, 0), compare=False, repr=False)
+
+    def bound_contributions(
+        self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
+    ) -> SqlText:
+        """Return the question in which one unit contributes no more than this, as a hint in the text would say."""
+        return replace(self, bounds=tighten(self.bounds, ContributionBounds(max_rows, max_groups, max_rows_per_group)))
+
+    def in_dialect(self, dialect: str | None) -> SqlText:
+        """Return the same text, read as SQL of this dialect where it does not name its own."""
+        return self if self.dialect is not None or dialect is None else replace(self, dialect=dialect)
+
+    def statements(self) -> list[SqlText]:
+        """Return the SELECTs of the text, which are separated by semicolons; several make a batch."""
+        if self.select is not None:
+            return [self]
+        found = split_statements(self.text, dialect=self.dialect)
+        return [self] if len(found) < 2 else [replace(self, text=text, start=start) for text, start in found]
+
+    def parse(self, columns: Iterable[str] = (), public: Iterable[str] = ()) -> SqlSelect:
+        """Return the SELECT that the text is; raises QuestionRefused where it is not one about one table.
+
+        `columns` and `public` are the declared names of columns and of public tables, for hints and for joins.
+        """
+        check_planning()
+        return self.select or _not_too_deep(lambda: _select(self.text, columns, public, self.dialect, self.start))
+
+
+def sql(text: str, *, dialect: str | None = None, keys: Any = None, min_units: int = 1) -> SqlText:
+    """Say that a text is SQL: `adult.ask(sd.sql("SELECT COUNT(*) FROM adult"), epsilon=0.5)`.
+
+    `dialect` names whose SQL it is, such as "bigquery", "postgres", "spark" or "tsql"; without it the text is DuckDB's, or
+    that of whoever quotes names with backticks or [brackets], or writes TOP. `keys` lists the rows of the answer, as in
+    `group_by`: tuples in the order of GROUP BY, or a public table with columns of those names. `min_units` is as there.
+
+    Several SELECTs, separated by semicolons, are a batch: `adult.plan(sd.sql("SELECT ...; SELECT ..."), epsilon=1)`.
+
+    >>> sql("SELECT COUNT(*) FROM adult").text
+    'SELECT COUNT(*) FROM adult'
+    """
+    if not isinstance(text, str) or not text.strip():
+        words = "empty" if isinstance(text, str) else "not a text"
+        raise QuestionRefused(f'the question is {words}; ask such as "SELECT COUNT(*) AS n FROM adult"')
+    named = None if dialect is None else known_dialect(dialect)
+    return SqlText(text, dialect=named, keys=keys, min_units=check_min_units(min_units))
+
+
+def parse_sql(
+    text: str, *, table: str, columns: Iterable[str] = (), public: Tables | None = None, private: Tables | None = None
+) -> Aggregation:
+    """Return the question that SQL text asks about `table`; `public` and `private` tables may be joined.
+
+    Names match the declared `columns` whatever their case. Raises UnknownName for another table, QuestionRefused for
+    whatever is not supported, by its name and place.
+    """
+    declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists)
+    return _not_too_deep(lambda: _question(_select(text, declared.columns, declared.public), declared))
+
+
+def parse_question(
+    asked: SqlText,
+    *,
+    table: str,
+    columns: Iterable[str] = (),
+    public: Tables | None = None,
+    private: Tables | None = None,
+) -> Aggregation | MostCommon:
+    """Return the question that SQL text asks about `table`, as `parse_sql`; `SELECT MODE(column)` asks for a choice.
+
+    Raises QuestionRefused also where MODE stands beside other columns or groups: a choice is a question of its own.
+    """
+    declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists)
+    select = asked.parse(declared.columns, declared.public)
+    how = selection_name(asked.keys)
+    read = _not_too_deep(lambda: _choice(select, declared) or _question(select, declared, None if how else asked.keys))
+    read = replace(read, min_units=asked.min_units, key_selection=how) if isinstance(read, Aggregation) else read
+    return read if asked.bounds is None else replace(read, bounds=tighten(read.bounds, asked.bounds))
+
+
+def _select(
+    text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None, start: Start = (0, 0)
+) -> SqlSelect:
+    place, tree = Place(text, start), parse_select(text, columns, dialect=dialect, start=start)
+    bounds = read_bounds(place, tree) if "+" in text else None  # as every hint has
+    made = normalize(tree, public={name.lower() for name in public})
+    return SqlSelect(place, made, *base_table(place, made), bounds, dialect_of(text) if dialect is None else dialect)
+
+
+def _check_table(select: SqlSelect, table: str) -> None:
+    if not is_same_table(select.table, table):
+        at = select.place.of(select.source)
+        raise UnknownName(f"{at}table {select.table!r} is not declared; {nearest(select.table, [table])}")
+
+
+def _choice(select: SqlSelect, declared: DeclaredNames) -> MostCommon | None:
+    tree, place = select.tree, select.place
+    inner = [e.this if isinstance(e, trees().Alias) else e for e in getattr(tree, "expressions", [])]
+    modes = [e for e in inner if type(e).__name__ == "Mode"]
+    if not modes:
+        return None
+    _check_table(select, declared.table)
+    if len(inner) > 1 or any(tree.args.get(n) for n in ("group", "having", "order", "limit", "joins", "with_")):
+        raise QuestionRefused(
+            f"{place.of(modes[0])}MODE is a question of its own: SELECT MODE(column) FROM {select.table} WHERE ..."
+        )
+    only_known(place, tree, _KNOWN)
+    scope = scope_of(place, tree, replace(declared, public={}, private={}))
+    if scope.steps or scope.sample is not None:
+        raise QuestionRefused(f"{place.of(modes[0])}MODE is not supported with joins, samples or grouped sub-queries")
+    values = Translator(place, lambda item: scope.column(place, item))
+    where = tree.args.get("where")
+    node = scope.restrict(None if where is None else values.value(where.this).node)
+    alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else None
+    made = most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
+    return replace(made, bounds=select.bounds, present=True, dialect=select.dialect)
+
+
+def _question(select: SqlSelect, declared: DeclaredNames, listed: object = None) -> Aggregation:
+    _check_table(select, declared.table)
+    only_known(select.place, select.tree, _KNOWN)
+    scope = scope_of(select.place, select.tree, declared)
+    read = _Reader(select.place, select.tree, scope, declared, listed)
+    return replace(read.question(), bounds=select.bounds, dialect=select.dialect)
+
+
+def _not_too_deep(read: Callable[[], Read]) -> Read:
+    found: list[Read] = []
+    with contextlib.suppress(RecursionError):
+        found.append(read())
+    if not found:
+        raise QuestionRefused("the question is nested too deep to be read: use IN, or simplify it")
+    return found[0]
+
+
+class _Reader:
+    """Translates the outer SELECT."""
+
+    def __init__(self, place: Place, select: Any, scope: Scope, declared: DeclaredNames, listed: object) -> None:
+        self._place = place
+        self._listed = listed
+        self._select = select
+        self._scope = scope
+        self._values = declared.translator(place, scope)
+        self._outputs: list[str] = []  # the answer's column that each item of SELECT is
+        self._groups: tuple[Grouping, ...] = ()
+        self._asked: list[AggregateExpr] = []
+        self._constants: list[FormulaColumn] = []
+        self._unseen: list[AggregateExpr] = []  # what HAVING and ORDER BY read and SELECT does not show
+
+    def question(self) -> Aggregation:
+        """Return the question."""
+        select = self._select
+        self._groups = self._group_by()
+        for item in select.expressions:
+            inner = item.this if isinstance(item, trees().Alias) else item
+            self._outputs.append(self._column(inner, item.alias if isinstance(item, trees().Alias) else None))
+        keys, condition = self._rows()
+        after, scope = self._after(), self._scope
+        if not self._asked and not self._unseen and not self._groups:
+            raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
+        shown = collect_columns(self._asked, [g.alias for g in self._groups], unseen=self._unseen)
+        after = None if after is None else after.rename({a.describe(): a.alias for a in shown.aggregates})
+        formulas = (*shown.formulas, *self._constants)
+        layout = self._layout(stated=bool(formulas))
+        asked = Aggregation(condition, self._groups, shown.aggregates, after, scope.sample, scope.steps, layout)
+        return replace(asked, formulas=formulas, hidden=shown.hidden, key_list=keys)
+
+    def _rows(self) -> tuple[KeyList | None, Node | None]:
+        """Return the keys that the question lists, in SQL or beside it, and what WHERE says otherwise."""
+        where = self._select.args.get("where")
+        parts = [] if where is None else [where.this]
+        listed, rest = None, None
+        if parts and where.find(trees().Tuple):  # perhaps a list of keys
+            listed, rest = take_key_list(self._place, where.this, self._groups, self._values.value)
+        if self._listed is not None:
+            listed, rest = key_list(self._listed, [g.alias for g in self._groups]), None
+        parts = parts if rest is None else rest
+        node = None if not parts else self._values.value(trees().and_(*parts) if len(parts) > 1 else parts[0]).node
+        return listed, self._scope.restrict(node)
+
+    def _column(self, item: Any, alias: str | None) -> str:
+        """Read one item of SELECT, an aggregate, a formula, a key or a constant, and return its column's name."""
+        made = self._aggregate(item) or self._formula(item)
+        if made is not None:
+            own = made.aggregate.alias if made.formula is None else made.formula.alias
+            made = made.alias(alias or self._unused(self._shorten(item, made, own)))
+            self._asked.append(made)
+            return made.aggregate.alias if made.formula is None else made.formula.alias
+        node = None if isinstance(item, trees().Star) else self._values.value(item).node
+        group = next((g for g in self._groups if g.of == node), None)
+        if group is not None:
+            return group.alias
+        if not isinstance(node, Constant):
+            raise self._not_grouped(item)
+        self._constants.append(FormulaColumn(alias or self._unused(describe(node)), node))
+        return self._constants[-1].alias
+
+    def _shorten(self, item: Any, made: AggregateExpr, own: str) -> str:
+        """Return an aggregate's own name with the name that a sub-query gave what is aggregated, where it has long words."""
+        of = None if made.formula is not None else getattr(made.aggregate, "of", None)
+        words = "" if of is None else label(of)
+        return own.removesuffix(words) + str(item.this.name) if " " in words and item.this.name else own
+
+    def _formula(self, item: Any) -> AggregateExpr | None:
+        """Return arithmetic over aggregates, such as SUM(a) / SUM(b); None for what has no aggregate in it."""
+        if item.find(trees().AggFunc) is None:
+            return None
+        parts: dict[str, AggregateExpr] = {}
+
+        def aggregate(inner: Any) -> Expr | None:
+            made = self._aggregate(inner)
+            if made is None:
+                return cast_released(inner, values.value) if isinstance(inner, trees().Cast) else None
+            parts[made.aggregate.describe()] = made
+            return Expr(Name(made.aggregate.describe()))
+
+        values = Translator(self._place, self._refuse_in_formula, aggregate)
+        node = values.value(item).node
+        first, *others = (one.aggregate for one in parts.values())
+        short = rename(node, {words: one.aggregate.alias for words, one in parts.items()})
+        return AggregateExpr(first, tuple(others), FormulaColumn(describe(short), node))
+
+    def _refuse_in_formula(self, item: Any) -> Expr:
+        raise QuestionRefused(
+            f"{self._place.of(item)}{item.name} is a value of a single row beside an aggregate: a formula computes with "
+            f"aggregates, such as SUM({item.name})"
+        )
+
+    def _unused(self, name: str) -> str:
+        """Return a name that no column of the answer has yet: the same, or with a number."""
+        taken = {n.lower() for n in (*self._outputs, *(g.alias for g in self._groups))}
+        tries = (name if i == 1 else f"{name}_{i}" for i in itertools.count(1))
+        return next(t for t in tries if t.lower() not in taken)
+
+    def _layout(self, *, stated: bool) -> tuple[str, ...]:
+        """Return the answer's columns as SELECT orders them; groups that it leaves out come first.
+
+        Empty where that is keys first, unless it is to be `stated`.
+        """
+        several = {a.aggregate.alias: columns_of(a.aggregate) for a in self._asked if a.formula is None}
+        groups = [g.alias for g in self._groups]
+        names = [n for o in self._outputs for n in several.get(o, (o,))]
+        made = tuple(dict.fromkeys([*(g for g in groups if g not in self._outputs), *names]))
+        return () if made[: len(groups)] == tuple(groups) and not stated else made
+
+    # ---- groups
+
+    def _group_by(self) -> tuple[Grouping, ...]:
+        clause = self._select.args.get("group")
+        if clause is None:
+            return ()
+        for name, value in clause.args.items():
+            if value and name != "expressions":
+                word = name.strip("_").upper().replace("_", " ")
+                raise QuestionRefused(f"{self._place.word(word)}GROUP BY {word} is not supported: list the columns")
+        return groupings([self._grouping(item) for item in clause.expressions])
+
+    def _grouping(self, item: Any) -> tuple[str | None, Node]:
+        """Return one group's name and meaning: a column, an expression, an alias of SELECT, or the place of an item."""
+        selected = self._select.expressions
+        aliases = {e.alias.lower(): e.this for e in selected if isinstance(e, trees().Alias)}
+        target, name = item, None
+        if isinstance(item, trees().Literal) and not item.is_string:
+            target = selected[self._at(item, "GROUP BY")]
+        elif self._is_alias(item, aliases):
+            target, name = aliases[item.name.lower()], item.name
+        if isinstance(target, trees().Alias):
+            target, name = target.this, target.alias
+        node = self._values.value(target).node
+        if name is None:
+            name = next(
+                (a for e in selected if isinstance(e, trees().Alias) and e.this == target and (a := e.alias)), None
+            )
+        if name is None and isinstance(target, trees().Column):
+            name = self._scope.output_name(target)
+        return name, node
+
+    def _is_alias(self, item: Any, aliases: dict[str, Any]) -> bool:
+        """Say whether a GROUP BY name is an alias of SELECT; a column of the same name comes first, as in SQL."""
+        if not isinstance(item, trees().Column) or item.table or item.name.lower() not in aliases:
+            return False
+        return item.name.lower() not in self._scope.every()
+
+    def _at(self, item: Any, clause: str) -> int:
+        at = int(item.this) if item.this.isdigit() else 0
+        if not 1 <= at <= len(self._select.expressions):
+            raise QuestionRefused(f"{self._place.of(item)}{clause} {item.this}: there is no such column in SELECT")
+        return at - 1
+
+    # ---- aggregates
+
+    def _aggregate(self, item: Any) -> AggregateExpr | None:
+        """Return the aggregate that a tree is; None for what is none."""
+        kind = type(item).__name__
+        if kind not in AGGREGATES:
+            return None
+        if isinstance(item, trees().Count):
+            return self._count(item)
+        if isinstance(item.this, trees().Distinct):
+            word = item.sql_name()
+            raise QuestionRefused(f"{self._place.of(item)}{word}(DISTINCT) is not supported: leave DISTINCT out")
+        if is_unit_total(item):
+            return read_unit_total(self._place, self._values, item.this)
+        if kind in _ONE:
+            return _ONE[kind](self._values.value(item.this))
+        if kind in _TWO:
+            return _TWO[kind](self._values.value(item.this), self._values.value(item.expression))
+        return read_quantile(self._place, self._values, item)
+
+    def _count(self, item: Any) -> AggregateExpr:
+        kinds = trees()
+        if isinstance(item.this, kinds.Distinct):
+            parts = item.this.expressions
+            # a row value, (a, b), is counted where a part of it is missing too
+            is_row = len(parts) == 1 and isinstance(parts[0], kinds.Tuple)
+            if is_row or (parts and not any(isinstance(p, kinds.Tuple) for p in parts)):
+                columns = parts[0].expressions if is_row else parts
+                return count_distinct(*map(self._values.value, columns), missing=is_row)
+        if item.expressions or isinstance(item.this, kinds.Distinct):
+            raise QuestionRefused(f"{self._place.of(item)}COUNT takes * or one column")
+        if isinstance(item.this, kinds.Star):
+            return count()
+        value = self._values.value(item.this)
+        return count() if isinstance(value.node, Constant) else count(value)
+
+    def _not_grouped(self, item: Any) -> QuestionRefused:
+        words = " ".join(item.sql(dialect="duckdb").split())
+        words = words if len(words) <= 60 else words[:57] + "..."
+        if isinstance(item, trees().Star):
+            at = self._place.word("*")
+            return QuestionRefused(f"{at}SELECT * is refused: rows are never released; ask for aggregates of them")
+        return QuestionRefused(
+            f"{self._place.of(item)}SELECT {words} is refused: it is a value of a single row, and rows are never released; "
+            f"ask for an aggregate, such as COUNT(*) or AVG({words}), or GROUP BY {words}"
+        )
+
+    # ---- what is done to the answer
+
+    def _after(self) -> PostProcessing | None:
+        """Return HAVING, ORDER BY and LIMIT, which read the noisy answer."""
+        args = self._select.args
+        having, order, limit, offset = (args.get(name) for name in ("having", "order", "limit", "offset"))
+        if having is None and order is None and limit is None and offset is None:
+            return None
+        values = Translator(
+            self._place, self._output_name, self._output
+        )  # a grouped column before an alias of its name
+        condition = None if having is None else values.value(having.this).node
+        ordered = [] if order is None else [self._order_key(item, values) for item in order.expressions]
+        most = None if limit is None else self._row_number(limit, "LIMIT")
+        first = 0 if offset is None else self._row_number(offset, "OFFSET")
+        return PostProcessing(condition, tuple(ordered), most, first)
+
+    def _order_key(self, item: Any, values: Translator) -> tuple[Any, bool]:
+        if item.args.get("nulls_first") and self._place.word("NULLS"):
+            raise QuestionRefused(f"{self._place.word('NULLS')}NULLS FIRST is not supported: missing keys come last")
+        if isinstance(item.this, trees().Literal) and not item.this.is_string:
+            return col(self._outputs[self._at(item.this, "ORDER BY")]).node, bool(item.args.get("desc"))
+        alone = item.this
+        if isinstance(alone, trees().Column) and not alone.table and (found := self._alias(alone.name)):
+            return col(found).node, bool(item.args.get("desc"))  # a name alone is a column of the answer, as in SQL
+        return values.value(alone).node, bool(item.args.get("desc"))
+
+    def _row_number(self, item: Any, word: str) -> int:
+        count_ = item.expression
+        if item.args.get("limit_options") or not isinstance(count_, trees().Literal) or not count_.this.isdigit():
+            raise QuestionRefused(f"{self._place.word(word)}{word} takes a number of rows, such as {word} 10")
+        return int(count_.this)
+
+    def _output(self, item: Any) -> Expr | None:
+        """Return the answer's column that an aggregate or a grouped expression is; None for what is no column of it."""
+        made = self._aggregate(item)
+        if made is not None:
+            self._unseen.append(made)
+            return Expr(Name(made.aggregate.describe()))
+        if isinstance(item, (trees().Column, trees().Literal)):
+            return None
+        for selected, name in zip(self._select.expressions, self._outputs, strict=True):
+            inner = selected.this if isinstance(selected, trees().Alias) else selected
+            if inner == item:
+                return col(name)
+        return None
+
+    def _output_name(self, item: Any) -> Expr:
+        """Return the answer's column that a name stands for: a grouped column first, then an alias, as in SQL."""
+        node: Any = None
+        with contextlib.suppress(UnknownName):
+            node = self._scope.column(self._place, item).node
+        group = None if node is None else next((g for g in self._groups if g.of == node), None)
+        if group is not None:
+            return col(group.alias)
+        alias = None if item.table else self._alias(item.name)
+        if alias is not None:
+            return col(alias)
+        if node is None:
+            known = nearest(item.name, self._outputs)
+            raise UnknownName(f"{self._place.of(item)}the answer has no column {item.name!r}; {known}")
+        raise QuestionRefused(
+            f"{self._place.of(item)}{item.name} is not a column of the answer: HAVING and ORDER BY read the released "
+            "answer; filter rows with WHERE"
+        )
+
+    def _alias(self, name: str) -> str | None:
+        """Return the answer's column of that name, whatever its case."""
+        return next((o for o in self._outputs if o.lower() == name.lower()), None)

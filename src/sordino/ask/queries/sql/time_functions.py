@@ -1,0 +1,374 @@
+"""Dates and times as SQL writes them: literals, casts, parts, truncation, buckets, formats, intervals and differences.
+
+It knows no column. Weeks are those of ISO 8601, which begin on Monday; DAYOFWEEK and DOW count from Sunday, 0, as in DuckDB.
+DATEDIFF counts the parts that begin in between, but weeks as DuckDB does since 2.0: sevens of days.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.nodes import (
+    Apply,
+    Arithmetic,
+    Constant,
+    DateFormat,
+    DatePart,
+    Shift,
+)
+from sordino.ask.queries.sql.text import trees
+from sordino.core.errors import QuestionRefused
+from sordino.core.time_zones import parse_moment
+
+Read = Callable[[Any], Expr]
+
+_DATES, _TIMES = (
+    {"DATE", "DATE32"},
+    {"TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "TIMESTAMPLTZ", "DATETIME", "DATETIME2"},
+)
+_WORDS = {  # of EXTRACT and DATE_PART, where they differ from ours
+    "dayofweek": "dow", "weekday": "dow", "dayofmonth": "day", "dayofyear": "doy", "weekofyear": "week", "isoweek": "week",
+    "dayofweekiso": "isodow", "dayofweek_iso": "isodow", "years": "year", "months": "month", "days": "day",
+    "hours": "hour", "minutes": "minute", "seconds": "second", "weeks": "week", "quarters": "quarter",
+}  # fmt: skip
+PARTS = (
+    "year",
+    "quarter",
+    "month",
+    "day",
+    "dow",
+    "isodow",
+    "doy",
+    "week",
+    "isoyear",
+    "hour",
+    "minute",
+    "second",
+    "epoch",
+    "date",
+)
+_KINDS = {
+    "Year": "year", "Quarter": "quarter", "Month": "month", "Day": "day", "DayOfMonth": "day", "DayOfWeek": "dow",
+    "DayOfWeekIso": "isodow", "DayOfYear": "doy", "Week": "week", "WeekOfYear": "week", "Hour": "hour", "Minute": "minute",
+    "Second": "second", "YearOfWeek": "isoyear", "YearOfWeekIso": "isoyear",
+}  # fmt: skip
+_TRUNCATED = {
+    "mm": "month",
+    "mon": "month",
+    "yyyy": "year",
+    "yy": "year",
+    "dd": "day",
+    "isoweek": "week",
+    "q": "quarter",
+}
+_UNITS = {  # of intervals: months, days, seconds
+    "year": (12, 0, 0), "quarter": (3, 0, 0), "month": (1, 0, 0), "week": (0, 7, 0), "day": (0, 1, 0), "hour": (0, 0, 3600),
+    "minute": (0, 0, 60), "second": (0, 0, 1), "decade": (120, 0, 0), "century": (1200, 0, 0),
+}  # fmt: skip
+_COUNTS = {
+    "year": "year", "quarter": "quarters since 0", "month": "months since 0", "week": "weeks since 1970",
+    "day": "days since 1970", "hour": "hours since 1970", "minute": "minutes since 1970", "second": "seconds since 1970",
+}  # fmt: skip
+_AMOUNT = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?) *([a-z]+)")
+_NOW = ("CurrentDate", "CurrentTimestamp", "CurrentTime", "CurrentDatetime", "Localtimestamp")
+
+
+def read_time(item: Any, read: Read) -> Expr | None:
+    """Return what SQL about dates and times means; None for other SQL. `read` translates its operands."""
+    name = type(item).__name__
+    if name in _NOW or (name == "Anonymous" and str(item.this).upper() in ("NOW", "TODAY", "GETDATE", "SYSDATE")):
+        raise QuestionRefused("a question means the same whenever it is asked: write the day, DATE '2020-01-31'")
+    if name == "AtTimeZone":
+        raise QuestionRefused('AT TIME ZONE is not supported: the zone of a datetime column is declared, zone = "..."')
+    if name in _KINDS:
+        return _part(_KINDS[name], item.this, read)
+    return _READERS[name](item, read) if name in _READERS else None
+
+
+def _part(word: str, of: Any, read: Read) -> Expr:
+    """Return a part of a date; of a difference its seconds (EPOCH), or its whole days, hours, minutes."""
+    part = _WORDS.get(word.lower(), word.lower())
+    inner = _unwrap(of)
+    if isinstance(inner, trees().Sub) and _interval(inner.expression, read) is None:
+        if part == "epoch":
+            return Expr(Apply("seconds", read(inner).node))
+        if part == "day":
+            return Expr(Apply("truncate", Apply("days", read(inner).node)))
+        raise QuestionRefused(
+            "from a difference only EPOCH and DAY can be extracted; or count parts with DATEDIFF('hour', a, b)"
+        )
+    if part not in PARTS:
+        raise QuestionRefused(f"the part {word[:20]!r} of a date is not supported: {', '.join(PARTS)}")
+    return Expr(DatePart(part, read(inner).node))
+
+
+def _extract(item: Any, read: Read) -> Expr | None:
+    """EXTRACT(part FROM x); None for a part that is none of ours, which is refused by its place."""
+    word = item.this.name.lower()
+    return _part(word, item.expression, read) if _WORDS.get(word, word) in PARTS else None
+
+
+def _cast(item: Any, read: Read) -> Expr | None:
+    """CAST to a date or a timestamp: a literal becomes a constant, a datetime the day that it falls on."""
+    kind = str(item.to.this.value if hasattr(item.to.this, "value") else item.to.this).upper()
+    if kind not in _DATES | _TIMES:
+        return None
+    inner = item.this
+    if isinstance(inner, trees().Literal) and inner.is_string:
+        return _literal(inner.this, "DATE" if kind in _DATES else "TIMESTAMP")
+    of = read(inner).node
+    return Expr(DatePart("date", of) if kind in _DATES else Shift(of, Fraction(0), Fraction(0), Fraction(0)))
+
+
+def _literal(text: str, kind: str) -> Expr:
+    moment: datetime.date | None = None
+    try:
+        moment = parse_moment(text)
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise QuestionRefused("a day is written as DATE '2000-01-31', a moment as TIMESTAMP '2000-01-31 10:30:00'")
+    if kind == "DATE" and isinstance(moment, datetime.datetime):
+        moment = moment.date()
+    return Expr(Constant(moment))
+
+
+def _date(item: Any, read: Read) -> Expr | None:
+    """DATE(x) and TO_DATE(x)."""
+    if item.this is None:
+        return None
+    inner = _unwrap(item.this)
+    if isinstance(inner, trees().Literal) and inner.is_string:
+        return _literal(inner.this, "DATE")
+    return Expr(DatePart("date", read(inner).node))
+
+
+def _timestamp(item: Any, read: Read) -> Expr:
+    inner = _unwrap(item.this)
+    if isinstance(inner, trees().Literal) and inner.is_string:
+        return _literal(inner.this, "TIMESTAMP")
+    return Expr(Shift(read(inner).node, Fraction(0), Fraction(0), Fraction(0)))
+
+
+def _from_parts(item: Any, read: Read) -> Expr:
+    parts = [read(item.args[key]).node for key in ("year", "month", "day")]
+    numbers = [p.value for p in parts if isinstance(p, Constant) and isinstance(p.value, Fraction)]
+    try:
+        return Expr(Constant(datetime.date(*(int(n) for n in numbers))))
+    except (TypeError, ValueError):
+        pass
+    raise QuestionRefused("a date is made of three constants: make_date(2000, 1, 31)")
+
+
+def _truncate(item: Any, read: Read) -> Expr:
+    unit = str(item.args["unit"].name).lower()
+    return read(_unwrap(item.this)).truncate(_TRUNCATED.get(unit, unit))
+
+
+def _bucket(item: Any, read: Read) -> Expr:
+    """TIME_BUCKET(INTERVAL '7 days', d): lengths of days and hours from Monday 2000-01-03 on, of months from 2000-01."""
+    found = _interval(item.this, read)
+    if isinstance(item.this, trees().Literal):
+        found = _amounts(str(item.this.this))
+    if found is None or item.args.get("zone") is not None or sum(n != 0 for n in found) != 1:
+        raise QuestionRefused("TIME_BUCKET takes one length of time and a column: TIME_BUCKET(INTERVAL '7 days', d)")
+    months, days, seconds = found
+    if seconds.denominator != 1:
+        raise QuestionRefused("TIME_BUCKET takes whole seconds")
+    count, unit = next((n, u) for n, u in ((months, "month"), (days, "day"), (seconds, "second")) if n)
+    return read(_unwrap(item.expression)).truncate(unit, count=int(count))
+
+
+def _format(item: Any, read: Read) -> Expr:
+    form = item.args["format"]
+    if not isinstance(form, trees().Literal):
+        raise QuestionRefused("a format is a text that the question states: STRFTIME(d, '%Y-%m')")
+    return Expr(DateFormat(str(form.this).removesuffix("strict"), read(_unwrap(item.this)).node))
+
+
+def _name(form: str) -> Callable[[Any, Read], Expr]:
+    return lambda item, read: Expr(DateFormat(form, read(_unwrap(item.this)).node))
+
+
+def _difference(item: Any, read: Read) -> Expr:
+    """DATEDIFF('day', a, b): how many parts begin after a and up to b; of weeks, how many sevens of days.
+
+    The weeks of other dialects, which begin on Monday, are written as ISOWEEK.
+    """
+    word = str(item.args["unit"].name).lower() if item.args.get("unit") is not None else "day"
+    unit = _TRUNCATED.get(word, word).removesuffix("s")
+    if unit not in _COUNTS:
+        raise QuestionRefused(f"DATEDIFF counts one of {', '.join(_COUNTS)}, not {unit[:20]}")
+    is_sevens = unit == "week" and word != "isoweek"
+    count = _COUNTS["day" if is_sevens else unit]
+    later = DatePart(count, read(_unwrap(item.this)).node)
+    earlier = DatePart(count, read(_unwrap(item.expression)).node)
+    difference = Arithmetic("-", later, earlier)
+    if is_sevens:
+        return Expr(Apply("truncate", Apply("divide", difference, Constant(Fraction(7)))))
+    return Expr(difference)
+
+
+def _shift(item: Any, read: Read) -> Expr | None:
+    """d + INTERVAL '1 month', d - INTERVAL 3 DAY."""
+    for of, by in ((item.this, item.expression), (item.expression, item.this)):
+        found = _interval(by, read)
+        if found is not None:
+            return _move(read(of), found, -1 if isinstance(item, trees().Sub) else 1)
+    return None
+
+
+def _compare(item: Any, read: Read) -> Expr | None:
+    """b - a > INTERVAL '2 hours': the time between two moments against a length in seconds."""
+    for of, by, swapped in ((item.this, item.expression, False), (item.expression, item.this, True)):
+        found = _interval(by, read)
+        if found is not None:
+            months, days, seconds = found
+            if months:
+                raise QuestionRefused("months differ in length: compare with days, hours, minutes or seconds")
+            pair = (Expr(Apply("seconds", read(of).node)), Expr(Constant(days * 86_400 + seconds)))
+            one, other = reversed(pair) if swapped else pair
+            return _COMPARISONS[type(item).__name__](one, other)
+    return None
+
+
+def _add_interval(sign: int) -> Callable[[Any, Read], Expr]:
+    def add(item: Any, read: Read) -> Expr:
+        found = _interval(item.expression, read)
+        if found is None:
+            count, unit = read(item.expression).node, item.args.get("unit")
+            number = count.value if isinstance(count, Constant) else None
+            text = number if not isinstance(number, str) else Fraction(number) if number.lstrip("-").isdigit() else None
+            if not isinstance(text, Fraction):
+                raise QuestionRefused("a date is moved by a constant: DATE_ADD(d, INTERVAL 3 DAY)")
+            found = _amounts(f"{text} {'day' if unit is None else unit.name}")
+        return _move(read(_unwrap(item.this)), found, sign)
+
+    return add
+
+
+def _move(of: Expr, by: tuple[Fraction, Fraction, Fraction], sign: int) -> Expr:
+    return Expr(Shift(of.node, by[0] * sign, by[1] * sign, by[2] * sign))
+
+
+def _last_day(item: Any, read: Read) -> Expr:
+    return read(_unwrap(item.this)).truncate("month").shift(months=1).shift(days=-1)
+
+
+def _interval(item: Any, read: Read) -> tuple[Fraction, Fraction, Fraction] | None:
+    """Return the months, days and seconds of an INTERVAL, or of a multiple of one; None for what is none."""
+    kinds, inner = trees(), _unwrap(item)
+    if isinstance(inner, kinds.Neg):
+        found = _interval(inner.this, read)
+        return None if found is None else (-found[0], -found[1], -found[2])
+    if isinstance(inner, kinds.Mul):
+        for one, other in ((inner.this, inner.expression), (inner.expression, inner.this)):
+            found, factor = _interval(one, read), _unwrap(other)
+            if found is not None and isinstance(factor, kinds.Literal) and not factor.is_string:
+                times = Fraction(str(factor.this))
+                return found[0] * times, found[1] * times, found[2] * times
+        return None
+    if not isinstance(inner, kinds.Interval):
+        return None
+    value = _unwrap(inner.this)
+    sign = "-" if isinstance(value, kinds.Neg) else ""
+    value = value.this if isinstance(value, kinds.Neg) else value
+    unit = inner.args.get("unit")
+    return _amounts(f"{sign}{value.this}" + ("" if unit is None else f" {unit.name}"))
+
+
+def _amounts(text: str) -> tuple[Fraction, Fraction, Fraction]:
+    """Return the months, days and seconds that an interval's text states."""
+    found = _AMOUNT.findall(text.lower())
+    total = [Fraction(0)] * 3
+    for number, word in found:
+        unit = _UNITS.get(word.removesuffix("s"))
+        if unit is None:
+            break
+        total = [t + Fraction(number) * n for t, n in zip(total, unit, strict=True)]
+    else:
+        if found and not _AMOUNT.sub("", text.lower()).strip(" ,") and all(t.denominator == 1 for t in total[:2]):
+            return total[0], total[1], total[2]
+    raise QuestionRefused("an INTERVAL states whole units: INTERVAL 3 DAY, INTERVAL '1 month', INTERVAL '2 hours'")
+
+
+def _anonymous(item: Any, read: Read) -> Expr | None:
+    name, given = str(item.this).upper(), item.expressions
+    if name in ("DATE_PART", "DATEPART") and len(given) == 2 and isinstance(given[0], trees().Literal):
+        return _part(str(given[0].this), given[1], read)
+    if len(given) == 1 and name.lower() in (*_WORDS, *PARTS):
+        return _part(name, given[0], read)
+    if name == "YEARWEEK" and len(given) == 1:
+        of = read(given[0]).node
+        return Expr(DatePart("isoyear", of)) * 100 + Expr(DatePart("week", of))
+    if name in ("DATESUB", "DATE_SUB") and len(given) == 3 and isinstance(given[0], trees().Literal):
+        unit = str(given[0].this).lower().removesuffix("s") + "s"
+        if unit not in ("weeks", "days", "hours", "minutes", "seconds"):
+            raise QuestionRefused(
+                "DATE_SUB counts whole weeks, days, hours, minutes or seconds; DATEDIFF counts months"
+            )
+        return Expr(Apply("truncate", Apply(unit, (read(given[2]) - read(given[1])).node)))
+    return None
+
+
+def _unwrap(item: Any) -> Any:
+    """Return an operand without its parentheses, and without what a dialect reads around it."""
+    while type(item).__name__ in ("Paren", "TsOrDsToDate", "TimeStrToTime", "TsOrDsToTimestamp", "StrToTime"):
+        item = item.this
+    return item
+
+
+_COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "GT": lambda a, b: a > b,
+    "GTE": lambda a, b: a >= b,
+    "LT": lambda a, b: a < b,
+    "LTE": lambda a, b: a <= b,
+}
+_READERS: dict[str, Callable[[Any, Read], Expr | None]] = {
+    "Add": _shift,
+    "Anonymous": _anonymous,
+    **dict.fromkeys(_COMPARISONS, _compare),
+    "Cast": _cast,
+    "Date": _date,
+    "DateAdd": _add_interval(1),
+    "DateBin": _bucket,
+    "DateDiff": _difference,
+    "DateFromParts": _from_parts,
+    "DateSub": _add_interval(-1),
+    "DateTrunc": _truncate,
+    "Datetime": _timestamp,
+    "DatetimeAdd": _add_interval(1),
+    "DatetimeDiff": _difference,
+    "DatetimeSub": _add_interval(-1),
+    "DatetimeTrunc": _truncate,
+    "Dayname": _name("%A"),
+    "Extract": _extract,
+    "LastDay": _last_day,
+    "Monthname": _name("%B"),
+    "Sub": _shift,
+    "TimeToStr": _format,
+    "TimeToUnix": lambda item, read: _part("epoch", item.this, read),
+    "Timestamp": _timestamp,
+    "TimestampAdd": _add_interval(1),
+    "TimestampDiff": _difference,
+    "TimestampSub": _add_interval(-1),
+    "TimestampTrunc": _truncate,
+    "TryCast": _cast,
+    "TsOrDsAdd": _add_interval(1),
+    "TsOrDsDiff": _difference,
+    "TsOrDsToDate": _date,
+}
+_AS_OTHERS = frozenset(  # read elsewhere too, or what dialects call another of these
+    {
+        *("Add", "Sub", "GT", "GTE", "LT", "LTE", "Anonymous", "Cast", "TryCast", "DateTrunc", "Datetime", "Timestamp"),
+        *("DateSub", "TsOrDsAdd", "TsOrDsDiff", "TsOrDsToDate", "WeekOfYear", "YearOfWeek", "YearOfWeekIso"),
+        *(f"{kind}{does}" for kind in ("Datetime", "Timestamp") for does in ("Add", "Sub", "Diff")),
+        "DatetimeTrunc",
+    }
+)
+FORMS = tuple(name for name in (*_KINDS, *_READERS) if name not in _AS_OTHERS)

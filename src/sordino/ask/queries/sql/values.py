@@ -1,0 +1,314 @@
+"""Expressions of SQL to our trees: numbers, conditions and choices; the rest is refused by name and place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from sordino.ask.queries.expressions.cases import Cases, when
+from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.nodes import Constant, IsIn, IsNull
+from sordino.ask.queries.sql.functions import fold, read_function
+from sordino.ask.queries.sql.row_values import is_row_list, match_rows
+from sordino.ask.queries.sql.text import SUPPORTED, Place, trees
+from sordino.ask.queries.sql.time_functions import PARTS, read_time
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.loss import to_fraction
+
+AGGREGATES = {
+    "Avg",
+    "Corr",
+    "Count",
+    "CovarPop",
+    "CovarSamp",
+    "Median",
+    "PercentileCont",
+    "PercentileDisc",
+    "Quantile",
+    "Stddev",
+    "StddevPop",
+    "StddevSamp",
+    "Sum",
+    "Variance",
+    "VariancePop",
+    "WithinGroup",
+}
+
+
+class Translator:
+    """Translates SQL: `column` says what a name stands for, `special` takes what has a meaning of its own."""
+
+    def __init__(
+        self,
+        place: Place,
+        column: Callable[[Any], Expr],
+        special: Callable[[Any], Expr | None] = lambda _: None,
+    ) -> None:
+        self._place = place
+        self._column = column
+        self._special = special
+
+    def value(self, item: Any) -> Expr:
+        """Return what an expression means; raises QuestionRefused for what is not supported."""
+        special = self._special(item)
+        if special is not None:
+            return special
+        name = type(item).__name__
+        if name in _LEAVES:
+            return _READERS[name](self, item)
+        if name in ("Paren", "Where"):
+            return self.value(item.this)
+        if name not in _BINARY or not {type(item.this).__name__, type(item.expression).__name__} <= _LEAVES:
+            timed = read_time(item, self.value)  # of two leaves none is an interval
+            if timed is not None:
+                return timed
+        if name in _BINARY:
+            return fold(_BINARY[name](self.value(item.this), self.value(item.expression)))
+        function = read_function(item, self.value)
+        if function is not None:
+            return fold(function)
+        read = next((_READERS[kind.__name__] for kind in type(item).__mro__ if kind.__name__ in _READERS), None)
+        if read is None:
+            raise self.refuse_unsupported(item)
+        return read(self, item)
+
+    def _name(self, item: Any) -> Expr:
+        return self._column(item)
+
+    def _truth(self, item: Any) -> Expr:
+        return Expr(Constant(bool(item.this)))
+
+    def _negate(self, item: Any) -> Expr:
+        value = self.value(item.this)
+        if isinstance(value.node, Constant) and isinstance(value.node.value, Fraction):
+            return Expr(Constant(-value.node.value))
+        return -value
+
+    def _between(self, item: Any) -> Expr:
+        if item.args.get("symmetric"):
+            raise self.refuse(self._place.word("SYMMETRIC"), "SYMMETRIC is not supported: put the lower bound first")
+        return self.value(item.this).is_between(self.value(item.args["low"]), self.value(item.args["high"]))
+
+    def _constant(self, item: Any) -> Expr:
+        if item.is_string:
+            return Expr(Constant(item.this))
+        try:
+            return Expr(Constant(to_fraction(item.this, name="a constant")))
+        except DeclarationError:
+            raise self.refuse(self._place.of(item), "a constant is not a number") from None
+
+    def _cast(self, _: Any) -> Expr:
+        place = self._place.word("CAST") or self._place.word("TRY_CAST") or self._place.word("::")
+        raise self.refuse(place, "CAST is supported to whole numbers, decimals, text, dates and timestamps")
+
+    def _extract(self, item: Any) -> Expr:
+        word, known = item.this.name.upper()[:20], ", ".join(PARTS).upper()
+        raise self.refuse(self._place.word("EXTRACT"), f"EXTRACT({word}) is not supported: {known}")
+
+    def _choice(self, item: Any) -> Expr:
+        """CASE WHEN ... THEN ... ELSE ... END, CASE x WHEN v THEN ..., and IF(condition, a, b)."""
+        kinds = trees()
+        ifs = [item] if isinstance(item, kinds.If) else item.args["ifs"]
+        last = item.args.get("false" if isinstance(item, kinds.If) else "default")
+        of = None if isinstance(item, kinds.If) or item.this is None else self.value(item.this)
+        cases: Cases | None = None
+        for one in ifs:
+            if isinstance(one.args["true"], kinds.Null):
+                raise self.refuse(self._place.word("NULL"), "THEN NULL is not supported: leave it to ELSE, the last")
+            told = self.value(one.this)
+            condition = told if of is None else of == told
+            value = self.value(one.args["true"])
+            cases = when(condition, value) if cases is None else cases.when(condition, value)
+        if cases is None:
+            raise self.refuse(self._place.of(item) or self._place.word("CASE"), "CASE needs WHEN ... THEN ...")
+        return cases.otherwise(None if last is None or isinstance(last, kinds.Null) else self.value(last))
+
+    def _coalesce(self, item: Any) -> Expr:
+        """COALESCE(x, c): c where x is missing."""
+        values = [self.value(v) for v in (item.this, *item.expressions)]
+        made = values[-1]
+        for value in reversed(values[:-1]):
+            made = when(value.is_null(), made).otherwise(value)
+        return made
+
+    def _one_sided(self, item: Any) -> Expr:
+        """LEAST(x, c) is a clip from above, GREATEST(x, c) from below: a missing x stays missing; of columns, what is there."""
+        values = [self.value(v) for v in (item.this, *item.expressions)]
+        numbers = [v.node.value for v in values if isinstance(v.node, Constant) and isinstance(v.node.value, Fraction)]
+        others = [v for v in values if not isinstance(v.node, Constant)]
+        word = type(item).__name__.upper()
+        if not others or len(numbers) != len(values) - len(others):
+            raise self.refuse(self._place.of(item), f"{word} takes columns and numbers, such as {word}(age, 90)")
+        made = others[0]
+        for other in others[1:]:
+            first = made <= other if word == "LEAST" else made >= other
+            made = when(first | other.is_null(), made).otherwise(other)
+        if not numbers:
+            return made
+        return made.clip(None, min(numbers)) if word == "LEAST" else made.clip(max(numbers), None)
+
+    def _member(self, item: Any) -> Expr:
+        if any(item.args.get(key) is not None for key in ("query", "unnest", "field")):
+            raise self.refuse(self._place.of(item), "IN takes a list of values; a sub-query is not supported")
+        if is_row_list(item):
+            return match_rows(self._place, item, self.value)
+        values = [self.value(v).node for v in item.expressions]
+        if not values or not all(isinstance(v, Constant) for v in values):
+            raise self.refuse(self._place.of(item), "IN takes a list of constants, such as IN ('Sales', 'Tech')")
+        return Expr(IsIn(self.value(item.this).node, tuple(v.value for v in values if isinstance(v, Constant))))
+
+    def _is(self, item: Any) -> Expr:
+        """x IS NULL, and c IS TRUE, which is false where c is neither true nor false."""
+        of, what = self.value(item.this), item.expression
+        negated = isinstance(what, trees().Not)
+        what = what.this if negated else what
+        if isinstance(what, trees().Null):
+            made = Expr(IsNull(of.node))
+        elif isinstance(what, trees().Boolean):
+            made = when(of if what.this else ~of, 1).otherwise(0) == 1
+        else:
+            raise self.refuse(self._place.of(item), "IS takes NULL, TRUE or FALSE; compare values with =")
+        return ~made if negated else made
+
+    def _distinct_from(self, item: Any) -> Expr:
+        """a IS [NOT] DISTINCT FROM b: as = and <>, but missing equals missing."""
+        one, other = self.value(item.this), self.value(item.expression)
+        if isinstance(other.node, Constant):
+            same = (one == other) & ~one.is_null()
+        else:
+            same = ((one == other) & ~one.is_null() & ~other.is_null()) | (one.is_null() & other.is_null())
+        return same if type(item).__name__ == "NullSafeEQ" else ~same
+
+    def _function(self, item: Any) -> Expr:
+        name, given = str(item.this).upper(), item.expressions
+        if name == "CLIP":
+            if len(given) != 3:
+                raise self.refuse(self._place.of(item), "CLIP takes a number and two bounds: CLIP(age, 0, 90)")
+            return self.value(given[0]).clip(self.number(given[1]), self.number(given[2]))
+        if name == "CLIP_UNIT":
+            raise self.refuse(self._place.of(item), "CLIP_UNIT stands alone in a sum: SUM(CLIP_UNIT(cost, 0, 500))")
+        if name == "BIN":
+            if len(given) == 2 and isinstance(given[1], trees().Array):
+                return self.value(given[0]).bin([self.number(e) for e in given[1].expressions])
+            if len(given) == 2:
+                return self.value(given[0]).bin(width=self.number(given[1]))
+            if len(given) > 2:
+                return self.value(given[0]).bin([self.number(e) for e in given[1:]])
+            raise self.refuse(self._place.of(item), "BIN takes a number and a width, or its edges: BIN(age, 10)")
+        raise self.refuse_unsupported(item)
+
+    def number(self, item: Any) -> Fraction:
+        node = self.value(item).node
+        if isinstance(node, Constant) and isinstance(node.value, Fraction):
+            return node.value
+        raise self.refuse(self._place.of(item), "a number is needed here")
+
+    def refuse_unsupported(self, item: Any) -> QuestionRefused:
+        kinds = trees()
+        if isinstance(item, kinds.AggFunc):
+            return self._refuse_aggregate(item)
+        if isinstance(item, kinds.Any) and isinstance(item.parent, kinds.Binary):
+            of = item.this.unnest()
+            given = isinstance(of, (kinds.Placeholder, kinds.Parameter))
+            return self.refuse_unsupported(of) if given else self._refuse_quantifier("ANY")
+        if isinstance(item, kinds.Anonymous) and str(item.this).upper() in ("ALL", "SOME"):
+            return self._refuse_quantifier(str(item.this).upper())
+        if isinstance(item, (kinds.Any, kinds.All)):
+            return self._refuse_truth(item)
+        if isinstance(item, (kinds.Subquery, kinds.Select, kinds.Exists)):
+            return self.refuse(self._place.of(item), "a sub-query is not supported here: only in FROM")
+        if isinstance(item, kinds.Window):
+            return self.refuse(
+                self._place.of(item),
+                "OVER is not supported: a window mixes rows; ask for the groups, and compute it from the answer",
+            )
+        if isinstance(item, kinds.Filter):
+            return self.refuse(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
+        if isinstance(item, (kinds.Placeholder, kinds.Parameter)):
+            at = self._place.of(item) or self._place.word("?") or self._place.word("$") or self._place.word(":")
+            return self.refuse(
+                at, "PLACEHOLDER is not supported, as a parameter has no value here: write the value itself"
+            )
+        if isinstance(item, kinds.Null):
+            return self.refuse(self._place.word("NULL"), "NULL is not a value: write IS NULL")
+        name = self._place.name(item) or _NAMES.get(type(item).__name__, type(item).__name__.upper())
+        return self.refuse(
+            self._place.of(item) or self._place.word(name) or self._place.word("?") or self._place.word("$"),
+            f"{name} is not supported: expressions may use + - *, ABS, CLIP, LEAST, "
+            "GREATEST, CASE, COALESCE, EXTRACT, comparisons, AND, OR, NOT, IN, BETWEEN and IS NULL",
+        )
+
+    def _refuse_aggregate(self, item: Any) -> QuestionRefused:
+        kinds = trees()
+        if isinstance(item, (kinds.Min, kinds.Max)):
+            word, level = item.sql_name(), "0.01" if isinstance(item, kinds.Min) else "0.99"
+            at = " ".join(item.this.sql(dialect="duckdb").split())[:60]
+            return self.refuse(
+                self._place.of(item),
+                f"{word} is not supported, because one row decides it: ask for QUANTILE_CONT({at}, {level}), or for "
+                "clipping bounds with find_bounds (sordino bounds)",
+            )
+        if isinstance(item, (kinds.LogicalOr, kinds.LogicalAnd)):
+            return self._refuse_truth(item)
+        inner = "an aggregate stands alone in SELECT" if type(item).__name__ in AGGREGATES else SUPPORTED
+        return self.refuse(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
+
+    def _refuse_quantifier(self, word: str) -> QuestionRefused:
+        written = "x <> ALL(ARRAY['a', 'b']), x NOT IN" if word == "ALL" else f"x = {word}(ARRAY['a', 'b']), x IN"
+        return self.refuse(
+            self._place.word(word),
+            f"{word} takes a list of constants: {written} ('a', 'b'); join other comparisons by "
+            f"{'AND' if word == 'ALL' else 'OR'}, and read a list column by FROM table, UNNEST(column) AS t(item)",
+        )
+
+    def _refuse_truth(self, item: Any) -> QuestionRefused:
+        at = " ".join(item.this.unnest().sql(dialect="duckdb").split())[:60]
+        return self.refuse(
+            self._place.of(item),
+            f"{_NAMES.get(type(item).__name__, type(item).__name__.upper())} is not supported, because one row decides it: "
+            f"ask how many rows meet it, COUNT(CASE WHEN {at} THEN 1 END), or which share, AVG(CAST({at} AS INT))",
+        )
+
+    def refuse(self, place: str, message: str) -> QuestionRefused:
+        return QuestionRefused(place + message)
+
+
+_NAMES = {"GroupingSets": "GROUPING SETS", "LogicalOr": "BOOL_OR", "LogicalAnd": "BOOL_AND"}
+_BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "EQ": lambda a, b: a == b,
+    "NEQ": lambda a, b: a != b,
+    "LT": lambda a, b: a < b,
+    "LTE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b,
+    "GTE": lambda a, b: a >= b,
+    "And": lambda a, b: a & b,
+    "Or": lambda a, b: a | b,
+}
+_READERS: dict[str, Callable[[Translator, Any], Expr]] = {
+    "Column": Translator._name,
+    "Literal": Translator._constant,
+    "RawString": lambda _, item: Expr(Constant(item.this)),
+    "Boolean": Translator._truth,
+    "Cast": Translator._cast,
+    "Extract": Translator._extract,
+    "Neg": Translator._negate,
+    "Not": lambda by, item: ~by.value(item.this),
+    "Abs": lambda by, item: by.value(item.this).abs(),
+    "Least": Translator._one_sided,
+    "Greatest": Translator._one_sided,
+    "Between": Translator._between,
+    "In": Translator._member,
+    "Is": Translator._is,
+    "NullSafeEQ": Translator._distinct_from,
+    "NullSafeNEQ": Translator._distinct_from,
+    "Anonymous": Translator._function,
+    "Case": Translator._choice,
+    "If": Translator._choice,
+    "Coalesce": Translator._coalesce,
+}
+_LEAVES = {"Column", "Literal"}
+FORMS = tuple(name for name in (*_BINARY, *_READERS) if name != "Extract")

@@ -1,0 +1,194 @@
+"""The tree of errors: what went wrong, the rule, and the nearest thing that works. No message here ever holds data.
+
+SordinoError
+├── DeclarationError (ValueError)    exit 2   what was declared, passed or configured breaks a rule
+│   ├── SourceError                  exit 2   a file or relation is missing or cannot be opened
+│   ├── DeclarationChanged           exit 2   the declaration is not the one the ledger was opened with
+│   └── LedgerError                  exit 2   the ledger is damaged, rolled back or not a ledger
+├── QuestionRefused (ValueError)     exit 3   the question cannot be answered privately, or is not understood
+│   └── UnknownName (LookupError)    exit 3   a table, column or value that is not declared
+├── BudgetExhausted                  exit 4   the cap would be passed; nothing was charged
+├── ChargedError                     exit 5   a charge stands but there is no answer; asking again charges again
+│   └── InDoubt                      exit 5   a request was charged and its outcome is not known
+├── NotAllowed                       exit 6   a server does not let this account do this; nothing was charged
+│   ├── SignInNeeded                 exit 6   a server does not know who asks
+│   └── TooManyRequests              exit 6   a server was asked too often
+└── ApprovalNeeded                   exit 7   an officer has to approve first; nothing was charged
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "ApprovalNeeded",
+    "BudgetExhausted",
+    "ChargedError",
+    "DeclarationChanged",
+    "DeclarationError",
+    "InDoubt",
+    "LedgerError",
+    "NotAllowed",
+    "QuestionRefused",
+    "SignInNeeded",
+    "SordinoError",
+    "SourceError",
+    "TooManyRequests",
+    "UnknownName",
+    "instead_of",
+    "nearest",
+]
+
+
+_LONGEST = 2000  # characters of a refusal
+
+
+class SordinoError(Exception):
+    """Say that Sordino refused or failed; every error it raises on purpose is one of these."""
+
+    exit_code = 1
+
+
+class DeclarationError(SordinoError, ValueError):
+    """Say that a declaration, an argument or a setting breaks a rule.
+
+    `key`, where given, is the argument or setting at fault: the message is the key and the `rule` that it breaks.
+
+    >>> str(DeclarationError("must be above 0", key="resolution"))
+    'resolution must be above 0'
+    """
+
+    exit_code = 2
+
+    def __init__(self, rule: str, *, key: str | None = None) -> None:
+        super().__init__(rule if key is None else f"{key} {rule}")
+        self.rule = rule
+        self.key = key
+
+
+class SourceError(DeclarationError):
+    """Say that a source of data is missing or cannot be opened."""
+
+
+class DeclarationChanged(DeclarationError):
+    """Say that the declaration differs from the one that the ledger holds."""
+
+
+class LedgerError(DeclarationError):
+    """Say that a ledger is damaged, rolled back, or not a ledger."""
+
+
+class QuestionRefused(SordinoError, ValueError):
+    """Say that a question cannot be answered privately, or is not understood.
+
+    `sql`, where given, says the same to whoever asked in SQL; `in_sql()` is the error in those words. A message that quotes more
+    of a question than anybody reads is cut.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, sql: str | None = None) -> None:
+        super().__init__(message if len(message) <= _LONGEST else f"{message[:_LONGEST]}...")
+        self.sql = sql
+
+    def in_sql(self) -> QuestionRefused:
+        """Return the same refusal in the words of SQL."""
+        return self if self.sql is None else type(self)(self.sql)
+
+
+class UnknownName(QuestionRefused, LookupError):
+    """Say that a table, a column or a value is not declared."""
+
+
+class BudgetExhausted(SordinoError):
+    """Say that a charge would pass the cap: what was asked, what is left. Nothing was charged.
+
+    `asked` and `left` are losses (or their descriptions), both public.
+    """
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, asked: object = None, left: object = None) -> None:
+        super().__init__(message)
+        self.asked = asked
+        self.left = left
+
+
+class ChargedError(SordinoError):
+    """Say that a charge stands but no answer came of it.
+
+    Where it is `resumable`, the same request id is answered later under that charge.
+    """
+
+    exit_code = 5
+
+    def __init__(self, message: str, *, charge: str | None = None, resumable: bool = False) -> None:
+        super().__init__(message)
+        self.charge = charge
+        self.resumable = resumable
+
+
+class InDoubt(ChargedError):
+    """Say that a request was charged earlier and that its outcome is not known."""
+
+
+class NotAllowed(SordinoError):
+    """Say that a server does not let an account do this. Nothing was charged."""
+
+    exit_code = 6
+
+
+class SignInNeeded(NotAllowed):
+    """Say that a server does not know who asks."""
+
+
+class TooManyRequests(NotAllowed):
+    """Say that a server was asked too often; `wait` is in how many seconds it may be asked again."""
+
+    def __init__(self, message: str, *, wait: float = 60) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class ApprovalNeeded(SordinoError):
+    """Say that an officer has to approve a question first. Nothing was charged: ask again with the same request id.
+
+    `approval` is the number under which the officer finds it, `request` the id to ask again with.
+    """
+
+    exit_code = 7
+
+    def __init__(self, message: str, *, approval: int | None = None, request: str | None = None) -> None:
+        super().__init__(message)
+        self.approval = approval
+        self.request = request
+
+
+def instead_of(confidence: object) -> str:
+    """Return what to write instead of a confidence that is none: 95 is meant as 0.95.
+
+    >>> instead_of(95), instead_of(0)
+    ('did you mean 0.95?', 'such as 0.95')
+    """
+    if isinstance(confidence, (int, float)) and 2 <= confidence < 100:
+        return f"did you mean {confidence / 100:g}?"
+    return "such as 0.95"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint naming the known name closest to `name`, or all of them when few.
+
+    >>> nearest("agee", ["age", "occupation"])
+    "did you mean 'age'?"
+    >>> nearest("zzz", ["age", "sex"])
+    "known: 'age', 'sex'"
+    """
+    names = [str(k) for k in known]
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    if not names:
+        return "none is declared"
+    shown = ", ".join(repr(n) for n in names[:12])
+    return f"known: {shown}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")

@@ -1,0 +1,396 @@
+"""Arithmetic on released columns, such as a ratio of two sums: its values, and intervals from the joint law of the noise.
+
+It may not know any exact answer: a formula reads noisy values and public laws alone, so it is post-processing and free.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from sordino.core.errors import DeclarationError
+from sordino.core.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.ratio import Ratio
+from sordino.core.estimates.second_moments import SecondMoments
+from sordino.core.estimates.weighted_sum import WeightedSum
+from sordino.core.loss import parse_fraction
+
+_DRAWS = 4096
+_FEW_DRAWS = 1024  # of spreads, whose values take longer
+_MOST_CELLS = 4_000_000  # rows times draws worked on together
+_EDGE = 1e-9
+_LAST_PLACES = 2.0**-50  # of a double, relative: what a few steps of arithmetic round off
+_SIZES = 1025  # of a magnitude, at which the reach of its test is tabulated
+_FLAT = 0.005  # the share of draws in which a formula may turn before it counts as turning
+
+
+def _as_it_is(tree: Any) -> Any:
+    return tree
+
+
+# Lists as JSON writes them: ["column", 0], ["number", "1/3"], or [operation, tree, ...].
+Tree = Annotated[Any, _as_it_is, _as_it_is]
+
+
+@ESTIMATES.register("formula")
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula of estimates: `tree` names them by their place in `of`.
+
+    The interval is of the law of f(y - Z) over the noise Z of the parts, y being what was released: its quantiles, equal
+    tails. For one noisy number, and for any f that is linear in them, that is the exact interval; for a ratio it is
+    Fieller's with equal tails (1954), and where the denominator may be 0 the interval has no ends. Where f = g(h) and only g
+    turns within reach of the noise, as in sqrt(abs(x - y)) around 0, it is the image under g of the interval of h, which
+    covers as often or more (that of abs itself inverts a test of its own, which covers no more than it says); else the image
+    of the noise's central region, which covers too. The quantiles are taken over 4,096 points (1,024 with spreads) that fill
+    the noise's distribution evenly (an R-sequence), so the same release has the same interval.
+    """
+
+    tree: Tree
+    of: tuple[ColumnEstimate, ...]
+
+    per_row: ClassVar[tuple[str, ...]] = ("of",)
+    no_ends: ClassVar[str] = "no ends: noise alone may leave it without a value, such as a divisor of 0"
+
+    def values(self) -> list[Number | None]:
+        """Return the formula of the released values; None where it has no value, such as a division by 0."""
+        columns = [np.array([math.nan if v is None else float(v) for v in e.values()]) for e in self.of]
+        height = len(columns[0])
+        made = np.broadcast_to(evaluate(self.tree, columns), (height,))
+        return [float(v) if math.isfinite(v) else None for v in made]
+
+    def errors(self, confidence: float) -> list[Number | None]:
+        """Return the larger distance from each value to an end of its interval; None where there is no end."""
+        found: list[Number | None] = []
+        for value, (low, high) in zip(self.values(), self.intervals(confidence), strict=True):
+            found.append(None if value is None or low is None or high is None else max(value - low, high - value))
+        return found
+
+    def intervals(self, confidence: float) -> list[tuple[Number | None, Number | None]]:
+        """Return the interval of each by itself; (None, None) where it has no ends."""
+        return list(_intervals(self, confidence))
+
+    to_dict = estimate_to_dict
+
+    def __hash__(self) -> int:
+        return hash((str(self.tree), self.of))
+
+
+def has_joint_law(estimate: object) -> bool:
+    """Return whether the noise of an estimate has a law that a formula's interval can follow from."""
+    return isinstance(estimate, (Noisy, WeightedSum, Ratio, SecondMoments))
+
+
+def evaluate(
+    tree: Tree, columns: Sequence[Any], reject: Callable[[Any], None] = lambda _: None, *, zeros: bool = False
+) -> Any:
+    """Return a formula of arrays; NaN where it has no value. `reject` sees what is divided by.
+
+    With `zeros`, what is below 0 in some draws and above it in others is 0 in one of them before `abs` or a product sees it.
+
+    >>> float(evaluate(["/", ["column", 0], ["number", "4"]], [np.array(10.0)]))
+    2.5
+    """
+    kind, *rest = tree
+    if kind == "column":
+        return columns[int(rest[0])]
+    if kind == "number":
+        return np.float64(float(parse_fraction(rest[0])))
+    parts = [evaluate(r, columns, reject, zeros=zeros) for r in rest]
+    if zeros and kind in ("abs", "*"):
+        parts = [_with_zero(p) for p in parts]
+    if kind == "/" and np.ndim(parts[1]):
+        reject(parts[1])
+    with np.errstate(all="ignore"):
+        made = _OPERATIONS[kind](*parts)
+    return np.where(np.isfinite(made), made, math.nan)
+
+
+@functools.lru_cache(maxsize=16)
+def _intervals(of: Formula, confidence: float) -> tuple[tuple[Number | None, Number | None], ...]:
+    if isinstance(confidence, bool) or not 0 < confidence < 1:
+        raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
+    values = of.values()
+    if not all(has_joint_law(e) for e in of.of):  # such as a model's answers, whose errors depend on each other
+        return ((None, None),) * len(values)
+    step = max(1, _MOST_CELLS // _draws(of))
+    found: list[tuple[Number | None, Number | None]] = []
+    for start in range(0, len(values), step):
+        rows = slice(start, start + step)
+        found += _ends(of, rows, values[rows], 1.0 - confidence)
+    return tuple(found)
+
+
+def _ends(
+    of: Formula, rows: slice, values: Sequence[Number | None], miss: float
+) -> list[tuple[Number | None, Number | None]]:
+    points = _even_points(1 + max(place for places in _noises(of) for place in places), _draws(of))
+    uncertain = np.zeros(len(values), dtype=bool)
+
+    def reject(divisor: Any) -> None:
+        """Note the rows whose divisor may be 0: their quotient may be anything."""
+        below, above = np.mean(divisor <= 0, axis=-1), np.mean(divisor >= 0, axis=-1)
+        np.logical_or(uncertain, np.minimum(below, above) > miss / 2, out=uncertain)
+
+    made = _evaluate_draws(of, rows, len(values), points, reject=reject)
+    folds = _folds(of, rows, points, made)
+    images = _images(of, rows, points, folds, miss) if folds.any() else np.full((len(values), 2), math.nan)
+    ends: list[tuple[Number | None, Number | None]] = []
+    for value, row, unbounded, image in zip(values, made, uncertain, images, strict=True):
+        known = row[np.isfinite(row)]
+        if value is None or unbounded or len(known) < len(row) * (1 - miss / 2):
+            ends.append((None, None))
+            continue
+        plain = np.quantile(known, [miss / 2, 1 - miss / 2], method="inverted_cdf")
+        low, high = image if np.isfinite(image).all() else plain
+        ends.append((min(float(low), value), max(float(high), value)))
+    return ends
+
+
+def _evaluate_draws(
+    of: Formula,
+    rows: slice,
+    height: int,
+    points: Any,
+    *,
+    moved: int | None = None,
+    reject: Callable[[Any], None] = lambda _: None,
+    central: Any = None,
+) -> Any:
+    """Return the formula of what the true values may be, a row a row; `moved` is the noise that is taken as larger.
+
+    Of `central` draws the image is wanted: where a part passes through 0 between two draws, one of them is taken as 0.
+    """
+    columns = [
+        _draw(estimate, rows, points[list(places)], None if moved not in places else places.index(moved))
+        for estimate, places in zip(of.of, _noises(of), strict=True)
+    ]
+    if central is not None:
+        columns = [np.where(central, column, math.nan) for column in columns]
+    return np.broadcast_to(evaluate(of.tree, columns, reject, zeros=central is not None), (height, points.shape[1]))
+
+
+def _folds(of: Formula, rows: slice, points: Any, made: Any) -> Any:
+    """Return the rows in which the formula both rises and falls with one of the noises, as abs(x) does around 0.
+
+    Quantiles would leave out the turning point, so their interval is the image of the noises' central region.
+    """
+    found = np.zeros(len(made), dtype=bool)
+    for i in range(len(points)):
+        with np.errstate(invalid="ignore"):
+            rise = _evaluate_draws(of, rows, len(made), points, moved=i) - made
+        up, down = np.mean(rise > 0, axis=-1), np.mean(rise < 0, axis=-1)
+        found |= np.minimum(up, down) > _FLAT
+    return found
+
+
+def _images(of: Formula, rows: slice, points: Any, folds: Any, miss: float) -> Any:
+    """Return both ends of each row in which the formula turns, NaN in others.
+
+    Where all noise goes through one part that does not turn itself, that is the image of an interval of this part, which holds
+    the formula's value wherever the interval holds the part's; else that of the noise's central region.
+    """
+    ends = np.full((len(folds), 2), math.nan)
+    part = _straight_part(of, rows, points, folds)
+    if part is not None:
+        if of.tree[0] == "abs" and of.tree[1] == part and (law := _common_noise(of, part, rows, points)) is not None:
+            return _magnitude_ends(*law, miss)
+        drawn = _evaluate_draws(replace(of, tree=part), rows, len(folds), points)
+        low, high = np.quantile(drawn, [miss / 2, 1 - miss / 2], axis=1, keepdims=True, method="inverted_cdf")
+        central = (low <= drawn) & (drawn <= high)
+    else:
+        apart = np.max(np.abs(points - 0.5), axis=0)
+        central = np.broadcast_to(apart <= np.quantile(apart, 1 - miss), (len(folds), len(apart)))
+    image = _evaluate_draws(of, rows, len(folds), points, central=central)
+    known = folds[:, None] & central & np.isfinite(image)
+    some = known.any(axis=1)
+    least, most = np.where(known, image, math.inf).min(axis=1), np.where(known, image, -math.inf).max(axis=1)
+    ends[some] = np.stack([least, most], axis=1)[some]
+    return ends
+
+
+def _straight_part(of: Formula, rows: slice, points: Any, folds: Any) -> Tree | None:
+    """Return the largest part that all noise goes through and that does not turn where the formula does; None if none is."""
+    part = of.tree
+    while part[0] != "column":
+        noisy = [child for child in part[1:] if _reads_columns(child)]
+        if not noisy or any(child != noisy[0] for child in noisy):
+            return None
+        part = noisy[0]
+        inner = replace(of, tree=part)
+        drawn = _evaluate_draws(inner, rows, len(folds), points)
+        if np.isfinite(drawn).all() and not (folds & _folds(inner, rows, points, drawn)).any():
+            return part
+    return None
+
+
+def _common_noise(of: Formula, part: Tree, rows: slice, points: Any) -> tuple[Any, Any] | None:
+    """Return the size of a part's values, and draws of its noise where that is the same in all rows; None where it is not."""
+    free = tuple(replace(e, least=None, most=None) if isinstance(e, (Noisy, WeightedSum)) else e for e in of.of)
+    inner = Formula(part, free)
+    columns = [np.array(e.sums() if isinstance(e, WeightedSum) else e.values(), dtype=float)[rows] for e in free]
+    values = np.broadcast_to(evaluate(part, columns), (len(columns[0]),))
+    noise = _evaluate_draws(inner, rows, len(values), points) - values[:, None]
+    same = np.allclose(noise, noise[:1], rtol=0, atol=1e-9 * np.abs(noise).max())
+    return (np.abs(values), noise[0]) if same else None
+
+
+def _magnitude_ends(values: Any, noise: Any, miss: float) -> Any:
+    """Return the interval of |m| for each value |m + Z| and draws of Z: the |m| whose test does not reject the value.
+
+    It rejects where the value is further from |m| than r, the 1 - miss quantile of ||m| + Z| - |m|: r is less than that of
+    |Z| where |m| is small, as 0 cuts one side off. (The law of Z is symmetric.) |m| is taken on a grid, rounded outwards.
+    Values beyond all draws of Z have no turn within reach: they get NaN.
+    """
+    most_noise = np.abs(noise).max()
+    sizes = np.linspace(0.0, 2 * most_noise, _SIZES)
+    reach = [np.quantile(np.abs(np.abs(m + noise) - m), 1 - miss, method="inverted_cdf") for m in sizes]
+    most, least = np.maximum.accumulate(sizes + reach), np.minimum.accumulate((sizes - reach)[::-1])[::-1]
+    low = np.searchsorted(most, values, "left")  # the first that reaches up to the value
+    high = np.searchsorted(least, values, "right") - 1
+    below, above = np.clip(low - 1, 0, _SIZES - 1), np.minimum(high + 1, _SIZES - 1)
+    ends = np.stack([sizes[below], sizes[above]], axis=1)
+    return np.where(values[:, None] <= most_noise, ends, math.nan)
+
+
+def _reads_columns(tree: Any) -> bool:
+    return isinstance(tree, list | tuple) and (tree[0] == "column" or any(_reads_columns(part) for part in tree[1:]))
+
+
+def _with_zero(drawn: Any) -> Any:
+    """Return draws with the one nearest to 0 as 0, in the rows that have draws on both sides."""
+    if np.ndim(drawn) < 2:
+        return drawn
+    size = np.where(np.isnan(drawn), np.inf, np.abs(drawn))
+    crosses = (drawn < 0).any(axis=-1, keepdims=True) & (drawn > 0).any(axis=-1, keepdims=True)
+    nearest = np.arange(drawn.shape[-1]) == np.argmin(size, axis=-1)[:, None]
+    return np.where(crosses & nearest, 0.0, drawn)
+
+
+def _draws(of: Formula) -> int:
+    return _FEW_DRAWS if any(isinstance(e, SecondMoments) for e in of.of) else _DRAWS
+
+
+def _noises(of: Formula) -> list[list[int]]:
+    """Return the places of each estimate's noises among all: vectors that estimates share have one place."""
+    found: list[list[int]] = []
+    place: dict[object, int] = {}
+    for i, estimate in enumerate(of.of):
+        parts = _parts(estimate)
+        names: Sequence[object] = getattr(estimate, "vectors", ()) or [(i, k) for k in range(len(parts))]
+        found.append([place.setdefault(name, len(place)) for name in names])
+    return found
+
+
+def _parts(estimate: ColumnEstimate) -> tuple[Noisy, ...]:
+    """Return the noisy vectors that an estimate follows from."""
+    if isinstance(estimate, Noisy):
+        return (estimate,)
+    if isinstance(estimate, (Ratio, WeightedSum)):
+        return estimate.of
+    assert isinstance(estimate, SecondMoments)
+    return estimate.parts
+
+
+def _draw(estimate: ColumnEstimate, rows: slice, points: Any, moved: int | None) -> Any:
+    """Return what the true values may be, one row a row and one column a draw: what was released, less noise."""
+    drawn = [_draw_noisy(p, rows, points[i], moved == i) for i, p in enumerate(_parts(estimate))]
+    if isinstance(estimate, Noisy):
+        return drawn[0] * float(estimate.unit)
+    if isinstance(estimate, WeightedSum):
+        mixed = _mix([estimate.weights], drawn)[0]
+        least = -math.inf if estimate.least is None else float(estimate.least)
+        most = math.inf if estimate.most is None else float(estimate.most)
+        return np.clip(mixed, least, most) * float(estimate.scale)
+    if isinstance(estimate, Ratio):
+        top, bottom = _mix(estimate.mix, drawn)
+        center = float(estimate.center)
+        low, high = float(estimate.lower) - center, float(estimate.upper) - center
+        return (np.clip(top / np.maximum(bottom, 1.0), low, high) + center) * float(estimate.numerator.unit)
+    assert isinstance(estimate, SecondMoments)
+    shape = drawn[0].shape
+    parts = tuple(
+        replace(p, steps=tuple(int(s) for s in d.ravel())) for p, d in zip(estimate.parts, drawn, strict=True)
+    )
+    return np.array(replace(estimate, parts=parts).values()).reshape(shape)
+
+
+def _mix(mix: Sequence[Sequence[Fraction]], drawn: Sequence[Any]) -> list[Any]:
+    return [sum(float(w) * d for w, d in zip(row, drawn, strict=True)) for row in mix]
+
+
+def _draw_noisy(of: Noisy, rows: slice, points: Any, moved: bool) -> Any:
+    shift = of.law.error(0.5) + 1 if moved else 0
+    steps = np.array([float(s) for s in of.steps[rows]])[:, None] - of.law.quantiles(points)[None, :] - shift
+    low = -math.inf if of.least is None else float(of.least)
+    return np.clip(steps, low, math.inf if of.most is None else float(of.most))
+
+
+@functools.lru_cache(maxsize=32)
+def _even_points(count: int, draws: int) -> Any:
+    """Return points that fill the unit cube evenly: multiples of powers of 1 / g, g^(count + 1) = g + 1 (Roberts 2018)."""
+    base = 2.0
+    for _ in range(60):
+        base = (1.0 + base) ** (1.0 / (count + 1))
+    steps = np.array([(1.0 / base) ** (i + 1) for i in range(count)])
+    made = (0.5 + np.outer(steps, np.arange(1, draws + 1))) % 1.0
+    return np.clip(made, _EDGE, 1.0 - _EDGE)
+
+
+def _round(value: Any, digits: Any = 0.0) -> Any:
+    scale = 10.0**digits
+    scaled = np.abs(value) * scale
+    # 120 * 0.5125 is 61.5 in decimals, and in doubles a few last places less
+    return np.sign(value) * np.floor(scaled + 0.5 + scaled * _LAST_PLACES) / scale
+
+
+def _either(condition: Any, one: Any, other: Any) -> Any:
+    return np.where(np.isnan(condition) | (condition == 0), other, one)
+
+
+def _known(test: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), math.nan, test(a, b))
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": lambda a, b: np.divide(a, np.where(b == 0, math.nan, b)),
+    "remainder": np.fmod,
+    "modulo": np.mod,
+    "abs": np.abs,
+    "sign": np.sign,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "truncate": np.trunc,
+    "round": _round,
+    "half_even": np.rint,
+    "sqrt": np.sqrt,
+    "ln": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "exp": np.exp,
+    "least": np.minimum,
+    "greatest": np.maximum,
+    "if": _either,
+    "=": _known(np.equal),
+    "!=": _known(np.not_equal),
+    "<": _known(np.less),
+    "<=": _known(np.less_equal),
+    ">": _known(np.greater),
+    ">=": _known(np.greater_equal),
+    # of 0, 1 and NaN: false and missing is false, true or missing is true
+    "and": lambda a, b: np.where((a == 0) | (b == 0), 0.0, np.minimum(a, b)),
+    "or": lambda a, b: np.where((a == 1) | (b == 1), 1.0, np.maximum(a, b)),
+    "not": lambda a: 1.0 - a,
+    "missing": lambda a: np.isnan(a).astype(float),
+    "nothing": lambda: np.float64(math.nan),
+}

@@ -1,0 +1,87 @@
+"""Selected: estimates of rows that noisy values chose to show, with intervals that hold whatever the choice.
+
+It may not know any exact answer, nor the rows that were left out: only how many rows there were to choose from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from sordino.core.errors import DeclarationError
+from sordino.core.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
+
+
+@ESTIMATES.register("selected")
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Hold the estimates of the rows that HAVING, or ORDER BY with LIMIT, chose by noisy values from `among` rows.
+
+    Theorem: with probability `confidence`, the intervals of all rows shown hold together, whatever the rule of selection.
+    Proof (Bonferroni): each of the `among` intervals at 1 - (1 - confidence) / among misses with probability at most
+    (1 - confidence) / among. The event that none of them misses has probability `confidence` or more, and on it the
+    intervals of any subset hold, also of one that the same noise chose. For private keys `among` is the number that
+    passed the threshold: their values have noise of their own, so given those keys the same holds.
+
+    Intervals of the rows alone, at `confidence` each, would not do: the largest of 2,000 equal counts is the one with the
+    largest noise (Benjamini, Yekutieli 2005, on intervals after selection).
+    """
+
+    of: ColumnEstimate
+    among: int
+
+    per_row: ClassVar[tuple[str, ...]] = ("of",)
+
+    @property
+    def unit(self) -> Fraction:
+        """The step of the values, where they have one."""
+        return getattr(self.of, "unit", Fraction(1, 2))
+
+    @property
+    def error_unit(self) -> str:
+        """What errors are counted in, where that is not the values' own unit."""
+        return getattr(self.of, "error_unit", "")
+
+    @property
+    def cell_kind(self) -> str:
+        """What its cells are, where they are no numbers."""
+        return getattr(self.of, "cell_kind", "")
+
+    def values(self) -> Sequence[Any]:
+        """Return the values as they were released: those of selected rows lean towards being selected."""
+        return self.of.values()
+
+    def errors(self, confidence: float) -> Sequence[Number | None]:
+        """Return the error of each; all hold together with probability `confidence`."""
+        return self.of.errors(simultaneous_confidence(confidence, self.among))
+
+    def intervals(self, confidence: float) -> Sequence[tuple[Number | None, Number | None]]:
+        """Return the interval of each; all hold together with probability `confidence`."""
+        return self.of.intervals(simultaneous_confidence(confidence, self.among))
+
+    def remarks(self, name: str) -> tuple[str, ...]:
+        """Return what the values say of themselves, in words."""
+        remarks = getattr(self.of, "remarks", None)
+        return () if remarks is None else tuple(remarks(name))
+
+    to_dict = estimate_to_dict
+
+
+def simultaneous_confidence(confidence: float, among: int) -> float:
+    """Return the confidence of each of `among` intervals at which all hold together with `confidence`, rounded up.
+
+    Raises DeclarationError if doubles cannot distinguish it from 1.
+
+    >>> simultaneous_confidence(0.95, 1), simultaneous_confidence(0.95, 5)
+    (0.95, 0.99)
+    """
+    miss = (1 - Fraction(repr(confidence))) / max(1, among)
+    each = float(1 - miss)
+    if 1 - Fraction(repr(each)) > miss:
+        each = math.nextafter(each, 2.0)
+    if each >= 1.0:
+        raise DeclarationError(f"confidence {confidence} for {among:,} rows together is too near 1; try 0.95")
+    return each

@@ -1,0 +1,122 @@
+"""Weighted sums of noisy vectors that several answers share, such as a count that follows from two noisy sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from sordino.core.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
+from sordino.core.estimates.noisy import Noisy, lower_end, to_units
+from sordino.core.noise.sums import sum_error
+
+Mix = tuple[tuple[Fraction, ...], ...]  # one row a number that is wanted, one weight a noisy vector
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNoise:
+    """How the numbers of an aggregate follow from noisy vectors, and which of the answer's vectors those are."""
+
+    mix: Mix
+    vectors: tuple[int, ...]
+
+
+@ESTIMATES.register("weighted sum")
+@dataclass(frozen=True, slots=True)
+class WeightedSum:
+    """A number in whole steps of `scale`: the sum of weight times noisy vector, whose noises are independent, rounded.
+
+    `vectors` says which of the answer's noisy vectors they are: estimates that share one share its noise. Sums may lie
+    between two steps, but true values never do. So the value is the nearest step: as the noise is symmetric, so is what
+    rounding adds, and the value stays unbiased. Formulas and means read the sums as they were (`sums`). The interval is that
+    of the law of the weighted sum of the noises, one-sided beside `least` and `most`, as in `Noisy`; its ends move inwards to
+    the next step, which leaves out no possible value. An interval reaches its value in any case, and so holds a whole step.
+    """
+
+    of: tuple[Noisy, ...]
+    weights: tuple[Fraction, ...]
+    scale: Fraction
+    vectors: tuple[int, ...]
+    least: BigInt | None = None
+    most: BigInt | None = None
+
+    per_row: ClassVar[tuple[str, ...]] = ("of",)
+
+    @property
+    def unit(self) -> Fraction:
+        """The step of the values."""
+        return self.scale
+
+    def values(self) -> list[Number]:
+        """Return the sums in whole steps, the nearest ones."""
+        return [to_units(round(s), self.scale) for s in self._steps()]
+
+    def sums(self) -> list[float]:
+        """Return the sums before they are rounded to whole steps."""
+        return [float(s * self.scale) for s in self._steps()]
+
+    def errors(self, confidence: float) -> list[Number]:
+        """Return the quantile of the noise and of rounding, the same for every row."""
+        return [to_units(rounded_error(self._margin(confidence)), self.scale)] * len(self.of[0].steps)
+
+    def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
+        """Return value -+ error in whole steps, narrower beside a bound and cut to it, but never so that it leaves the value."""
+        margin, one_sided = (self._margin(c) for c in (confidence, max(0.0, 2 * confidence - 1)))
+        upside_down = tuple(None if b is None else -b for b in (self.most, self.least))
+        ends = []
+        for s in self._steps():
+            value = round(s)
+            low = self._cut(lower_end(s, margin, one_sided, self.least, self.most))
+            high = self._cut(-lower_end(-s, margin, one_sided, *upside_down))
+            ends.append((to_units(min(value, low), self.scale), to_units(max(value, high), self.scale)))
+        return ends
+
+    def remarks(self, name: str) -> tuple[str, ...]:
+        """Return in words how many values noise has carried past what is possible."""
+        values = [round(s) for s in self._steps()]
+        cut = tuple(-1 if v < self._cut(v) else 1 if v > self._cut(v) else 0 for v in values)
+        bounds = (None if self.least is None else 0, None if self.most is None else 0)
+        return Noisy(cut, Fraction(1), self.of[0].law, *bounds).remarks(name)
+
+    to_dict = estimate_to_dict
+
+    def _steps(self) -> list[Fraction]:
+        return mix_steps((self.weights,), self.of)[0]
+
+    def _margin(self, confidence: float) -> Fraction:
+        if not confidence:
+            return Fraction(0)
+        return sum_error(tuple(o.law for o in self.of), self.weights, confidence)
+
+    def _cut(self, step: int) -> int:
+        step = step if self.least is None else max(step, self.least)
+        return step if self.most is None else min(step, self.most)
+
+
+def rounded_error(margin: Fraction) -> int:
+    """Return the error of a number that is rounded to whole steps: as rounding adds half a step at most, this or less.
+
+    >>> rounded_error(Fraction(1, 10)), rounded_error(Fraction(5, 2))
+    (0, 3)
+    """
+    return math.floor(margin + Fraction(1, 2))
+
+
+def mix_steps(mix: Mix, of: tuple[Noisy, ...]) -> list[list[Fraction]]:
+    """Return the numbers that follow from noisy vectors, row by row, exactly."""
+    found = []
+    for row in mix:
+        below = math.lcm(*(w.denominator for w in row))
+        whole = [int(w * below) for w in row]
+        cells = zip(*(o.steps for o in of), strict=True)
+        found.append([Fraction(sum(w * s for w, s in zip(whole, steps, strict=True)), below) for steps in cells])
+    return found
+
+
+def mix_weights(mix: Mix, weights: Sequence[Any]) -> Sequence[Any]:
+    """Return the weights of noisy vectors in a weighted sum of what follows from them; those given without a mix."""
+    if not mix:
+        return weights
+    return [sum(float(row[i]) * w for row, w in zip(mix, weights, strict=True)) for i in range(len(mix[0]))]

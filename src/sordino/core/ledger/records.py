@@ -1,0 +1,498 @@
+"""What a ledger's entries are: charges, chained entries, reports, and the one way each is written as text.
+
+Nothing here opens a file. Text is canonical, so that equal things have equal hashes; amounts are exact fractions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Literal
+
+from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused, UnknownName, nearest
+from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from, loss_to_numbers, shorten_up
+
+SOUND = "the ledger was edited or is damaged: restore a sound copy, the newest there is"
+GENESIS = "0" * 64  # what the first entry names as the hash before it
+_LARGEST_UNITS = 2**63 - 1
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+State = Literal["reserved", "committed", "failed"]
+STATES: Mapping[State, str] = {"committed": "answered", "failed": "failed", "reserved": "in doubt"}
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """State what was charged for one question: its id, exact amounts, event, note, question hash, request and state.
+
+    `spent` and `remaining` are the ledger's right after it, read in its own transaction. `spender` names whose share it was
+    charged to as well, and `share` is that share right after it; None without one.
+    """
+
+    id: str
+    amounts: Mapping[str, Fraction]
+    event: Mapping[str, Any]
+    note: str
+    question: str
+    request: str | None
+    time: str
+    state: State
+    spent: Loss
+    remaining: Loss
+    reason: str | None = None
+    spender: str | None = None
+    share: ShareSums | None = None
+    resumable: bool = False  # failed for want of something that had nothing to do with rows or noise
+
+    @property
+    def loss(self) -> Loss:
+        """What was charged, as a loss of the kind that the ledger counts."""
+        return loss_from(dict(self.amounts))
+
+
+def check_resumed(charge: Charge, event: Mapping[str, Any], spender: str | None) -> None:
+    """Raise QuestionRefused unless a charge was made for this event and by this spender."""
+    if charge.event != event or charge.spender != spender:
+        raise QuestionRefused(f"this request id was charged as {charge.id} at another loss; use a new request id")
+
+
+def charge_to_dict(budget: str, charge: Charge) -> dict[str, Any]:
+    """Return a charge of a budget as JSON data: what was asked and what became of it, without the answer."""
+    return {
+        "id": charge.id,
+        "budget": budget,
+        "time": charge.time,
+        "state": STATES[charge.state],
+        "cost": loss_to_numbers(charge.loss),
+        "request": charge.request,
+        "question": charge.note,
+        "spender": charge.spender,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """Give back the stored answer of a request made before; nothing was charged for it now."""
+
+    charge: Charge
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Hold one entry of the chain; `hash` covers everything else in it, so also all entries before."""
+
+    seq: int
+    kind: str
+    time: str
+    payload: Mapping[str, Any]
+    prev: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSums:
+    """State how the share of one spender stands: the most that may be charged to it, and what was. It reserves nothing."""
+
+    cap: Loss
+    spent: Loss
+    text: str = field(init=False, repr=False, compare=False)  # canonical: sums of many shares are hashed at each charge
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", canonical(self.to_dict()))
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> ShareSums:
+        """Return the share that `to_dict` wrote."""
+        return cls(loss_from(amounts_from_dict(plain["cap"])), loss_from(amounts_from_dict(plain["spent"])))
+
+    @property
+    def remaining(self) -> Loss:
+        """What the share leaves; the budget itself may leave less."""
+        spent = self.spent.amounts()
+        return loss_from({name: most - spent[name] for name, most in self.cap.amounts().items()})
+
+    def charge(self, amounts: Mapping[str, Fraction], spender: str) -> ShareSums:
+        """Return the share after one more charge; raise BudgetExhausted where it would pass the share."""
+        after = {name: add_up(gone, amounts[name]) for name, gone in self.spent.amounts().items()}
+        if any(after[name] > most for name, most in self.cap.amounts().items()):
+            asked, left = loss_from(dict(amounts)), self.remaining
+            rule = f"the share of {spender!r} does not cover this: it asks for {_words(asked)}, and {_words(left)}"
+            raise BudgetExhausted(f"{rule} of {_words(self.cap)} is left; nothing was charged", asked=asked, left=left)
+        return replace(self, spent=loss_from(after))
+
+    def change_cap(self, cap: Loss) -> ShareSums:
+        """Return the share with another cap; raise DeclarationError unless it covers what was spent."""
+        if any(self.spent.amounts()[name] > most for name, most in cap.amounts().items()):
+            rule = f"a share cannot be set below what was spent of it ({_words(self.spent)})"
+            raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
+        return replace(self, cap=cap)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the share as plain data."""
+        return {"cap": amounts_to_dict(self.cap.amounts()), "spent": amounts_to_dict(self.spent.amounts())}
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """State what a ledger adds up to after an entry, which holds it: so the sums are chained as the entries are.
+
+    `carried` is the part of `spent` that ledgers before this one spent at the same path; `tables` is the hash of the
+    declarations; `shares` are those of spenders, by name, of which an entry holds the hash. Text of sums without shares is
+    what it was before there were any.
+    """
+
+    ledger: str
+    cap: Loss
+    carried: Mapping[str, Fraction]
+    spent: Mapping[str, Fraction]
+    charges: int
+    tables: str
+    shares: Mapping[str, ShareSums] = field(default_factory=dict)
+
+    def to_dict(self, *, spells: bool = False) -> dict[str, Any]:
+        """Return the sums as plain data; one that `spells` has each share in it, as entries once had."""
+        shares: dict[str, Any] = {}
+        if spells and self.shares:
+            shares = {"shares": {name: share.to_dict() for name, share in self.shares.items()}}
+        elif self.shares:
+            shares = {"shares": texts_digest({name: share.text for name, share in self.shares.items()})}
+        return {
+            **shares,
+            "ledger": self.ledger,
+            "cap": loss_to_dict(self.cap),
+            "spent": amounts_to_dict(self.spent),
+            "carried": amounts_to_dict(self.carried),
+            "charges": self.charges,
+            "tables": self.tables,
+        }
+
+    def charge(self, amounts: Mapping[str, Fraction], spender: str | None = None) -> Sums:
+        """Return the sums after one more charge, to a spender's share too; raise BudgetExhausted where one would pass a cap."""
+        if spender is not None and spender not in self.shares:
+            raise UnknownName(f"no share of {spender!r} is declared in this ledger; {nearest(spender, self.shares)}")
+        after = {name: add_up(self.spent[name], amounts[name]) for name in self.spent}
+        if any(after[name] > most for name, most in self.cap.amounts().items()):
+            asked, left = loss_of(amounts, self.cap), self.remaining()
+            rule = f"the budget does not cover this: it asks for {_words(asked)}, and {_words(left)}"
+            rule += f" of {_words(self.cap)} is left"
+            spare = "ask with at most what is left" if any(left.amounts().values()) else "nothing is left to ask with"
+            raise BudgetExhausted(f"{rule}; nothing was charged; {spare}", asked=asked, left=left)
+        shares = self.shares
+        if spender is not None:
+            shares = {**shares, spender: shares[spender].charge(amounts, spender)}
+        return Sums(self.ledger, self.cap, self.carried, after, self.charges + 1, self.tables, shares)
+
+    def declare_share(self, spender: str, cap: Loss, *, lost: Mapping[str, Fraction] = MappingProxyType({})) -> Sums:
+        """Return the sums with one share more; raise DeclarationError where it is of another kind than the cap, or above it.
+
+        What ledgers before this one spent counts against each share, as far as it goes, and what was spent in `lost`
+        entries: whose it was is not known.
+        """
+        limits = check_share(spender, cap, of=self.cap)
+        spent = {n: min(self.carried[n] + lost.get(n, Fraction(0)), most) for n, most in limits.amounts().items()}
+        return replace(self, shares={**self.shares, spender: ShareSums(limits, loss_from(spent))})
+
+    def restore(self, lost: Mapping[str, Fraction]) -> Sums:
+        """Return the sums with what was spent in lost entries, which counts against each share as far as it goes.
+
+        A cap that was lower in the copy than what was spent since becomes that: nothing is left of it.
+        """
+        spent = {name: add_up(amount, lost[name]) for name, amount in self.spent.items()}
+        most = {name: max(amount, spent[name]) for name, amount in self.cap.amounts().items()}
+        cap = self.cap
+        if most != dict(cap.amounts()):
+            cap = loss_from_dict(loss_to_dict(cap) | amounts_to_dict(most))
+        shares = {
+            who: replace(
+                share,
+                spent=loss_from(
+                    {n: min(add_up(a, lost[n]), share.cap.amounts()[n]) for n, a in share.spent.amounts().items()}
+                ),
+            )
+            for who, share in self.shares.items()
+        }
+        return replace(self, cap=cap, spent=spent, shares=shares)
+
+    def change_shares(self, caps: Mapping[str, Loss]) -> Sums:
+        """Return the sums with other caps of shares; raise DeclarationError for a share that is not declared, or a bad cap."""
+        shares = dict(self.shares)
+        for spender, cap in caps.items():
+            if spender not in shares:
+                raise DeclarationError(
+                    f"no share of {spender!r} is declared in this ledger; {nearest(spender, shares)}"
+                )
+            shares[spender] = shares[spender].change_cap(check_share(spender, cap, of=self.cap))
+        return replace(self, shares=shares)
+
+    def change_cap(self, cap: Loss) -> Sums:
+        """Return the sums under another cap; raise DeclarationError unless it is of the same kind and covers what was spent."""
+        if type(cap) is not type(self.cap) or set(cap.amounts()) != set(self.cap.amounts()):
+            rule = f"a cap of {_words(self.cap)} cannot become one of {_words(cap)}: the kind of a cap is fixed at creation"
+            raise DeclarationError(f"{rule}; keep its kind, or start a new ledger at another path")
+        if any(self.spent[name] > most for name, most in cap.amounts().items()):
+            rule = f"the cap cannot be set below what was spent ({self.describe()})"
+            raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
+        return replace(self, cap=cap)
+
+    def total(self) -> Loss:
+        """Return all that was spent."""
+        return loss_of(self.spent, self.cap)
+
+    def remaining(self) -> Loss:
+        """Return what the cap leaves."""
+        return remaining_of(self.spent, self.cap)
+
+    def describe(self) -> str:
+        """Return what was spent of the cap, in words."""
+        return ", ".join(
+            f"{name} {format_number(self.spent[name])} of {format_number(most)}"
+            for name, most in self.cap.amounts().items()
+        )
+
+    def own(self) -> dict[str, Fraction]:
+        """Return what was charged in this ledger itself."""
+        return {name: self.spent[name] - self.carried[name] for name in self.spent}
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """State what this machine remembers of another ledger that lay at the same path: its entries, and its own charges."""
+
+    ledger: str
+    entries: int
+    spent: Mapping[str, Fraction]
+
+    def describe(self) -> str:
+        """Return it in words."""
+        amounts = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.spent.items())
+        return f"{self.entries} entries, {amounts or 'nothing'} spent (ledger {self.ledger[:8]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """State what verifying a ledger found; `mark` is "agrees", "missing" (a new machine) or "none" (in memory)."""
+
+    ledger: str
+    entries: int
+    committed: int
+    failed: int
+    in_doubt: int
+    spent: Loss
+    cap: Loss
+    caps: tuple[Loss, ...]
+    amendments: int
+    unmarked: int
+    head: str
+    mark: Literal["agrees", "missing", "none"]
+    predecessor: tuple[str, int] | None
+    carried: Mapping[str, Fraction]
+    others: tuple[Former, ...]
+    shares: Mapping[str, ShareSums] = field(default_factory=dict)
+    restored: int = 0
+    lost: Mapping[str, Fraction] = field(default_factory=dict)
+
+    @property
+    def uncounted(self) -> dict[str, Fraction]:
+        """What other ledgers at this path spent that this one does not count, by the marks of this machine."""
+        known: dict[str, Fraction] = {}
+        for other in self.others:
+            for name, amount in other.spent.items():
+                known[name] = known.get(name, Fraction(0)) + amount
+        left = {name: amount - self.carried.get(name, Fraction(0)) for name, amount in known.items()}
+        return {name: amount for name, amount in left.items() if amount > 0}
+
+    def describe_before(self) -> list[str]:
+        """Return what is known of other ledgers at this path, in words: what was carried over from them, and what was not."""
+        said = []
+        if self.predecessor is not None:
+            carried = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.carried.items())
+            said.append(
+                f"begun after another ledger at this path, of {self.predecessor[1]} entries, was gone: {carried} carried over"
+            )
+        if self.uncounted:
+            amounts = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.uncounted.items())
+            told = "; ".join(other.describe() for other in self.others)
+            said.append(f"{amounts} was spent in another file that lay at this path, and is not counted here: {told}")
+        return said
+
+    def describe(self) -> str:
+        """Return the findings in words."""
+        said = [f"{self.entries} entries, each chained to the one before; they sum to {self.spent.describe()}"]
+        said[0] += f" of {self.cap.describe()}"
+        said.append(f"{self.committed} answered, {self.failed} failed, {self.in_doubt} in doubt (all count as spent)")
+        said += [f"{who} has spent {_words(s.spent)} of a share of {_words(s.cap)}" for who, s in self.shares.items()]
+        marks = {
+            "agrees": "the high-water mark agrees",
+            "missing": "there is no high-water mark on this machine: a rollback before now cannot be detected",
+            "none": "kept in memory only",
+        }
+        said.append(marks[self.mark])
+        if self.unmarked:
+            said.append(f"written to {self.unmarked} times on a machine without its mark")
+        if self.amendments:
+            said.append(f"amended {self.amendments} times; caps in turn: {', '.join(c.describe() for c in self.caps)}")
+        if self.restored:
+            amounts = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.lost.items())
+            said.append(f"gone on from an older copy {self.restored} times: {amounts} spent in lost entries is counted")
+        said += self.describe_before()
+        return "; ".join(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the findings as JSON data."""
+        return {
+            "ledger": self.ledger,
+            "entries": self.entries,
+            "answered": self.committed,
+            "failed": self.failed,
+            "in_doubt": self.in_doubt,
+            "spent": loss_to_numbers(self.spent),
+            "cap": loss_to_numbers(self.cap),
+            "amendments": self.amendments,
+            "unmarked": self.unmarked,
+            "restored": self.restored,
+            "lost": amounts_to_dict(self.lost),
+            "mark": self.mark,
+            "head": self.head,
+            "shares": {who: share.to_dict() for who, share in self.shares.items()},
+            **formers_to_dict(self),
+        }
+
+
+def formers_to_dict(report: Report) -> dict[str, Any]:
+    """Return what a report says of other ledgers at its path, as plain data."""
+    return {
+        "predecessor": None if report.predecessor is None else list(report.predecessor),
+        "carried": amounts_to_dict(report.carried),
+        "uncounted": amounts_to_dict(report.uncounted),
+        "others": [
+            {"ledger": o.ledger, "entries": o.entries, "spent": amounts_to_dict(o.spent)} for o in report.others
+        ],
+    }
+
+
+def canonical(value: object) -> str:
+    """Return JSON text that is the same for equal values; raise DeclarationError for what JSON cannot hold."""
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError):
+        raise DeclarationError(
+            "a ledger holds plain data only: text, whole numbers, lists and tables of them"
+        ) from None
+
+
+def hash_of(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def texts_digest(texts: Mapping[str, str]) -> str:
+    """Return the hash of canonical texts by name, as of all tables' declarations, or of all shares."""
+    return hash_of(canonical(sorted([name, text] for name, text in texts.items())))
+
+
+def entry_hash(seq: int, kind: str, time: str, payload: str, prev: str) -> str:
+    """Return the hash of an entry: SHA-256 of the canonical JSON list of its parts, `payload` as its own text."""
+    return hash_of(canonical([seq, kind, time, payload, prev]))
+
+
+def share_after(payload: Mapping[str, Any]) -> ShareSums | None:
+    """Return how the share of an entry's spender stood after its charge, None where it was charged to none."""
+    if payload.get("spender") is None:
+        return None
+    shares = {payload["spender"]: payload["share"]} if "share" in payload else payload["after"]["shares"]
+    return ShareSums.from_dict(shares[payload["spender"]])
+
+
+def charge_id(number: int) -> str:
+    """Return the id of the charge with this number, such as "c-0001"."""
+    return f"c-{number:04d}"
+
+
+def charge_number(name: str) -> int:
+    """Return the number in a charge's id; raise UnknownName where it is none."""
+    digits = name.removeprefix("c-")
+    if not (name.startswith("c-") and digits.isascii() and digits.isdigit() and len(digits) < 18):
+        raise UnknownName('a charge is named like "c-0001"; list them with `sordino releases`')
+    return int(digits)
+
+
+def check_share(spender: str, share: Loss, *, of: Loss) -> Loss:
+    """Return a share as a ledger holds it; raise DeclarationError where it is not of the cap's kind, or above the cap."""
+    amounts, most = share.amounts(), of.amounts()
+    if set(amounts) != set(most):
+        raise DeclarationError(f"the share of {spender!r} must be of the cap's kind: {', '.join(most)}")
+    if any(amount > most[name] for name, amount in amounts.items()):
+        rule = f"the share of {spender!r}, {_words(share)}, is larger than the cap of {_words(of)}"
+        raise DeclarationError(f"{rule}: a share is a part of its budget")
+    return loss_from(amounts)
+
+
+def loss_of(amounts: Mapping[str, Fraction], cap: Loss) -> Loss:
+    """Return amounts as a loss of the cap's kind."""
+    return loss_from(dict(amounts), delta=cap.delta if isinstance(cap, ZCDP) else None)
+
+
+def remaining_of(spent: Mapping[str, Fraction], cap: Loss) -> Loss:
+    """Return what a cap leaves when these amounts are spent."""
+    return loss_of({name: max(most - spent[name], Fraction(0)) for name, most in cap.amounts().items()}, cap)
+
+
+def add_up(spent: Fraction, amount: Fraction) -> Fraction:
+    """Return the sum, exactly; past sixty decimals of denominator it is rounded up, so that text stays short."""
+    return shorten_up(spent + amount)
+
+
+def units(amount: Fraction) -> int:
+    """Return an amount in whole units of 10^-15, rounded down: the second guard under the exact sum."""
+    return min(math.floor(amount * 10**15), _LARGEST_UNITS)
+
+
+def amounts_to_dict(amounts: Mapping[str, Fraction]) -> dict[str, str]:
+    """Return amounts as text."""
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def amounts_from_dict(plain: Mapping[str, str]) -> dict[str, Fraction]:
+    """Return amounts from text."""
+    return {name: Fraction(text) for name, text in plain.items()}
+
+
+def loss_to_dict(loss: Loss) -> dict[str, str]:
+    """Return a loss as plain data: its kind and its exact numbers as text.
+
+    >>> loss_to_dict(PureDP("1/3"))
+    {'kind': 'pure', 'epsilon': '1/3'}
+    """
+    if isinstance(loss, PureDP):
+        return {"kind": "pure", "epsilon": str(loss.epsilon)}
+    if isinstance(loss, ApproxDP):
+        return {"kind": "approx", "epsilon": str(loss.epsilon), "delta": str(loss.delta)}
+    if not isinstance(loss, ZCDP):
+        raise DeclarationError("cap must be PureDP(epsilon), ApproxDP(epsilon, delta) or ZCDP(rho)")
+    told = {} if loss.delta is None else {"delta": str(loss.delta)}
+    told |= {} if loss.slack is None else {"slack": str(loss.slack)}
+    return {"kind": "zcdp", "rho": str(loss.rho), **told}
+
+
+def loss_from_dict(plain: Mapping[str, str]) -> Loss:
+    """Return the loss that `loss_to_dict` wrote."""
+    kind = plain.get("kind")
+    if kind == "pure":
+        return PureDP(Fraction(plain["epsilon"]))
+    if kind == "approx":
+        return ApproxDP(Fraction(plain["epsilon"]), Fraction(plain["delta"]))
+    if kind == "zcdp":
+        delta, slack = (Fraction(plain[name]) if name in plain else None for name in ("delta", "slack"))
+        return ZCDP(Fraction(plain["rho"]), delta, slack)
+    raise DeclarationError(f"a loss is of kind pure, approx or zcdp, not {str(kind)[:40]!r}")
+
+
+def _words(loss: Loss) -> str:
+    return ", ".join(f"{name} {format_number(amount)}" for name, amount in loss.amounts().items())

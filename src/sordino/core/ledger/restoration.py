@@ -1,0 +1,203 @@
+"""Going on from an older copy of a ledger, where the newest was lost: what was spent since counts, as far as is known.
+
+The copy's high-water mark says what had been spent when the ledger was last seen. That, and not what the copy says, is what
+the restored ledger begins with; which questions it was spent on is lost with the entries.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import closing, nullcontext
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from sordino.core.errors import DeclarationError, LedgerError
+from sordino.core.ledger.durable_sqlite import Database, make_private
+from sordino.core.ledger.high_water_mark import Checkpoint, lock_mark, marks_at, marks_directory, read_mark
+from sordino.core.ledger.ledger import Ledger, check_text, utc_text
+from sordino.core.ledger.location import Place, ServerPlace, locate
+from sordino.core.ledger.records import (
+    Entry,
+    amounts_from_dict,
+    amounts_to_dict,
+    canonical,
+    charge_number,
+    loss_to_dict,
+)
+from sordino.core.ledger.replay import replay
+from sordino.core.ledger.store import (
+    ENTRIES,
+    Transaction,
+    charges_where,
+    check_mark,
+    connect_file,
+    entries_of,
+    quick_check,
+    read_end,
+    sync_path,
+)
+from sordino.core.ledger.writer import FairLock, exists, translate_errors
+
+
+def restore_ledger(
+    path: Path | ServerPlace | str, *, reason: str, backup: Path | None = None, clock: Callable[[], str] = utc_text
+) -> Ledger:
+    """Go on from an older copy of the ledger at `path`, put there from `backup` where one is named.
+
+    What the high-water mark of this machine records beyond the copy is counted as spent, against the budget and, since
+    nobody knows whose it was, against every share; the reason stays on record. Answers after the copy are lost, so
+    asking for them again charges again. The newest file, should it turn up, is refused from then on.
+
+    Raises DeclarationError where a ledger is in the backup's way, or nothing is to be restored; LedgerError where the copy is
+    not sound, this machine has no mark of it, or another ledger was used at `path` after it.
+    """
+    check_text(reason.strip(), name="reason", empty=False)
+    place = locate(path)
+    if backup is not None:
+        translate_errors(lambda: _put(place, Path(backup)), str(place))
+    elif not exists(place):
+        raise DeclarationError(
+            f'there is no ledger at {place}: name a copy of it, sordino ledger restore BACKUP --reason "..."; where there '
+            'is none, begin another that carries over what was spent: sordino ledger new --reason "..."'
+        )
+    lost = translate_errors(lambda: _count_lost(place, reason.strip(), clock), str(place))
+    if not lost and backup is None:
+        raise DeclarationError(f"the ledger {place} is whole: nothing is to be restored, ask through it")
+    return Ledger.existing(place, clock=clock)
+
+
+def _put(place: Place, backup: Path) -> None:
+    """Copy a backup into the place of a file that is gone, once it is known to be a sound copy of that ledger."""
+    if isinstance(place, ServerPlace):
+        raise DeclarationError(
+            "a ledger on a server is put back by the server's own tools; then leave BACKUP out, to go on from there"
+        )
+    if not backup.is_file():
+        raise DeclarationError(f"there is no file {backup}; name a copy of the ledger")
+    with FairLock(place) as lock:
+        try:
+            if place.exists():
+                raise DeclarationError(
+                    f"there is a ledger at {place}: leave BACKUP out to go on from that one, or move it away first"
+                )
+            draft = place.with_name(place.name + "-new")
+            for ending in ("", "-wal", "-shm", "-journal"):
+                draft.with_name(draft.name + ending).unlink(missing_ok=True)
+                place.with_name(place.name + ending).unlink(missing_ok=True)
+            # the copy is opened, not the backup: it may lie where nothing can be written
+            for ending in ("", "-wal"):
+                source = backup.with_name(backup.name + ending)
+                if source.exists():
+                    target = draft.with_name(draft.name + ending)
+                    make_private(target)
+                    shutil.copyfile(source, target)
+            with closing(connect_file(draft)) as db:
+                _check_copy(db, place)
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            sync_path(draft)
+            os.rename(draft, place)
+            sync_path(place.parent)
+        finally:
+            lock.close()
+
+
+def _check_copy(db: Database, place: Place) -> tuple[list[Entry], Checkpoint]:
+    """Return the entries of a sound copy and the mark of its ledger; raise LedgerError where either is not there."""
+    books = replay(db.execute(ENTRIES))
+    quick_check(db, None, whole_schema=True)
+    seen = read_mark(marks_directory() / books.ledger)
+    if seen is None:
+        raise LedgerError(
+            f"this machine has no high-water mark of the ledger {books.ledger[:8]}, so nothing says what was spent after the "
+            f"copy was made: put {marks_directory() / books.ledger} back too. Where you know that nothing was, put the copy "
+            f"at {place} by hand: the next question is charged to it, and it stays on record that there was no mark"
+        )
+    if isinstance(place, Path) and seen.path.startswith(("postgresql://", "postgres://")):
+        raise LedgerError(f"the ledger was moved from its file to {seen.path}: name that in the project file")
+    last = marks_at(str(place))
+    if last and last[0].ledger != books.ledger:
+        raise LedgerError(
+            f"another ledger, {last[0].ledger[:8]}, was used at {place} after {books.ledger[:8]}: put a copy of that one back"
+        )
+    return entries_of(db), seen
+
+
+def _count_lost(place: Place, reason: str, clock: Callable[[], str]) -> bool:
+    """Add what the copy has forgotten to what is spent, and let the mark follow; return whether anything was missing."""
+    lock: FairLock | None = None
+    db: Database
+    if isinstance(place, ServerPlace):
+        from sordino.core.ledger.postgres_ledger import connect_server
+
+        db = connect_server(place)
+    else:
+        lock = FairLock(place)
+        db = connect_file(place)
+    try:
+        with closing(db):
+            db.execute("BEGIN")
+            entries, _ = _check_copy(db, place)
+            db.execute("ROLLBACK")
+            ledger = read_end(db)[0].ledger
+            path = marks_directory() / ledger
+            with lock or nullcontext(), lock_mark(path) as mark:
+                db.execute("BEGIN IMMEDIATE")
+                try:
+                    step, seen = Transaction(db, clock), mark.seen
+                    assert seen is not None  # as the check found
+                    try:
+                        check_mark(db, seen, ledger=ledger, head=step.head)
+                        db.execute("ROLLBACK")
+                        return False
+                    except LedgerError:
+                        pass
+                    entries = entries_of(db)
+                    known = {"seq": seen.seq, "hash": seen.hash}
+                    # a crash may have come between the entry and the mark
+                    if not any(one.kind == "restore" and one.payload["mark"] == known for one in entries):
+                        lost = _lost(entries, seen, path)
+                        after = step.sums.restore(lost)
+                        said: dict[str, Any] = {"reason": reason, "mark": known, "lost": amounts_to_dict(lost)}
+                        cap = {} if after.cap == step.sums.cap else {"cap": loss_to_dict(after.cap)}
+                        step.append("restore", {**said, **cap}, sums=after)
+                        _close_open(step)
+                        step.finish()
+                    db.execute("COMMIT")
+                except BaseException:
+                    if db.in_transaction:
+                        db.execute("ROLLBACK")
+                    raise
+                spent = canonical(amounts_to_dict(step.sums.own()))
+                mark.replace(Checkpoint(ledger, step.head, step.hash, str(place), spent))
+    finally:
+        if lock is not None:
+            lock.close()
+    return True
+
+
+def _close_open(step: Transaction) -> None:
+    """Close the charges that may yet be answered: each may have been, in the entries that are lost, and is never again."""
+    for charge in charges_where(step.db, "charges.state <> 'committed'"):
+        if charge.state == "reserved" or charge.resumable:
+            seq, _ = step.append("fail", {"charge": charge.id, "reason": "its outcome was lost with later entries"})
+            number = charge_number(charge.id)
+            step.db.execute("UPDATE charges SET state = 'failed', closed = ? WHERE number = ?", (seq, number))
+
+
+def _lost(entries: list[Entry], seen: Checkpoint, mark: Path) -> dict[str, Fraction]:
+    """Return what the mark says was spent beyond the copy.
+
+    What was charged to the copy after the mark was last written, by a user or on a machine with another mark, comes on top.
+    """
+    written = utc_text(datetime.datetime.fromtimestamp(mark.stat().st_mtime, datetime.UTC))
+    before = [_own(one.payload["after"]) for one in entries if one.seq == 1 or one.time <= written][-1]
+    return {name: max(Fraction(0), amount - before[name]) for name, amount in seen.amounts().items()}
+
+
+def _own(after: Mapping[str, Any]) -> dict[str, Fraction]:
+    carried = amounts_from_dict(after["carried"])
+    return {name: amount - carried[name] for name, amount in amounts_from_dict(after["spent"]).items()}

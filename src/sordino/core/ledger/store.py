@@ -1,0 +1,504 @@
+"""A ledger's SQLite file: its tables, how it is made and opened, and one write transaction on it.
+
+It knows what a ledger stores, not who may write it when (writer.py) nor what a charge means (ledger.py). WAL with
+synchronous=FULL: a commit is on disk before it returns. Entries can only be added: triggers refuse the rest.
+
+Functions that read what its tables hold take an open connection; their caller holds the mutex and the transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sordino.core.errors import ChargedError, InDoubt, LedgerError, QuestionRefused, UnknownName
+from sordino.core.ledger.durable_sqlite import (
+    Database,
+    FileFormat,
+    create_tables,
+    make_durable,
+    make_private,
+    open_sqlite,
+    read_format,
+    transact,
+)
+from sordino.core.ledger.high_water_mark import Checkpoint
+from sordino.core.ledger.records import (
+    GENESIS,
+    SOUND,
+    Charge,
+    Entry,
+    ShareSums,
+    StoredAnswer,
+    Sums,
+    amounts_from_dict,
+    amounts_to_dict,
+    canonical,
+    charge_id,
+    charge_number,
+    entry_hash,
+    loss_from_dict,
+    loss_of,
+    loss_to_dict,
+    remaining_of,
+    share_after,
+    texts_digest,
+    units,
+)
+from sordino.core.loss import Loss, loss_from
+
+ENTRIES = "SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq"
+
+_CHARGES = """SELECT charges.number, charges.request, charges.question, charges.state, made.time, made.payload,
+    CASE charges.state WHEN 'failed' THEN ended.payload END
+    FROM charges JOIN entries AS made ON made.seq = charges.reserved
+    LEFT JOIN entries AS ended ON ended.seq = charges.closed"""
+
+
+def entries_of(db: Database) -> list[Entry]:
+    """Return the chain, oldest first."""
+    return [Entry(s, kind, time, json.loads(text), prev, own) for s, kind, time, text, prev, own in db.execute(ENTRIES)]
+
+
+def charges_where(db: Database, where: str, *values: str | int) -> list[Charge]:
+    """Return the charges that a condition of our own words chooses, oldest first."""
+    rows = db.execute(f"{_CHARGES} WHERE {where} ORDER BY charges.number", values)
+    return [_charge(tuple(row)) for row in rows]
+
+
+def charge_of(db: Database, name: str) -> Charge:
+    """Return the charge with this id; raise UnknownName where there is none."""
+    found = charges_where(db, "charges.number = ?", charge_number(name))
+    if not found:
+        raise _no_charge(db, name)
+    return found[0]
+
+
+def open_charge(db: Database, name: str) -> int:
+    """Return the number of a charge that may still be closed; raise UnknownName or LedgerError for any other.
+
+    It has no outcome yet, or failed so that it may be resumed.
+    """
+    number = charge_number(name)
+    found = db.execute("SELECT state FROM charges WHERE number = ?", (number,)).fetchone()
+    if found is None:
+        raise _no_charge(db, name)
+    if found[0] != "reserved" and not charge_of(db, name).resumable:
+        raise LedgerError(f"charge {name} is {found[0]} already, and that is final; make a new charge")
+    return number
+
+
+def answer_of(db: Database, charge: Charge) -> str:
+    """Return the stored answer of a charge; raise InDoubt or ChargedError where it has none."""
+    name = charge.id
+    if charge.resumable:
+        rule = f"charge {name} failed ({charge.reason}) and stands; there is no answer"
+        raise ChargedError(
+            f"{rule} yet; ask again under its request id: that charges nothing", charge=name, resumable=True
+        )
+    if charge.state == "failed":
+        rule = f"charge {name} failed ({charge.reason}) and stands; there is no answer"
+        raise ChargedError(f"{rule}; ask again as a new request, which charges again", charge=name)
+    if charge.state == "reserved":
+        rule = f"charge {name} stands but has no outcome yet: it is being answered now, or its process stopped"
+        raise InDoubt(f"{rule}; wait, or ask again as a new request, which charges again", charge=name)
+    query = "SELECT payload FROM entries WHERE seq = (SELECT closed FROM charges WHERE number = ?)"
+    return str(json.loads(db.execute(query, (charge_number(name),)).fetchone()[0])["answer"])
+
+
+def find_answer(db: Database, request: str, question: str) -> StoredAnswer | None:
+    """Return what a request made before was answered, None where it is new; `question` is a hash.
+
+    Raises QuestionRefused where it asked another question, InDoubt or ChargedError where it has no answer.
+    """
+    charge = find_charge(db, request, question)
+    return None if charge is None else StoredAnswer(charge, answer_of(db, charge))
+
+
+def find_charge(db: Database, request: str, question: str) -> Charge | None:
+    """Return the charge of a request made before, None where it is new; raise QuestionRefused where it asked another question."""
+    found = charges_where(db, "charges.request = ?", request)
+    if not found:
+        return None
+    charge = found[0]
+    if charge.question != question:
+        rule = f"this request id was used for another question (charge {charge.id})"
+        raise QuestionRefused(f"{rule}; one id means one question: use a new id for a new question")
+    return charge
+
+
+def declarations_of(db: Database) -> dict[str, Any]:
+    """Return the declaration of each table."""
+    rows = db.execute("SELECT name, declaration FROM declarations ORDER BY name")
+    return {name: json.loads(text) for name, text in rows}
+
+
+def lost_of(db: Database) -> dict[str, Fraction]:
+    """Return what was spent in entries that were lost, by those that say that the ledger goes on from an older copy."""
+    lost: dict[str, Fraction] = {}
+    for (payload,) in db.execute("SELECT payload FROM entries WHERE kind = 'restore'"):
+        for name, amount in amounts_from_dict(json.loads(payload)["lost"]).items():
+            lost[name] = lost.get(name, Fraction(0)) + amount
+    return lost
+
+
+def _no_charge(db: Database, name: str) -> UnknownName:
+    last = db.execute("SELECT charges FROM state").fetchone()[0]
+    hint = f"the last is {charge_id(last)}" if last else "none was made yet"
+    return UnknownName(f"there is no charge {name}; {hint}")
+
+
+@lru_cache(maxsize=4096)  # a plan names the last answers of its question, mostly the same ones
+def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Charge:
+    number, request, question, state, time, made, ended = row
+    payload = json.loads(made)
+    failure = {} if ended is None else json.loads(ended)
+    cap, spent = loss_from_dict(payload["after"]["cap"]), amounts_from_dict(payload["after"]["spent"])
+    return Charge(
+        id=charge_id(number),
+        amounts=amounts_from_dict(payload["amounts"]),
+        event=payload["event"],
+        note=payload["note"],
+        question=question,
+        request=request,
+        time=time,
+        state=state,
+        spent=loss_of(spent, cap),
+        remaining=remaining_of(spent, cap),
+        reason=failure.get("reason"),
+        spender=payload.get("spender"),
+        share=share_after(payload),
+        resumable=failure.get("resumable", False),
+    )
+
+
+T = TypeVar("T")
+LedgerEnd = tuple[Sums, int, str]  # the sums, the last entry's number and its hash
+
+RESTORE = 'sordino ledger restore --reason "..."'
+_NEWEST = f"Put back the copy that was written to last; if the newest is lost, go on from this one: {RESTORE}"
+_PATIENCE = 60.0  # seconds to wait for a program that holds the file without the ledger's lock
+
+FORMAT = FileFormat(
+    0x536F7264,  # "Sord"
+    2,  # 1 kept sums that no entry of its chain held
+    (
+        """CREATE TABLE entries (
+    seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, time TEXT NOT NULL, payload TEXT NOT NULL,
+    prev TEXT NOT NULL, hash TEXT NOT NULL)""",
+        """CREATE TABLE state (
+    one INTEGER PRIMARY KEY CHECK (one = 1), ledger TEXT NOT NULL, cap TEXT NOT NULL,
+    carried TEXT NOT NULL, head INTEGER NOT NULL, hash TEXT NOT NULL, charges INTEGER NOT NULL)""",
+        """CREATE TABLE budget (
+    name TEXT PRIMARY KEY, spent TEXT NOT NULL, spent_units INTEGER NOT NULL, cap_units INTEGER NOT NULL,
+    CHECK (spent_units BETWEEN 0 AND cap_units))""",
+        """CREATE TABLE charges (
+    number INTEGER PRIMARY KEY, request TEXT UNIQUE, question TEXT NOT NULL, state TEXT NOT NULL
+    CHECK (state IN ('reserved', 'committed', 'failed')), reserved INTEGER NOT NULL, closed INTEGER)""",
+        "CREATE INDEX charges_by_question ON charges (question)",
+        "CREATE TABLE declarations (name TEXT PRIMARY KEY, declaration TEXT NOT NULL)",
+        """CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END""",
+        """CREATE TRIGGER entries_last BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END""",
+        """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
+    WHEN NEW.seq IS NOT 1 + (SELECT coalesce(max(seq), 0) FROM entries)
+    BEGIN SELECT RAISE(ABORT, 'entries are only appended'); END""",
+    ),
+)
+
+SHARES = """CREATE TABLE shares (
+    spender TEXT NOT NULL, name TEXT NOT NULL, cap TEXT NOT NULL, spent TEXT NOT NULL,
+    spent_units INTEGER NOT NULL, cap_units INTEGER NOT NULL, PRIMARY KEY (spender, name),
+    CHECK (spent_units BETWEEN 0 AND cap_units))"""  # made with the first share: without one, the file is as it always was
+_SET_SHARE = (
+    "INSERT INTO shares VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (spender, name) DO UPDATE SET cap = excluded.cap, "
+    "spent = excluded.spent, spent_units = excluded.spent_units, cap_units = excluded.cap_units"
+)
+
+
+class LedgerFile(sqlite3.Connection):
+    """A connection to a ledger's file, or to one in memory, which remembers the end that it read until anything is written.
+
+    Another connection's commit changes SQLite's data_version, and a row written by this one its own count of rows.
+    """
+
+    _known: tuple[tuple[int, int], LedgerEnd] | None = None
+
+    def end(self) -> LedgerEnd:
+        """Return what `read_end` returns, which is read once for each state of the file."""
+        state = int(self.execute("PRAGMA data_version").fetchone()[0]), self.total_changes
+        if self._known is None or self._known[0] != state:
+            self._known = state, read_end(self)
+        return self._known[1]
+
+    def remember(self, end: LedgerEnd) -> None:
+        """Take the end that this connection has committed, in a transaction that began with `end`: its own commits leave
+        the data_version as it is.
+        """
+        if self._known is not None:
+            self._known = (self._known[0][0], self.total_changes), end
+
+
+class Transaction:
+    """Write to a ledger within one SQLite transaction, which its owner begins and ends.
+
+    It begins with `end_of`, so nothing is granted on figures that no entry holds. Jobs check first and append last,
+    so a job that raises has written nothing. `finish` writes the sums and the head.
+    """
+
+    def __init__(self, db: Database, clock: Callable[[], str]) -> None:
+        self.db = db
+        self._clock = clock
+        self.sums, self.head, self.hash = end_of(db)
+        self._before = self.sums
+        self.changed = False
+
+    def append(self, kind: str, payload: Mapping[str, Any], *, sums: Sums | None = None) -> tuple[int, str]:
+        """Append an entry to the chain, with the sums after it if it changes them, and return its number and time."""
+        after = self.sums if sums is None else sums
+        seq, time, text = self.head + 1, self._clock(), canonical({**payload, "after": after.to_dict()})
+        digest = entry_hash(seq, kind, time, text, self.hash)
+        self.db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", (seq, kind, time, text, self.hash, digest))
+        self.head, self.hash, self.sums, self.changed = seq, digest, after, True
+        return seq, time
+
+    def finish(self) -> None:
+        """Write the head, and the cap and the sums that an entry changed; the CHECK on units refuses sums above the cap again."""
+        if self.sums is self._before:  # as for an answer, which costs nothing
+            self.db.execute("UPDATE state SET head = ?, hash = ?", (self.head, self.hash))
+            return
+        cap, spent, most = canonical(loss_to_dict(self.sums.cap)), self.sums.spent, self.sums.cap.amounts()
+        state = (cap, self.head, self.hash, self.sums.charges)
+        self.db.execute("UPDATE state SET cap = ?, head = ?, hash = ?, charges = ?", state)
+        rows = [(str(spent[n]), units(spent[n]), units(most[n]), n) for n in spent]
+        self.db.executemany("UPDATE budget SET spent = ?, spent_units = ?, cap_units = ? WHERE name = ?", rows)
+        if self.sums.shares != self._before.shares:
+            self._finish_shares()
+
+    def remember(self) -> None:
+        """Spare the next transaction the reading of what this one, committed just now, has written."""
+        if isinstance(self.db, LedgerFile):
+            self.db.remember((self.sums, self.head, self.hash))
+
+    def _finish_shares(self) -> None:
+        """Write the shares that changed; their own CHECK refuses sums above a share once more."""
+        before = self._before.shares
+        changed = {who: share for who, share in self.sums.shares.items() if share != before.get(who)}
+        if changed and not _has_shares(self.db):
+            self.db.execute(SHARES)
+        for who, share in changed.items():
+            spent = share.spent.amounts()
+            rows = [
+                (who, name, str(most), str(spent[name]), units(spent[name]), units(most))
+                for name, most in share.cap.amounts().items()
+            ]
+            self.db.executemany(_SET_SHARE, rows)
+
+
+def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+    """Make a ledger whose first entry has this payload, whole or not at all, and return the hash of that entry.
+
+    It is built beside its place and renamed into it, so a crash leaves no half of a ledger. The caller holds the lock.
+    """
+    logs = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
+    if any(log.exists() and log.stat().st_size for log in logs):
+        rule = f"the ledger {path} is missing but its write-ahead log exists"
+        raise LedgerError(f"{rule}; put the ledger back, or move the log away to begin anew")
+    draft = path.with_name(path.name + "-new")
+    for leftover in (*logs, draft, draft.with_name(draft.name + "-wal"), draft.with_name(draft.name + "-journal")):
+        leftover.unlink(missing_ok=True)
+    # it holds questions, spenders and answers: its owner's alone, and so are the logs that SQLite makes beside it
+    make_private(draft)
+    db = sqlite3.connect(draft, isolation_level=None)
+    try:
+        digest = _fill(db, payload, cap=cap, time=time)
+        db.execute("PRAGMA journal_mode = WAL")
+    finally:
+        db.close()
+    sync_path(draft)
+    os.rename(draft, path)
+    sync_path(path.parent)
+    return digest
+
+
+def in_memory(payload: Mapping[str, Any], *, cap: Loss, time: str) -> sqlite3.Connection:
+    """Return a ledger that lives in this connection only."""
+    db = LedgerFile(":memory:", isolation_level=None, check_same_thread=False)
+    _fill(db, payload, cap=cap, time=time)
+    return db
+
+
+def connect_file(path: Path) -> sqlite3.Connection:
+    """Open an existing ledger file, ready for durable writes; raise LedgerError where it is not one."""
+    _check_readable(path)
+    db = open_sqlite(path, patience=_PATIENCE, check_same_thread=False, kind=LedgerFile)
+    try:
+        wrong = _find_fault(db)
+        if wrong is not None:
+            raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _check_readable(path: Path) -> None:
+    """Raise LedgerError where no file can be read; by name alone, since closing a descriptor drops SQLite's locks."""
+    try:
+        wrong = None if path.stat().st_size else "it is empty"
+        if wrong is None and not (path.is_file() and os.access(path, os.R_OK)):
+            wrong = "it cannot be read"
+    except FileNotFoundError:
+        wrong = "it is missing; put it back"
+    except OSError:
+        wrong = "it cannot be read"
+    if wrong is not None:
+        raise LedgerError(f"the ledger {path} cannot be opened: {wrong}")
+
+
+def _find_fault(db: sqlite3.Connection) -> str | None:
+    """Make an open file durable; return why it is no ledger that this program reads, None where it is one."""
+    try:
+        application, version, _ = read_format(db)
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            return "it is no ledger"
+        raise
+    if application != FORMAT.application:
+        return "it is a database, but not a ledger"
+    if version != FORMAT.version:
+        rule = f"it is of format {version}, and this Sordino reads format {FORMAT.version}"
+        return f"{rule}: keep it as a record, with what it spent, and begin a new ledger at another path, its cap reduced by that"
+    return None if make_durable(db) else "its disk does not allow a write-ahead log; keep it on a local disk"
+
+
+def quick_check(db: Database, seen: Checkpoint | None, *, whole_schema: bool = False) -> None:
+    """Raise LedgerError where the last entry, the head and the mark disagree (cheap: nothing is replayed)."""
+    sums, head, _ = read_end(db)
+    if whole_schema and not isinstance(db, sqlite3.Connection):
+        from sordino.core.ledger.postgres_ledger import ServerConnection, check_schema
+
+        assert isinstance(db, ServerConnection)
+        check_schema(db)
+    elif whole_schema:
+        kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        if kept - {SHARES} != set(FORMAT.schema):
+            raise LedgerError("the ledger's tables or triggers were altered; restore a sound copy of the ledger")
+        if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
+            raise LedgerError("the ledger's file is damaged; restore a sound copy of the ledger")
+    check_mark(db, seen, ledger=sums.ledger, head=head)
+
+
+def read_sums(db: Database) -> Sums:
+    """Return the sums that the tables hold; raise LedgerError where the last entry does not: see `read_end`."""
+    return end_of(db)[0]
+
+
+def end_of(db: Database) -> LedgerEnd:
+    """Return what `read_end` returns; of a file it is read once for each state of it."""
+    return db.end() if isinstance(db, LedgerFile) else read_end(db)
+
+
+def read_end(db: Database) -> LedgerEnd:
+    """Return the sums that the tables hold, and the last entry's number and hash.
+
+    Raises LedgerError where that entry's hash does not fit, or it holds other sums. One entry is read, whatever their
+    number: each begins with the sums after it, under its hash, so the two are compared as text.
+    """
+    last = db.execute("SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    kept = db.execute("SELECT ledger, cap, carried, charges, head, hash FROM state").fetchall()
+    if last is None or len(kept) != 1:
+        raise LedgerError(f"the ledger has no entries; {SOUND}")
+    ledger, cap, carried, charges, head, digest = kept[0]
+    declared = dict(db.execute("SELECT name, declaration FROM declarations"))
+    spent = {name: Fraction(text) for name, text in db.execute("SELECT name, spent FROM budget ORDER BY name")}
+    (most, before), shares = _parse(cap, carried), _read_shares(db)
+    if (last[0], last[5]) != (head, digest) or entry_hash(*last[:5]) != digest:
+        raise LedgerError(f"entry {max(last[0], head)} is not what was written; {SOUND}")
+    sums = Sums(ledger, most, before, spent, charges, texts_digest(declared), shares)
+    forms = (sums.to_dict(spells=spells) for spells in ((False, True) if shares else (False,)))
+    if not any(last[3].startswith(f'{{"after":{canonical(form)},') for form in forms):
+        rule = "the sums of what was spent, the cap or the declarations of tables are not what"
+        raise LedgerError(f"{rule} entry {head} says; {SOUND}")
+    return sums, head, digest
+
+
+def _has_shares(db: Database) -> bool:
+    if not isinstance(db, sqlite3.Connection):  # a server's ledger has the table from the start
+        return True
+    return db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'shares'").fetchone() is not None
+
+
+def _read_shares(db: Database) -> dict[str, ShareSums]:
+    """Return the shares that the tables hold, by spender."""
+    if not _has_shares(db):
+        return {}
+    found: dict[str, tuple[dict[str, Fraction], dict[str, Fraction]]] = {}
+    for who, name, most, spent in db.execute("SELECT spender, name, cap, spent FROM shares ORDER BY spender, name"):
+        caps, gone = found.setdefault(who, ({}, {}))
+        caps[name], gone[name] = Fraction(most), Fraction(spent)
+    return {who: ShareSums(loss_from(caps), loss_from(gone)) for who, (caps, gone) in found.items()}
+
+
+@lru_cache(maxsize=64)
+def _parse(cap: str, carried: str) -> tuple[Loss, Mapping[str, Fraction]]:
+    """Return a cap and what was carried over, which seldom change, from their text."""
+    return loss_from_dict(json.loads(cap)), amounts_from_dict(json.loads(carried))
+
+
+def check_mark(db: Database, seen: Checkpoint | None, *, ledger: str, head: int) -> None:
+    """Raise LedgerError where the ledger falls short of what was seen of it, or has another entry in that place."""
+    if seen is None:
+        return
+    if seen.ledger != ledger:
+        raise LedgerError("the mark given is that of another ledger; give each ledger its own, or name none")
+    if seen.seq > head:
+        last = db.execute("SELECT payload FROM entries WHERE seq = ?", (head,)).fetchone()
+        if last is not None and '"reason":"moved to postgres' in last[0]:
+            raise LedgerError(
+                "the ledger was moved from this file to a server: where the file is named, name postgresql://HOST/DATABASE#NAME"
+            )
+        rule = f"the ledger was rolled back: it has {head} entries, {seen.seq} were seen"
+        raise LedgerError(f"{rule}; what was spent does not return. {_NEWEST}")
+    found = db.execute("SELECT hash FROM entries WHERE seq = ?", (seen.seq,)).fetchone()
+    if found is None or found[0] != seen.hash:
+        rule = f"the ledger was rolled back or copied: entry {seen.seq} is not the one that was seen"
+        raise LedgerError(f"{rule}. {_NEWEST}")
+
+
+def fill_tables(db: Database, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+    """Write a new ledger's first entry and sums into its empty tables, and return the hash of that entry."""
+    carried = (
+        amounts_from_dict(payload["carried"]) if "carried" in payload else dict.fromkeys(cap.amounts(), Fraction(0))
+    )
+    sums = Sums(payload["ledger"], cap, carried, carried, 0, texts_digest({}))
+    taken_over = canonical(amounts_to_dict(carried))
+    text, plain = canonical({**payload, "after": sums.to_dict()}), canonical(loss_to_dict(cap))
+    digest = entry_hash(1, "open", time, text, GENESIS)
+    rows = [(name, str(carried[name]), units(carried[name]), units(most)) for name, most in cap.amounts().items()]
+    db.execute("INSERT INTO entries VALUES (1, 'open', ?, ?, ?, ?)", (time, text, GENESIS, digest))
+    db.execute("INSERT INTO state VALUES (1, ?, ?, ?, 1, ?, 0)", (payload["ledger"], plain, taken_over, digest))
+    db.executemany("INSERT INTO budget VALUES (?, ?, ?, ?)", rows)
+    return digest
+
+
+def _fill(db: sqlite3.Connection, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
+    with transact(db):
+        create_tables(db, FORMAT)
+        return fill_tables(db, payload, cap=cap, time=time)
+
+
+def sync_path(path: Path) -> None:
+    """Wait until a file, or what a directory lists, is on the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,137 @@
+"""Which noise errs least for a loss: one mechanism a vector, out of Sordino's own and those registered from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from sordino.core.accounting.events import Composed
+from sordino.core.accounting.gaussian_dp import gaussian_rho_for
+from sordino.core.accounting.zcdp import rho_for
+from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
+from sordino.core.mechanisms.additive_noise import (
+    Gaussian,
+    Laplace,
+    Mechanism,
+    gaussian_for_gdp,
+    gaussian_for_pair,
+    gaussian_for_rho,
+)
+from sordino.core.neighbors import Sensitivity
+
+Chosen = tuple[list[Mechanism], Event]
+Maker = Callable[[Sensitivity, PureDP | ZCDP], Mechanism | None]
+_CONFIDENCE = 0.95
+
+_REGISTERED: list[Maker] = []
+
+
+def register_noise(maker: Maker) -> None:
+    """Offer a mechanism from outside wherever Sordino adds noise for an epsilon or a rho.
+
+    `maker` gets a vector's sensitivity, in whole steps, and the loss that is the vector's own; it returns a mechanism
+    that costs no more, or None where it has none. It sees public parameters alone. Where its error at 95% is below that of
+    every mechanism before it, it is used; its `law` must be registered in `estimates.noisy.LAWS` and its event in
+    `accounting.events.EVENTS`, so that releases can be stored and read again.
+    """
+    _REGISTERED.append(maker)
+
+
+def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss) -> Chosen:
+    """Return one mechanism a part, and the event they amount to together, for the loss asked.
+
+    `parts` gives each vector's sensitivity, in whole steps of its lattice, and its share of the loss; shares of those
+    that need noise sum to 1. Pure losses get Laplace, rho gets the Gaussian (its l2 error is below Laplace's at the same
+    rho), and (epsilon, delta) whichever errs less at 95%: for one number Laplace wins unless delta is large.
+    """
+    if isinstance(loss, PureDP):
+        return _laplace(parts, loss.epsilon)
+    if isinstance(loss, ApproxDP):
+        pure = _laplace(parts, loss.epsilon)
+        if loss.delta == 0 or not any(share for _, share in parts):
+            return pure
+        smooth = _pair(parts, loss)
+        ratios = [
+            b.law.error(_CONFIDENCE) / max(1, a.law.error(_CONFIDENCE)) for a, b in zip(pure[0], smooth[0], strict=True)
+        ]
+        return smooth if sum(ratios) < len(ratios) else pure
+    made = [_least(_gaussian(s, loss.rho * share), s, ZCDP(loss.rho * share)) for s, share in parts]
+    return made, _event([m.event for m in made])
+
+
+def smooth_vectors(parts: Sequence[tuple[Sensitivity, Fraction]], rho: Fraction) -> Chosen:
+    """Return Gaussian noise a part, together sqrt(2 rho)-GDP: squares of mu add up (Dong, Roth, Su 2022, Corollary 3.3).
+
+    Where a sigma would be below a step, noise of about a step is drawn: less is lost than is paid.
+    """
+    made: list[Mechanism] = []
+    for sensitivity, share in parts:
+        budget = min(rho * share, sensitivity.l2_squared / 2)
+        found = _gaussian(sensitivity, budget)
+        smooth = gaussian_for_gdp(found, budget) if isinstance(found, Gaussian) else None
+        made.append(found if smooth is None else smooth)
+    return made, _event([m.event for m in made])
+
+
+def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -> Chosen:
+    # Of many tables that move alike, one mechanism is made.
+    alike: dict[tuple[Sensitivity, Fraction], Mechanism] = {}
+    for sensitivity, share in parts:
+        if (sensitivity, share) not in alike:
+            own = epsilon * share if sensitivity.l1 else epsilon
+            alike[sensitivity, share] = _least(Laplace(sensitivity.l1, own), sensitivity, PureDP(own))
+    made = [alike[part] for part in parts]
+    return made, _event([m.event for m in made])
+
+
+def _pair(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> Chosen:
+    noisy = [s for s, share in parts if share]
+    if len(noisy) == 1 and noisy[0].l0 == 1:
+        made: list[Mechanism] = [
+            gaussian_for_pair(shift=int(s.linf), epsilon=loss.epsilon, delta=loss.delta)
+            if share
+            else _gaussian(s, share)
+            for s, share in parts
+        ]
+        return made, _event([m.event for m in made])
+    made = _vectors(parts, loss)
+    return made, Composed(tuple(m.event for m in made), (loss.epsilon, loss.delta))
+
+
+def _vectors(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> list[Mechanism]:
+    """Return Gaussian noise of all vectors, calibrated as Gaussian DP, else as zCDP where its sigma is below a step.
+
+    Both sum over vectors and hold by themselves: the one with less noise is certified.
+    """
+    concentrated = rho_for(loss.epsilon, loss.delta)
+    made = [_gaussian(s, concentrated * share) for s, share in parts]
+    budget = gaussian_rho_for(loss.epsilon, loss.delta)
+    smooth = [
+        gaussian_for_gdp(m, budget * share) if isinstance(m, Gaussian) else m
+        for m, (_, share) in zip(made, parts, strict=True)
+    ]
+    better = [m for m in smooth if m is not None]
+    if len(better) < len(made) or any(b.law.variance() > m.law.variance() for b, m in zip(better, made, strict=True)):
+        return made
+    return better
+
+
+def _gaussian(sensitivity: Sensitivity, rho: Fraction) -> Mechanism:
+    if sensitivity.l2_squared == 0:
+        return Laplace(Fraction(0), Fraction(1))
+    steps = sensitivity.linf
+    alike = steps.denominator == 1 and sensitivity.l0 * steps**2 == sensitivity.l2_squared
+    moved = (sensitivity.l0, int(steps)) if alike else None
+    return gaussian_for_rho(l2_squared=sensitivity.l2_squared, rho=rho, moved=moved)
+
+
+def _event(events: list[Event]) -> Event:
+    return events[0] if len(events) == 1 else Composed(tuple(events))
+
+
+def _least(own: Mechanism, sensitivity: Sensitivity, loss: PureDP | ZCDP) -> Mechanism:
+    """Return the mechanism of least error at 95% among our own and the registered ones; ties go to the earlier."""
+    if not _REGISTERED or not sensitivity.l1:
+        return own
+    offers = [own, *(offer for maker in _REGISTERED if (offer := maker(sensitivity, loss)) is not None)]
+    return min(offers, key=lambda mechanism: mechanism.law.error(_CONFIDENCE))

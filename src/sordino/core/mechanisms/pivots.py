@@ -1,0 +1,40 @@
+"""Pivots: extra levels that make the quantiles of one column less noisy when they are found by halving. Knows no data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+
+from sordino.core.mechanisms.quantile_selection import QuantileSelection, halving_stages
+from sordino.core.neighbors import Neighbors
+
+_EIGHTHS = tuple(Fraction(i, 8) for i in range(1, 8))
+_MOST = 2  # extra levels
+
+
+@lru_cache(1 << 8)
+def with_pivots(levels: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    """Return sorted levels with up to two eighths among them that make the errors of `levels` least.
+
+    A level found beside those asked costs no loss, as each stage of the halving is one selection on disjoint rows. The
+    quartiles 1/4 and 3/4 are each found in half of the rows once the median is known: their error is 0.76 of what it is
+    without. More than a few levels are split well by their own.
+
+    >>> [str(q) for q in with_pivots((Fraction(1, 4), Fraction(3, 4)))]
+    ['1/4', '1/2', '3/4']
+    """
+    asked = tuple(sorted(levels))
+    if len(asked) == 1 or len(asked) > len(_EIGHTHS) + 1:
+        return asked
+    extra = [e for count in range(_MOST + 1) for e in itertools.combinations(_EIGHTHS, count)]
+    tried = dict.fromkeys(tuple(sorted({*asked, *e})) for e in extra)
+    return min(tried, key=lambda one: (round(math.fsum(dense_errors(one, asked)), 9), len(one)))
+
+
+def dense_errors(levels: Sequence[Fraction], asked: Sequence[Fraction]) -> list[float]:
+    """Return the deviation of each asked level's rank, times epsilon, where values are dense; rows as units, add_remove."""
+    each = Fraction(1, len(halving_stages(len(levels))))
+    return QuantileSelection(tuple(levels), each, Neighbors("add_remove", None), groups=1).dense_errors(asked)

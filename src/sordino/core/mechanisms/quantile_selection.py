@@ -1,0 +1,325 @@
+"""Quantiles by the exponential mechanism over all values of a public lattice, drawn exactly from a few counts.
+
+It may not know a table: it asks for finer counts where a draw may fall, and is given them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol, TypeAlias
+
+from sordino.core.errors import DeclarationError
+from sordino.core.estimates.ranks import RankStage
+from sordino.core.loss import format_number
+from sordino.core.mechanisms.partition import Partition, Piece, RankProblem, pieces
+from sordino.core.mechanisms.tie_places import PARTS, cut, split_tail
+from sordino.core.neighbors import Neighbors
+from sordino.core.noise.bernoulli import CertifiedProbability, bernoulli
+from sordino.core.noise.rng import Rng
+from sordino.core.noise.softmax import fill_urn, whole_numbers
+
+Segment: TypeAlias = tuple[int, int]
+Draw: TypeAlias = Generator[Segment, None, tuple[int, int]]
+
+
+class Holdings(Protocol):
+    """The sorted values of each group, as far as they are known, and the way to know more."""
+
+    def known(self, group: int) -> Partition:
+        """Return what is known of a group now."""
+
+    def refine(self, wanted: Sequence[tuple[int, Segment]]) -> None:
+        """Learn finer counts of segments, each with its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One selection: the level it finds, and the levels found before that it lies between.
+
+    `lower` and `upper` are places in the sorted levels: -1 and their number stand for the ends of the table. `last` says
+    that no selection follows between its own answer and theirs.
+    """
+
+    place: int
+    lower: int
+    upper: int
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileSelection:
+    """Find the quantiles at sorted `levels` of each of `groups` groups of rows, by halving, `epsilon` a stage of it.
+
+    The score. A value v of the lattice has a(v) rows below it and b(v) rows not above it. Its cost for level q of n rows
+    is the distance t(v) of q n from [a(v), b(v)], in ranks; so a value that rows tie at costs nothing where the quantile
+    lies among them, all values of an empty table cost nothing, and some value always costs nothing.
+
+    Theorem (sensitivity). t(v) = max(0, a - q n, q n - b), where a - q n = (1 - q) (rows below v) - q (rows not below v)
+    and b - q n likewise. So a row adds something in [-q, 1 - q] to either, wherever it lies, and nothing where it is
+    missing or dropped; max(0, .) moves by no more than what it is taken of. Hence with C rows a unit, add_remove moves
+    every t(v) by at most D = C max(q, 1 - q), and replace by at most D = C ((1 - q) + q) = C. n is private throughout.
+
+    Theorem (McSherry & Talwar 2007, Theorem 6). Choosing v with P(v) proportional to exp(-epsilon t(v) / (2 D)) is
+    epsilon-differentially private: the ratio of P(v) on neighbors is e^(epsilon/2) for the power and e^(epsilon/2) for
+    the normaliser. The log ratio lies in a range of length epsilon, so rho is about epsilon^2 / 8 (Cesar & Rogers 2021,
+    Lemma 3.2 of "Bounding, concentrating, and truncating").
+
+    Theorem (groups). Let W_g be the rows of one unit in group g: they sum to at most C. Under add_remove the costs of
+    group g move by at most W_g max(q, 1 - q), its log ratio by epsilon W_g / C: epsilon in all. Under replace the unit
+    has W_g and W'_g rows, moves by at most (W_g + W'_g) max(q, 1 - q), and D = 2 C max(q, 1 - q) gives epsilon in all.
+    Log ratios of independent selections add, and so do their ranges, so this rho stays.
+
+    Theorem (the ends). At level 1 the cost of v is the number of rows above v. A unit's rows raise it by f(v) >= 0 and the
+    rows they replace lower it by g(v) >= 0; f and g fall in v, from at most W_g and W'_g. Where f - g is p at some v and
+    -m at some u < v, g(u) >= m + f(u) >= m + f(v) >= m + p; likewise for u > v. So costs move within a range of
+    max(W_g, W'_g), at most C (in all groups together C, or 2 C under replace), and the log ratio, which is the move times
+    the rate less a constant, lies in a range of that times the rate; as two distributions' log ratio crosses 0, it is at
+    most that range. So the rate is twice that of the theorems above at levels 0 and 1, with the same epsilon and rho.
+    (The exponential mechanism with monotone scores: McSherry & Talwar 2007; Dong, Durfee, Rogers 2020 for the range.)
+
+    Theorem (several levels; Kaplan, Schnapp, Stemmer 2022, "Differentially private approximate quantiles", section 3).
+    The middle level is found first; the levels below it are found on the rows below, those above on the rows above,
+    at the level that they have there, q' = (q - q_low) / (q_high - q_low). The split is at a released place, so given
+    what was released the selections of one stage are on disjoint rows: they are groups in the sense above. Rows
+    that tie with the answer are split in `PARTS` parts each, of which the released place says how many go below (`cut`): then
+    W_g counts parts of rows, the parts of a row add to 1, and each part adds its share to a - q n. The stages compose:
+    k levels take ceil(log2(k + 1)) of them.
+
+    Drawing. Nobody lists the values: `pieces` covers the lattice by runs of values with a lower bound on their cost; a
+    run is chosen by weight = size exp(-rate bound), a value uniformly in it, and is kept with probability
+    exp(-rate (cost - bound)), else all is drawn again (von Neumann 1951). Where the cost of a value is not known,
+    finer counts are asked for first. Each trial, whatever is known at its time, keeps v with probability proportional to
+    its weight in the law; so the answer has the law, given any number of trials. Their number depends on the data, as
+    the time of a scan does.
+
+    Raises DeclarationError unless levels are sorted in [0, 1], all different, and epsilon > 0.
+
+    >>> QuantileSelection((Fraction(1, 2),), Fraction(1), Neighbors("add_remove", None), groups=1).rate(0)
+    Fraction(1, 1)
+    """
+
+    levels: tuple[Fraction, ...]
+    epsilon: Fraction
+    neighbors: Neighbors
+    groups: int
+
+    def __post_init__(self) -> None:
+        if not self.levels or any(not 0 <= q <= 1 for q in self.levels):
+            raise DeclarationError("levels must lie between 0 and 1")
+        if any(a >= b for a, b in zip(self.levels, self.levels[1:], strict=False)):
+            raise DeclarationError("levels must be sorted and all different")
+        if self.epsilon <= 0:
+            raise DeclarationError(f"epsilon must be above 0, not {format_number(self.epsilon)}")
+
+    @property
+    def stages(self) -> int:
+        """How many selections of `epsilon` each follow one another."""
+        return len(self._tree)
+
+    def rate(self, place: int) -> Fraction:
+        """Return what one rank costs in the exponent, for the level at `place`: epsilon / (2 D), epsilon / D at the ends."""
+        stage, node = self._segment_at(place)
+        inner = self._inner(node)
+        most = max(inner, 1 - inner)
+        at_end = most == 1
+        epsilon, count = self.epsilon * (2 if at_end else 1), self.neighbors.contributions
+        if self.neighbors.relation == "add_remove":
+            return epsilon / (2 * count * most)
+        alone = self.groups * len(self._tree[stage]) == 1
+        return epsilon / (2 * count * (1 if alone else 2 * most))
+
+    def error_stages(self, place: int, *more: int, values: int, rows: int) -> tuple[RankStage, ...]:
+        """Return what bounds the rank error at a level on a lattice of `values` values, with `rows` rows at most.
+
+        With several places, what bounds the sum of their errors.
+
+        Theorem (McSherry & Talwar 2007, Theorem 7): the candidates whose cost is t or more have weight at most
+        U exp(-rate t), and those of cost 0 at least M: P(cost >= t) <= (U / M) exp(-rate t). For a last selection some
+        value costs nothing, so M = 1. Where places among ties are chosen, the bound is `split_tail`. The rank aimed at in a
+        later selection is q' between two ranks that are wrong by as much as those selections erred, so errors add with
+        weights 1 - q' and q'. A selection's bound holds whatever was found before it: what the stages amount to together
+        is `Ranks.errors`.
+        """
+        weights = {p: Fraction(1) for p in (place, *more)}
+        made = []
+        for nodes in reversed(self._tree):
+            for node in nodes:
+                weight = weights.get(node.place, Fraction(0))
+                if not weight:
+                    continue
+                made.append(RankStage(weight, *self._tail(node, values, rows)))
+                inner = self._inner(node)
+                for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
+                    if 0 <= end < len(self.levels):
+                        weights[end] = weights.get(end, Fraction(0)) + weight * share
+        return tuple(made)
+
+    def dense_errors(self, asked: Sequence[Fraction]) -> list[float]:
+        """Return the deviation of each asked level's rank where values are dense.
+
+        There a selection of rate r errs by Laplace noise of variance 2 / r^2 in ranks. A later one aims at a rank between
+        two found before, and takes on their errors by its shares of the way.
+        """
+        none: dict[int, Fraction] = {}
+        weights, variance = {-1: none, len(self.levels): none}, {}
+        for node in itertools.chain.from_iterable(self._tree):
+            inner, own = self._inner(node), {node.place: Fraction(1)}
+            variance[node.place] = 2 / float(self.rate(node.place)) ** 2
+            for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
+                for place, weight in weights[end].items():
+                    own[place] = own.get(place, Fraction(0)) + share * weight
+            weights[node.place] = own
+        found = (weights[self.levels.index(level)] for level in asked)
+        return [math.sqrt(math.fsum(float(w) ** 2 * variance[p] for p, w in one.items())) for one in found]
+
+    def release(self, holdings: Holdings, *, low: int, high: int, rng: Rng) -> list[list[int]]:
+        """Return, for each group, the value found at each level: whole steps in [low, high], never falling."""
+        found = [
+            {-1: (low, 0), len(self.levels): (high, holdings.known(group).rows * PARTS)} for group in range(self.groups)
+        ]
+        self._look_ahead(holdings)
+        for nodes in self._tree:
+            draws = [
+                (g, n, self._draw(holdings, g, self._problem(found[g], n), rng))
+                for g in range(self.groups)
+                for n in nodes
+            ]
+            for group, node, answer in _together(draws, holdings.refine):
+                found[group][node.place] = answer
+        return [[f[place][0] for place in range(len(self.levels))] for f in found]
+
+    def describe(self) -> str:
+        """Return the mechanism in words."""
+        words = "exponential mechanism over ranks"
+        if self.stages == 1:
+            return f"{words}, {format_number(self.rate(0))} a rank"
+        return f"{words}, {self.stages} stages of halving at epsilon {format_number(self.epsilon)} each"
+
+    # ---- inside
+
+    @property
+    def _tree(self) -> tuple[tuple[Node, ...], ...]:
+        return halving_stages(len(self.levels))
+
+    def _look_ahead(self, holdings: Holdings) -> None:
+        """Ask at once for the counts that the draws will most likely need; what is known does not change the law."""
+        while True:
+            wanted = set()
+            for group in range(self.groups):
+                known = holdings.known(group)
+                held = (known.holding(q * known.rows) for q in self.levels)
+                wanted |= {(group, segment) for segment in held if segment is not None}
+            if not wanted:
+                return
+            holdings.refine(sorted(wanted))
+
+    def _segment_at(self, place: int) -> tuple[int, Node]:
+        return next((i, n) for i, nodes in enumerate(self._tree) for n in nodes if n.place == place)
+
+    def _inner(self, node: Node) -> Fraction:
+        """The level among the rows between those found before."""
+        low = self.levels[node.lower] if node.lower >= 0 else Fraction(0)
+        high = self.levels[node.upper] if node.upper < len(self.levels) else Fraction(1)
+        return (self.levels[node.place] - low) / (high - low)
+
+    def _problem(self, found: dict[int, tuple[int, int]], node: Node) -> RankProblem:
+        (low, least), (high, most) = found[node.lower], found[node.upper]
+        target = least + self._inner(node) * (most - least)
+        finer, rate = target.denominator, self.rate(node.place)
+        return RankProblem(
+            low, high, least * finer, most * finer, target.numerator, PARTS * finer, rate, splits=not node.last
+        )
+
+    def _tail(self, node: Node, values: int, rows: int) -> tuple[Fraction, float]:
+        """Return r and c of P(error >= t) <= exp(c - r t), outward."""
+        rate = self.rate(node.place)
+        if node.last:
+            return rate, math.log(values) * (1 + 1e-12) + 1e-12
+        return split_tail(values, rows, rate, first=node.upper - node.lower > len(self.levels))
+
+    def _draw(self, holdings: Holdings, group: int, problem: RankProblem, rng: Rng) -> Draw:
+        """Yield segments to refine until a value is drawn; return it with the rank, in parts, that it splits at."""
+        while True:
+            known = holdings.known(group)
+            runs = pieces(known, problem)
+            run = _chosen(runs, problem.rate / problem.parts, rng)
+            candidate = run.start + (rng.below(run.size) if run.size > 1 else 0)
+            value, place = divmod(candidate, problem.places)
+            while (segment := _unknown(known, value)) is not None:
+                yield segment
+                known = holdings.known(group)
+            least, most = _ranks(known, value, place, problem)
+            gap = (problem.distance(least, most) - run.distance) * problem.rate / problem.parts
+            if gap == 0 or bernoulli(CertifiedProbability.exp_minus(gap), rng):
+                return value, problem.clip(most) * PARTS // problem.parts
+
+
+def halving_stages(count: int) -> tuple[tuple[Node, ...], ...]:
+    """Return the selections that find `count` sorted levels, stage by stage: the middle first, then each side.
+
+    >>> [[node.place for node in nodes] for nodes in halving_stages(5)]
+    [[2], [1, 4], [0, 3]]
+    """
+    stages: list[tuple[Node, ...]] = []
+    spans: list[tuple[int, int]] = [(0, count)]  # [start, end) of the levels still to find
+    while spans:
+        nodes, rest = [], []
+        for start, end in spans:
+            middle = (start + end) // 2
+            sides = [(a, b) for a, b in ((start, middle), (middle + 1, end)) if a < b]
+            nodes.append(Node(middle, start - 1, end, not sides))
+            rest += sides
+        stages.append(tuple(nodes))
+        spans = rest
+    return tuple(stages)
+
+
+def _together(
+    draws: list[tuple[int, Node, Draw]], refine: Callable[[Sequence[tuple[int, Segment]]], None]
+) -> list[tuple[int, Node, tuple[int, int]]]:
+    """Run draws side by side, so that what they ask for is learned in one scan for all."""
+    done = []
+    while draws:
+        wanted, waiting = set(), []
+        for group, node, draw in draws:
+            try:
+                wanted.add((group, next(draw)))
+                waiting.append((group, node, draw))
+            except StopIteration as end:
+                done.append((group, node, end.value))
+        if wanted:
+            refine(sorted(wanted))
+        draws = waiting
+    return done
+
+
+def _chosen(runs: list[Piece], rate: Fraction, rng: Rng) -> Piece:
+    """Return a run with probability proportional to size exp(-rate distance), exactly."""
+    least = min(r.distance for r in runs)
+    gaps = whole_numbers([r.distance - least for r in runs], "gaps")
+    sizes = whole_numbers([r.size for r in runs], "sizes")
+    return runs[fill_urn(gaps, rate=rate, weights=sizes).sample(rng)]
+
+
+def _unknown(known: Partition, value: int) -> Segment | None:
+    at = known.segment(value)
+    if at is None or int(known.first[at]) == int(known.last[at]):
+        return None
+    return int(known.first[at]), int(known.last[at])
+
+
+def _ranks(known: Partition, value: int, place: int, problem: RankProblem) -> tuple[int, int]:
+    """Return the ranks, in parts, that a candidate stands for: an interval for a value, a point for a place of it."""
+    at = known.segment(value)
+    if at is None:
+        above = problem.rank(known, known.gap(value))
+        return above, above
+    below, above = problem.rank(known, at), problem.rank(known, at + 1)
+    if not problem.splits:
+        return below, above
+    rank = below + (above - below) // PARTS * cut(place)
+    return rank, rank

@@ -1,0 +1,98 @@
+"""Old paths of modules, from before there were eight packages: importing one gives the module where it is now.
+
+Scripts and notebooks that were written before keep working. New code imports the names of `sordino` itself, or a module
+from where it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# The longest prefix counts.
+_MOVED = {
+    "accounting": "core.accounting",
+    "assistant": "serve.assistant",
+    "audit": "lab.audit",
+    "cell_grammar": "core.cell_grammar",
+    "clipping": "ask.clipping",
+    "codec": "core.codec",
+    "collector": "local.collector",
+    "curator": "ask.curator",
+    "datasets": "ask.engines.readers",
+    "datasets.adult": "lab.datasets.adult",
+    "datasets.census": "lab.datasets.census",
+    "datasets.dummy_table": "ask.curator.dummy_table",
+    "datasets.exact_answers": "lab.datasets.exact_answers",
+    "declared_times": "core.declared_times",
+    "domain": "core.domain",
+    "engines": "ask.engines",
+    "estimates": "core.estimates",
+    "ledger": "core.ledger",
+    "loss": "core.loss",
+    "mechanisms": "core.mechanisms",
+    "neighbors": "core.neighbors",
+    "noise": "core.noise",
+    "notebook": "serve.notebook",
+    "primitives": "core.primitives",
+    "project": "ask.project",
+    "queries": "ask.queries",
+    "release": "core.release",
+    "remote": "serve.remote",
+    "reporting.text_table": "core.text_table",
+    "risk": "lab.risk",
+    "risk.belief": "core.accounting.belief",
+    "risk.hypotheses": "core.accounting.hypotheses",
+    "rounding": "core.rounding",
+    "sensitivity": "lab.sensitivity",
+    "server": "serve.server",
+    "source": "core.source",
+    "time_zones": "core.time_zones",
+    "workbench": "serve.workbench",
+}
+
+
+def find_moved_modules() -> None:
+    """Let `import` find modules by their old paths."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds a module that has moved, and loads it under its new path, so that both paths are one module."""
+
+    def find_spec(self, fullname: str, *_: Sequence[str] | ModuleType | None) -> ModuleSpec | None:
+        new = _new_path(fullname)
+        # The faces, such as `sordino.risk`, are modules of their own.
+        if new is None or fullname in _FACES or importlib.util.find_spec(new) is None:
+            return None
+        return ModuleSpec(fullname, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(_new_path(spec.name) or spec.name)
+        # The import system writes the spec that it was given into the module.
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec
+
+
+_FACES = frozenset(f"sordino.{name}" for name in ("accounting", "audit", "datasets", "errors", "risk", "sensitivity"))
+
+
+def _new_path(name: str) -> str | None:
+    package, _, rest = name.partition(".")
+    if package != "sordino":
+        return None
+    parts = rest.split(".")
+    for count in range(len(parts), 0, -1):
+        place = _MOVED.get(".".join(parts[:count]))
+        if place is not None:
+            return ".".join(["sordino", place, *parts[count:]])
+    return None

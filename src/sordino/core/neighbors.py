@@ -1,0 +1,302 @@
+"""How far two tables may lie apart, and how far that can move an answer. Nothing here has a default."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.field_words import explain_relations
+from sordino.core.loss import format_number
+
+Relation = Literal["add_remove", "replace"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContributionBounds:
+    """Bound what one unit may contribute: its rows, its groups, its rows in one group; None for no bound.
+
+    Groups are the keys, or combinations of keys, of a question's GROUP BY, declared or private.
+    """
+
+    max_rows: int | None = None
+    max_groups: int | None = None
+    max_rows_per_group: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, bound in self.items():
+            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or not 1 <= bound <= _MOST):
+                raise DeclarationError(f"must be from 1 to 10^9: {_MEANING[name]}", key=name)
+
+    def items(self) -> tuple[tuple[str, int | None], ...]:
+        """Return each bound by name."""
+        return (
+            ("max_rows", self.max_rows),
+            ("max_groups", self.max_groups),
+            ("max_rows_per_group", self.max_rows_per_group),
+        )
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the bounds that are given, by name."""
+        return {name: bound for name, bound in self.items() if bound is not None}
+
+    def describe(self) -> str:
+        """Return the bounds in words: at most 3 groups and 1 row a group of one unit."""
+        words = {"max_rows": "row(s)", "max_groups": "group(s)", "max_rows_per_group": "row(s) a group"}
+        return "at most " + " and ".join(f"{bound:,} {words[name]}" for name, bound in self.to_dict().items())
+
+
+_MOST = 10**9
+_MEANING = {
+    "max_rows": "the most rows of one unit that count",
+    "max_groups": "the most groups that one unit counts in",
+    "max_rows_per_group": "the most rows of one unit that count in one group",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyUnit:
+    """Protect all rows that share one value of `column`, of which a bounded number is used.
+
+    State `max_rows`, or `max_groups` with `max_rows_per_group`; the product of these two then bounds the rows. Of each
+    unit's rows that a question is about, those used are chosen by that unit's rows alone; rows without a unit are dropped.
+
+    Without a column, `PrivacyUnit(None, max_rows=3)` promises that no unit has more than 3 rows. Nothing can enforce it.
+    `of` says whose unit it is, where the column's name does not: tables with the same are of the same people.
+
+    >>> PrivacyUnit("member_id", max_rows=5, of="person").people
+    'person'
+    """
+
+    column: str | None
+    max_rows: int | None = None
+    max_groups: int | None = None
+    max_rows_per_group: int | None = None
+    of: str | None = None
+
+    @property
+    def people(self) -> str:
+        """Whose unit it is: `of`, or the column's name."""
+        return self.of or self.column or "unit"
+
+    def __post_init__(self) -> None:
+        if self.of is not None and (not isinstance(self.of, str) or not self.of):
+            raise DeclarationError('must be a name, such as of = "person"', key="of")
+        if self.column is not None and (not isinstance(self.column, str) or not self.column):
+            raise DeclarationError("the privacy unit's column must be the name of a column")
+        bounds = ContributionBounds(self.max_rows, self.max_groups, self.max_rows_per_group)
+        if self.column is None and list(bounds.to_dict()) != ["max_rows"]:
+            raise DeclarationError(
+                "a privacy unit without a column is a promise about rows alone: state max_rows, and only that",
+                key="max_rows",
+            )
+        if self.max_rows is None and (self.max_groups is None or self.max_rows_per_group is None):
+            raise DeclarationError(
+                "is missing; state the most rows of one unit that count, or both max_groups and max_rows_per_group",
+                key="max_rows",
+            )
+
+    @property
+    def total_rows(self) -> int:
+        """The most rows of one unit that count in one question."""
+        product = (self.max_groups or _MOST) * (self.max_rows_per_group or _MOST)
+        return product if self.max_rows is None else min(self.max_rows, product)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbors:
+    """State when two tables are neighbors: `relation` in privacy units; `unit` None for a row, else a PrivacyUnit.
+
+    add_remove: one has all rows of one more unit. replace: the rows of one unit are exchanged for those of another.
+
+    >>> Neighbors("add_remove", PrivacyUnit("user_id", max_rows=5)).contributions
+    5
+    """
+
+    relation: Relation
+    unit: PrivacyUnit | None
+    copies: int = 1  # joined rows that one row may become: a fact of a question, not of a declaration
+    capped: bool = True  # whether rows beyond the cap are left out: not where each row is made of all rows of a unit
+    bounds: ContributionBounds | None = None  # what a question enforces on its rows: see `enforce`
+
+    def __post_init__(self) -> None:
+        if self.relation not in ("add_remove", "replace"):
+            raise DeclarationError(explain_relations(self.relation), key="neighbors")
+
+    @property
+    def id_column(self) -> str | None:
+        """The column that names a row's unit; None where a row is the unit, and where rows per unit are promised."""
+        return None if self.unit is None else self.unit.column
+
+    @property
+    def contributions(self) -> int:
+        """The most rows that one unit may have after the caps and after joins with public tables."""
+        if self.bounds is not None and self.bounds.max_rows is not None:
+            return self.bounds.max_rows
+        return self.copies * (1 if self.unit is None else self.unit.total_rows)
+
+    @property
+    def people(self) -> str | None:
+        """Whose rows they are, None where each row is a unit of its own."""
+        return None if self.unit is None else self.unit.people
+
+    @property
+    def groups(self) -> int:
+        """The most groups of one question that one unit may count in."""
+        most = None if self.bounds is None else self.bounds.max_groups
+        return self.contributions if most is None else min(most, self.contributions)
+
+    @property
+    def rows_per_group(self) -> int:
+        """The most rows of one unit in one group of a question."""
+        most = None if self.bounds is None else self.bounds.max_rows_per_group
+        return self.contributions if most is None else min(most, self.contributions)
+
+    def enforce(self, asked: ContributionBounds | None, *, by_group: bool) -> Neighbors:
+        """Return the relation of a question's rows once its bounds are enforced: the unit's, and tighter ones `asked`.
+
+        The unit's bounds on rows grow with the joined rows that one row may become; those asked count joined rows. Raises
+        QuestionRefused where a bound asked is looser than the unit's, or has nothing to act on.
+        """
+        if asked is not None:
+            self._check(asked, by_group=by_group)
+        if self.unit is None or self.unit.column is None or not self.capped:
+            return self
+        asked, unit = asked or ContributionBounds(), self.unit
+        rows = _least(self.copies * unit.total_rows, asked.max_rows)
+        assert rows is not None
+        if not by_group:
+            return replace(self, bounds=ContributionBounds(min(rows, _MOST)))
+        per_unit = None if unit.max_rows_per_group is None else self.copies * unit.max_rows_per_group
+        groups, each = _least(unit.max_groups, asked.max_groups), _least(per_unit, asked.max_rows_per_group)
+        if groups is not None and each is not None:
+            rows = min(rows, groups * each)
+        rows = min(rows, _MOST)
+        groups = None if groups is None or groups >= rows else groups
+        each = None if each is None or each >= rows else each
+        return replace(self, bounds=ContributionBounds(rows, groups, each))
+
+    def _check(self, asked: ContributionBounds, *, by_group: bool) -> None:
+        if self.id_column is None:
+            raise QuestionRefused(
+                "bound_contributions needs a column that names each row's unit: declare PrivacyUnit(column, max_rows=...)"
+            )
+        if not self.capped:
+            raise QuestionRefused(
+                f"each {self.people} is one row here, made of all of its rows: there is nothing to bound"
+            )
+        for name, bound in asked.to_dict().items():
+            if name != "max_rows" and not by_group:
+                raise QuestionRefused(
+                    f"{name} bounds the groups of a GROUP BY, and this question has none: use max_rows"
+                )
+            declared = getattr(self.unit, name)
+            most = declared if declared is None or name == "max_groups" else declared * self.copies
+            if most is not None and bound > most:
+                raise QuestionRefused(
+                    f"{name} = {bound} is above the {most} that the table's declaration allows: a question's bounds may only "
+                    "be tighter"
+                )
+
+    def describe(self) -> str:
+        """Return the relation and the unit in words."""
+        return f"{self.describe_unit()}, {self.relation.replace('_', '/')}"
+
+    def describe_unit(self) -> str:
+        """Return what is protected, in words."""
+        if self.unit is None:
+            return "one row"
+        if self.unit.column is None:
+            return f"all rows of one {self.unit.people} (promised: at most {self.unit.max_rows})"
+        cap = f" (at most {self.unit.total_rows} count)" if self.capped else ""
+        return f"all rows of one {self.unit.people}{cap}"
+
+    def describe_caps(self) -> tuple[str, ...]:
+        """Return which rows of a unit take no part in an answer, in words; nothing where every row does."""
+        if self.unit is None:
+            return ()
+        one = self.unit.people
+        if not self.capped:
+            merged = f"each {one} is one row, made of all of its rows: max_rows leaves none out"
+            return (merged, *self.describe_ids())
+        if self.unit.column is None:
+            promised = f"at most {self.unit.max_rows:,} {'row' if self.unit.max_rows == 1 else 'rows'}"
+            return (f"that each unit has {promised} is a promise of the declaration: nothing enforces it",)
+        most, each, row = self.contributions, self.rows_per_group, "joined row" if self.copies > 1 else "row"
+        notes = [f"at most {most:,} {row}{'' if most == 1 else 's'} of one {one} count; rows beyond are not counted"]
+        if self.groups < most:
+            keys = f"{self.groups:,} key{'' if self.groups == 1 else 's'}"
+            notes.append(f"at most {keys} of one {one} count; its rows under other keys are not counted")
+        if each < most:
+            notes.append(f"at most {each:,} {row}{'' if each == 1 else 's'} of one {one} count under one key")
+        return (*notes, *self.describe_ids())
+
+    def describe_ids(self) -> tuple[str, ...]:
+        """Return that rows without a unit's id take no part in an answer, in words; nothing where no column names the unit."""
+        return () if self.id_column is None else (f"rows whose {self.id_column} is missing are left out",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration as plain, canonical data."""
+        if self.unit is None:
+            return {"neighbors": self.relation, "privacy_unit": "row"}
+        unit = self.unit
+        named = {} if unit.column is None else {"column": unit.column}
+        bounds = ContributionBounds(unit.max_rows, unit.max_groups, unit.max_rows_per_group)
+        people = {} if unit.of is None else {"of": unit.of}
+        return {"neighbors": self.relation, "privacy_unit": named | bounds.to_dict() | people}
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    """Return the smaller of two bounds, either of which may be none."""
+    return other if one is None else one if other is None else min(one, other)
+
+
+def neighbors_from(*, neighbors: str, privacy_unit: str | PrivacyUnit) -> Neighbors:
+    """Return the Neighbors that `neighbors=` and `privacy_unit=` of the public calls state.
+
+    Raises DeclarationError unless the relation is "add_remove" or "replace" and the unit "row" or a PrivacyUnit.
+    """
+    if isinstance(privacy_unit, PrivacyUnit):
+        return Neighbors(neighbors, privacy_unit)  # type: ignore[arg-type]  # checked at the door
+    if privacy_unit != "row":
+        raise DeclarationError('must be "row" or PrivacyUnit(column, max_rows=...)', key="privacy_unit")
+    return Neighbors(neighbors, None)  # type: ignore[arg-type]  # checked at the door
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Sensitivity:
+    """Bound how far one unit moves a vector of answers: cells touched (l0), and l1, l2, linf distances, exactly.
+
+    `l2_squared` is kept because it is rational; `l2` is its root, rounded up. `because` is the rule, in words.
+
+    >>> Sensitivity(l0=2, l1=Fraction(2), l2_squared=Fraction(2), linf=Fraction(1), because="replace").l2 >= 2**0.5
+    True
+    """
+
+    l0: int
+    l1: Fraction
+    l2_squared: Fraction
+    linf: Fraction
+    because: str
+
+    @property
+    def l2(self) -> float:
+        """The Euclidean sensitivity, rounded up."""
+        root = math.isqrt(self.l2_squared.numerator * self.l2_squared.denominator)
+        if root * root == self.l2_squared.numerator * self.l2_squared.denominator:
+            whole = Fraction(root, self.l2_squared.denominator)
+            if Fraction(float(whole)) == whole:
+                return float(whole)
+        return math.nextafter(math.nextafter(math.sqrt(self.l2_squared), math.inf), math.inf)
+
+    def rescale(self, unit: Fraction) -> Sensitivity:
+        """Return the same bound with answers measured in another unit."""
+        if unit == 1:
+            return self
+        return Sensitivity(self.l0, self.l1 * unit, self.l2_squared * unit**2, self.linf * unit, self.because)
+
+    def __repr__(self) -> str:
+        figures = f"l0={self.l0}, l1={format_number(self.l1)}, l2={self.l2:.6g}, linf={format_number(self.linf)}"
+        return f"Sensitivity({figures}, because={self.because!r})"

@@ -1,0 +1,245 @@
+"""What an engine must be able to say in SQL for our queries: about ten primitives, each a total function of one row.
+
+A primitive never raises on any stored value and yields NULL for what is missing or cannot be read as declared. The
+trees it returns are sqlglot expressions; nothing here runs anything.
+
+Theorem: no accepted question fails at run time, whatever the rows. Each primitive that takes numbers states the range
+for which it is total, and whoever builds with it proves at plan, by `check_range` over exact intervals, that every
+number which may reach it lies there: a `BoundNumber` cannot be made of others, nor a constant written. Conversely a
+question that some rows could make fail would tell by its failure, at any price, whether such rows exist.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+from sordino.core.errors import QuestionRefused
+from sordino.core.neighbors import ContributionBounds
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+WIDEST = 10**37  # sums and differences of two such numbers stay within 38 decimal digits, in which engines compute
+NARROW = 2**62  # below it sums and differences of two numbers stay within 64 bits
+
+
+class OutOfRange(QuestionRefused):
+    """Say that a number of a question may leave the range for which primitives are total."""
+
+
+def check_range(*numbers: int | Fraction | None) -> None:
+    """Raise OutOfRange unless each number lies within [-WIDEST, WIDEST], where every primitive is total.
+
+    None stands for a side without a bound, which is outside. Give it both ends of every interval that SQL computes with.
+    """
+    for number in numbers:
+        if number is None or not -WIDEST <= number <= WIDEST:
+            raise OutOfRange(
+                "a number of this question may grow past 37 digits: clip its columns first, declare their bounds, or "
+                "write smaller constants"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCell:
+    """One value of all rows of a unit: rows, count, distinct, sum, mean, min, max, any, all, first or last.
+
+    `form` is how it is held: a number in whole steps, a text or a truth. Missing values take no part. The first and the
+    last value are those by the whole number `by`, and of several with the same one the least and the largest. A mean is
+    floor(parts * mean + 1/2), computed in whole numbers; no value of it is below `low`.
+    """
+
+    kind: str
+    form: str
+    value: exp.Expression | None = None
+    by: exp.Expression | None = None
+    low: int = 0
+    parts: int = 1
+
+
+class Primitives(Protocol):
+    """The words of one engine for one SELECT over one table; cells are named by their declared column.
+
+    An engine gives new ones for each SELECT, and `source` is taken last: it holds the steps that the others named.
+    """
+
+    def source(self) -> exp.Expression:
+        """Return the relation to select from, each unit's contribution bounded where a column names the units."""
+
+    def raw(self, column: str) -> exp.Expression:
+        """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
+
+    def is_decimal(self, column: str) -> bool:
+        """Return whether a column's numbers are whole or held as decimals, so that a cast rounds their halves away from 0."""
+
+    def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
+        """Return the cell as a 64-bit whole number clipped to [lower, upper]; total for bounds within 64 bits."""
+
+    def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return floor(cell / step + 1/2) as a 64-bit whole number clipped to [lower, upper].
+
+        Total for 2^-512 <= step <= 2^512 and bounds within 2^62. A cell held as a double reads as the decimal that it
+        is nearest to, up to 10^15 steps; beyond, as a step that may be one or a few from it.
+        """
+
+    def join(
+        self, table: str, cells: Sequence[exp.Expression], keys: Sequence[exp.Expression], *, left: bool, copies: int
+    ) -> None:
+        """Join a public table where each of `keys`, of its columns sordino_key_0.., equals its cell; call it first.
+
+        At most `copies` of its rows share a key. From then on its columns are named table.column. Without `left`, rows that
+        meet no key are dropped.
+        """
+
+    def unnest(self, column: str, most: int) -> None:
+        """Turn each row into one for each of the first `most` items of its list, which `column` is from then on.
+
+        Rows whose list is missing or empty are dropped. Call it before words that read the column.
+        """
+
+    def join_unit(self, table: str, *, left: bool) -> None:
+        """Join the rows of another private table of the same people, bounded as declared, where its unit is the row's.
+
+        From then on its columns are named table.column. Without `left`, rows of units that it does not have are dropped.
+        """
+
+    def other_rows(self, table: str | None) -> Primitives:
+        """Return the words for all rows of another private table of the same people, or of this one where None."""
+
+    def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
+        """Add a true or false `column`: whether the row's unit has `rows`, from `other_rows`, that meet a condition on them."""
+
+    def category_cell(self, column: str, *, whole: bool) -> exp.Expression:
+        """Return a category's cell as text, or as a whole number where `whole`."""
+
+    def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
+        """Return the place of a held cell among `values`, from 0; `other` for any other cell that is not missing.
+
+        Total for any text, and for whole numbers within 64 bits.
+        """
+
+    def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
+        """Return the place of a text among distinct values, from 0; NULL for any other. Total for any text.
+
+        Texts are equal where all of their characters are, blanks too.
+        """
+
+    def strip(self, text: exp.Expression) -> exp.Expression:
+        """Return a text without the blanks around it."""
+
+    def keep(self, condition: exp.Expression) -> None:
+        """Keep only the rows that meet a condition; call it after the condition's own words, before all others."""
+
+    @property
+    def has_units(self) -> bool:
+        """Whether a column names each row's unit, so that contributions are bounded."""
+
+    def bound_contributions(
+        self, keys: Sequence[exp.Expression], asked: ContributionBounds | None, *, totals: bool
+    ) -> list[exp.Expression]:
+        """Keep, of each unit, the rows that `Neighbors.enforce` allows, where joins made several of one row.
+
+        Rows with a key that is NULL are dropped first. Which rows are kept follows from the unit's own rows alone. Where it
+        is not called, `source` bounds the rows of a unit, whatever its groups; without units it does nothing. With `totals`
+        all rows of the groups kept stay, for `unit_total`, and `counts` says which of them count. Returns the keys, named.
+        """
+
+    def counts(self) -> exp.Expression | None:
+        """Return whether a row counts under the bounds on rows; None where all rows that are left do."""
+
+    def unit_total(self, value: exp.Expression) -> exp.Expression:
+        """Return, in one row of each unit and group, the sum of a whole number over all of them; NULL in the others.
+
+        Total for a value such that the sum lies within WIDEST, after `bound_contributions` with `totals`.
+        """
+
+    def unit_groups(self) -> exp.Expression:
+        """Return, in one row of each unit and group, how many groups the unit counts in; NULL in the others.
+
+        Total after `bound_contributions` with `totals`, where a column names the units.
+        """
+
+    def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
+        """Return the label at a place, from 0; None is missing."""
+
+    def unit_rows(self, values: Mapping[str, UnitCell]) -> Primitives:
+        """Return the words for one row a unit, made of all of its rows, none capped: the unit's column and the values.
+
+        Rows without a unit are dropped. Total where each sum over 2^48 rows, times 2000 for means, lies within WIDEST.
+        """
+
+    def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
+        """Return, for `source`, one row a unit: sordino_has, its rows before any cap, or the different values of `of`.
+
+        With `pairs`, one row for each of a unit's first so many values of `of`: the rows that have it.
+        """
+
+    def truth(self, column: str) -> exp.Expression:
+        """Return the cell as true or false."""
+
+    def days(self, column: str, lower: datetime.date, upper: datetime.date) -> exp.Expression:
+        """Return the cell as days since 1970-01-01, clipped to the two days."""
+
+    def moments(self, column: str, zone: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return the cell as whole steps since 1970 in UTC, rounded down and clipped to [lower, upper].
+
+        A cell without an offset from UTC is read by the clock of `zone`; `step` is in seconds, whole microseconds.
+        """
+
+    def look_up(self, value: exp.Expression, starts: Sequence[int], results: Sequence[int]) -> exp.Expression:
+        """Return results[i] for the number i of `starts`, which ascend, that are not above the value; NULL for NULL.
+
+        Total for a value, starts and results within WIDEST.
+        """
+
+    def text(self, column: str) -> exp.Expression:
+        """Return the cell of an identifier as text."""
+
+    def is_text(self, cell: exp.Expression, texts: Sequence[str]) -> exp.Expression:
+        """Return whether a text is one of several. Total for any text."""
+
+    def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
+        """Return whether a text matches: like and ilike (% and _ stand for any), prefix, suffix or part. Total for any text."""
+
+    def chunk(self, count: int) -> exp.Expression:
+        """Return which of `count` chunks the row's unit falls in: a public hash of its id, or of a row's declared cells.
+
+        Total for counts from 1 to 2^62.
+        """
+
+    def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
+        """Return a whole number clipped; NULL stays NULL. Total for a value and bounds within WIDEST."""
+
+    def wide(self, value: exp.Expression) -> exp.Expression:
+        """Return a whole number in a type of at least 38 decimal digits; total for a value within WIDEST."""
+
+    def real_function(
+        self, function: str, value: exp.Expression, unit: Fraction, step: Fraction, lower: int, upper: int
+    ) -> exp.Expression:
+        """Return floor(f(value * unit) / step + 1/2) as a 64-bit whole number clipped to [lower, upper].
+
+        `function` is sqrt, ln, log2, log10 or exp, computed in floating point; NULL where it has no value. Total for a
+        value within WIDEST, steps as of `lattice` and bounds within 2^62.
+        """
+
+    def unclip(self, value: exp.Expression, op: str, steps: int) -> exp.Expression:
+        """Return what compares with a number of steps as a value does."""
+
+    def present(self, value: exp.Expression) -> exp.Expression:
+        """Return what is missing where a value is, to be counted in place of it."""
+
+    def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
+        """Return the aggregate SUM of a whole number, whose size is at most `largest` in any row; call it before `source`.
+
+        Total where the sum over all rows that there may be lies within WIDEST.
+        """
+
+    def bin(self, value: exp.Expression, edges: Sequence[int]) -> exp.Expression:
+        """Return i where edges[i] <= value < edges[i+1] (the last bin closed), NULL outside.
+
+        Total for a value and edges within WIDEST; edges may not descend.
+        """

@@ -1,0 +1,488 @@
+"""Release: all that leaves Sordino - values, their error, what was asked and what it cost.
+
+A release holds noisy values and public parameters only; its errors and intervals are functions of those, so they are
+free. It is plain data: `to_dict` and `from_dict` are inverse, and the ledger keeps it as it was.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
+from sordino.core.codec import cells_to_json
+from sordino.core.errors import DeclarationError, QuestionRefused, instead_of
+from sordino.core.estimates.curve import NoisyCurve
+from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends
+from sordino.core.estimates.model_estimate import ModelSource
+from sordino.core.estimates.registry import estimate_from_dict
+from sordino.core.loss import (
+    Event,
+    Loss,
+    currencies_to_dict,
+    format_number,
+    loss_from,
+    loss_from_numbers,
+    loss_to_numbers,
+    to_fraction,
+)
+from sordino.core.release_exports import arrow_table, write_csv, write_parquet
+from sordino.core.time_zones import labels_from_dict, labels_to_dict
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
+
+SCHEMA_VERSION = 1
+_AS_WRITTEN = ("question", "neighbors", "privacy_unit", "declaration", "charge", "time", "private", "request")
+_PRACTICE = "DUMMY DATA: a made-up table of the declared shape answered; nothing was charged, and no data was read."
+_SHOWN = 40  # rows of a release that print shows
+
+Label = str | int | float | bool | datetime.date | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A group-by column of a release: its name, its label in each row, and what kind they are, should no row be left."""
+
+    name: str
+    labels: tuple[Label, ...]
+    kind: str = field(default="text", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An answered column of a release: its name, its estimate in each row, and how it was made, in words."""
+
+    name: str
+    estimate: ColumnEstimate
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Release:
+    """Hold one answer: `.value`, `.table`, `.interval(0.95)`, `.error(0.95)`, `.cost`, `.question`, `.event`.
+
+    Made by `ask`, or by a model's `answer`, at no cost: then `charge` is what paid for the model, and `model` says what
+    the answer comes from. `private` is False only for seeded test noise, and then every view says NOT PRIVATE.
+    """
+
+    question: str
+    keys: tuple[Key, ...]
+    outputs: tuple[Output, ...]
+    cost: Loss
+    spent: Loss
+    remaining: Loss
+    event: Event
+    neighbors: str
+    privacy_unit: str
+    declaration: str
+    charge: str
+    table_name: str
+    time: str
+    private: bool = True
+    request: str | None = None
+    notes: tuple[str, ...] = field(default=())
+    chosen: tuple[tuple[str, Fraction | None], ...] = field(default=())  # of a search; None where it found nothing
+    layout: tuple[str, ...] = field(default=())  # the columns as SELECT orders them; empty for keys first
+    model: ModelSource | None = None  # where the answer was computed from a model, and nothing was charged
+    practice: bool = False  # of a made-up table: nothing was charged
+    spender: str | None = None  # whose share of the budget it was charged to: `spent` and `remaining` are the share's
+
+    # ---- values
+
+    @property
+    def parts(self) -> tuple[Key | Output, ...]:
+        """The keys and outputs, in the order of the columns: as SELECT has them, else keys first."""
+        named: dict[str, Key | Output] = {k.name: k for k in self.keys}
+        named |= {o.name: o for o in self.outputs}
+        return tuple(named[n] for n in self.layout) if self.layout else tuple(named.values())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in their order."""
+        return tuple(p.name for p in self.parts)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict a row, keyed by column name."""
+        return self._rows(self.columns, [o.estimate.values() for o in self.outputs])
+
+    @property
+    def value(self) -> Any:
+        """The number, where the release is one; a search's numbers by name, None if it found none; else the list of rows."""
+        if self.is_search:
+            return {n: _plain_number(v) for n, v in self.chosen if v is not None} if self.found else None
+        if not self.keys and len(self.outputs) == 1:
+            return self.outputs[0].estimate.values()[0]
+        return self.rows if self.keys else self.rows[0]
+
+    @property
+    def is_search(self) -> bool:
+        """Whether it is a search's own release: a mean whose bounds were found has a value beside them."""
+        return bool(self.chosen) and all(isinstance(o.estimate, NoisyCurve) for o in self.outputs)
+
+    @property
+    def found(self) -> bool:
+        """Whether a search found what it looked for; raises AttributeError for a release of no search."""
+        if not self.chosen:
+            raise AttributeError("this release is of no search, such as find_bounds or find_contribution_bounds")
+        return all(v is not None for _, v in self.chosen)
+
+    @property
+    def lower(self) -> int | float:
+        """The lower bound that a search chose: QuestionRefused where it found none, AttributeError for other releases."""
+        return self._chosen("lower")
+
+    @property
+    def upper(self) -> int | float:
+        """The upper bound that a search chose: QuestionRefused where it found none, AttributeError for other releases."""
+        return self._chosen("upper")
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to read beside the answer: the notes, and which released values lie past what is possible."""
+        own = (getattr(o.estimate, "remarks", lambda _: ())(o.name) for o in self.outputs)
+        source = () if self.model is None else (self.model.remark(),)
+        return (*source, *self.notes, *(r for several in own for r in several))
+
+    @property
+    def table(self) -> pa.Table:
+        """The values as an Arrow table: a column a key or output."""
+        return self.to_arrow()
+
+    def error(self, confidence: float) -> Any:
+        """Return the error that is not exceeded with probability `confidence`, for each value by itself.
+
+        A number for a single value, a dict by name for several, an Arrow table for a group-by; in the value's units.
+        Raises DeclarationError unless 0 < confidence < 1.
+        """
+        return self._shape([o.estimate.errors(_probability(confidence)) for o in self.outputs])
+
+    def interval(self, confidence: float) -> Any:
+        """Return the confidence interval of each value by itself: (lower, upper).
+
+        A pair for a single value, a dict of pairs for several; for a group-by an Arrow table with the columns
+        NAME_lower and NAME_upper. Raises DeclarationError unless 0 < confidence < 1.
+        """
+        pairs = [o.estimate.intervals(_probability(confidence)) for o in self.outputs]
+        if not self.keys:
+            return self._shape(pairs)
+        return self._ends(pairs, values=False)
+
+    # ---- other shapes
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the table to whatever reads Arrow: `pa.table(release)`, polars, pandas, DuckDB."""
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self, *, intervals: bool = False, confidence: float = 0.95) -> pa.Table:
+        """Return the values as an Arrow table; with `intervals`, each output is followed by NAME_lower and NAME_upper."""
+        pairs = [o.estimate.intervals(_probability(confidence)) for o in self.outputs] if intervals else []
+        return self._ends(pairs, values=True)
+
+    def to_pandas(self, *, intervals: bool = False, confidence: float = 0.95) -> pandas.DataFrame:
+        """Return the table as a pandas frame, as `to_arrow` has it."""
+        frame: pandas.DataFrame = self.to_arrow(intervals=intervals, confidence=confidence).to_pandas()
+        return frame
+
+    def to_polars(self, *, intervals: bool = False, confidence: float = 0.95) -> polars.DataFrame:
+        """Return the table as a polars frame, as `to_arrow` has it."""
+        import polars
+
+        return polars.DataFrame(polars.from_arrow(self.to_arrow(intervals=intervals, confidence=confidence)))
+
+    def to_csv(self, path: str | Path, *, intervals: bool = False, confidence: float = 0.95) -> None:
+        """Write the table as CSV with a header line, as `to_arrow` has it; a missing value is an empty cell."""
+        write_csv(self.to_arrow(intervals=intervals, confidence=confidence), path)
+
+    def to_parquet(self, path: str | Path, *, intervals: bool = False, confidence: float = 0.95) -> None:
+        """Write the table as Parquet, as `to_arrow` has it, and the whole release as its metadata, `sordino.core.release`."""
+        about = self.to_json(confidence=confidence)
+        write_parquet(self.to_arrow(intervals=intervals, confidence=confidence), path, about=about)
+
+    def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
+        """Return the release as JSON data, with errors and intervals at `confidence`; the inverse of `from_dict`."""
+        cells = {
+            "rows": [o.estimate.values() for o in self.outputs],
+            "errors": [o.estimate.errors(confidence) for o in self.outputs],
+            "intervals": [o.estimate.intervals(confidence) for o in self.outputs],
+        }
+        keys, names = [cells_to_json(k.labels) for k in self.keys], self.columns
+        return self._data(
+            confidence, {n: self._rows(names, list(map(cells_to_json, c)), keys) for n, c in cells.items()}
+        )
+
+    def to_record(self) -> dict[str, Any]:
+        """Return `to_dict` without the tables that `from_dict` makes anew: each key is in it once, not four times."""
+        tables: dict[str, Any] = {"rows": None, "errors": None, "intervals": None}
+        return {name: part for name, part in self._data(0.95, tables).items() if name not in tables}
+
+    def _data(self, confidence: float, tables: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA_VERSION,
+            "private": self.private,
+            **({"practice": True} if self.practice else {}),
+            **({"spender": self.spender} if self.spender is not None else {}),
+            "charge": self.charge,
+            "request": self.request,
+            "time": self.time,
+            "table": self.table_name,
+            "question": self.question,
+            "columns": list(self.columns),
+            "rows": tables["rows"],
+            "confidence": confidence,
+            "errors": tables["errors"],
+            "error_units": {o.name: u for o in self.outputs if (u := getattr(o.estimate, "error_unit", ""))},
+            "intervals": tables["intervals"],
+            "mechanism": {o.name: o.mechanism for o in self.outputs},
+            "cost": loss_to_numbers(self.cost),
+            "currencies": currencies_to_dict(self.event),
+            "spent": None if self.model else loss_to_numbers(self.spent),  # a model has no budget
+            "remaining": None if self.model else loss_to_numbers(self.remaining),
+            "neighbors": self.neighbors,
+            "privacy_unit": self.privacy_unit,
+            "declaration": self.declaration,
+            "notes": list(self.notes),
+            "remarks": list(self.remarks),
+            "chosen": {n: None if v is None else format_number(v) for n, v in self.chosen},
+            "event": event_to_dict(self.event),
+            "keys": [{"name": k.name, **labels_to_dict(k.labels), "kind": k.kind} for k in self.keys],
+            "estimates": [{"name": o.name, **o.estimate.to_dict()} for o in self.outputs],
+            **({} if self.model is None else self.model.to_dict()),
+        }
+
+    def to_json(self, *, confidence: float = 0.95) -> str:
+        """Return `to_dict` as JSON text."""
+        return json.dumps(self.to_dict(confidence=confidence), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Release:
+        """Return the release that `to_dict` wrote; raises DeclarationError for another schema version, and what is no release."""
+        version = data.get("schema") if isinstance(data, dict) else None
+        if version != SCHEMA_VERSION:
+            raise DeclarationError(f"this release has schema {version!r:.40}, and {SCHEMA_VERSION} is read here")
+        try:
+            made = cls._read(data)
+            made.to_json(), str(made), repr(made)  # what is altered deep within shows when it is written
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
+            raise DeclarationError(
+                "this is no whole release: it was altered, cut short, or is something else"
+            ) from None
+        return made
+
+    @classmethod
+    def _read(cls, data: dict[str, Any]) -> Release:
+        mechanisms, usual = data["mechanism"], [p["name"] for p in (*data["keys"], *data["estimates"])]
+        return cls(
+            keys=tuple(Key(k["name"], labels_from_dict(k), k.get("kind", "text")) for k in data["keys"]),
+            layout=() if data["columns"] == usual else tuple(data["columns"]),
+            outputs=tuple(
+                Output(e["name"], estimate_from_dict({k: e[k] for k in e if k != "name"}), mechanisms[e["name"]])
+                for e in data["estimates"]
+            ),
+            **{name: data[name] for name in _AS_WRITTEN},
+            **dict[str, Any]((n, loss_from_numbers(data[n] or data["cost"])) for n in ("cost", "spent", "remaining")),
+            event=event_from_dict(data["event"]),
+            table_name=data["table"],
+            practice=data.get("practice", False),
+            spender=data.get("spender"),
+            notes=tuple(data["notes"]),
+            chosen=tuple((n, None if v is None else to_fraction(v, name=n)) for n, v in data.get("chosen", {}).items()),
+            model=ModelSource(data["kind"], data["paid"]) if "paid" in data else None,
+        )
+
+    # ---- views
+
+    def summary(self) -> str:
+        """Return what it cost, what is left and whom it protects, in one line."""
+        seal = "" if self.private else "NOT PRIVATE (seeded noise). "
+        if self.practice:
+            return f"{_PRACTICE} It would cost {self.cost.describe()}, left: {self.remaining.describe()}"
+        if self.model is not None:
+            return f"{seal}{self.model.describe(self.table_name)}; charge {self.charge}"
+        whose = "" if self.spender is None else f" of the share of {self.spender}"
+        return (
+            f"{seal}cost: {self.cost.describe()}, left{whose}: {self.remaining.describe()} of {self._cap().describe()}; "
+            f"privacy unit: {self.privacy_unit}, {self.neighbors.replace('_', '/')}; charge {self.charge}"
+        )
+
+    def __repr__(self) -> str:
+        if not self.parts and not self.chosen:
+            shape = self._instead()
+        elif self.is_search or not self.keys:
+            shape = repr(self.value)
+        else:
+            shape = f"{len(self.keys[0].labels)} rows of {', '.join(self.columns)}"
+        return f"<Release {self.question}: {shape}; {self.summary()}>"
+
+    def __str__(self) -> str:
+        """The question, the table with its 95% intervals (at most 40 rows), and what it cost."""
+        if not self.parts:
+            return "\n".join([self.question, self._instead(), self.summary()])
+        lines = align([show_columns(self.parts), *self.display_rows(0.95)[:_SHOWN]])
+        more = [f"... {self._height() - _SHOWN:,} more rows"] if self._height() > _SHOWN else []
+        beside = self.remarks if self.model is not None or (self.chosen and not self.is_search) else ()
+        return "\n".join([self.question, *lines, *more, self.summary(), *beside])
+
+    def _repr_html_(self) -> str:
+        rows = self.display_rows(0.95)
+        more = [f"{len(rows) - 200} more rows"] if len(rows) > 200 else []
+        from sordino.core.notebook_tables import html_table
+
+        return html_table(
+            self.question, show_columns(self.parts), rows[:200], notes=(*more, *self.remarks), foot=self.summary()
+        )
+
+    def display_rows(self, confidence: float) -> list[list[str]]:
+        """Return each row as text cells: keys, then value and interval of each output."""
+        return show_cells(self.parts, confidence)
+
+    def _chosen(self, name: str) -> int | float:
+        for known, value in self.chosen:
+            if known == name:
+                if value is None:
+                    raise QuestionRefused(f"the search found no {name} bound to ask with: {'; '.join(self.notes)}")
+                return _plain_number(value)
+        raise AttributeError(f"this release chose no {name} bound: only find_bounds does")
+
+    def _instead(self) -> str:
+        """Return what stands in the place of values where there are none: a fit's answer is its model."""
+        return "; ".join(self.notes) or "no values: the answer is a model"
+
+    def _cap(self) -> Loss:
+        left = self.remaining.amounts()
+        return loss_from({n: a + left[n] for n, a in self.spent.amounts().items()})
+
+    def _height(self) -> int:
+        return len(self.keys[0].labels) if self.keys else 1
+
+    def _rows(
+        self, names: Sequence[str], cells: Sequence[Sequence[Any]], keys: Sequence[Sequence[Any]] | None = None
+    ) -> list[dict[str, Any]]:
+        """Return one dict a row of the keys, or of what stands for them, and of the cells of each output."""
+        labels = [k.labels for k in self.keys] if keys is None else keys
+        parts: list[Key | Output] = [*self.keys, *self.outputs]
+        found = {p.name: column for p, column in zip(parts, (*labels, *cells), strict=True)}
+        if not names:
+            return [{} for _ in range(self._height())]
+        return [dict(zip(names, row, strict=True)) for row in zip(*(found[n] for n in names), strict=True)]
+
+    def _ends(self, pairs: Sequence[Sequence[Any]], *, values: bool) -> pa.Table:
+        """Return an Arrow table of the keys, the values if asked for, and the ends of the intervals of each output."""
+        cells: dict[str, dict[str, Sequence[Any]]] = {k.name: {k.name: k.labels} for k in self.keys}
+        for i, o in enumerate(self.outputs):
+            cells[o.name] = {o.name: o.estimate.values()} if values else {}
+            for side, end in enumerate(("lower", "upper") if pairs else ()):
+                cells[o.name][f"{o.name}_{end}"] = [pair[side] for pair in pairs[i]]
+        names = [name for own in cells.values() for name in own]
+        if len(set(names)) < len(names):
+            raise DeclarationError("a column of the answer is named as the end of an interval: give it another name")
+        kinds = {n: _cell_kind(o.estimate) for o in self.outputs for n in cells[o.name]}
+        kinds |= {k.name: k.kind for k in self.keys}
+        return arrow_table({n: c for name in self.columns for n, c in cells[name].items()}, kinds)
+
+    def _shape(self, cells: Sequence[Sequence[Any]]) -> Any:
+        """Return the cells of each output as a number, a dict or an Arrow table, as the release's own shape is."""
+        if self.keys:
+            rows = self._rows(self.columns, cells)
+            return arrow_table({n: [r[n] for r in rows] for n in self.columns}, {})
+        if len(cells) == 1:
+            return cells[0][0]
+        return {o.name: c[0] for o, c in zip(self.outputs, cells, strict=True)}
+
+
+def other_currencies(event: Event, cost: Loss) -> list[str]:
+    """Return what an event costs in the currencies that it was not charged in, in words, where a bound is known."""
+    charged = cost.amounts()
+    found = {name: amount for name, amount in (("rho", event.rho()), ("epsilon", event.pure())) if name not in charged}
+    words = [f"{name} {show_number(float(amount))}" for name, amount in found.items() if amount is not None]
+    return [f"({', '.join(words)} in another currency)"] if words else []
+
+
+def show_columns(parts: Sequence[Key | Output]) -> list[str]:
+    """Return the head of a table that people read: each key, and each output with its interval."""
+    return [t for p in parts for t in ([p.name] if isinstance(p, Key) else [p.name, "95% interval"])]
+
+
+def show_cells(parts: Sequence[Key | Output], confidence: float) -> list[list[str]]:
+    """Return each row as text cells: keys, then value and interval of each output."""
+    columns: list[list[str]] = []
+    for part in parts:
+        if isinstance(part, Key):
+            columns.append([_label(label) for label in part.labels])
+            continue
+        columns.append([_show(v) for v in part.estimate.values()])
+        pairs = part.estimate.intervals(confidence)
+        off = _in_rows(part.estimate, confidence)
+        columns.append([e if a is None else f"{_show(a)} - {_show(b)}" for (a, b), e in zip(pairs, off, strict=True)])
+    return [list(line) for line in zip(*columns, strict=True)]
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells as lines of text, the columns below each other."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def show_number(value: float | None) -> str:
+    """Return a number for reading: thousands apart, about six figures.
+
+    >>> show_number(3417), show_number(40.2126), show_number(422876.5)
+    ('3,417', '40.2126', '422,876.5')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, int) or value == int(value):
+        return f"{int(value):,}"
+    if abs(value) < 1e-4:
+        return f"{value:.6g}"
+    places = max(0, 5 - max(0, math.floor(math.log10(abs(value)))))
+    text = f"{value:,.{min(places, 12)}f}"
+    return text.rstrip("0").rstrip(".") if places and "." in text else f"{value:,.1f}"
+
+
+def show_rows(error: float, unit: str) -> str:
+    """Return an error that is counted in rows, for reading: whole rows, rounded up.
+
+    >>> show_rows(47.3982, "rows from the exact one")
+    'at most 48 rows from the exact one'
+    """
+    return f"at most {math.ceil(error):,} {unit}"
+
+
+def _plain_number(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _cell_kind(estimate: ColumnEstimate) -> str:
+    """Return the kind of an output's cells, which is its column's where none has a value."""
+    whole = getattr(estimate, "unit", Fraction(1, 2)).denominator == 1
+    return getattr(estimate, "cell_kind", "") or ("whole" if whole else "real")
+
+
+def _show(value: Any) -> str:
+    return _label(value) if isinstance(value, (str, datetime.date)) else show_number(value)
+
+
+def _label(label: Label) -> str:
+    return "(missing)" if label is None else str(label)
+
+
+def _in_rows(estimate: ColumnEstimate, confidence: float) -> list[str]:
+    """Return each error that is counted in rows, in words; for others why there is no interval, where there is none."""
+    unit, why = getattr(estimate, "error_unit", ""), explain_no_ends(estimate)
+    return [show_rows(e, unit) if unit and e is not None else why for e in estimate.errors(confidence)]
+
+
+def _probability(confidence: float) -> float:
+    if not isinstance(confidence, (int, float)) or isinstance(confidence, bool) or not 0 < confidence < 1:
+        raise DeclarationError(f"confidence must lie between 0 and 1: {instead_of(confidence)}")
+    return float(confidence)

@@ -1,0 +1,86 @@
+"""A release as a table of Arrow, and that as a file. It sees released values alone."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ABOUT = "sordino.core.release"  # the key of a Parquet file's metadata that holds the release as JSON
+
+
+def arrow_table(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> pa.Table:
+    """Return columns as an Arrow table; where all cells are missing, or none is left, they have the types of `kinds`.
+
+    Whole numbers are 64-bit integers if all cells are and fit, else doubles.
+    """
+    import pyarrow as pa
+
+    made = {}
+    for name, cells in columns.items():
+        if all(c is None for c in cells):
+            made[name] = pa.array(cells, _arrow_type(kinds[name]) if name in kinds else None)
+        elif any(isinstance(c, float) for c in cells) or any(isinstance(c, int) and abs(c) >= 2**63 for c in cells):
+            made[name] = pa.array([None if c is None else float(c) for c in cells], type=pa.float64())
+        else:
+            made[name] = pa.array(cells)
+    return pa.table(made)
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    name, _, zone = kind.partition(" ")
+    types = {"text": pa.string(), "whole": pa.int64(), "real": pa.float64(), "truth": pa.bool_(), "day": pa.date32()}
+    return pa.timestamp("us", zone or None) if name == "moment" else types[name]
+
+
+def label_kind(labels: Sequence[Any]) -> str:
+    """Return the kind of the declared labels of a key, which is a column's where no row of an answer has one.
+
+    >>> label_kind([None, False]), label_kind([1, 2]), label_kind([])
+    ('truth', 'whole', 'text')
+    >>> label_kind([datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)])
+    'moment UTC'
+    """
+    kinds = (
+        (bool, "truth"),
+        (int, "whole"),
+        (float, "real"),
+        (datetime.datetime, "moment"),
+        (datetime.date, "day"),
+        (object, "text"),
+    )
+    first = next((label for label in labels if label is not None), "")
+    if isinstance(first, datetime.datetime) and first.tzinfo is not None:
+        return f"moment {first.tzinfo}"
+    return next(kind for of, kind in kinds if isinstance(first, of))
+
+
+def write_csv(table: pa.Table, path: str | Path) -> None:
+    """Write a table as CSV in UTF-8 with a header line; numbers have all of their digits, and what is missing is empty."""
+    Path(path).write_bytes(csv_text(table))
+
+
+def csv_text(table: pa.Table) -> bytes:
+    """Return what `write_csv` writes."""
+    text = io.StringIO(newline="")
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(table.column_names)
+    for batch in table.to_batches():
+        lines.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return text.getvalue().encode()
+
+
+def write_parquet(table: pa.Table, path: str | Path, *, about: str) -> None:
+    """Write a table as Parquet with the text of what it is `about` in its metadata."""
+    import pyarrow.parquet as pq
+
+    known = table.schema.metadata or {}
+    pq.write_table(table.replace_schema_metadata({**known, ABOUT: about}), path)

@@ -1,0 +1,1 @@
+"""To learn, to choose and to check: sensitivity, risk, audits, example data."""

@@ -1,0 +1,1 @@
+"""Audits and attacks: how much loss is seen. `sordino.audit` exports it."""

@@ -1,0 +1,205 @@
+"""Audits of a question as the curator answers it: by samples of its whole road, and by its noise on record.
+
+Tables here are invented. What an audit says of true rows is NOT PRIVATE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from sordino.ask.curator.aggregation_procedure import AggregationProcedure
+from sordino.ask.curator.declare_tables import protect
+from sordino.ask.curator.dummy_table import dummy
+from sordino.ask.curator.plan import Plan
+from sordino.ask.curator.rehearsal import RecordedNoise, record_noise, rehearse
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.loss import ZCDP, ApproxDP, Number
+from sordino.core.noise.rng import Rng
+from sordino.lab.audit.neighbor_tables import extreme_row, neighbor_tables
+from sordino.lab.audit.noise_replay import Norm, Replay, ReplayedVector, distance
+from sordino.lab.audit.sampled_audit import ALARM, audit_function, claim_of
+from sordino.lab.audit.verdict import Audit
+
+if TYPE_CHECKING:
+    from sordino.ask.curator.batch import Batch
+    from sordino.ask.curator.curator import Curator
+    from sordino.core.domain import Domain
+    from sordino.core.neighbors import PrivacyUnit
+    from sordino.core.source import PublicTable
+
+Through = Literal["procedure", "ask"]
+_FAR = 0.999  # of what the sensitivity allows: no other pair needs to be tried
+_TRIED = 6  # rows of a made-up table that are tried as the unit that changes
+
+
+def audit_question(
+    question: Any,
+    here: Any,
+    there: Any,
+    *,
+    domain: Domain,
+    neighbors: str,
+    privacy_unit: str | PrivacyUnit,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+    at_delta: float | None = None,
+    through: Through = "procedure",
+    samples: int = 10_000,
+    alarm: float = ALARM,
+    seed: int = 1,
+    public: Mapping[str, PublicTable] | None = None,
+) -> Audit:
+    """Audit a question, in Python or `sd.sql(...)`, on two invented tables that are neighbors as declared.
+
+    `through="procedure"` scans each table once and draws what follows `samples` times, as `audit_plan` does; `"ask"` asks
+    the whole question each time: planned, charged in memory, scanned, answered. The claim is the plan's own; `at_delta`
+    (`delta` where that is given) is the delta at which a loss in rho is audited. `neighbor_tables` makes a pair. It is under
+    the relation `neighbors` and for the `privacy_unit`.
+
+    Raises as `protect` and `ask` do, and DeclarationError where a loss in rho has no `at_delta`.
+    """
+    if through not in ("procedure", "ask"):
+        raise DeclarationError(f'through is "procedure" or "ask", not {through!r}')
+    loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
+    stated: dict[str, Any] = {"domain": domain, "neighbors": neighbors, "privacy_unit": privacy_unit, "public": public}
+    budget = ApproxDP(10**9, "0.999999") if rho is None else ZCDP(10**9, slack="0.999999")
+    streams = {id(here): 2 * seed, id(there): 2 * seed + 1}
+
+    def open_curator(table: Any, number: int) -> Curator:
+        return protect(table, budget=budget, ledger=None, name="audited", rng=Rng.seeded(number), **stated)
+
+    plan = _one(open_curator(here, seed).plan(question, **loss))
+    if through == "procedure":
+        return audit_plan(plan, here, there, at_delta=at_delta, samples=samples, alarm=alarm, seed=seed)
+
+    def ask(table: Any, runs: int) -> list[tuple[Any, ...]]:
+        curator = open_curator(table, streams[id(table)])
+        releases = (curator.ask(question, **loss) for _ in range(runs))
+        return [_values(plan, release.keys, release.outputs) for release in releases]
+
+    claimed: dict[str, Any] = {"delta": _delta_of(plan, at_delta), "subject": plan.question.describe()}
+    claimed["epsilon"] = claim_of(plan.event, claimed["delta"])
+    return audit_function(ask, here, there, samples=samples, alarm=alarm, seed=seed, **claimed)
+
+
+def audit_plan(
+    plan: Plan | Batch,
+    here: Any = None,
+    there: Any = None,
+    *,
+    at_delta: float | None = None,
+    samples: int = 10_000,
+    alarm: float = ALARM,
+    seed: int = 1,
+) -> Audit:
+    """Audit what `ask(plan)` would run, on two invented tables; without them, on `telling_tables(plan)`.
+
+    The plan's own procedure runs over rows of its declared shape: the table that it was made for is not read, and nothing
+    is charged. Outputs are the values of all columns, or how many keys show where keys are private. `at_delta` is the delta
+    at which the claim is stated, that of the plan where None.
+
+    Raises DeclarationError where a loss in rho has no `at_delta`.
+    """
+    asked = _one(plan)
+    pair = telling_tables(asked, seed=seed) if here is None or there is None else (here, there)
+    streams = {id(pair[0]): 2 * seed, id(pair[1]): 2 * seed + 1}
+
+    def answer(table: Any, runs: int) -> list[tuple[Any, ...]]:
+        number = streams[id(table)]
+        found = rehearse(_open_like(asked, table, number), asked, runs=runs, rng=Rng.seeded(number))
+        return [_values(asked, *(a if isinstance(a, tuple) else (a.keys, a.outputs))) for a in found]
+
+    target, words = _delta_of(asked, at_delta), asked.question.describe()
+    claim = claim_of(asked.event, target)
+    return audit_function(
+        answer, *pair, epsilon=claim, delta=target, samples=samples, alarm=alarm, subject=words, seed=seed
+    )
+
+
+def replay_plan(plan: Plan, here: Any = None, there: Any = None, *, seed: int = 1) -> Replay:
+    """Run a plan on two invented neighbors with the same noise on record; see `replay_function` for what follows.
+
+    Each vector that gets noise of its own is compared with the sensitivity that its mechanism was made for, in whole steps.
+    Raises QuestionRefused where noise is not added to counts and sums, as by quantiles and private keys.
+    """
+    runs: list[tuple[list[RecordedNoise], int]] = []
+    for table in telling_tables(plan, seed=seed) if here is None or there is None else (here, there):
+        rng = Rng.seeded(seed)
+        runs.append((record_noise(_open_like(plan, table, seed), plan, rng), rng.bits(64)))
+    (first, word), (second, other) = runs
+    vectors = tuple(_compare(a, b) for a, b in zip(first, second, strict=True))
+    return Replay(plan.question.describe(), vectors, word == other, seed)
+
+
+def telling_tables(plan: Plan, *, seed: int = 1) -> tuple[Any, Any]:
+    """Return two invented neighbors on which a plan's exact values lie far apart, of a few that are tried.
+
+    The unit that changes has every column at its upper bound, at its lower one, or is a row of `sd.dummy`. Where noise is not
+    added to sums and counts, the first is taken.
+    """
+    stated: dict[str, Any] = {"neighbors": plan.neighbors.relation, "privacy_unit": plan.neighbors.unit or "row"}
+    best: tuple[float, tuple[Any, Any]] | None = None
+    for changed in _rows_to_try(plan.domain, seed):
+        pair = neighbor_tables(plan.domain, changed=changed, seed=seed, **stated)
+        try:
+            replay = replay_plan(plan, *pair, seed=seed)
+        except QuestionRefused:
+            return pair
+        moved = max((v.moved / v.allowed for v in replay.vectors if v.allowed), default=0.0)
+        if best is None or moved > best[0]:
+            best = (moved, pair)
+        if moved > _FAR:
+            break
+    assert best is not None
+    return best[1]
+
+
+def _rows_to_try(domain: Domain, seed: int) -> Iterator[dict[str, Any]]:
+    yield from (extreme_row(domain, upper=upper) for upper in (True, False))
+    yield from dummy(domain, rows=_TRIED, rng=Rng.seeded(seed)).to_pylist()
+
+
+def _one(plan: Plan | Batch) -> Plan:
+    if not isinstance(plan, Plan):
+        raise DeclarationError("one question is audited at a time, not a batch: audit each of its plans")
+    return plan
+
+
+def _open_like(plan: Plan, table: Any, seed: int) -> Curator:
+    """Return the curator of invented rows under the declaration of a plan."""
+    if plan.table.private and any(getattr(step, "reads", {}) for step in getattr(plan.question, "steps", ())):
+        raise QuestionRefused(
+            "a question of several private tables is audited by audit_function, which opens them itself"
+        )
+    return protect(
+        table,
+        domain=plan.domain,
+        neighbors=plan.neighbors.relation,
+        privacy_unit=plan.neighbors.unit or "row",
+        budget=ApproxDP(1, 0),
+        ledger=None,
+        name="audited",
+        rng=Rng.seeded(seed),
+        public=plan.table.public,
+    )
+
+
+def _delta_of(plan: Plan, at_delta: float | None) -> float:
+    return float(at_delta if at_delta is not None else getattr(plan.asked, "delta", None) or 0.0)
+
+
+def _compare(here: RecordedNoise, there: RecordedNoise) -> ReplayedVector:
+    norm: Norm = "l2" if here.l1 is None else "l1"
+    moved = distance([b - a for a, b in zip(here.exact, there.exact, strict=True)], norm)
+    allowed = float(here.l1) if here.l1 is not None else float(here.l2_squared or 0) ** 0.5
+    noise = [[n - e for n, e in zip(r.noisy, r.exact, strict=True)] for r in (here, there)]
+    return ReplayedVector(here.name, norm, moved, allowed, noise[0] == noise[1])
+
+
+def _values(plan: Plan, keys: Sequence[Any], outputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Return all values of an answer in a row; of one with private keys, which come and go, how many show."""
+    if isinstance(plan.procedure, AggregationProcedure) and plan.procedure.allocation.threshold is not None:
+        return (len(keys[0].labels),)
+    return tuple(x for output in outputs for x in output.estimate.values())

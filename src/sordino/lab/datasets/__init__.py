@@ -1,0 +1,1 @@
+"""Tables to learn and measure with. `sordino.datasets` exports it."""

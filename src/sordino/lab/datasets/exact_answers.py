@@ -1,0 +1,94 @@
+"""One column of a file as known answers among declared labels, for simulations: NOT PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sordino.core.domain import Category
+from sordino.core.errors import QuestionRefused, SourceError, nearest
+from sordino.lab.datasets.adult import adult_domain, load_adult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def load_known_answers(
+    name: str, path: Path, *, labels: Sequence[str] | None, value: str | None
+) -> tuple[list[Any], tuple[Any, ...]]:
+    """Return the answers of known people to a question, and the labels that an answer may have.
+
+    The question asks for column `name` of a file with declared `labels`, or of the Adult extract (None); None among the
+    labels stands for a missing cell. With a `value` it asks yes or no: is it this one? NOT PRIVATE. Raises
+    QuestionRefused for a column or value that is not declared, SourceError as `load_answers` and `load_adult` do.
+    """
+    if labels is None:
+        declared = _adult_labels(name)
+        cells = load_adult(path)[name].to_pylist()
+    else:
+        declared, cells = tuple(labels), load_answers(name, path, labels=labels)
+    if value is None:
+        return cells, (*declared, None)
+    if value not in declared:
+        raise QuestionRefused(f"{value!r} is not a declared value; {nearest(value, map(str, declared))}")
+    return [cell == value for cell in cells], (False, True)
+
+
+def _adult_labels(name: str) -> tuple[Any, ...]:
+    domain = adult_domain()
+    if name not in domain:
+        raise QuestionRefused(f"the Adult extract has no column {name!r}; other files take --labels V,V,..")
+    column = domain[name]
+    if not isinstance(column, Category):
+        raise QuestionRefused(f"column {name!r} holds no categories; occupation, education and sex do")
+    return column.values
+
+
+def load_answers(name: str, path: Path, *, labels: Sequence[str] | None) -> list[str | None]:
+    """Return the cells of one column of a CSV (with a header line) or Parquet file as text, None where one is missing.
+
+    The labels are declared, never read from the file; None accepts any text. Numbers and truth values are compared as text
+    (`7`, `true`). NOT PRIVATE: for simulations only, and marked so wherever it shows. Raises SourceError where the file or
+    the column is missing, or a cell is none of the labels; no cell is ever in an error.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv, parquet
+
+    if not path.is_file():
+        raise SourceError(f"{path}: no such file")
+    ending = path.suffix.lower()
+    if ending not in (".csv", ".parquet", ".pq"):
+        raise SourceError(f"{path} must end in .csv or .parquet where labels are declared")
+    try:
+        if ending == ".csv":
+            names = csv.open_csv(path).schema.names
+            options = csv.ConvertOptions(include_columns=[name], column_types={name: pa.string()})
+            table = csv.read_csv(path, convert_options=options) if name in names else None
+        else:
+            names = parquet.read_schema(path).names
+            table = parquet.read_table(path, columns=[name]) if name in names else None
+        cells = None if table is None else _text(table[name])
+    except (pa.ArrowException, OSError):
+        raise SourceError(f"{path} cannot be read as {ending[1:]}; a CSV file has names in its first line") from None
+    if cells is None:
+        known = ": check its header line" if ending == ".csv" else f"; {nearest(name, names)}"  # that line may be a row
+        raise SourceError(f"{path} has no column {name!r}{known}")
+    trimmed = pc.utf8_trim_whitespace(cells)
+    kept = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+    allowed = kept if labels is None else pa.array(labels, pa.string())
+    strange = pc.sum(pc.invert(pc.is_in(kept.drop_null(), value_set=allowed))).as_py() or 0
+    if strange:
+        raise SourceError(f"{strange:,} cells of column {name!r} are none of the declared labels; declare them too")
+    answers: list[str | None] = kept.to_pylist()
+    if not answers:
+        raise SourceError(f"{path} has no rows")
+    return answers
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    return plain.cast(pa.string())

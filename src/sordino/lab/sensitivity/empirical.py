@@ -1,0 +1,206 @@
+"""Global and local sensitivity over a finite universe, with the pair of tables that attains them.
+
+It chooses the algorithm and evaluates the witness; the algorithms are in `local_search`, `worst_table`, `variance` and
+`bound_check`. It may not know engines, columns or budgets: universe and size are public, and a local sensitivity is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sordino.core.errors import DeclarationError
+from sordino.lab.sensitivity.bound_check import cost, enumerate_pairs
+from sordino.lab.sensitivity.local_search import farthest_neighbor
+from sordino.lab.sensitivity.moves import Moves, moves_from
+from sordino.lab.sensitivity.statistics import Statistic, statistic_from
+from sordino.lab.sensitivity.universe import Places, Universe, as_number, exact_universe_from, size_in
+from sordino.lab.sensitivity.variance import farthest_spread
+from sordino.lab.sensitivity.worst_table import farthest_pair
+
+PAIRS_ENUMERATED = 4_000_000  # pairs of tables that are compared one by one where there is no proof
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Say how far an answer can move: `value` is exact, or a bound on it where `exact` is False.
+
+    `witness` is a pair of neighbors (sorted values), `answers` their answers, which differ by `attained`: the value
+    itself when exact. Numbers are floats, and int where they are whole numbers that no float64 holds.
+    """
+
+    value: float
+    exact: bool
+    attained: float
+    witness: tuple[tuple[float, ...], tuple[float, ...]]
+    public: str
+    because: str
+    answers: tuple[float, float]
+
+    def __repr__(self) -> str:
+        sign = "" if self.exact else ", exact=False"
+        return f"Change(value={self.value:.10g}{sign}, because={self.because!r})"
+
+
+def global_sensitivity(
+    query: str,
+    universe: Iterable[Any],
+    *,
+    size: int,
+    neighbors: str,
+    within: int | None = None,
+    exactly: int | None = None,
+    direction: str | None = None,
+    ddof: int = 0,
+) -> Change:
+    """Return the most that the answer can move between neighbors, over every table of `size` records of the universe.
+
+    `neighbors` is "add_remove" or "replace"; within=k is at most k moves of any mix, exactly=k is k records in one
+    `direction` ("add", "remove", "either"), or k exchanges. var and std divide by n - `ddof`. The unit is that of the
+    values (squared for var). Values are int, float, Fraction or Decimal, and are held without rounding: values that span
+    more than 2^53 of their common steps are refused (see `exact_universe_from`). Raises DeclarationError for bad input, and
+    where a neighbor has no answer.
+
+    Exact by exchange arguments (in `worst_table` and `variance`): O(N) for each mix of moves, O(k^3 N log N) for var and
+    std. For std under add_remove the proof needs that the rise by adding records is larger than any fall could be; where
+    it is not (tables of about k records), a small universe is enumerated and a larger one gets `exact=False` and a bound.
+
+    >>> global_sensitivity("median", [1, 2, 3, 10, 11], size=3, neighbors="replace", within=1).witness
+    ((1.0, 2.0, 10.0), (2.0, 10.0, 11.0))
+    """
+    values = exact_universe_from(universe)
+    statistic = statistic_from(query, ddof=ddof)
+    size = size_in(size, people=values.size)
+    moves = _moves(statistic, values, size, neighbors, within, exactly, direction)
+    public = f"the universe of {values.size} values and the size {size} are public"
+    if statistic.kind not in ("var", "std"):
+        first, second = farthest_pair(values.floats, statistic, moves, offset=values.offset)
+        return _change(values, statistic, moves, first, second, public, "exchange argument")
+    extreme = farthest_spread(values.floats, statistic, moves)
+    first, second = extreme.first, extreme.second
+    if extreme.bound == -math.inf:
+        return _change(values, statistic, moves, first, second, public, "exchange argument")
+    if cost(values.size, moves) <= PAIRS_ENUMERATED:
+        _, first, second = enumerate_pairs(values.floats, statistic, moves)
+        return _change(values, statistic, moves, first, second, public, "every pair of tables was compared")
+    rule = "no proof that the pair found is the farthest; no pair passes the bound"
+    return _change(values, statistic, moves, first, second, public, rule, bound=extreme.bound)
+
+
+def local_sensitivity(
+    query: str,
+    universe: Iterable[Any],
+    table: Iterable[Any],
+    *,
+    neighbors: str,
+    within: int | None = None,
+    exactly: int | None = None,
+    direction: str | None = None,
+    ddof: int = 0,
+) -> Change:
+    """Return the most that the answer on `table` can move to a neighbor of `table` in the universe.
+
+    The change is always from `table`, never between two of its neighbors. Exact for every query (see `local_search`): O(N) for
+    each mix of moves, O(k N) for var and std. It depends on the table, so it is NOT public and must not scale noise.
+    Distances, units and errors are those of `global_sensitivity`; a table that is no part of the universe is refused.
+
+    >>> local_sensitivity("median", [1, 2, 3, 10, 11], [1, 3, 10], neighbors="replace", within=1).value
+    7.0
+    """
+    values = exact_universe_from(universe)
+    statistic = statistic_from(query, ddof=ddof)
+    places = values.places(table)
+    moves = _moves(statistic, values, places.size, neighbors, within, exactly, direction)
+    second = farthest_neighbor(values.floats, statistic, moves, places, offset=values.offset)
+    public = f"the universe of {values.size} values is public; the table, and so this figure, is not"
+    return _change(values, statistic, moves, places, second, public, "extremes of the neighbors of this table")
+
+
+def _moves(
+    statistic: Statistic,
+    values: Universe,
+    size: int,
+    neighbors: str,
+    within: int | None,
+    exactly: int | None,
+    direction: str | None,
+) -> Moves:
+    moves = moves_from(
+        neighbors=neighbors,
+        within=within,
+        exactly=exactly,
+        direction=direction,
+        size=size,
+        universe_size=values.size,
+    )
+    if size < statistic.least:
+        raise DeclarationError(
+            f"a table of {size} record(s) has no {statistic.name} with ddof={statistic.ddof}: "
+            f"it needs at least {statistic.least}"
+        )
+    if moves.smallest < statistic.least:
+        raise DeclarationError(
+            f"{moves.argument}={within if exactly is None else exactly} leads from {size} record(s) to a table of "
+            f"{moves.smallest}, which has no {statistic.name}: at least {statistic.least} must stay; lower the distance"
+            + ("" if moves.argument == "within" else ', or say direction="add"')
+        )
+    return moves
+
+
+def _change(
+    values: Universe,
+    statistic: Statistic,
+    moves: Moves,
+    first: Places,
+    second: Places,
+    public: str,
+    rule: str,
+    *,
+    bound: float | None = None,
+) -> Change:
+    one, other = values.floats[first], values.floats[second]
+    power = {"count": 0, "var": 2}.get(statistic.kind, 1)
+    attained: float
+    if statistic.kind == "sum":
+        # of the records that differ alone: a sum of all of them would round the change away
+        coming = sum(map(Fraction, values.floats[np.setdiff1d(second, first)].tolist()), Fraction(0))
+        going = sum(map(Fraction, values.floats[np.setdiff1d(first, second)].tolist()), Fraction(0))
+        change = (coming - going + (other.size - one.size) * values.offset) * values.step
+        attained = as_number(abs(change))
+    else:
+        # an offset would cost digits
+        centre = 0.0 if statistic.kind == "count" else values.floats[values.size // 2]
+        attained = _scaled(abs(statistic.of(other - centre) - statistic.of(one - centre)), values.step**power)
+    return Change(
+        value=attained if bound is None else max(_scaled(bound, values.step**power), attained),
+        exact=bound is None,
+        attained=attained,
+        witness=(values.values(first), values.values(second)),
+        public=public,
+        because=f"{moves.words}: {rule}",
+        answers=(_answer(values, statistic, first), _answer(values, statistic, second)),
+    )
+
+
+def _scaled(value: float, factor: Fraction) -> float:
+    return value if factor == 1 else as_number(Fraction(value) * factor)
+
+
+def _answer(values: Universe, statistic: Statistic, places: Places) -> float:
+    """Return the answer on the table at these places, in the unit of the values."""
+    answer = statistic.of(values.floats[places])
+    if statistic.kind == "sum":
+        return _shifted(answer, values, places.size)
+    if statistic.kind in ("mean", "quantile"):
+        return _shifted(answer, values, 1)
+    return _scaled(answer, values.step ** {"count": 0, "var": 2}.get(statistic.kind, 1))
+
+
+def _shifted(answer: float, values: Universe, times: int) -> float:
+    """Return an answer in steps that begin at the origin, so many times, as one that begins at 0."""
+    return answer if values.is_plain else as_number(Fraction(answer) * values.step + times * values.origin)

@@ -1,0 +1,144 @@
+"""How far one given table can move, exactly and in polynomial time. It may not know other tables of its size.
+
+A monotone statistic (sum, mean, quantiles) moves most when the lowest r records leave and the highest a come, or the
+mirror: exchanging a record for a larger one never lowers it. A variance is convex in each record, so its largest value
+keeps a prefix and a suffix of the sorted records that it may choose from, and its smallest value keeps a window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sordino.lab.sensitivity.moves import Moves
+from sordino.lab.sensitivity.running_sums import RunningSums, exact_running_sums
+from sordino.lab.sensitivity.statistics import Statistic, between
+from sordino.lab.sensitivity.universe import Floats, Places
+
+
+def farthest_neighbor(
+    universe: Floats, statistic: Statistic, moves: Moves, table: Places, *, offset: Fraction = Fraction(0)
+) -> Places:
+    """Return the places of a neighbor of `table` whose answer lies farthest from that of `table`.
+
+    The values are those of `universe`, each `offset` higher: that matters to sums of tables of two sizes alone.
+    O(k^2 + N) for monotone statistics, O(k^3 N) for var and std, where k is the distance.
+    """
+    outside = np.delete(np.arange(universe.size), table)
+    if statistic.kind in ("var", "std"):
+        found = _variance(universe[table], universe[outside], statistic, moves)
+    elif statistic.kind == "sum":
+        found = _sum(universe[table], universe[outside], moves, offset)
+    else:
+        found = _monotone(universe[table], universe[outside], statistic, moves)
+    kept = np.concatenate([table[: found.low], table[found.high :]])
+    if found.removes_ends:
+        kept = table[found.low : found.high]
+    added = np.concatenate([outside[: found.first], outside[found.last :]])
+    if found.adds_window:
+        added = outside[found.first : found.last]
+    return np.sort(np.concatenate([kept, added]))
+
+
+@dataclass(slots=True)
+class _Found:
+    """The best so far. Kept are [:low] + [high:], or [low:high]; added are [:first] + [last:], or [first:last]."""
+
+    score: float | Fraction = -np.inf
+    low: int = 0
+    high: int = 0
+    removes_ends: bool = False
+    first: int = 0
+    last: int = 0
+    adds_window: bool = False
+
+
+def _sum(inside: Floats, outside: Floats, moves: Moves, offset: Fraction) -> _Found:
+    best = _Found()
+    n, rest = inside.size, outside.size
+    most_removed = max(removed for removed, _ in moves.pairs)
+    most_added = max(added for _, added in moves.pairs)
+    for up in (True, False):
+        leaving, coming = (inside, outside[::-1]) if up else (inside[::-1], outside)
+        gone = exact_running_sums(leaving[:most_removed].tolist(), offset)
+        come = exact_running_sums(coming[:most_added].tolist(), offset)
+        for removed, added in moves.pairs:
+            low, high = (removed, n) if up else (0, n - removed)
+            first, last = (rest - added, rest) if up else (0, added)
+            score = abs(come[added] - gone[removed])
+            if score > best.score:
+                best = _Found(score, low, high, True, first, last, True)
+    return best
+
+
+def _monotone(inside: Floats, outside: Floats, statistic: Statistic, moves: Moves) -> _Found:
+    best = _Found()
+    n, rest = inside.size, outside.size
+    if statistic.kind == "mean":  # an offset moves no difference of means, but would cost digits in running sums
+        centre = inside.mean()
+        inside, outside = inside - centre, outside - centre
+    now = statistic.of(inside)
+    below, above = np.append(0.0, np.cumsum(inside)), np.append(0.0, np.cumsum(outside))
+    for removed, added in moves.pairs:
+        size = n - removed + added
+        for up in (True, False):
+            low, high = (removed, n) if up else (0, n - removed)
+            first, last = (rest - added, rest) if up else (0, added)
+            if statistic.kind == "count":
+                answer = float(size)
+            elif statistic.kind == "quantile":
+                answer = _quantile(inside[low:high], outside[first:last], statistic)
+            else:
+                answer = float(below[high] - below[low] + above[last] - above[first]) / size
+            if abs(answer - now) > best.score:
+                best = _Found(abs(answer - now), low, high, True, first, last, True)
+    return best
+
+
+def _quantile(kept: Floats, added: Floats, statistic: Statistic) -> float:
+    """Return the quantile of two sorted arrays together, without merging them; the second one is short."""
+    places = np.searchsorted(kept, added, side="right") + np.arange(added.size)
+    low, high, share = statistic.positions(kept.size + added.size)
+    found = []
+    for position in (low, high):
+        before = int(np.searchsorted(places, position, side="left"))
+        taken = before < added.size and places[before] == position
+        found.append(float(added[before] if taken else kept[position - before]))
+    return between(found[0], found[1], share)
+
+
+def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Moves) -> _Found:
+    best = _Found()
+    n, rest = inside.size, outside.size
+    centre = inside.mean()
+    mine, other = RunningSums(inside - centre), RunningSums(outside - centre)
+    squares = float(mine.squares[-1] - mine.sums[-1] ** 2 / n)
+    now = squares / (n - statistic.ddof)
+    root = statistic.kind == "std"
+
+    def variances(sums: Floats, second: Floats, size: int, sign: int) -> Floats:
+        after = np.maximum(second - sums * sums / size, 0.0) / (size - statistic.ddof)
+        return sign * (np.sqrt(after) - np.sqrt(now)) if root else sign * (after - now)
+
+    for removed, added in moves.pairs:
+        size = n - removed + added
+        gone, gone_squares = mine.windows(removed)
+        kept, kept_squares = mine.sums[-1] - gone, mine.squares[-1] - gone_squares
+        for first in range(added + 1):  # the largest variance: a window leaves, ends come
+            last = rest - (added - first)
+            come, come_squares = other.ends(first, last)
+            scores = variances(kept + come, kept_squares + come_squares, size, 1)
+            place = int(scores.argmax())
+            if scores[place] > best.score:
+                best = _Found(float(scores[place]), place, place + removed, False, first, last, False)
+        window, window_squares = other.windows(added)
+        for low in range(removed + 1):  # the smallest variance: ends leave, a window comes
+            high = n - (removed - low)
+            stay, stay_squares = mine.sums[high] - mine.sums[low], mine.squares[high] - mine.squares[low]
+            scores = variances(stay + window, stay_squares + window_squares, size, -1)
+            place = int(scores.argmax())
+            if scores[place] > best.score:
+                best = _Found(float(scores[place]), low, high, True, place, place + added, True)
+    return best

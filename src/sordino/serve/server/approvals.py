@@ -1,0 +1,162 @@
+"""Approvals: a question above a stated loss waits until an officer approves it. Nothing is charged here, and no data read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from sordino.ask.curator.plan import Plan
+from sordino.core.errors import ApprovalNeeded, DeclarationError, NotAllowed, QuestionRefused
+from sordino.serve.server.access import NotThere, Visitor
+from sordino.serve.server.account_schema import ACCOUNTS, APPROVALS
+from sordino.serve.server.database import ServerDatabase
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What waits for an officer, or did: the question, its plans, what it reveals at most, and what was decided."""
+
+    id: int
+    account: int
+    name: str
+    spender: str
+    request: str
+    digest: str
+    question: str
+    cost: dict[str, Any]
+    plans: list[dict[str, Any]]
+    reveals: str
+    state: str
+    officer: str | None
+    reason: str | None
+    created: str
+    decided: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the approval as JSON data; `request` is the id that the analyst asks again with."""
+        names = (*_SHOWN, "cost", "plans", "reveals", "state", "officer", "reason", "created", "decided")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "account": self.name,
+            "request": own_request(self.request),
+        }
+
+
+_SHOWN = ("id", "spender", "question")
+
+
+def own_request(bound: str) -> str:
+    """Return a request id as its owner knows it, without the number of the account that it is bound to."""
+    return bound.partition(":")[2]
+
+
+def digest_of(plans: Sequence[Plan]) -> str:
+    """Return the digest of what is approved: each question, its cost, and the declaration that it was planned under."""
+    said = [[p.identity(), {n: str(a) for n, a in p.cost.amounts().items()}, p.declaration] for p in plans]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+class Approvals:
+    """Hold what waits in one store."""
+
+    def __init__(self, store: ServerDatabase) -> None:
+        self._store = store
+
+    def require(
+        self, visitor: Visitor, request: str, plans: Sequence[Plan], *, cost: dict[str, Any], reveals: str
+    ) -> None:
+        """Return where an officer has approved exactly this; else note that it waits, and raise ApprovalNeeded.
+
+        Raises NotAllowed where it was declined, QuestionRefused where the request id waits for another question.
+        """
+        digest = digest_of(plans)
+        found = self._with_request(request)
+        if found is None:
+            row = {
+                "account": visitor.account,
+                "spender": visitor.spender,
+                "request": request,
+                "digest": digest,
+                "question": "; ".join(p.words for p in plans),
+                "cost": json.dumps(cost),
+                "plans": json.dumps([p.to_dict() for p in plans]),
+                "reveals": reveals,
+                "state": "waiting",
+                "created": self._store.now(),
+            }
+            try:
+                with self._store.transact() as db:
+                    db.execute(insert(APPROVALS).values(row))
+            except IntegrityError:  # the same request by another thread or process
+                pass
+            found = self._with_request(request)
+            assert found is not None
+        if found.digest != digest:
+            raise QuestionRefused("this request id waits for an officer with another question or loss: take a new one")
+        if found.state == "declined":
+            why = f": {found.reason}" if found.reason else ""
+            raise NotAllowed(f"an officer declined this question (approval {found.id}){why}")
+        if found.state == "waiting":
+            rule = (
+                f"this costs more than an analyst spends alone, so an officer has to approve it (approval {found.id})"
+            )
+            own = own_request(request)
+            raise ApprovalNeeded(
+                f"{rule}; nothing was charged: ask again with the same request id", approval=found.id, request=own
+            )
+
+    def state_of(self, request: str) -> str | None:
+        """Return whether what has this request id waits or was decided, None where nothing has it."""
+        found = self._with_request(request)
+        return None if found is None else found.state
+
+    def all(self, *, account: int | None = None, state: str | None = None) -> list[Approval]:
+        """Return what waits or waited, oldest first: of one account, or in one state."""
+        chosen = _join_accounts().order_by(APPROVALS.c.id)
+        chosen = chosen if account is None else chosen.where(APPROVALS.c.account == account)
+        chosen = chosen if state is None else chosen.where(APPROVALS.c.state == state)
+        with self._store.read() as db:
+            return [_approval(row) for row in db.execute(chosen)]
+
+    def find(self, number: int) -> Approval:
+        """Return an approval by its number; raises NotThere."""
+        with self._store.read() as db:
+            row = db.execute(_join_accounts().where(APPROVALS.c.id == number)).first()
+        if row is None:
+            raise NotThere
+        return _approval(row)
+
+    def decide(self, approval: Approval, officer: Visitor, state: str, *, reason: str | None = None) -> Approval:
+        """Approve or decline what waits; raises DeclarationError where another officer was first."""
+        values = {"state": state, "officer": officer.name, "reason": reason, "decided": self._store.now()}
+        waits = (APPROVALS.c.id == approval.id) & (APPROVALS.c.state == "waiting")
+        with self._store.transact() as db:
+            changed = db.execute(update(APPROVALS).where(waits).values(values)).rowcount
+        decided = self.find(approval.id)
+        if not changed:
+            raise AlreadyDecided(f"approval {approval.id} was decided before: {decided.state} by {decided.officer}")
+        return decided
+
+    def _with_request(self, request: str) -> Approval | None:
+        with self._store.read() as db:
+            row = db.execute(_join_accounts().where(APPROVALS.c.request == request)).first()
+        return None if row is None else _approval(row)
+
+
+class AlreadyDecided(DeclarationError):
+    """Say that another officer has decided."""
+
+
+def _join_accounts() -> Any:
+    return select(APPROVALS, ACCOUNTS.c.name.label("name")).join_from(APPROVALS, ACCOUNTS)
+
+
+def _approval(row: Row[Any]) -> Approval:
+    plain = dict(row._mapping)
+    return Approval(**{**plain, "cost": json.loads(plain["cost"]), "plans": json.loads(plain["plans"])})

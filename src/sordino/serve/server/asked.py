@@ -1,0 +1,150 @@
+"""Asked: a question as it came in from outside, with what may be lost to it - the same for every way in. It asks nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sordino.ask.curator.plan import Plan, Share, Weights
+from sordino.ask.queries.question_records import question_from_json
+from sordino.ask.queries.sql.parse import SqlText, sql
+from sordino.core.errors import DeclarationChanged, DeclarationError, nearest
+from sordino.core.loss import Number, loss_to_numbers
+
+_LONGEST = 200_000  # characters of a question, as on the command line
+_MOST_QUESTIONS = 1000  # of a batch, as SQL or as data
+_LOSS = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows")
+_STATED = (*_LOSS, "on", "table", "error", "assume_mean", "declarations", "costs")
+_BOUNDS = ("max_rows", "max_groups", "max_rows_per_group")
+_KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "sql": ((str,), "text"),
+    "question": ((dict, list), "a question as sordino's Python client writes it"),
+    "table": ((str,), "text"),
+    "error": ((str, int, float, list), "a number, or a list of them"),
+    "assume_mean": ((int, float), "a number"),
+    "declarations": ((dict,), "the digest of each table's declaration, by the table's name"),
+    "costs": ((list,), "the cost of each question, as planned"),
+    "epsilon": ((str, int, float), 'a number, or text such as "1/3"'),
+    "delta": ((str, int, float), 'a number, or text such as "1e-6"'),
+    "rho": ((str, int, float), 'a number, or text such as "1/3"'),
+    "weights": ((dict, list), "numbers by name, or a list of them"),
+    "share": ((str,), '"equal", "relative" or "error"'),
+    "scale": ((dict,), "numbers by name"),
+    "assume_rows": ((int,), "a whole number"),
+    "dialect": ((str,), "text"),
+    "keys": ((list,), "a list of rows, each a list"),
+    "min_units": ((int,), "a whole number"),
+    "max_rows": ((int,), "a whole number"),
+    "max_groups": ((int,), "a whole number"),
+    "max_rows_per_group": ((int,), "a whole number"),
+    "confidence": ((int, float), "a number between 0 and 1"),
+    "on": ((str,), '"data" or "dummy"'),
+}
+
+
+class OutOfDate(DeclarationChanged):
+    """Say that whoever asks has seen a declaration that is no longer the one served."""
+
+
+class TooLarge(DeclarationError):
+    """Say that more was sent at once than is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Hold a question, or several as SQL text, with the loss stated for it; `table` names the table of one that is no SQL.
+
+    `declarations` and `costs` are what whoever asks has seen of tables and plans: nothing else is answered.
+    """
+
+    question: Any
+    table: str | None = None
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+    weights: Weights | None = None
+    share: Share = "equal"
+    scale: Mapping[str, Number] | None = None
+    assume_rows: int | None = None
+    confidence: float = 0.95
+    on: Literal["data", "dummy"] = "data"
+    error: Number | Sequence[Number] | None = None
+    assume_mean: float | None = None
+    declarations: Mapping[str, str] | None = None
+    costs: Sequence[Any] | None = None
+    loss: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        loss = {name: getattr(self, name) for name in _LOSS}
+        if self.table is None and (self.error is not None or self.assume_mean is not None):
+            raise DeclarationError("and assume_mean go with a question about one table: state the table", key="error")
+        loss |= {} if self.assume_mean is None else {"assume_mean": self.assume_mean}
+        loss |= {} if self.error is None else {"error": self.error, "confidence": self.confidence}
+        object.__setattr__(self, "loss", loss)
+
+    def check_length(self) -> None:
+        """Raise TooLarge for more questions at once than a batch may have."""
+        listed = self.question if isinstance(self.question, (list, tuple)) else [self.question]
+        several = [len(one.statements()) if isinstance(one, SqlText) else 1 for one in listed]
+        if sum(several) > _MOST_QUESTIONS:
+            raise TooLarge(f"a batch has at most {_MOST_QUESTIONS:,} questions, not {sum(several):,}: send several")
+
+    def check_seen(self, plans: Sequence[Plan]) -> None:
+        """Raise OutOfDate where a table is declared otherwise than was seen, DeclarationError for another cost."""
+        for plan in plans:
+            if self.declarations and self.declarations.get(plan.table_name, plan.declaration) != plan.declaration:
+                raise OutOfDate(
+                    f"{plan.table_name} is declared otherwise than when its declaration was read: read it again (GET "
+                    "/v1/tables), and state the digest that it has now; nothing was charged"
+                )
+        if self.costs is not None and list(self.costs) != [loss_to_numbers(plan.cost) for plan in plans]:
+            raise DeclarationError("this plan does not match what its question costs here: plan again")
+
+
+def read_asked(plain: Mapping[str, Any]) -> Asked:
+    """Return the question that JSON data states, by the names of the command line's flags; raises DeclarationError.
+
+    >>> read_asked({"sql": "SELECT COUNT(*) FROM people", "epsilon": "0.5"}).epsilon
+    '0.5'
+    """
+    given = {name: value for name, value in plain.items() if value is not None}
+    for name, value in given.items():
+        if name not in _KEYS:
+            raise DeclarationError(f"a question has no such key; {nearest(name, _KEYS)}", key=name)
+        kinds, words = _KEYS[name]
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise DeclarationError(f"must be {words}", key=name)
+    if ("sql" in given) == ("question" in given):
+        raise DeclarationError('is missing; state the question, such as "SELECT COUNT(*) AS n FROM people"', key="sql")
+    if len(given.get("sql", "")) > _LONGEST:
+        raise DeclarationError(f"must have at most {_LONGEST:,} characters", key="sql")
+    if given.get("on", "data") not in ("data", "dummy"):
+        raise DeclarationError('must be "data" or "dummy"', key="on")
+    confidence = given.get("confidence", 0.95)
+    if not 0 < confidence < 1:
+        raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
+    stated = {name: given[name] for name in _STATED if name in given}
+    return Asked(_question(given), confidence=confidence, **stated)
+
+
+def asked_schema() -> dict[str, Any]:
+    """Return the JSON Schema of what `read_asked` reads."""
+    words = {str: "string", int: "integer", float: "number", dict: "object", list: "array"}
+    properties = {
+        name: {"type": [words[k] for k in kinds], "description": said} for name, (kinds, said) in _KEYS.items()
+    }
+    either = [{"required": ["sql"]}, {"required": ["question"]}]
+    return {"type": "object", "properties": properties, "oneOf": either, "additionalProperties": False}
+
+
+def _question(given: Mapping[str, Any]) -> Any:
+    if "question" in given:
+        return question_from_json(given["question"])
+    keys = given.get("keys")
+    if keys is not None and not all(isinstance(row, list) for row in keys):
+        raise DeclarationError("must be a list of rows, each a list of cells", key="keys")
+    rows = None if keys is None else [tuple(row) for row in keys]
+    text = sql(given["sql"], dialect=given.get("dialect"), keys=rows, min_units=given.get("min_units", 1))
+    bounds = {name: given[name] for name in _BOUNDS if name in given}
+    return text.bound_contributions(**bounds) if bounds else text

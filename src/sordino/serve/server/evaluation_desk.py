@@ -1,0 +1,152 @@
+"""EvaluationDesk: how far a model's rows lie from its table, over the network - a job, charged once, approved as a question is.
+
+Access is checked as in CuratorService. A page that was paid for is kept, and holds released numbers only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import insert, select
+
+from sordino.core.errors import ChargedError, DeclarationError, SordinoError, nearest
+from sordino.reporting.charts import spec_drawer
+from sordino.reporting.picture import encode_picture, read_picture
+from sordino.reporting.synth_evaluation import evaluation_sheet
+from sordino.reporting.synth_page import Sheet, redraw, sheet_from, sheet_page
+from sordino.serve.server.access import NotThere, Visitor, check_access
+from sordino.serve.server.account_schema import EVALUATIONS
+from sordino.serve.server.database import StoreUnusable
+from sordino.serve.server.jobs import Job
+from sordino.serve.server.model_desk import ModelDesk, price_run
+from sordino.synth.evaluation.evaluation import Evaluation
+from sordino.synth.evaluation.evaluator import evaluate
+from sordino.synth.watched_table import Stages, WatchedTable
+
+_MOST_ROWS = 1_000_000
+_PRICED_ROWS = 10_000  # synthetic rows that are drawn to say what the run would be charged
+_LOSS = ("epsilon", "delta", "rho")
+_KEYS: Mapping[str, str] = {**dict.fromkeys(_LOSS, "string"), "rows": "integer", "predict": "string"}
+EVALUATION_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {name: {"type": kind} for name, kind in _KEYS.items()},
+    "additionalProperties": False,
+}
+
+
+class EvaluationDesk:
+    """Compare the models of a ModelDesk with the tables that they are of."""
+
+    def __init__(self, models: ModelDesk) -> None:
+        self._models = models
+        self._service = models.service
+        self._store = models.service.store
+
+    def plan(self, visitor: Visitor, number: int, asked: Mapping[str, Any]) -> Any:
+        """Return the plan of an evaluation, without a charge and without data."""
+        check_access(visitor, "model.evaluate", owner=visitor.account)
+        given, _, curator = self._prepare(visitor, number, asked)
+        return price_run(self._run(visitor, number, {**given, "rows": _PRICED_ROWS}), curator)
+
+    def begin(self, visitor: Visitor, number: int, asked: Mapping[str, Any], *, request: str | None = None) -> Job:
+        """Begin to evaluate a model: {"epsilon": "0.5", "rows": 10000, "predict": "age > 40"}; the job says when it is done.
+
+        It is refused, or waits for an officer, as a question is: before anything is charged.
+        """
+        check_access(visitor, "model.evaluate", owner=visitor.account)
+        given, table, curator = self._prepare(visitor, number, asked)
+        priced = price_run(self._run(visitor, number, {**given, "rows": _PRICED_ROWS}), curator)
+        bound = self._service.bind(visitor, request)
+        if bound is not None:
+            self._service.request_ids.claim_job(bound)
+        self._service.require_approval(visitor, request, [priced])
+        run = self._run(visitor, number, given)
+
+        def work(enter: Callable[[str], None]) -> int:
+            outcome = "failed"
+            enter("drawing synthetic rows")
+            try:
+                made: Evaluation = run(WatchedTable(curator, Stages(enter)))
+                assert made.release is not None
+                outcome = made.release.charge
+            except SordinoError as error:
+                outcome = type(error).__name__
+                raise
+            finally:
+                self._service.desk.audit_log.append_if_able(visitor, "model.evaluate", f"{table}: {number}", outcome)
+            enter("drawing the pictures")
+            try:
+                self._keep(visitor, number, made)
+            except StoreUnusable:
+                rule = f"the evaluation was charged ({outcome}), but could not be kept; the charge stands"
+                raise ChargedError(f"{rule}, and its release has the figures", charge=outcome) from None
+            return number
+
+        return self._models.jobs.begin(visitor.account, "evaluation", {**given, "model": number}, work, request=bound)
+
+    def list_evaluations(self, visitor: Visitor, number: int) -> list[dict[str, Any]]:
+        """Return the evaluations of a model: number, charge, mean distances, moment; raises NotThere."""
+        self._models.check_model(visitor, number)
+        columns = (EVALUATIONS.c.id, EVALUATIONS.c.charge, EVALUATIONS.c.figures, EVALUATIONS.c.created)
+        chosen = select(*columns).where(EVALUATIONS.c.model == number).order_by(EVALUATIONS.c.id)
+        with self._store.read() as db:
+            rows = db.execute(chosen).all()
+        return [
+            {"id": row.id, "charge": row.charge, "created": row.created, "figures": json.loads(row.figures)}
+            for row in rows
+        ]
+
+    def sheet(self, visitor: Visitor, number: int, evaluation: int) -> Sheet:
+        """Return the page of an evaluation; its drawings are specifications of pictures. Raises NotThere."""
+        self._models.check_model(visitor, number)
+        chosen = select(EVALUATIONS.c.sheet).where(EVALUATIONS.c.model == number, EVALUATIONS.c.id == evaluation)
+        with self._store.read() as db:
+            found = db.execute(chosen).scalar()
+        if found is None:
+            raise NotThere
+        return sheet_from(json.loads(found))
+
+    def page(self, visitor: Visitor, number: int, evaluation: int) -> str:
+        """Return the page of an evaluation as HTML, as `sordino synth report` writes it; raises NotThere."""
+        sheet = self.sheet(visitor, number, evaluation)
+        return sheet_page(redraw(sheet, lambda spec: encode_picture(read_picture(spec, ""), ".svg").decode()))
+
+    def _prepare(self, visitor: Visitor, number: int, asked: Mapping[str, Any]) -> tuple[dict[str, Any], str, Any]:
+        given = {name: value for name, value in asked.items() if value is not None}
+        _check(given)
+        self._models.check_model(visitor, number)
+        table = self._service.project.table(self._models.table_of(number)).name
+        return given, table, self._service.curator(visitor, table)
+
+    def _run(self, visitor: Visitor, number: int, given: Mapping[str, Any]) -> Callable[[Any], Evaluation]:
+        model = self._models.model(visitor, number)
+        rows = min(max(model.rows, 1), given.get("rows", _MOST_ROWS))
+        loss: dict[str, Any] = {name: given.get(name) for name in _LOSS}
+        predict = given.get("predict")
+        return lambda against: evaluate(
+            model, against=against, rows=rows, correlations=True, workload="pairs", predict=predict, **loss
+        )
+
+    def _keep(self, visitor: Visitor, number: int, made: Evaluation) -> None:
+        model = self._models.model(visitor, number)
+        sheet = evaluation_sheet(model, made, subject=f"model {number}", draw=spec_drawer())
+        row = {"model": number, "charge": "" if made.release is None else made.release.charge}
+        row |= {"figures": json.dumps(made.to_dict()["means"]), "sheet": json.dumps(asdict(sheet))}
+        with self._store.transact() as db:
+            db.execute(insert(EVALUATIONS).values(**row, created=self._store.now()))
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name not in _KEYS:
+            raise DeclarationError(f"an evaluation has no such key; {nearest(name, _KEYS)}", key=name[:40])
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise DeclarationError("must be text or a number", key=name)
+    rows = given.get("rows", 1)
+    if not isinstance(rows, int) or not 1 <= rows <= _MOST_ROWS:
+        raise DeclarationError(f"must be a whole number from 1 to {_MOST_ROWS:,}", key="rows")
+    if not isinstance(given.get("predict", ""), str):
+        raise DeclarationError("must be a condition, such as age > 40", key="predict")

@@ -1,0 +1,100 @@
+"""The server as an ASGI application, of a CuratorService. Routes decode and encode; what may be done is the service's word."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from sordino.core.errors import DeclarationError
+from sordino.serve.server.collection_desk import CollectionDesk
+from sordino.serve.server.curator_service import CuratorService
+from sordino.serve.server.evaluation_desk import EvaluationDesk
+from sordino.serve.server.http_collections import COLLECTIONS
+from sordino.serve.server.http_desk import DESK
+from sordino.serve.server.http_guard import HttpGuard
+from sordino.serve.server.http_models import MODELS_AND_JOBS
+from sordino.serve.server.http_openid import OPENID, RETURN_PATH
+from sordino.serve.server.http_questions import QUESTIONS
+from sordino.serve.server.http_request import add_error_handlers, respond
+from sordino.serve.server.metrics import Metrics
+from sordino.serve.server.model_desk import ModelDesk
+from sordino.serve.server.openid import OpenIdProvider
+from sordino.serve.server.work_queue import WorkQueue
+
+_ABOUT = (
+    "Answers questions about protected tables, each charged to a share of a budget. JSON is that of the command line."
+)
+
+
+class _CuratorApp(FastAPI):
+    """The routes, and a document that also says how a request shows who sends it."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document."""
+        if self.openapi_schema is None:
+            plain = get_openapi(title=self.title, version=self.version, routes=self.routes, description=_ABOUT)
+            ways = {"token": {"type": "http", "scheme": "bearer"}}
+            plain.setdefault("components", {})["securitySchemes"] = ways
+            plain["security"] = [{"token": []}]
+            self.openapi_schema = plain
+        return self.openapi_schema
+
+
+def curator_app(service: CuratorService) -> HttpGuard:
+    """Return the application that serves a project to its accounts."""
+    app = _CuratorApp(
+        title="Sordino curator", version="1", docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json"
+    )
+    app.state.service = service
+    app.state.work = WorkQueue(threads=48, each=8, waiting=56)
+    app.state.models = ModelDesk(service)
+    app.state.evaluations = EvaluationDesk(app.state.models)
+    app.state.collections = CollectionDesk(service)
+    app.state.openid = _openid(service)
+    metrics = service.metrics
+    add_error_handlers(app)
+    for router in (QUESTIONS, DESK, MODELS_AND_JOBS, COLLECTIONS, OPENID):
+        app.include_router(router)
+    _add_health(app, service, metrics)
+    origin = service.settings.origin
+    secure = origin is not None and origin.startswith("https://")
+    return HttpGuard(app, metrics=metrics, secure=secure, named=origin is not None)
+
+
+def _openid(service: CuratorService) -> OpenIdProvider | None:
+    """Return the provider that [serve] names; its client's secret is in the environment, and nowhere else."""
+    settings = service.settings
+    if settings.issuer is None or settings.client is None:
+        return None
+    if settings.origin is None:
+        raise DeclarationError(
+            "[serve] openid needs an origin, to which the provider sends browsers back: state origin"
+        )
+    secret, back = os.environ.get("SORDINO_OPENID_SECRET", ""), settings.origin + RETURN_PATH
+    return OpenIdProvider(settings.issuer, settings.client, secret=secret, back=back, clock=service.store.clock)
+
+
+def _add_health(app: FastAPI, service: CuratorService, metrics: Metrics) -> None:
+    """Add what machines look at, without an account: public facts alone."""
+
+    @app.get("/healthz", tags=["health"])
+    async def show_health() -> Response:
+        """Say that the process answers."""
+        return respond({"status": "alive"})
+
+    @app.get("/readyz", tags=["health"])
+    async def show_readiness() -> Response:
+        """Say that the store and the ledgers can be used; 503 where they cannot."""
+        await run_in_threadpool(service.check_ready)
+        return respond({"status": "ready"})
+
+    @app.get("/metrics", tags=["health"])
+    async def show_metrics() -> Response:
+        """Return counts and times of answers, and the budgets, for Prometheus."""
+        text = await run_in_threadpool(lambda: metrics.render(service.sums()))
+        return Response(text, media_type="text/plain; version=0.0.4", headers={"cache-control": "no-store"})

@@ -1,0 +1,244 @@
+"""What the routes share: who asks, the JSON of a body, and errors as problem+json. It knows no route."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import math
+import threading
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qsl
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded, SordinoError, TooManyRequests
+from sordino.serve.server.access import Visitor
+from sordino.serve.server.curator_service import CuratorService
+from sordino.serve.server.planning_time import GONE
+from sordino.serve.server.problems import UNEXPECTED, problem_of, status_of
+from sordino.serve.server.sessions import Session
+from sordino.serve.server.work_queue import WorkQueue
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {  # of the OpenAPI document
+    "4XX": {"description": "refused; nothing was charged", "content": {"application/problem+json": {}}},
+    "5XX": {"description": "failed; `exit_code` 5: a charge stands", "content": {"application/problem+json": {}}},
+}
+StoredInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # of an address: the databases hold no more
+Result = TypeVar("Result")
+_SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+def service_of(request: Request) -> CuratorService:
+    """Return the service that the application serves."""
+    service: CuratorService = request.app.state.service
+    return service
+
+
+def cookie_name(request: Request) -> str:
+    """Return the session cookie's name: over TLS one that a browser takes from this host alone."""
+    return "__Host-sordino" if _is_secure(request) else "sordino"
+
+
+def _is_secure(request: Request) -> bool:
+    origin = service_of(request).settings.origin
+    return origin is not None and origin.startswith("https://")
+
+
+def set_cookie(request: Request, response: Response, value: str, *, seconds: int) -> None:
+    """Set the session cookie: no script reads it, and no other site's page sends it."""
+    secure = _is_secure(request)
+    response.set_cookie(
+        cookie_name(request), value, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict"
+    )
+
+
+async def session_of(request: Request) -> Session:
+    """Return the session of the request's cookie; raises SignInNeeded."""
+    cookie = request.cookies.get(cookie_name(request))
+    if cookie is None:
+        raise SignInNeeded("sign in, or send a token: Authorization: Bearer TOKEN")
+    session = await run_in_threadpool(service_of(request).desk.sessions.find, cookie)
+    request.scope["sordino.account"] = session.visitor.name  # for the log
+    return session
+
+
+async def visitor_of(request: Request) -> Visitor:
+    """Return who asks: by the token of the Authorization header, else by the session's cookie.
+
+    With a cookie, what changes something has to come from this origin and carry the session's CSRF token: in the header
+    X-CSRF-Token, or where a page sends a form, as its field csrf_token.
+    """
+    authorization = request.headers.get("authorization")
+    if authorization is None:
+        session = await session_of(request)
+        if request.method not in _SAFE:
+            check_origin(request)
+            session.check_csrf(await _csrf_of(request))
+        return session.visitor
+    scheme, _, secret = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not secret or len(secret) > 200:
+        raise SignInNeeded("send a token: Authorization: Bearer TOKEN")
+    visitor = await run_in_threadpool(lambda: service_of(request).desk.enter(secret, address=address_of(request)))
+    request.scope["sordino.account"] = visitor.name  # for the log
+    return visitor
+
+
+def address_of(request: Request) -> str:
+    """Return the address that a request comes from, to count failures by; empty where it is not known.
+
+    A proxy on this machine says it in X-Forwarded-For, of which the last is what the proxy itself saw. One that says nothing
+    must not make all the people behind it one sender: with an `origin` stated, loopback alone is nobody's address.
+    """
+    peer = "" if request.client is None else request.client.host
+    try:
+        local = ipaddress.ip_address(peer).is_loopback
+    except ValueError:
+        return peer
+    if not local:
+        return peer
+    forwarded = request.headers.getlist("x-forwarded-for")
+    if forwarded:
+        return forwarded[-1].rpartition(",")[2].strip()[:100]
+    return peer if service_of(request).settings.origin is None else ""
+
+
+async def run_work(request: Request, visitor: Visitor, work: Callable[[], Result]) -> Result:
+    """Return what work for an account returns: planning, asking, fitting, drawing. It has threads of its own.
+
+    Planning stops soon after whoever asked has gone.
+    """
+    queue: WorkQueue = request.app.state.work
+    stop = threading.Event()
+
+    def stoppable() -> Result:
+        GONE.set(stop.is_set)
+        return work()
+
+    return await queue.run(visitor.account, stoppable, gone=request.is_disconnected, stop=stop)
+
+
+def check_origin(request: Request) -> None:
+    """Raise NotAllowed for a request that a browser sends from another site's page."""
+    stated = service_of(request).settings.origin
+    own = stated or f"{request.url.scheme}://{request.headers.get('host', '')}"
+    origin, fetched = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    if (origin is not None and origin != own) or fetched not in (None, "same-origin", "none"):
+        raise NotAllowed("this request comes from another site's page")
+
+
+async def _csrf_of(request: Request) -> str | None:
+    given = request.headers.get("x-csrf-token")
+    if given is None and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        given = (await read_form(request)).get("csrf_token")
+    return given
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form that a page sent, each once; raises DeclarationError."""
+    try:
+        pairs = parse_qsl((await request.body()).decode("utf-8"), keep_blank_values=True, max_num_fields=1000)
+    except ValueError:
+        raise DeclarationError("must be a form in UTF-8", key="the body") from None
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise DeclarationError("must have each field once", key="the body")
+    return found
+
+
+async def read_json(request: Request) -> dict[str, Any]:
+    """Return the JSON object that a body is; raises DeclarationError, which quotes nothing of it."""
+    body = await request.body()
+    try:
+        found = json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_pairs)
+        json.dumps(found, ensure_ascii=False).encode()  # no answer could quote half a character, such as \ud800
+    except (ValueError, RecursionError):
+        raise DeclarationError(
+            "must be a JSON object, in UTF-8, without NaN, half a character or a key twice", key="the body"
+        ) from None
+    if not isinstance(found, dict):
+        raise DeclarationError("must be a JSON object {...}", key="the body")
+    return found
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(word)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
+
+
+def body_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the OpenAPI document says of a route's body."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": dict(schema)}}}}
+
+
+def fields_schema(needs: str = "", may: str = "", *, flags: str = "") -> dict[str, Any]:
+    """Return the JSON Schema of an object of texts, the keys of `needs` always and those of `may` or not."""
+    kinds = {
+        name: {"type": "boolean" if name in flags.split() else "string"} for name in (*needs.split(), *may.split())
+    }
+    return {"type": "object", "properties": kinds, "required": needs.split(), "additionalProperties": False}
+
+
+def respond(data: Any, status: int = 200, **headers: str) -> Response:
+    """Return JSON that no cache keeps."""
+    return JSONResponse(data, status, headers={"cache-control": "no-store", **headers})
+
+
+def _refuse(error: SordinoError) -> Response:
+    headers = {"cache-control": "no-store"}
+    if isinstance(error, SignInNeeded):
+        headers["www-authenticate"] = "Bearer"
+    if isinstance(error, TooManyRequests):
+        headers["retry-after"] = str(math.ceil(error.wait))
+    status = status_of(error)
+    kind = "application/json" if status < 400 else "application/problem+json"
+    return JSONResponse(problem_of(error), status, headers=headers, media_type=kind)
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Let every error leave as problem+json: Sordino's own with their words, any other without."""
+
+    @app.exception_handler(SordinoError)
+    async def refuse(_: Request, error: SordinoError) -> Response:
+        return _refuse(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def misread(_: Request, error: RequestValidationError) -> Response:
+        del error  # its words quote what was sent
+        return _refuse(DeclarationError("the address or a header is not as the OpenAPI document says"))
+
+    @app.exception_handler(HTTPException)
+    async def missing(_: Request, error: HTTPException) -> Response:
+        said = {404: "there is nothing at this address", 405: "this address does not take this method"}
+        plain = {
+            "type": "about:blank",
+            "title": "not found" if error.status_code == 404 else "refused",
+            "status": error.status_code,
+            "detail": said.get(error.status_code, "the request was refused"),
+            "exit_code": 2,
+        }
+        headers = {"cache-control": "no-store", **(error.headers or {})}
+        return JSONResponse(plain, error.status_code, headers=headers, media_type="application/problem+json")
+
+    @app.exception_handler(Exception)
+    async def fail(_: Request, error: Exception) -> Response:
+        del error  # its words may hold data
+        plain = {
+            "type": "about:blank",
+            "title": "unexpected error",
+            "status": 500,
+            "detail": UNEXPECTED,
+            "exit_code": 1,
+        }
+        return JSONResponse(plain, 500, headers={"cache-control": "no-store"}, media_type="application/problem+json")

@@ -1,0 +1,179 @@
+"""Jobs: long work of an account, with its stage and elapsed time alone - shown on the public clock, so that no time tells more.
+
+It knows no data; what comes of a job is a model that was released.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, insert, select, true, update
+from sqlalchemy.exc import IntegrityError
+
+from sordino.core.errors import QuestionRefused, SordinoError
+from sordino.serve.server.access import OWNER, NotThere
+from sordino.serve.server.account_schema import ACCOUNTS, JOBS
+from sordino.serve.server.database import ServerDatabase, StoreUnusable, text_of_time
+from sordino.serve.server.problems import UNEXPECTED, problem_of
+from sordino.serve.server.public_clock import PublicClock
+
+Work = Callable[[Callable[[str], None]], int]  # is given what enters a stage, and returns the number of a model
+_UNEXPECTED = {"type": "about:blank", "title": "unexpected error", "detail": UNEXPECTED, "exit_code": 1}
+_BEAT = 15.0  # seconds after which a server says again that it is at work
+_SILENCE = datetime.timedelta(seconds=90)  # after which it is gone
+_STOPPED = {
+    "type": "about:blank",
+    "title": "stopped",
+    "detail": "its server stopped before it was done, and nothing came of it; where it was charged the charge stands, and is in "
+    "doubt among your releases: begin another, which is charged again",
+    "exit_code": 5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it stands at a moment of the public clock."""
+
+    id: int
+    account: int
+    name: str
+    kind: str
+    state: str
+    stage: str
+    seconds: float
+    problem: dict[str, Any] | None
+    model: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the job as JSON data."""
+        names = ("id", "kind", "state", "stage", "seconds", "problem", "model")
+        return {"schema": 1, "account": self.name, **{name: getattr(self, name) for name in names}}
+
+
+class Jobs:
+    """Begin jobs of one store, a few at a time, and say how they stand."""
+
+    def __init__(self, store: ServerDatabase, clock: PublicClock) -> None:
+        self._store = store
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="job")
+        self._begun: set[int] = set()  # by this process, and not done
+        self._beat = threading.Thread(target=self._say_alive, name="jobs", daemon=True)
+        self._closed = threading.Event()
+
+    def begin(self, account: int, kind: str, asked: dict[str, Any], work: Work, *, request: str | None) -> Job:
+        """Begin a job, or return the one that this request id began; raises QuestionRefused where it began another."""
+        text = json.dumps(asked, sort_keys=True)
+        row = {"account": account, "kind": kind, "state": "running", "stages": "[]", "request": request, "asked": text}
+        try:
+            with self._store.transact() as db:
+                now = self._store.now()
+                key = db.execute(insert(JOBS).values(**row, started=now, seen=now)).inserted_primary_key
+        except IntegrityError:
+            with self._store.read() as db:
+                found = db.execute(_with_accounts().where(JOBS.c.request == request)).one()
+            if found.asked != text:
+                raise QuestionRefused("this request id began another job: take a new one") from None
+            return self._job(found)
+        assert key is not None
+        self._begun.add(key[0])
+        if not self._beat.is_alive():
+            with suppress(RuntimeError):  # another thread was first
+                self._beat.start()
+        self._pool.submit(self._run, key[0], work)
+        return self.find(key[0])
+
+    def find(self, number: int) -> Job:
+        """Return a job; raises NotThere."""
+        self.end_stopped()
+        with self._store.read() as db:
+            row = db.execute(_with_accounts().where(JOBS.c.id == number)).first()
+        if row is None:
+            raise NotThere
+        return self._job(row)
+
+    def all(self, *, account: int | None = None) -> list[Job]:
+        """Return all jobs, or those of an account, oldest first."""
+        self.end_stopped()
+        chosen = _with_accounts().order_by(JOBS.c.id)
+        chosen = chosen if account is None else chosen.where(JOBS.c.account == account)
+        with self._store.read() as db:
+            return [self._job(row) for row in db.execute(chosen)]
+
+    def end_stopped(self, *, alone: bool = False) -> None:
+        """Mark the jobs that a process which is gone left; one that is `alone` on its store need not wait for its silence."""
+        now = self._store.clock()
+        silent = JOBS.c.seen.is_(None) | (JOBS.c.seen <= text_of_time(now - _SILENCE))
+        left = (JOBS.c.state == "running") & JOBS.c.id.not_in(tuple(self._begun)) & (true() if alone else silent)
+        with self._store.read() as db:
+            if db.execute(select(JOBS.c.id).where(left)).first() is None:
+                return
+        values = {"state": "stopped", "problem": json.dumps(_STOPPED), "ended": text_of_time(now)}
+        with self._store.transact() as db:
+            db.execute(update(JOBS).where(left).values(values))
+
+    def _say_alive(self) -> None:
+        while not self._closed.wait(_BEAT):
+            if not self._begun:
+                continue
+            with suppress(StoreUnusable), self._store.transact() as db:
+                db.execute(update(JOBS).where(JOBS.c.id.in_(tuple(self._begun))).values(seen=self._store.now()))
+
+    def close(self) -> None:
+        """Wait for the jobs under way; begin no more."""
+        self._closed.set()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _run(self, number: int, work: Work) -> None:
+        started, stages = self._clock.start(), []
+
+        def enter(stage: str) -> None:
+            seen = self._store.clock() + datetime.timedelta(seconds=self._clock.wait(started))
+            stages.append([text_of_time(seen), stage])
+            with suppress(StoreUnusable):  # a stage that is not shown costs nothing
+                self._set(number, stages=json.dumps(stages))
+
+        values: dict[str, Any] = {"state": "done"}
+        try:
+            values["model"] = work(enter)
+        except SordinoError as error:
+            values = {"state": "failed", "problem": json.dumps(problem_of(error))}
+        except Exception:  # its words may hold data
+            values = {
+                "state": "failed",
+                "problem": json.dumps(_UNEXPECTED),
+            }
+        self._clock.sleep(started)
+        for pause in (1, 5, 30, 300):  # a store that is away for a while must not leave a job running for ever
+            try:
+                self._set(number, **values, ended=self._store.now())
+                self._begun.discard(number)
+                return
+            except StoreUnusable:
+                time.sleep(pause)
+
+    def _set(self, number: int, **values: Any) -> None:
+        with self._store.transact() as db:
+            db.execute(update(JOBS).where(JOBS.c.id == number).values(values))
+
+    def _job(self, row: Row[Any]) -> Job:
+        now = self._store.clock()
+        until = now if row.ended is None else datetime.datetime.fromisoformat(row.ended)
+        began = datetime.datetime.fromisoformat(row.started)
+        seen = [stage for moment, stage in json.loads(row.stages) if moment <= text_of_time(now)]
+        problem = None if row.problem is None else json.loads(row.problem)
+        stage = seen[-1] if seen else "waiting for its turn"
+        seconds = max(0.0, round((until - began).total_seconds(), 1))
+        return Job(row.id, row.account, row.name or OWNER.name, row.kind, row.state, stage, seconds, problem, row.model)
+
+
+def _with_accounts() -> Any:
+    return select(JOBS, ACCOUNTS.c.name.label("name")).join_from(JOBS, ACCOUNTS)

@@ -1,0 +1,68 @@
+"""A release as a SQL client sees it: typed columns, rows, and notices of what it cost. It sees released values alone."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.release import Key, Output, Release, show_number
+from sordino.core.release_exports import label_kind
+from sordino.serve.server.sql_wire.wire_frames import Column
+from sordino.serve.server.sql_wire.wire_values import column_of_kind
+
+
+def answer_columns(release: Release, *, intervals: bool) -> list[Column]:
+    """Return the columns of an answer; their types follow from the question, so the dummy table's answer has the same."""
+    found = []
+    for part in release.parts:
+        if isinstance(part, Key):
+            shown = [label for label in part.labels if label is not None]
+            found.append(column_of_kind(part.name, label_kind(shown) if shown else part.kind))
+            continue
+        kind = _kind(part)
+        found.append(column_of_kind(part.name, kind))
+        if intervals:
+            found += [column_of_kind(f"{part.name}_{end}", kind) for end in ("lower", "upper")]
+    return found
+
+
+def answer_rows(release: Release, *, intervals: bool, confidence: float) -> list[Sequence[Any]]:
+    """Return the rows of an answer, each output followed by the ends of its interval where these are asked for."""
+    columns: list[Sequence[Any]] = []
+    for part in release.parts:
+        if isinstance(part, Key):
+            columns.append(part.labels)
+            continue
+        columns.append(part.estimate.values())
+        if intervals:
+            pairs = [(None, None) if pair is None else pair for pair in part.estimate.intervals(confidence)]
+            columns += [[lower for lower, _ in pairs], [upper for _, upper in pairs]]
+    return list(zip(*columns, strict=True))
+
+
+def notices_of(release: Release, confidence: float) -> list[str]:
+    """Return what to read beside an answer: its cost and what is left, how wrong it may be, and its remarks."""
+    errors = []
+    for part in release.outputs:
+        known = [error for error in part.estimate.errors(confidence) if error is not None]
+        if known:
+            errors.append(f"{part.name} +-{show_number(max(known))}")
+    said = [release.summary()]
+    if errors:
+        said.append(f"error at {confidence:.4g}: {', '.join(errors)}")
+    return [*said, *release.remarks]
+
+
+def _kind(part: Output) -> str:
+    """Return the kind of an output's cells: whole numbers where steps of noise are, days and moments, else real numbers."""
+    estimate = part.estimate
+    if isinstance(estimate, Noisy) and estimate.unit.denominator == 1:
+        return "whole"
+    first = next((value for value in estimate.values() if value is not None), None)
+    if isinstance(first, datetime.datetime):
+        return "moment"
+    if isinstance(first, datetime.date):
+        return "day"
+    return "truth" if isinstance(first, bool) else "text" if isinstance(first, str) else "real"

@@ -1,0 +1,232 @@
+"""pg_catalog and information_schema for clients: an in-memory DuckDB database that holds the declared tables, and nothing else.
+
+What a client asks its catalog, such as psql for \\d, runs here as DuckDB's SQL. No data and no ledger is within reach: the
+database is made of public declarations, opens no file, and only the relations of catalog_columns.txt can be named.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from sordino.serve.server.sql_wire.catalog_functions import CatalogQuestion
+from sordino.serve.server.sql_wire.sqlstates import WireError
+from sordino.serve.server.sql_wire.wire_frames import Column
+from sordino.serve.server.sql_wire.wire_values import TYPES
+
+_FIRST = 16384  # the number of the first declared table, as in PostgreSQL
+_SECONDS = 5.0  # that a question to the catalog may take
+_MOST_ROWS = 100_000
+_KINDS = {"i": "BIGINT", "b": "BOOLEAN", "r": "DOUBLE", "I": "BIGINT[]", "T": "VARCHAR[]", "t": "VARCHAR"}
+_DECLARED = {  # a declared type: the type that clients see, its number, size and category
+    "integer": ("bigint", 20, 8),
+    "real": ("double precision", 701, 8),
+    "boolean": ("boolean", 16, 1),
+    "date": ("date", 1082, 4),
+    "datetime": ("timestamp without time zone", 1114, 8),
+    "timestamp": ("timestamp without time zone", 1114, 8),
+}
+_TEXT = ("text", 25, -1)
+_PG_TYPES = (
+    "16 bool 1 B 1000|17 bytea -1 U 1001|18 char 1 Z 1002|19 name 64 S 1003|20 int8 8 N 1016|21 int2 2 N 1005|23 int4 4 N 1007|"
+    "25 text -1 S 1009|26 oid 4 N 1028|114 json -1 U 199|700 float4 4 N 1021|701 float8 8 N 1022|1042 bpchar -1 S 1014|"
+    "1043 varchar -1 S 1015|1082 date 4 D 1182|1083 time 8 D 1183|1114 timestamp 8 D 1115|1184 timestamptz 8 D 1185|"
+    "1186 interval 16 T 1187|1700 numeric -1 N 1231|2950 uuid 16 U 2951|3802 jsonb -1 U 3807"
+)
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {  # of the rows that are made below; what is not named is NULL
+    "pg_class": {
+        "relnamespace": 2200, "relowner": 10, "relam": 2, "reltuples": -1.0, "relkind": "r", "relpersistence": "p",
+        "relreplident": "d", "relispopulated": True, "relpages": 0, "reltablespace": 0, "reltoastrelid": 0, "reloftype": 0,
+        "relhasindex": False, "relisshared": False, "relhasrules": False, "relhastriggers": False, "relhassubclass": False,
+        "relrowsecurity": False, "relforcerowsecurity": False, "relispartition": False,
+    },
+    "pg_attribute": {
+        "atttypmod": -1, "attnotnull": False, "atthasdef": False, "attidentity": "", "attgenerated": "", "attcollation": 0,
+        "attisdropped": False, "attislocal": True, "attstorage": "p", "attcompression": "", "attndims": 0, "attinhcount": 0,
+    },
+    "pg_type": {
+        "typnamespace": 11, "typowner": 10, "typtype": "b", "typdelim": ",", "typrelid": 0, "typbasetype": 0, "typelem": 0,
+        "typarray": 0, "typnotnull": False, "typcollation": 0, "typndims": 0, "typtypmod": -1, "typisdefined": True,
+    },
+}  # fmt: skip
+
+
+class DeclaredCatalog:
+    """Answer what clients ask of the catalog. `tables` are declared tables as `CuratorService.tables` has them."""
+
+    def __init__(self, tables: Sequence[Mapping[str, Any]], *, database: str) -> None:
+        self._lock = threading.Lock()  # of the one connection
+        self._database = database
+        self._db = duckdb.connect(":memory:", config={"enable_external_access": "false", "threads": "1"})
+        self._db.execute("SET memory_limit = '256MB'")
+        self._columns = dict(_relations())
+        self.types: dict[str, int] = {}  # of declared columns by name, for parameters that are compared with one
+        self.samples: dict[str, str] = {}  # a declared value of each, as a literal
+        for schema in ("cat", "inf"):
+            self._db.execute(f"CREATE SCHEMA {schema}")
+        for name, columns in self._columns.items():
+            declared = ", ".join(f'"{column}" {_KINDS[kind]}' for column, kind in columns)
+            self._db.execute(f"CREATE TABLE {_place(name)} ({declared})")
+        self._fill(tables)
+        self._db.execute("SET lock_configuration = true")
+
+    def names(self, text: str) -> set[str] | None:
+        """Return the relations that a SELECT names besides its own; None where it is no SELECT that can be read."""
+        question = self._read(text)
+        return None if question is None else question.names
+
+    def knows(self, names: set[str]) -> bool:
+        """Return whether all relations of a question are the catalog's, and none a declared table."""
+        return all(name in self._columns for name in names)
+
+    def answer(self, text: str, values: Mapping[str, str]) -> tuple[list[Column], list[Sequence[Any]]]:
+        """Return the columns and rows of a question to the catalog; `values` are what functions say of the session.
+
+        Raises WireError for what it cannot answer.
+        """
+        question = self._read(text)
+        if question is None or not self.knows(question.names):
+            raise WireError("42P01", "the catalog has no such relation")
+        said = question.in_duckdb({name: _place(name) for name in self._columns}, values)
+        timer = threading.Timer(_SECONDS, self._db.interrupt)
+        with self._lock:
+            timer.start()
+            self._db.execute("BEGIN")  # and never committed: nothing that a question does lasts
+            try:
+                found = self._db.execute(said)
+                columns = [_column(name, str(kind)) for name, kind, *_ in found.description]
+                rows: list[Sequence[Any]] = [*found.fetchmany(_MOST_ROWS)]
+            except (duckdb.Error, RuntimeError):
+                raise WireError("0A000", "the catalog cannot answer this", hint="\\d NAME describes a table.") from None
+            finally:
+                timer.cancel()
+                self._db.execute("ROLLBACK")
+        return columns, rows
+
+    def _read(self, text: str) -> CatalogQuestion | None:
+        try:
+            tree = sqlglot.parse_one(text, read="postgres")
+        except (SqlglotError, RecursionError):
+            return None
+        reads = isinstance(tree, exp.Query) and tree.find(exp.DDL, exp.DML, exp.Command, exp.Into) is None
+        return CatalogQuestion(tree) if reads else None
+
+    def _fill(self, tables: Sequence[Mapping[str, Any]]) -> None:
+        for number, name in ((11, "pg_catalog"), (2200, "public"), (13000, "information_schema")):
+            self._add("pg_namespace", oid=number, nspname=name, nspowner=10)
+            schema = {"catalog_name": self._database, "schema_name": name, "schema_owner": "sordino"}
+            self._add("information_schema.schemata", **schema)
+        self._add(
+            "pg_database", oid=1, datname=self._database, datdba=10, encoding=6, datistemplate=False, datallowconn=True
+        )
+        self._add("pg_roles", oid=10, rolname="sordino", rolsuper=False, rolcanlogin=False)
+        self._add("pg_am", oid=2, amname="heap", amtype="t")
+        for line in _PG_TYPES.split("|"):
+            oid, name, size, category, array = line.split()
+            self._add(
+                "pg_type", oid=int(oid), typname=name, typlen=int(size), typcategory=category, typarray=int(array)
+            )
+            self._add("pg_type", oid=int(array), typname=f"_{name}", typlen=-1, typcategory="A", typelem=int(oid))
+        for place, table in enumerate(tables):
+            self._add_table(_FIRST + 2 * place, table)
+
+    def _add_table(self, oid: int, table: Mapping[str, Any]) -> None:
+        name, columns = table["name"], table["columns"]
+        checks = [check for column, declared in columns.items() if (check := _check(column, declared))]
+        self._add("pg_class", oid=oid, relname=name, relnatts=len(columns), relchecks=len(checks), relfilenode=oid)
+        self._add("pg_tables", schemaname="public", tablename=name, tableowner="sordino")
+        about = {"table_catalog": self._database, "table_schema": "public", "table_name": name}
+        self._add("information_schema.tables", **about, table_type="BASE TABLE", is_insertable_into="NO")
+        self._describe(oid, 0, _about_table(table))
+        for place, (column, rule) in enumerate(checks):
+            number = 100_000 + oid * 1000 + place
+            key = {"conrelid": oid, "contype": "c", "conkey": [list(columns).index(column) + 1], "connamespace": 2200}
+            self._add(
+                "pg_constraint", oid=number, conname=f"{name}_{column}_check", conbin=rule, convalidated=True, **key
+            )
+        for place, (column, declared) in enumerate(columns.items(), 1):
+            shown, kind, size = _type_of(declared)
+            self.types[column] = kind if self.types.get(column, kind) == kind else 0
+            self.samples[column] = _sample(declared)
+            shape = {"attname": column, "atttypid": kind, "attlen": size, "attnum": place}
+            self._add("pg_attribute", attrelid=oid, **shape)
+            self._add(
+                "information_schema.columns", **about, column_name=column, ordinal_position=place, data_type=shown,
+                is_nullable="YES", udt_catalog=self._database, udt_schema="pg_catalog", is_updatable="NO",
+            )  # fmt: skip
+            self._describe(oid, place, _about_column(declared))
+
+    def _describe(self, oid: int, place: int, text: str) -> None:
+        self._add("pg_description", objoid=oid, classoid=1259, objsubid=place, description=text)
+
+    def _add(self, relation: str, **cells: Any) -> None:
+        row = {**_DEFAULTS.get(relation, {}), **cells}
+        names = ", ".join(f'"{name}"' for name in row)
+        self._db.execute(
+            f"INSERT INTO {_place(relation)} ({names}) VALUES ({', '.join('?' * len(row))})", list(row.values())
+        )
+
+
+def _relations() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    text = (files("sordino.serve.server.sql_wire") / "catalog_columns.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        name, *columns = line.split()
+        yield name, [(one.partition(":")[0], one.partition(":")[2] or "t") for one in columns]
+
+
+def _place(relation: str) -> str:
+    schema, _, name = relation.rpartition(".")
+    return f'{"inf" if schema else "cat"}."{name}"'
+
+
+def _type_of(declared: Mapping[str, Any]) -> tuple[str, int, int]:
+    values = declared.get("values")
+    if values and all(isinstance(one, int) and not isinstance(one, bool) for one in values):
+        return _DECLARED["integer"]
+    return _DECLARED.get(declared["type"], _TEXT)
+
+
+def _check(column: str, declared: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return a column's declared bounds or values as a CHECK of SQL."""
+    quoted = '"' + column.replace('"', '""') + '"'
+    if declared.get("lower") is not None and declared.get("upper") is not None:
+        return column, f"CHECK ({quoted} BETWEEN {_literal(declared['lower'])} AND {_literal(declared['upper'])})"
+    if declared.get("values"):
+        return column, f"CHECK ({quoted} IN ({', '.join(_literal(one) for one in declared['values'])}))"
+    return None
+
+
+def _sample(declared: Mapping[str, Any]) -> str:
+    values = declared.get("values")
+    return _literal(values[0] if values else declared["lower"] if declared.get("lower") is not None else "")
+
+
+def _literal(value: Any) -> str:
+    return str(value) if isinstance(value, (int, float)) else "'" + str(value).replace("'", "''") + "'"
+
+
+def _about_table(table: Mapping[str, Any]) -> str:
+    unit = table["privacy_unit"]
+    shown = unit if isinstance(unit, str) else ", ".join(f"{key} {value}" for key, value in unit.items())
+    return f"budget: {table['budget']}; neighbors: {table['neighbors']}; privacy unit: {shown}"
+
+
+def _about_column(declared: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in declared.items() if value is not None and key != "values")
+
+
+def _column(name: str, kind: str) -> Column:
+    if kind.endswith("[]"):
+        return Column(name, 1016 if "INT" in kind else 1009, -1)
+    if kind == "BOOLEAN":
+        return Column(name, *TYPES["truth"])
+    if "INT" in kind:
+        return Column(name, *TYPES["whole"])
+    return Column(name, *TYPES["real" if kind in ("DOUBLE", "FLOAT") or kind.startswith("DECIMAL") else "text"])

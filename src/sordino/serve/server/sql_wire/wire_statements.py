@@ -1,0 +1,200 @@
+"""The text that a SQL client sends, as statements: where each ends, what it is, which loss its comments state, its parameters.
+
+Texts are cut by the tokens of the parser that reads the questions (SQL as PostgreSQL writes it), so that a literal ends
+here where it ends there. It knows no session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from sordino.core.errors import DeclarationError, QuestionRefused
+
+LOSSES = ("epsilon", "delta", "rho", "confidence")
+_STATED = re.compile(r"\s*(?:sordino[.:]?\s*)?(epsilon|delta|rho|confidence)\s*[=:]?\s*([0-9][0-9eE./+-]*)\s*,?")
+_LONGEST = 200_000
+_NEAR = 6  # tokens before a parameter among which the column that it is compared with is looked for
+_TYPES = {
+    "int": 23, "integer": 23, "int4": 23, "smallint": 21, "int2": 21, "bigint": 20, "int8": 20, "float": 701,
+    "double": 701, "float8": 701, "real": 700, "float4": 700, "numeric": 1700, "decimal": 1700, "boolean": 16, "bool": 16,
+    "text": 25, "varchar": 1043, "char": 1043, "date": 1082, "timestamp": 1114,
+}  # fmt: skip
+
+
+class _Lexer(Postgres.Tokenizer):
+    COMMANDS: ClassVar[set[TokenType]] = set()  # no word swallows what follows it: a statement ends at its semicolon
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Hold one statement: its text, and its tokens with their places in it."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    start: int
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The tokens' texts in upper case, those of names and words."""
+        return tuple(token.text.upper() for token in self.tokens)
+
+    @property
+    def verb(self) -> str:
+        """The first word."""
+        return self.words[0] if self.words else ""
+
+    @cached_property
+    def loss(self) -> Mapping[str, str]:
+        """The loss that comments state, such as /* epsilon 0.1, delta 1e-6 */; raises DeclarationError for two of one name."""
+        found: dict[str, str] = {}
+        for token in self.tokens:
+            for comment in token.comments:
+                for name, amount in _amounts(comment):
+                    if found.setdefault(name, amount) != amount:
+                        raise DeclarationError("is stated twice, by two comments", key=name)
+        return found
+
+    @cached_property
+    def parameters(self) -> int:
+        """How many parameters there are: the highest number after a $."""
+        return max((number for _, _, number, _ in self._places()), default=0)
+
+    def types(self, stated: Sequence[int], columns: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the types of the parameters: as stated, else of the cast or of the column beside it, else unknown (0)."""
+        found = list(stated) + [0] * (self.parameters - len(stated))
+        for first, _, number, cast in self._places():
+            beside = self._column_before(first, columns)
+            found[number - 1] = found[number - 1] or cast or (columns[beside] if beside is not None else 0)
+        return tuple(found)
+
+    def beside(self, columns: Mapping[str, int]) -> dict[int, str]:
+        """Return the column that each parameter seems to be compared with, by the parameter's number."""
+        found = {number: self._column_before(first, columns) for first, _, number, _ in self._places()}
+        return {number: column for number, column in found.items() if column is not None}
+
+    def _column_before(self, place: int, columns: Mapping[str, int]) -> str | None:
+        return next((t.text for t in reversed(self.tokens[max(0, place - _NEAR) : place]) if t.text in columns), None)
+
+    def bind(self, literals: Sequence[str]) -> str:
+        """Return the text with each parameter written as a literal, and the cast beside it gone.
+
+        Raises DeclarationError where the result would be read as anything but the same tokens with literals in their place.
+        """
+        if not self.parameters:
+            return self.text
+        if len(literals) < self.parameters:
+            raise DeclarationError(
+                f"has {self.parameters} parameters, and {len(literals)} were sent", key="the statement"
+            )
+        made, at, expected, seen = "", 0, list[tuple[Any, str]](), 0
+        for first, last, number, _ in self._places():
+            begin, end = self.tokens[first].start - self.start, self.tokens[last].end + 1 - self.start
+            made += self.text[at:begin] + f" {literals[number - 1]} "
+            expected += _read(self.tokens[seen:first])
+            expected += _read(tokens_of(literals[number - 1]))
+            at, seen = end, last + 1
+        made += self.text[at:]
+        expected += _read(self.tokens[seen:])
+        if _read(tokens_of(made)) != expected:
+            raise DeclarationError("cannot be written as a literal: send another value", key="a parameter")
+        return made
+
+    def part(self, first: int, last: int | None = None) -> Statement:
+        """Return the tokens from `first` to before `last` as a statement of its own; all comments of this one are its too."""
+        tokens = self.tokens[first:last]
+        start = tokens[0].start if tokens else self.start + len(self.text)
+        end = tokens[-1].end + 1 if last is not None and tokens else self.start + len(self.text)
+        made = Statement(self.text[start - self.start : end - self.start], tokens, start)
+        made.__dict__["loss"] = self.loss
+        return made
+
+    def _places(self) -> list[tuple[int, int, int, int]]:
+        """Return where parameters stand: first and last token, the number, and the type that a cast beside it names."""
+        found, tokens = [], self.tokens
+        for i, token in enumerate(tokens[:-1]):
+            after = tokens[i + 1]
+            if token.token_type is not TokenType.PARAMETER or after.start != token.end + 1 or not after.text.isdigit():
+                continue
+            number, last, cast = int(after.text), i + 1, 0
+            if not 0 < number <= 1000:
+                raise DeclarationError("has no parameter of this number: write $1 to $1000", key="the statement")
+            if i + 3 < len(tokens) and tokens[i + 2].token_type is TokenType.DCOLON:
+                cast, last = _TYPES.get(tokens[i + 3].text.lower().split(" ")[0], 0), i + 3
+                if (
+                    last + 1 < len(tokens)
+                    and tokens[last].text.lower() == "double"
+                    and tokens[last + 1].text.lower() == "precision"
+                ):
+                    last += 1
+                if not cast:
+                    last = i + 1
+            found.append((i, last, number, cast))
+        return found
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Return the tokens of a text; raises QuestionRefused where a literal or comment in it never ends."""
+    if len(text) > _LONGEST:
+        raise DeclarationError(f"must have at most {_LONGEST:,} characters", key="a statement")
+    if "\0" in text:
+        raise QuestionRefused("a statement holds no NUL character")
+    try:
+        found: list[Token] = _Lexer().tokenize(text)
+    except (SqlglotError, RecursionError, ValueError):
+        raise QuestionRefused("this is not SQL: a literal, a name in quotes or a comment has no end") from None
+    return found
+
+
+def split_statements(text: str) -> list[Statement]:
+    """Return the statements of a text, without empty ones.
+
+    >>> [s.text for s in split_statements("SELECT ';' ; -- nothing\\n; SHOW x")]
+    ["SELECT ';'", 'SHOW x']
+    """
+    found: list[Statement] = []
+    held: list[Token] = []
+    before: dict[str, str] = {}  # the loss that a comment states between a semicolon and the next word of its line
+    tokens = tokens_of(text)
+    for token, after in zip([*tokens, None], [*tokens, None, None][1:], strict=True):
+        if token is not None and token.token_type is not TokenType.SEMICOLON:
+            held.append(token)
+            continue
+        stated = {} if token is None else _losses(token)
+        if held:
+            made = Statement(text[held[0].start : held[-1].end + 1], tuple(held), held[0].start)
+            leads = token is not None and after is not None and _leads(text[token.end + 1 : after.start])
+            made.__dict__["loss"] = {**({} if leads else stated), **before, **made.loss}
+            before = stated if leads else {}
+            found.append(made)
+        held = []
+    return found
+
+
+def _leads(between: str) -> bool:
+    """Return whether a comment between a semicolon and a word stands on the line of the word: then it is of that statement."""
+    return bool(between.strip()) and "\n" not in between
+
+
+def _read(tokens: Sequence[Token]) -> list[tuple[Any, str]]:
+    return [(token.token_type, token.text) for token in tokens]
+
+
+def _losses(token: Any) -> dict[str, str]:
+    return {name: amount for comment in token.comments for name, amount in _amounts(comment)}
+
+
+def _amounts(comment: str) -> list[tuple[str, str]]:
+    """Return the loss that a comment states; none where it says anything else."""
+    found, at = [], 0
+    while match := _STATED.match(comment, at):
+        found.append((match[1], match[2]))
+        at = match.end()
+    return found if not comment[at:].strip() else []

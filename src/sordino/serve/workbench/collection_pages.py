@@ -1,0 +1,54 @@
+"""The pages of live collections: reports so far, estimates with intervals, and an officer's end to one."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from sordino.core.errors import DeclarationError
+from sordino.serve.server.collection_desk import CollectionDesk
+from sordino.serve.workbench.page_route import Changing, PageRoute, Reading, fragment, go, page, pick
+
+COLLECTION_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+def _desk(request: Request) -> CollectionDesk:
+    desk: CollectionDesk = request.app.state.collections
+    return desk
+
+
+@COLLECTION_PAGES.get("/collections")
+async def show_collections(request: Request, session: Reading) -> Response:
+    """Show the collections of the project."""
+    found = await run_in_threadpool(_desk(request).list_collections, session.visitor)
+    return page(request, "collections.html", session, collections=found)
+
+
+@COLLECTION_PAGES.get("/collections/{name}")
+async def show_collection(request: Request, session: Reading, name: str) -> Response:
+    """Show one collection as it stands; its script looks again and again."""
+    found = await run_in_threadpool(_desk(request).estimate, session.visitor, name)
+    words: dict[str, Any] = {"one": found, "labels": [_bar(label) for label in found["labels"]]}
+    if request.headers.get("x-fragment") == "1":
+        return fragment("collection_state.html", **words)
+    return page(request, "collection.html", session, **words)
+
+
+@COLLECTION_PAGES.post("/collections/{name}/close")
+async def close_collection(request: Request, session: Changing, name: str) -> Response:
+    """Close a collection for ever."""
+    if (await pick(request, "sure"))["sure"] != "on":
+        raise DeclarationError("tick that it is to be closed: this cannot be undone", key="sure")
+    await run_in_threadpool(_desk(request).close, session.visitor, name)
+    return go(f"/collections/{quote(name, safe='')}")
+
+
+def _bar(label: dict[str, Any]) -> dict[str, Any]:
+    """Return a label's estimate as shares in percent, as far as they are finite."""
+    names = ("frequency", "lower", "upper", "adversarial_lower", "adversarial_upper")
+    shares = {name: None if label[name] is None else 100 * label[name] for name in names}
+    return {**shares, "label": label["label"], "count": label["count"]}

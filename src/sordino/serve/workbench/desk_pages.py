@@ -1,0 +1,136 @@
+"""The officer's desk: budgets and shares, approvals, accounts, the audit log, the page for a board. An auditor reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
+
+from sordino.ask.project.parts import share_from
+from sordino.core.errors import DeclarationError
+from sordino.reporting.board import board_page
+from sordino.serve.server.access import check_access
+from sordino.serve.server.http_request import StoredInt, service_of
+from sordino.serve.workbench.page_route import HEADERS, Changing, PageRoute, Reading, float_of, go, page, pick
+
+DESK_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
+_LINES = 200  # of the audit log on one page
+
+
+@DESK_PAGES.get("/desk")
+async def show_desk(request: Request, session: Reading) -> Response:
+    """Show budgets with their shares, what waits for an officer, and the accounts."""
+    service, visitor = service_of(request), session.visitor
+    check_access(visitor, "audit.read")
+    budgets = await run_in_threadpool(service.budgets, visitor)
+    approvals = await run_in_threadpool(service.desk.list_approvals, visitor)
+    accounts = await run_in_threadpool(service.desk.list_accounts, visitor)
+    words: dict[str, Any] = {"budgets": [_amounts(one) for one in budgets], "accounts": accounts}
+    waiting = [_waiting(one.to_dict()) for one in approvals if one.state == "waiting"]
+    decided = [one.to_dict() for one in reversed(approvals) if one.state != "waiting"][:20]
+    return page(request, "desk.html", session, waiting=waiting, decided=decided, **words)
+
+
+@DESK_PAGES.get("/desk/audit")
+async def show_audit_log(request: Request, session: Reading, after: StoredInt = 0) -> Response:
+    """Show who did what when."""
+    desk = service_of(request).desk
+    lines = await run_in_threadpool(lambda: desk.read_audit_log(session.visitor, after=after, most=_LINES))
+    further = lines[-1]["id"] if len(lines) == _LINES else None
+    return page(request, "audit.html", session, lines=lines, further=further)
+
+
+@DESK_PAGES.get("/desk/board")
+async def export_board(request: Request, session: Reading) -> Response:
+    """Return the page for a board as a file: what was asked, and what all of it reveals at most."""
+    service = service_of(request)
+    check_access(session.visitor, "audit.read")
+    text = await run_in_threadpool(board_page, service.project)
+    disposition = 'attachment; filename="sordino-board.html"'
+    return Response(text, media_type="text/html", headers=HEADERS | {"content-disposition": disposition})
+
+
+@DESK_PAGES.post("/desk/approvals/{number}")
+async def decide(request: Request, session: Changing, number: StoredInt) -> Response:
+    """Approve or decline what waits."""
+    given = await pick(request, "decision", "reason")
+    if given["decision"] not in ("approved", "declined"):
+        raise DeclarationError("is approved or declined", key="decision")
+    desk, state = service_of(request).desk, given["decision"]
+    reason = given["reason"][:2000] or None
+    if state == "approved":
+        await run_in_threadpool(lambda: desk.decide(session.visitor, number, "approved", reason=reason))
+    else:
+        await run_in_threadpool(lambda: desk.decide(session.visitor, number, "declined", reason=reason))
+    return go("/desk")
+
+
+@DESK_PAGES.post("/desk/shares")
+async def set_share(request: Request, session: Changing) -> Response:
+    """Give an account a share of a budget, or change it."""
+    given = await pick(request, "budget", "spender", "epsilon", "delta", "rho")
+    stated = {name: given[name] for name in ("epsilon", "delta", "rho") if given[name]}
+    service = service_of(request)
+
+    def work() -> None:
+        try:
+            service.set_share(
+                session.visitor,
+                given["spender"],
+                given["budget"],
+                lambda cap: share_from(stated, given["spender"], cap=cap),
+            )
+        except DeclarationError as error:
+            said = str(error)
+            raise DeclarationError(f"the share {said}" if said.startswith("must") else said) from None
+
+    await run_in_threadpool(work)
+    return go("/desk")
+
+
+@DESK_PAGES.post("/desk/accounts")
+async def add_account(request: Request, session: Changing) -> Response:
+    """Add an account, with a password or without."""
+    given = await pick(request, "name", "role", "password", "subject")
+    service = service_of(request)
+    password, issuer = given["password"] or None, service.settings.issuer
+    if given["subject"] and issuer is None:
+        raise DeclarationError("needs a provider: state [serve] openid in the project file", key="the subject")
+    subject = f"{issuer} {given['subject']}" if given["subject"] else None
+
+    def work() -> None:
+        service.desk.add_account(session.visitor, given["name"], given["role"], password=password, subject=subject)
+
+    await run_in_threadpool(work)
+    return go("/desk")
+
+
+@DESK_PAGES.post("/desk/accounts/{name}")
+async def change_account(request: Request, session: Changing, name: str) -> Response:
+    """Change an account's role, disable it or let it in again."""
+    given = await pick(request, "role", "disabled")
+    role = given["role"] or None
+    disabled = {"yes": True, "no": False}.get(given["disabled"])
+    desk = service_of(request).desk
+    await run_in_threadpool(lambda: desk.change_account(session.visitor, name, role=role, disabled=disabled))
+    return go("/desk")
+
+
+def _waiting(approval: dict[str, Any]) -> dict[str, Any]:
+    return {**approval, "cost": {name: float_of(amount) for name, amount in approval["cost"].items()}}
+
+
+def _amounts(budget: dict[str, Any]) -> dict[str, Any]:
+    """Return what a page shows of a budget: each amount of its cap, and the shares."""
+
+    def each(whose: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "cap": float_of(cap), "spent": float_of(whose["spent"][name])}
+            for name, cap in whose["cap"].items()
+            if name in whose["spent"] and name not in ("slack", "at_delta")
+        ]
+
+    shares = [{"who": who, "amounts": each(share)} for who, share in budget["shares"].items()]
+    return {"name": budget["budget"], "reason": budget["reason"], "amounts": each(budget), "shares": shares}

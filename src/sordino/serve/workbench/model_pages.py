@@ -1,0 +1,305 @@
+"""The pages of synthetic tables: a fit and its job, what a model is, rows and answers of it, how far it is from its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+
+from sordino.core.errors import ApprovalNeeded, DeclarationError, QuestionRefused, SordinoError
+from sordino.reporting.charts import plot
+from sordino.reporting.dark_picture import darken
+from sordino.reporting.picture import Picture, encode_picture, read_picture
+from sordino.serve.server.access import NotThere
+from sordino.serve.server.asked import read_asked
+from sordino.serve.server.evaluation_desk import EvaluationDesk
+from sordino.serve.server.http_request import StoredInt, read_form, run_work, service_of
+from sordino.serve.server.jobs import Job
+from sordino.serve.server.model_desk import ModelDesk
+from sordino.serve.server.problems import words_of
+from sordino.serve.server.sessions import Session
+from sordino.serve.workbench.model_form import method_labels, read_evaluation, read_fit, whole_number
+from sordino.serve.workbench.page_route import (
+    HEADERS,
+    PICTURE_HEADERS,
+    Changing,
+    PageRoute,
+    Reading,
+    fragment,
+    go,
+    new_request,
+    page,
+)
+from sordino.serve.workbench.question_pages import left_of, release_words, table_of
+
+MODEL_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
+Place = Annotated[int, Field(ge=0, le=10_000)]  # in a list of drawings
+_SHOWN = 10  # rows of a sample on a page
+
+
+def _models(request: Request) -> ModelDesk:
+    desk: ModelDesk = request.app.state.models
+    return desk
+
+
+def _evaluations(request: Request) -> EvaluationDesk:
+    desk: EvaluationDesk = request.app.state.evaluations
+    return desk
+
+
+@MODEL_PAGES.get("/models")
+async def show_models(request: Request, session: Reading) -> Response:
+    """Show the models that the visitor may use, the jobs, and which tables may be modelled."""
+    desk = _models(request)
+    models = await run_in_threadpool(desk.list_models, session.visitor)
+    jobs = await run_in_threadpool(desk.list_jobs, session.visitor)
+    tables = await run_in_threadpool(service_of(request).tables, session.visitor)
+    return page(request, "models.html", session, models=models[::-1], jobs=jobs[:-21:-1], tables=tables)
+
+
+# ---- a fit
+
+
+@MODEL_PAGES.get("/models/fit/{name}")
+async def show_fit_form(request: Request, session: Reading, name: str) -> Response:
+    """Show the form that fits a model of a table."""
+    service = service_of(request)
+    table = await run_in_threadpool(table_of, service, session.visitor, name)
+    words: dict[str, Any] = {
+        "table": table,
+        "columns": _columns(table),
+        "methods": method_labels(),
+        "request_id": new_request(),
+    }
+    return page(request, "fit.html", session, **words)
+
+
+@MODEL_PAGES.post("/models/price")
+async def price_fit(request: Request, session: Changing) -> Response:
+    """Answer what a fit would be charged; nothing is spent."""
+    try:
+        asked = await _fit_asked(request, session)
+        plan = await run_work(request, session.visitor, lambda: _models(request).plan(session.visitor, asked))
+    except SordinoError as error:
+        return fragment("problem.html", words=words_of(error))
+    return await _show_price(request, session, plan)
+
+
+@MODEL_PAGES.post("/models/fit")
+async def fit(request: Request, session: Changing) -> Response:
+    """Begin to fit, charged once, and go to its job; the form's own id makes a second click the same job."""
+    form = await read_form(request)
+    asked = await _fit_asked(request, session)
+    key = form.get("request_id") or new_request()
+    try:
+        job = await run_work(
+            request, session.visitor, lambda: _models(request).fit(session.visitor, asked, request=key)
+        )
+    except ApprovalNeeded as error:
+        return _wait(request, session, error, form, "/models/fit")
+    return go(f"/jobs/{job.id}")
+
+
+async def _fit_asked(request: Request, session: Session) -> dict[str, Any]:
+    form = await read_form(request)
+    table = await run_in_threadpool(table_of, service_of(request), session.visitor, form.get("table", ""))
+    return read_fit(form, _columns(table))
+
+
+def _columns(table: dict[str, Any]) -> list[str]:
+    """Return the columns that a model can hold."""
+    return [name for name, column in table["columns"].items() if column["type"] not in ("identifier", "list")]
+
+
+@MODEL_PAGES.get("/jobs/{number}")
+async def show_job(request: Request, session: Reading, number: StoredInt) -> Response:
+    """Show a job: its stage and the time it has taken, until it is done."""
+    job = await run_in_threadpool(_models(request).find_job, session.visitor, number)
+    if request.headers.get("x-fragment") == "1":
+        return fragment("job_state.html", job=_job_words(job))
+    return page(request, "job.html", session, job=_job_words(job))
+
+
+def _job_words(job: Job) -> dict[str, Any]:
+    plain = job.to_dict()
+    minutes, seconds = divmod(int(job.seconds), 60)
+    elapsed = f"{minutes} min {seconds} s" if minutes else f"{job.seconds:g} s"
+    return {**plain, "elapsed": elapsed, "what": "An evaluation" if job.kind == "evaluation" else "A fit"}
+
+
+# ---- a model
+
+
+@MODEL_PAGES.get("/models/{number}")
+async def show_model(request: Request, session: Reading, number: StoredInt) -> Response:
+    """Show what a model is, and what can be had of it."""
+    desk, visitor = _models(request), session.visitor
+    model = await run_work(request, visitor, lambda: desk.model(visitor, number))
+    done = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
+    about = {**model.to_dict(), "sentence": model.describe()}
+    words: dict[str, Any] = {"number": number, "model": about, "evaluations": done, "request_id": new_request()}
+    return page(request, "model.html", session, **words)
+
+
+@MODEL_PAGES.get("/models/{number}/{shade}.png")
+async def show_model_picture(request: Request, session: Reading, number: StoredInt, shade: str) -> Response:
+    """Return the picture of a model, column by column."""
+    model = await run_work(request, session.visitor, lambda: _models(request).model(session.visitor, number))
+    return await _send_picture(request, session, lambda: plot(model), shade)
+
+
+@MODEL_PAGES.get("/models/{number}/file")
+async def export_model(request: Request, session: Reading, number: StoredInt) -> Response:
+    """Return a model as a file, which `sd.synth.load` reads."""
+    model = await run_work(request, session.visitor, lambda: _models(request).model(session.visitor, number))
+    content = await run_work(request, session.visitor, model.to_bytes)
+    return Response(content, media_type="application/octet-stream", headers=_file(f"sordino-{number}.model"))
+
+
+@MODEL_PAGES.post("/models/{number}/rows")
+async def show_rows(request: Request, session: Changing, number: StoredInt) -> Response:
+    """Answer a few drawn rows, free."""
+    form = await read_form(request)
+    desk = _models(request)
+    try:
+        rows = whole_number(form, "rows").get("rows")
+        shown = _SHOWN if rows is None else min(rows, _SHOWN)
+        where = form.get("where", "").strip() or None
+        parts = await run_work(
+            request, session.visitor, lambda: list(desk.sample(session.visitor, number, rows=shown, where=where))
+        )
+    except (DeclarationError, QuestionRefused) as error:
+        return fragment("problem.html", words=words_of(error))
+    head, *cells = _cells("".join(parts))
+    return fragment("sample.html", head=head, rows=cells)
+
+
+@MODEL_PAGES.post("/models/{number}/sample")
+async def export_rows(request: Request, session: Changing, number: StoredInt) -> Response:
+    """Return drawn rows as CSV, free."""
+    form = await read_form(request)
+    rows, where = whole_number(form, "rows").get("rows"), form.get("where", "").strip() or None
+    desk = _models(request)
+    parts = await run_work(
+        request, session.visitor, lambda: desk.sample(session.visitor, number, rows=rows, where=where)
+    )
+    return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers=_file(f"sordino-{number}.csv"))
+
+
+@MODEL_PAGES.post("/models/{number}/answer")
+async def answer(request: Request, session: Changing, number: StoredInt) -> Response:
+    """Answer the model's own answer to a question, free."""
+    form = await read_form(request)
+    try:
+        asked = read_asked({"sql": form.get("sql", "")})
+        release = await run_work(
+            request, session.visitor, lambda: _models(request).answer(session.visitor, number, asked)
+        )
+    except (DeclarationError, QuestionRefused) as error:
+        return fragment("problem.html", words=words_of(error))
+    return fragment("model_answer.html", one=release_words(release))
+
+
+# ---- its evaluations
+
+
+@MODEL_PAGES.post("/models/{number}/price")
+async def price_evaluation(request: Request, session: Changing, number: StoredInt) -> Response:
+    """Answer what an evaluation would be charged; nothing is spent."""
+    try:
+        asked = read_evaluation(await read_form(request))
+        plan = await run_work(
+            request, session.visitor, lambda: _evaluations(request).plan(session.visitor, number, asked)
+        )
+    except SordinoError as error:
+        return fragment("problem.html", words=words_of(error))
+    return await _show_price(request, session, plan)
+
+
+@MODEL_PAGES.post("/models/{number}/evaluations")
+async def evaluate(request: Request, session: Changing, number: StoredInt) -> Response:
+    """Begin to evaluate, charged once, and go to its job."""
+    form = await read_form(request)
+    asked, key = read_evaluation(form), form.get("request_id") or new_request()
+    desk = _evaluations(request)
+    try:
+        job = await run_work(request, session.visitor, lambda: desk.begin(session.visitor, number, asked, request=key))
+    except ApprovalNeeded as error:
+        return _wait(request, session, error, form, f"/models/{number}/evaluations")
+    return go(f"/jobs/{job.id}")
+
+
+@MODEL_PAGES.get("/models/{number}/evaluations/{evaluation}")
+async def show_evaluation(request: Request, session: Reading, number: StoredInt, evaluation: StoredInt) -> Response:
+    """Show how far a model's rows are from its table, as the report says it."""
+    sheet = await run_in_threadpool(_evaluations(request).sheet, session.visitor, number, evaluation)
+    at = f"/models/{number}/evaluations/{evaluation}"
+    return page(request, "evaluation.html", session, sheet=sheet, number=number, at=at)
+
+
+@MODEL_PAGES.get("/models/{number}/evaluations/{evaluation}/file")
+async def export_evaluation(request: Request, session: Reading, number: StoredInt, evaluation: StoredInt) -> Response:
+    """Return the page that `sordino synth report` writes."""
+    desk = _evaluations(request)
+    text = await run_work(request, session.visitor, lambda: desk.page(session.visitor, number, evaluation))
+    return Response(text, media_type="text/html", headers=_file(f"sordino-evaluation-{evaluation}.html"))
+
+
+@MODEL_PAGES.get("/models/{number}/evaluations/{evaluation}/{section}-{drawing}-{shade}.png")
+async def show_drawing(
+    request: Request,
+    session: Reading,
+    number: StoredInt,
+    evaluation: StoredInt,
+    section: Place,
+    drawing: Place,
+    shade: str,
+) -> Response:
+    """Return a picture of an evaluation."""
+    sheet = await run_in_threadpool(_evaluations(request).sheet, session.visitor, number, evaluation)
+    if section >= len(sheet.sections) or drawing >= len(sheet.sections[section].drawings):
+        raise NotThere
+    said, spec = sheet.sections[section].drawings[drawing]
+    return await _send_picture(request, session, lambda: read_picture(spec, said), shade)
+
+
+async def _send_picture(request: Request, session: Session, draw: Callable[[], Picture], shade: str) -> Response:
+    if shade not in ("light", "dark"):
+        raise NotThere
+
+    def encode() -> bytes:
+        picture = draw()
+        return encode_picture(darken(picture) if shade == "dark" else picture, ".png")
+
+    return Response(await run_work(request, session.visitor, encode), media_type="image/png", headers=PICTURE_HEADERS)
+
+
+async def _show_price(request: Request, session: Session, plan: Any) -> Response:
+    service, visitor = service_of(request), session.visitor
+    (budget,) = await run_in_threadpool(service.budgets, visitor, service.project.tables[plan.table_name].budget)
+    left = left_of(budget, visitor)
+    cost = float(plan.cost.amounts().get(left["currency"], 0))
+    officer = service.needs_officer(visitor, [plan])
+    words = {"question": plan.words, "cost": plan.cost.describe(), "amount": cost}
+    return fragment("model_price.html", left=left, officer=officer, **words)
+
+
+def _wait(request: Request, session: Session, error: ApprovalNeeded, form: dict[str, str], action: str) -> Response:
+    again = {name: value for name, value in form.items() if name != "csrf_token"}
+    words = {"words": words_of(error), "again": again, "action": action}
+    return page(request, "waiting.html", session, status=202, **words)
+
+
+def _file(name: str) -> dict[str, str]:
+    return HEADERS | {"content-disposition": f'attachment; filename="{name}"'}
+
+
+def _cells(text: str) -> list[list[str]]:
+    import csv
+    import io
+
+    return list(csv.reader(io.StringIO(text)))

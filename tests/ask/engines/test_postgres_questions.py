@@ -1,0 +1,259 @@
+"""Every kind of question of a PostgreSQL table has the answer that it has of the same rows in DuckDB, with the same noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import postgres_server as postgres
+import sordino as sd
+from protecting import protect
+from sordino import col, synth
+from sordino.ask.queries.build import Selection
+from sordino.ask.queries.expressions.cases import when
+from sordino.errors import DeclarationError, QuestionRefused
+
+S = Selection()
+PEOPLE = """
+    SELECT 'p' || i AS id, CAST(i % 97 AS INTEGER) AS age, i % 3 = 0 AS member,
+        CASE i % 4 WHEN 0 THEN 'North' WHEN 1 THEN ' South' WHEN 2 THEN 'O''Hare' END AS region
+    FROM generate_series(1, 400) AS numbers(i)
+"""
+VISITS = """
+    SELECT 'p' || (i * i % 431) AS id, CAST(i % 50 AS DOUBLE PRECISION) / 4 AS cost, 'k' || (i % 7) AS kind,
+        CAST('2024-01-01' AS DATE) + CAST(i % 300 AS INTEGER) AS day,
+        CAST('2024-01-01 08:00:00' AS TIMESTAMP) + i * INTERVAL '151 minutes' AS seen, {tags} AS tags
+    FROM generate_series(1, 900) AS numbers(i)
+"""
+TAGS = {
+    "duckdb": "CASE WHEN i % 11 > 0 THEN list_slice(['a', 'b', NULL, 'a'], 1, i % 5) END",
+    "postgres": "CASE WHEN i % 11 > 0 THEN (ARRAY['a', 'b', NULL, 'a'])[1:i % 5] END",
+}
+DOMAINS = {
+    "people": sd.Domain(
+        {
+            "id": sd.Identifier(),
+            "age": sd.Integer(0, 125),
+            "region": sd.Category(["North", "South", "O'Hare"], missing="keep"),
+            "member": sd.Boolean(),
+        }
+    ),
+    "visits": sd.Domain(
+        {
+            "id": sd.Identifier(),
+            "cost": sd.Real(0, 20, resolution=0.25),
+            "kind": sd.Identifier(),
+            "day": sd.Date("2024-01-01", "2024-12-31"),
+            "seen": sd.DateTime("2024-01-01", "2024-12-31", zone="America/New_York", resolution="minute"),
+            "tags": sd.List(sd.Category(["a", "b"]), max_items=3),
+        }
+    ),
+}
+UNITS = {
+    "people": sd.PrivacyUnit("id", max_rows=1, of="person"),
+    "visits": sd.PrivacyUnit("id", max_rows=2, of="person"),  # most have more, and each engine keeps the same
+}
+REGIONS = pa.table({"region": ["North", "South", "West\0"], "tax": [0.5, 2.25, 1.0], "since": [1990, 2001, None]})
+KINDS = sd.public(
+    pa.table({"kind": ["k1", "k2", "k3"], "price": ["low", "low", "high"]}),
+    key="kind",
+    columns=sd.Domain({"kind": sd.Identifier(), "price": sd.Category(["low", "high"])}),
+)
+PUBLIC = sd.public(
+    REGIONS,
+    key="region",
+    columns=sd.Domain(
+        {
+            "region": sd.Category(["North", "South"]),
+            "tax": sd.Real(0, 4, resolution=0.25),
+            "since": sd.Integer(1900, 2030),
+        }
+    ),
+)
+QUESTIONS = [
+    "SELECT region, COUNT(*), AVG(age), STDDEV(age) FROM people GROUP BY region",
+    "SELECT MEDIAN(age), QUANTILE_CONT(age, 0.9) FROM people WHERE member",
+    "SELECT region, MEDIAN(age) FROM people GROUP BY region",
+    "SELECT COUNT(DISTINCT id), COUNT(DISTINCT age) FROM people WHERE region <> 'North'",
+    "SELECT COUNT(*) FROM people WHERE id LIKE 'p1_' OR id ILIKE 'P2%' OR id LIKE '%99'",
+    "SELECT COUNT(*) FROM people WHERE region = 'O''Hare' AND age IN (2, 3, 50) AND NOT member",
+    "SELECT BIN(age, 0, 25, 50, 125) AS b, COUNT(*) FROM people GROUP BY b",
+    "SELECT SUM(CASE WHEN age > 50 THEN SQRT(age) ELSE LOG2(age + 1) END), SUM(EXP(age / 20)), SUM(age % 7) FROM people",
+    "SELECT SUM(LOG10(age + 1) * 2), AVG(ROUND(age / 3, 1)), SUM(POWER(age, 2)) FROM people",
+    "SELECT CORR(age, age * age), COVAR_SAMP(age, CASE WHEN member THEN 1 ELSE 0 END) FROM people",
+    "SELECT regions.since, COUNT(*), SUM(regions.tax) FROM people JOIN regions USING (region) GROUP BY regions.since",
+    "SELECT COUNT(*), SUM(COALESCE(regions.tax, 1)) FROM people LEFT JOIN regions ON people.region = regions.region",
+    "SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM visits WHERE visits.id = people.id AND cost > 5)",
+    "SELECT COUNT(*) FROM people WHERE id NOT IN (SELECT id FROM visits)",
+    "SELECT region, SUM(cost) FROM people JOIN visits USING (id) GROUP BY region",
+    "SELECT kind, COUNT(*) FROM visits GROUP BY kind",
+    "SELECT kinds.price, SUM(cost) FROM visits JOIN kinds ON visits.kind = kinds.kind GROUP BY kinds.price",
+    "SELECT MONTH(day), COUNT(*) FROM visits GROUP BY MONTH(day)",
+    "SELECT HOUR(seen), COUNT(*) FROM visits WHERE seen BETWEEN '2024-02-01' AND '2024-04-15 10:30' GROUP BY HOUR(seen)",
+    "SELECT DATE_TRUNC('week', day) AS w, COUNT(*) FROM visits WHERE day < '2024-03-01' GROUP BY w",
+    "SELECT tag, COUNT(*) FROM visits, UNNEST(tags) AS t(tag) GROUP BY tag",
+    "SELECT AVG(n), COUNT(*) FROM (SELECT id, LEAST(COUNT(*), 9) AS n FROM visits GROUP BY id)",
+    "SELECT SUM(s) FROM (SELECT id, CLIP(SUM(cost), 0, 60) AS s, MIN(day) AS f, ARG_MAX(kind, day) AS l FROM visits GROUP BY id)"
+    " WHERE f < '2024-02-01'",
+]
+
+
+@pytest.fixture(scope="module")
+def sources(
+    postgres_server: postgres.Server, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Callable[[], sd.Connection]]:
+    """The same two tables of the same people on a server and in DuckDB."""
+    name = "questions"
+    postgres_server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
+    visits = {kind: VISITS.format(tags=tags) for kind, tags in TAGS.items()}
+    postgres_server.execute(
+        f"CREATE TABLE people AS {PEOPLE}", f"CREATE TABLE visits AS {visits['postgres']}", database=name
+    )
+    path = tmp_path_factory.mktemp("same") / "people.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE people AS {PEOPLE}")
+        connection.execute(f"CREATE TABLE visits AS {visits['duckdb']}")
+
+    def open_at(place: str) -> sd.Connection:
+        return sd.protect(
+            dict.fromkeys(DOMAINS, place),
+            domain=DOMAINS,
+            neighbors="add_remove",
+            privacy_unit=UNITS,
+            budget=sd.ApproxDP(10**9, "0.9"),
+            ledger=None,
+            relation={table: table for table in DOMAINS},
+            rng=sd.Rng.seeded(7),
+            public={"regions": PUBLIC, "kinds": KINDS},
+        )
+
+    return {
+        "postgres": lambda: open_at(f"{postgres_server.url}/{name}"),
+        "duckdb": lambda: open_at(str(path)),
+    }
+
+
+ASKED: dict[str, Callable[[sd.Curator], Any]] = {
+    "bounds": lambda visits: visits.find_bounds("cost", epsilon=50).value,
+    "contributions": lambda visits: visits.find_contribution_bounds(by="day", epsilon=50).value,
+    "most common": lambda visits: visits.ask(sd.most_common(col("day").month()), epsilon=50).value,
+    "synthetic": lambda visits: synth.fit(visits, columns=["cost", "day"], epsilon=50).answer(sd.count()).value,
+}
+
+
+def content(release: sd.Release) -> dict[str, Any]:
+    """Return what a release says of the data."""
+    return {key: value for key, value in release.to_dict().items() if key in ("keys", "rows", "intervals", "estimates")}
+
+
+@pytest.mark.each(2)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_each_question_has_the_answer_of_duckdb(question: str, sources: dict[str, Callable[[], sd.Connection]]) -> None:
+    found = []
+    for open_one in sources.values():
+        held = open_one()
+        release = held.ask(sd.sql(question), epsilon=200, delta="1e-9")
+        assert isinstance(release, sd.Release)
+        found.append(content(release))
+    assert found[0] == found[1]
+    assert found[0]["rows"]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_asked_in_python_has_the_answer_of_duckdb(
+    name: str, sources: dict[str, Callable[[], sd.Connection]]
+) -> None:
+    one, other = (ASKED[name](open_one().table("visits")) for open_one in sources.values())
+    assert one == other
+
+
+def test_a_session_and_a_sample_are_answered(sources: dict[str, Callable[[], sd.Connection]]) -> None:
+    held = sources["postgres"]()
+    with held.table("people").above_threshold(count=1, epsilon=50) as session:
+        assert session.above(sd.count(), threshold=100)
+    sampled = held.table("people").ask(S.sample("1/2").agg(sd.count(), sd.median("age")), epsilon=50, delta="1e-9")
+    assert 130 < sampled.rows[0]["count"] < 270  # of 400: a false alarm in 10^12
+    robust = held.table("people").ask(
+        sd.sample_and_aggregate("median", "age", chunks=20, default=0), epsilon=50, delta="1e-9"
+    )
+    assert 20 < robust.value < 80
+
+
+def test_rows_that_are_alike_are_sampled_one_by_one(postgres_server: postgres.Server, postgres_database: str) -> None:
+    postgres_server.execute(
+        "CREATE TABLE same AS SELECT 1 AS n FROM generate_series(1, 4000)",
+        database=postgres_database.rpartition("/")[2],
+    )
+    rows = protect(postgres_database, sd.Domain({"n": sd.Integer(0, 1)}), relation="same")
+    for _ in range(2):
+        found = rows.ask(S.sample("1/4").agg(sd.count(), sd.median("n")), epsilon=50).rows[0]["count"]
+        assert 800 < found < 1200
+    rows.close()
+
+
+def test_a_table_elsewhere_is_refused_at_plan(sources: dict[str, Callable[[], sd.Connection]], tmp_path: Path) -> None:
+    place = sources["postgres"]().project.tables["people"].source.path
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE visits AS {VISITS.format(tags=TAGS['duckdb'])}")
+    held = sd.protect(
+        {"people": place, "visits": str(tmp_path / "a.duckdb")},
+        domain=DOMAINS,
+        neighbors="add_remove",
+        privacy_unit=UNITS,
+        budget=sd.PureDP(10),
+        ledger=None,
+        relation={table: table for table in DOMAINS},
+    )
+    for text in (
+        "SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM visits WHERE visits.id = people.id)",
+        "SELECT COUNT(*) FROM visits JOIN people USING (id)",
+    ):
+        for attempt in (held.plan, held.ask):
+            with pytest.raises(QuestionRefused, match=r"lies elsewhere: both .* in one PostgreSQL database"):
+                attempt(sd.sql(text), epsilon=1)
+    with pytest.raises(QuestionRefused, match="lies elsewhere"):
+        held.table("people").plan(S.where(sd.exists("visits")).agg(sd.count()), epsilon=1)
+    assert held.budgets()[0].spent.amounts() == {"epsilon": 0}
+
+
+def test_what_text_of_the_server_cannot_hold_is_refused_at_plan(
+    sources: dict[str, Callable[[], sd.Connection]],
+) -> None:
+    highest = S.per_unit(sd.max(when(col("age") > 5, "a\0").otherwise("b")))
+    one, other = (open_one().table("people") for open_one in sources.values())
+    question = highest.group_by("max_age").agg(sd.count())
+    assert other.plan(question, epsilon=1).cost
+    with pytest.raises(QuestionRefused, match="the character NUL"):
+        one.plan(question, epsilon=1)
+
+
+@pytest.mark.parametrize("names", [("column", "regions", "regions"), ("table", "r" * 50, "r" * 50)])
+def test_names_that_the_server_takes_for_one_are_refused(
+    names: tuple[str, str, str], sources: dict[str, Callable[[], sd.Connection]]
+) -> None:
+    kind, *tables = names
+    long = ["tax" + "x" * 60 + end for end in ("a", "b")] if kind == "column" else ["tax", "since"]
+    cells = pa.table({"region": ["North"], long[0]: [1], long[1]: [2]})
+    columns = sd.Domain({"region": sd.Identifier(), **{name: sd.Integer(0, 9) for name in long}})
+    public = {
+        name + end: sd.public(cells, key="region", columns=columns) for name, end in zip(tables, "ab", strict=True)
+    }
+    place = sources["postgres"]().project.tables["people"].source.path
+    with pytest.raises(DeclarationError, match="one name to PostgreSQL") as refused:
+        protect(place, DOMAINS["people"], relation="people", public=public)
+    assert "sordino_" not in str(refused.value)
+
+
+def test_the_data_are_compared_with_the_declaration(sources: dict[str, Callable[[], sd.Connection]]) -> None:
+    place = sources["postgres"]().project.tables["people"].source.path
+    domain = sd.Domain({"age": sd.Integer(0, 50), "region": sd.Category(["North", "SOUTH"]), "id": sd.Real(0, 1)})
+    found = sd.check_against_data(place, domain=domain, relation="people")
+    counts = found.columns
+    assert (found.rows, counts["age"].above, counts["age"].below) == (400, 184, 0)
+    assert (counts["region"].undeclared, counts["region"].other_case, counts["region"].missing) == (200, 100, 100)
+    assert counts["id"].unreadable == 400

@@ -1,0 +1,104 @@
+"""HAVING, ORDER BY and LIMIT on released rows: against SQL itself, with missing values, ties and bins."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import duckdb
+import pytest
+
+import sordino as sd
+from ask.queries.support import DOMAIN, arrow
+from protecting import protect
+from sordino import col
+from sordino.ask.queries.aggregates.quantile import quantiles
+from sordino.ask.queries.aggregation import compile_query
+from sordino.ask.queries.build import Selection
+from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.post_processing import PostProcessing, select_rows
+from sordino.errors import QuestionRefused, UnknownName
+
+S = Selection()
+CONDITIONS: list[tuple[Expr, str]] = [
+    (col("n") > 3, "n > 3"),
+    ((col("n") * 2 - col("m") >= 1) & ~(col("job") == "b"), "n * 2 - m >= 1 AND NOT job = 'b'"),
+    (col("job").is_null() | (abs(col("n")) < 2), "job IS NULL OR abs(n) < 2"),
+    (col("job").is_in(["a", "c"]), "job IN ('a', 'c')"),
+    (~(col("m") < 0.5), "NOT m < 0.5"),
+]
+ORDERS: list[tuple[tuple[tuple[Expr, bool], ...], str]] = [
+    ((), "place"),
+    (((col("n"), True), (col("job"), False)), "n DESC, job"),
+    (((col("job"), True), (col("m"), False)), "job DESC, m"),
+    (((col("n") + col("m"), False),), "n + m"),
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda c: c[1])
+@pytest.mark.parametrize("order", ORDERS, ids=lambda o: o[1])
+def test_it_means_what_sql_means(condition: tuple[Expr, str], order: Any) -> None:
+    rng = random.Random(3)
+    n = [rng.choice([-2, 0, 1, 4, 7]) for _ in range(40)]
+    m = [rng.choice([None, -1.5, 0.25, 3.0]) for _ in range(40)]
+    job = [rng.choice([None, "a", "b", "c"]) for _ in range(40)]
+    columns: dict[str, list[Any]] = {"n": n, "m": m, "job": job}
+    after = PostProcessing(condition[0].node, tuple((e.node, down) for e, down in order[0]), 9)
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (place INT, n INT, m DOUBLE, job VARCHAR)")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", list(zip(range(40), n, m, job, strict=True)))
+    text = f"SELECT place FROM t WHERE {condition[1]} ORDER BY {order[1]} NULLS LAST, place LIMIT 9"
+    text = text.replace(", job NULLS", " NULLS LAST, job NULLS").replace(", m NULLS", " NULLS LAST, m NULLS")
+    assert select_rows(after, columns) == [p for (p,) in connection.execute(text).fetchall()]
+
+
+def test_bins_are_ordered_by_their_lower_ends() -> None:
+    labels = ["[100, 125]", "[0, 10)", "[-5, 0)", "[20, 100)", "[1/3, 20)"]
+    assert select_rows(PostProcessing(None, ((col("b").node, False),)), {"b": labels}) == [2, 1, 4, 3, 0]
+
+
+def test_it_is_part_of_the_question() -> None:
+    asked = S.group_by("c").agg(sd.count().alias("n"))
+    chosen = asked.having(col("n") > 3).order_by(-col("n"), "c").limit(2)
+    assert asked.identity() != chosen.identity()
+    assert chosen.describe().endswith("; of the answer, rows with n > 3, ordered by n descending, c, the first 2")
+    assert compile_query(chosen, DOMAIN).parts[0][0].role == compile_query(asked, DOMAIN).parts[0][0].role
+    assert asked.having(col("n") > 3).having(col("n") < 9) == asked.having((col("n") > 3) & (col("n") < 9))
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "match"),
+    [
+        (lambda a: a.having(col("nn") > 3), UnknownName, "did you mean 'n'"),
+        (lambda a: a.order_by("i"), UnknownName, "no column 'i'"),
+        (lambda a: a.having(col("n") + 1), QuestionRefused, "needs a condition"),
+        (lambda a: a.having(col("n").bin([0, 1]) > 0), QuestionRefused, "cannot be computed from an answer"),
+        (lambda a: a.having("n > 3"), QuestionRefused, "takes a condition"),
+        (lambda a: a.limit(-1), QuestionRefused, "number of rows"),
+        (lambda a: a.limit(True), QuestionRefused, "number of rows"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(made: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        compile_query(made(S.group_by("c").agg(sd.count().alias("n"))), DOMAIN)
+
+
+def test_several_quantiles_are_columns_of_their_own() -> None:
+    asked = S.group_by("c").agg(quantiles("i", [0.25, 0.75]).alias("q"))
+    compile_query(asked.having(col("q_0.25") > 0).order_by("q_0.75"), DOMAIN)
+    with pytest.raises(UnknownName, match="no column 'q'"):
+        compile_query(asked.order_by("q"), DOMAIN)
+
+
+def test_what_sql_says_of_the_answer_is_done_to_it() -> None:
+    table = [dict.fromkeys(DOMAIN) | {"c": c, "i": 1} for c in "aab"]
+    people = protect(arrow(table), DOMAIN, budget=sd.PureDP(10**9))
+    text = "SELECT c, COUNT(*) AS n FROM data GROUP BY c HAVING n >= 0.5 ORDER BY n LIMIT 5"
+    found = people.ask(sd.sql(text), epsilon=10**5)
+    assert found.table.to_pydict() == {"c": ["b", "a"], "n": [1, 2]}
+
+
+def test_text_never_meets_a_number() -> None:
+    after = PostProcessing((col("job") > 3).node, ((col("x").node, False),))
+    assert select_rows(after, {"job": ["a", "b"], "x": ["1", None]}) == []
+    assert select_rows(PostProcessing(None, ((col("x").node, False),)), {"x": ["b", 2, None, 1]}) == [3, 1, 0, 2]

@@ -1,0 +1,158 @@
+"""Intervals of noisy numbers by exact sums over the law: they cover every value, and beside a bound no more than elsewhere."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sordino.core.estimates.noisy import Noisy, one_sided_error
+from sordino.core.estimates.selected import Selected
+from sordino.core.estimates.shown_count import CountLaw, ShownCount
+from sordino.core.estimates.weighted_sum import WeightedSum
+from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from sordino.core.noise.truncated_laplace import TruncatedLaplace
+
+LAWS: list[NoiseLaw] = [
+    DiscreteLaplace(Fraction(1, 5)),
+    DiscreteLaplace(Fraction(1)),
+    DiscreteLaplace(Fraction(8)),
+    DiscreteGaussian(Fraction(1, 4)),
+    DiscreteGaussian(Fraction(20)),
+]
+CONFIDENCES = [0.3, 0.5, 0.9, 0.95, 0.99]
+
+
+def mass(law: CountLaw, z: int) -> float:
+    return law.upper_tail(z - 1) - law.upper_tail(z)
+
+
+def coverage(law: NoiseLaw, truth: int, confidence: float, least: int | None, most: int | None) -> float:
+    reach = range(-law.error(1 - 1e-9), law.error(1 - 1e-9) + 1)
+    noisy = Noisy(tuple(truth + z for z in reach), Fraction(1), law, least=least, most=most)
+    return sum(
+        mass(law, z) for z, (low, high) in zip(reach, noisy.intervals(confidence), strict=True) if low <= truth <= high
+    )
+
+
+@pytest.mark.each(3)
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize(("least", "most"), [(0, None), (None, 0), (0, 7), (0, 60), (0, 1)])
+def test_every_possible_value_is_covered_as_often_as_stated(
+    law: NoiseLaw, confidence: float, least: int | None, most: int | None
+) -> None:
+    """At most the chances of the last whole step inside on either side are over; beside two near bounds nothing is promised."""
+    reach = 3 * law.error(0.99) + 2
+    low = -reach if least is None else least
+    margin, one_sided = law.error(confidence), one_sided_error(law, confidence)
+    steps = max(2 * mass(law, margin) if margin else mass(law, 0), mass(law, one_sided) if confidence >= 0.5 else 1.0)
+    narrow = least is not None and most is not None and most - least <= 2 * (margin - one_sided)
+    for truth in range(low, min(low + 2 * reach, reach if most is None else most) + 1):
+        found = coverage(law, truth, confidence, least, most)
+        assert found >= confidence - 1e-9, truth
+        if not narrow:
+            assert found <= confidence + steps + 1e-9, truth
+
+
+def test_a_value_that_was_chosen_among_many_errs_as_the_worst_of_them() -> None:
+    """By the union bound: of n rows each may miss an n-th as often."""
+    one = Noisy((7,), Fraction(1), DiscreteLaplace(Fraction(30)))
+    for among in (1, 2, 3, 40):
+        assert Selected(one, among).errors(0.95) == one.errors(float(1 - Fraction(1, 20) / among))
+        assert Selected(one, among).intervals(0.9) == one.intervals(float(1 - Fraction(1, 10) / among))
+
+
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_ends_rise_with_the_value_and_lie_within_the_margin(law: NoiseLaw, confidence: float) -> None:
+    margin = law.error(confidence)
+    values = range(-3 * margin - 3, 6 * margin + 6)
+    ends = Noisy(tuple(values), Fraction(1), law, least=0).intervals(confidence)
+    assert ends == sorted(ends)
+    for y, (low, high) in zip(values, ends, strict=True):
+        assert low <= y <= high
+        assert high >= 0
+        if y >= 0:
+            assert max(0, y - margin) <= low
+            assert high <= y + margin
+    free = Noisy(tuple(values), Fraction(1), law).intervals(confidence)
+    assert free == [(y - margin, y + margin) for y in values]
+
+
+def test_an_empty_group_at_an_even_chance() -> None:
+    """Cut at 0, y -+ error covers 0 in (1 + c) / 2 of all cases; for a scale of 100 steps that is .75 at .5."""
+    law = DiscreteLaplace(Fraction(100))
+    assert coverage(law, 0, 0.5, 0, None) == pytest.approx(0.5, abs=0.003)
+    assert coverage(law, 20, 0.5, 0, None) == pytest.approx(0.5, abs=0.003)
+    assert Noisy((60,), Fraction(1), law, least=0).intervals(0.5) == [(60, 129)]
+
+
+SHOWN: list[CountLaw] = [
+    DiscreteLaplace(Fraction(2)),
+    DiscreteLaplace(Fraction(10)),
+    DiscreteGaussian(Fraction(9)),
+    TruncatedLaplace(Fraction(3), 40),
+]
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("law", SHOWN, ids=str)
+def test_counts_that_keys_are_shown_by_are_covered_given_that_they_show(law: CountLaw, confidence: float) -> None:
+    """Of large counts, whose keys show for sure, no more than the whole steps on both sides and a hundredth are over."""
+    threshold, far = 41, law.error(1 - 1e-9)
+    for truth in (1, 20, 35, 41, 50, 60, 41 + 3 * far):
+        steps = range(max(threshold, truth - far), truth + far + 1)
+        ends = ShownCount(tuple(steps), law, threshold).intervals(confidence)
+        shows = law.upper_tail(threshold - truth - 1)
+        if shows < 1e-6:
+            continue
+        held = sum(mass(law, y - truth) for y, (low, high) in zip(steps, ends, strict=True) if low <= truth <= high)
+        assert held / shows >= confidence - 1e-6
+        if truth > 40 + 2 * far:
+            margin = law.error(confidence)
+            assert held <= confidence + 2 * mass(law, margin) + 2 * mass(law, margin + 1) + 0.01
+
+
+@pytest.mark.each(7)
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+@pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(3)), DiscreteGaussian(Fraction(20))], ids=str)
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("bounds", [(0, None), (None, 0), (None, None)])
+def test_a_weighted_sum_covers_as_often_as_stated(
+    law: NoiseLaw, confidence: float, width: int, bounds: tuple[int | None, int | None]
+) -> None:
+    """A count (A + B) / width of two noisy sums: by the sum of the joint law over all values that it takes."""
+    reach = law.error(1 - 1e-7)
+    weight, steps = Fraction(1, width), range(-2 * reach, 2 * reach + 1)
+    masses = [mass(law, z) for z in range(-reach, reach + 1)]
+    joint = np.convolve(masses, masses)
+    sign = -1 if bounds[1] == 0 else 1
+    for truth in range(0, sign * 3 * reach // width, sign):
+        one = Noisy(tuple(width * truth + z for z in steps), Fraction(1), law)
+        other = Noisy((0,) * len(steps), Fraction(1), law)
+        estimate = WeightedSum((one, other), (weight, weight), Fraction(1), (0, 1), *bounds)
+        ends = np.array(estimate.intervals(confidence), dtype=float)
+        held = float(joint[(ends[:, 0] <= truth) & (truth <= ends[:, 1])].sum())
+        assert held >= confidence - 1e-6, truth
+        assert held <= max(confidence, 0.5) + 2 * joint.max(), truth
+        assert np.array_equal(np.maximum(ends[:, 0], ends[:, 1]), ends[:, 1])
+        values = np.array(estimate.values(), dtype=float)
+        assert ((ends[:, 0] <= values) & (values <= ends[:, 1])).all()
+        whole = (ends == np.round(ends)) | np.isclose(ends, values[:, None], rtol=0, atol=1e-12)
+        assert whole.all()  # or the value itself
+
+
+def test_an_empty_group_of_shared_vectors_is_covered_no_more_often_than_any_other() -> None:
+    """Cut to 0, an interval at 50% would cover it with 75%."""
+    law = DiscreteLaplace(Fraction(40))
+    reach = law.error(1 - 1e-7)
+    masses = [mass(law, z) for z in range(-reach, reach + 1)]
+    joint = np.convolve(masses, masses)
+    steps = tuple(range(-2 * reach, 2 * reach + 1))
+    parts = (Noisy(steps, Fraction(1), law), Noisy((0,) * len(steps), Fraction(1), law))
+    estimate = WeightedSum(parts, (Fraction(1), Fraction(1)), Fraction(1), (0, 1), least=0)
+    for confidence in (0.5, 0.9):
+        ends = np.array(estimate.intervals(confidence), dtype=float)
+        assert abs(float(joint[(ends[:, 0] <= 0) & (ends[:, 1] >= 0)].sum()) - confidence) < 0.01

@@ -1,0 +1,85 @@
+"""kill -9 at any point of `sordino ask`: no charge is refunded, no answer seen is missing, the cap holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import sordino as sd
+from sordino.lab.datasets.census import write_census_project
+
+SQL = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM people GROUP BY sex"
+EPSILON = "0.01"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_census_project(tmp_path / "census", 2000, sd.Rng.seeded(1)).parent
+
+
+def _ask(directory: Path, request: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "sordino", "ask", SQL, "--epsilon", EPSILON, "--format", "json"]
+    return subprocess.Popen(
+        [*command, "--request-id", request], cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+
+
+def _delay(i: int, longest: float) -> float:
+    """Spread delays over the life of an ask, the same in every run."""
+    return longest * int.from_bytes(hashlib.sha256(str(i).encode()).digest()[:4], "big") / 2**32
+
+
+def _crash(project: Path, kills: int) -> None:
+    start = time.monotonic()
+    whole = _ask(project, "whole").communicate()[0]
+    longest = 1.1 * (time.monotonic() - start)
+    seen = {"whole": json.loads(whole)}
+    for i in range(kills):
+        process = _ask(project, f"r{i}")
+        time.sleep(_delay(i, longest))
+        process.send_signal(signal.SIGKILL)
+        out = process.communicate()[0]
+        if out.endswith(b"}\n"):
+            seen[f"r{i}"] = json.loads(out)
+    ledger = sd.Ledger.existing(next(project.glob("*.ledger")))
+    report, charges = ledger.verify(), {c.request: c for c in ledger.charges()}
+    assert ledger.spent() == sd.PureDP(Fraction(EPSILON) * len(charges))
+    assert report.committed + report.failed + report.in_doubt == len(charges)
+    for request, answer in seen.items():
+        assert charges[request].state == "committed"
+        assert json.loads(ledger.answer(charges[request].id))["rows"] == answer["rows"]
+    for asked, charge in charges.items():  # asked again: the stored answer, or in doubt; never a second charge
+        again = _ask(project, str(asked))
+        out = again.communicate()[0]
+        if charge.state == "committed":
+            assert json.loads(out)["charge"] == charge.id
+        else:
+            assert again.returncode == 5
+    assert ledger.spent() == sd.PureDP(Fraction(EPSILON) * len(charges))
+
+
+def test_a_few_kills(project: Path) -> None:
+    _crash(project, 2)
+
+
+@pytest.mark.deep
+def test_many_kills(project: Path) -> None:
+    _crash(project, 60)
+
+
+def test_two_asks_fit_and_the_third_is_refused(project: Path) -> None:
+    codes = []
+    for i in range(3):
+        command = [sys.executable, "-m", "sordino", "ask", SQL, "--epsilon", "1", "--quiet"]
+        environment = {**os.environ, "PYTHONHASHSEED": str(i)}
+        codes.append(subprocess.run(command, cwd=project, env=environment, capture_output=True, check=False).returncode)
+    assert codes == [0, 0, 4]

@@ -1,0 +1,78 @@
+"""Models of far tables: fitted by the server, charged once, and the very models that are made beside the table."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sordino as sd
+from far import far_project
+from sordino.errors import BudgetExhausted, DeclarationChanged, QuestionRefused, UnknownName
+from sordino.serve.remote.far_errors import PendingApproval
+
+FITS: dict[str, Callable[[Any], Any]] = {
+    "auto": lambda table: sd.synth.fit(table, epsilon=1),
+    "independent columns": lambda table: sd.synth.Independent(["age"]).fit(table, epsilon=1),
+    "MST": lambda table: sd.synth.MST().fit(table, epsilon=1),
+    "Marginals": lambda table: sd.synth.Marginals([("age", "sex")]).fit(table, epsilon=1),
+}
+
+
+def test_every_method_gives_a_model_of_its_own_kind_charged_once(tmp_path: Path) -> None:
+    with far_project(tmp_path, epsilon="9") as (server, url), sd.connect(url, token=server.tokens["rich"]) as far:
+        table: Any = far.table()
+        for name, fit in FITS.items():
+            before = table.remaining
+            model = fit(table)
+            assert before.epsilon - table.remaining.epsilon == 1
+            assert model.facts["table"] == "people"
+            assert name == "auto" or name in f"{model.facts['method']} {model.facts['tier']}"
+            assert len(model.sample(5)) == 5
+            assert model.answer(sd.count()).value == pytest.approx(1000, abs=100)
+        stages: list[str] = []
+        asked: dict[str, Any] = {"never": ["age < 50 AND sex = 'f'"], "epsilon": 1, "request_id": "once"}
+        first = table.fit_model("mst", watch=lambda stage, _: stages.append(stage), **asked)
+        left = table.remaining
+        again = table.fit_model("mst", **asked)
+        assert table.remaining == left
+        assert first.to_bytes() == again.to_bytes()
+        assert not [row for row in first.sample(500).to_pylist() if row["sex"] == "f" and row["age"] < 50]
+
+
+def test_refusals_are_those_of_a_local_fit_and_cost_nothing(tmp_path: Path) -> None:
+    with far_project(tmp_path) as (server, url), sd.connect(url, token=server.tokens["ana"]) as far:
+        table = far.table()
+        before = table.remaining
+        with pytest.raises(UnknownName):
+            sd.synth.fit(table, columns=["height"], epsilon=1)
+        with pytest.raises(BudgetExhausted):
+            sd.synth.fit(table, epsilon=99)
+        with pytest.raises(QuestionRefused, match="bits of its own"):
+            sd.synth.Tree().fit(table, epsilon=1, rng=sd.Rng.seeded(1))
+        with pytest.raises(QuestionRefused, match="constraints as text"):
+            sd.synth.MST(constraints=[sd.synth.never(sd.col("age") < 5)]).fit(table, epsilon=1)
+        far._asked.tables["people"]["declaration"] = "another"
+        with pytest.raises(DeclarationChanged, match="refresh"):
+            sd.synth.fit(table, epsilon=1)
+        far.refresh()
+        assert table.remaining == before
+
+
+def test_a_fit_waits_for_the_officer_also_in_an_event_loop(tmp_path: Path) -> None:
+    async def fit(url: str, token: str) -> Any:
+        async with sd.connect_async(url, token=token) as far:
+            table = far.table()
+            with pytest.raises(PendingApproval) as waiting:
+                await table.fit_model("independent", epsilon=1)
+            where, decision = f"/v1/approvals/{waiting.value.approval}", {"decision": "approved"}
+            done = await asyncio.to_thread(lambda: server.send("POST", where, who="ola", json=decision))
+            assert done.status_code == 200
+            return await waiting.value.wait(timeout=60, every=0.05)
+
+    with far_project(tmp_path, serve="approve_above = {epsilon = 0.5}") as (server, url):
+        model = asyncio.run(fit(url, server.tokens["ana"]))
+        assert model.answer(sd.count()).value == pytest.approx(1000, abs=100)

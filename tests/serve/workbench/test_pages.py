@@ -1,0 +1,402 @@
+"""The pages over HTTP: forms with their token, roles, hostile names, exports that repeat an analysis, the owner's link."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from html import unescape
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fastapi.routing import APIRoute
+
+import sordino as sd
+from collecting import store_reports, task_of
+from serving import Served, write_project
+from sordino.local.protocols.response import GRR
+from sordino.serve.server.opening import open_service
+from sordino.serve.workbench.local_door import open_door
+from sordino.serve.workbench.page_route import POLICY
+from sordino.serve.workbench.workbench_app import PAGE_ROUTERS, workbench_app
+from visiting import PASSWORD, Person, person_of, wait_for
+
+ASK = {"sql": "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "epsilon": "0.5"}
+HOSTILE = ("<script>alert(1)</script>", "\"><img src=x onerror='alert(2)'>", "{{ 7 * 7 }}", "</textarea>' OR '1'='1")
+FIT = {"table": "people", "method": "independent", "epsilon": "0.5"}
+PAGES = ("/", "/tables/people", "/sql", "/history")
+
+
+def ask(person: Person, **fields: str) -> str:
+    """Ask, and return the address of the answer."""
+    answer = person.post("/question/ask", **{**ASK, **fields})
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["location"])
+
+
+def test_a_person_asks_by_the_form(server: Served) -> None:
+    person = person_of(server)
+    fields = {"table": "people", "measure": "mean", "of": "age", "group:sex": "on", "epsilon": "0.5"}
+    fields |= {"column:1": "age", "operator:1": "at least", "value:1": "18", "request_id": "first"}
+    price = person.post("/question/price", **fields)
+    assert "the mean of age, for each sex, where age &gt;= 18" in price.text
+    assert "Leaves 1.5 of 2" in price.text
+    assert server.service.ledger("people").charges() == []  # a price is not a charge
+    place = ask(person, **fields)
+    again = ask(person, **fields)
+    assert place == again == "/history/people/c-0001"  # one click or two: one charge
+    shown = person.get(place).text
+    release = sd.Release.from_dict(json.loads(person.get(f"{place}/export/json").text))
+    for row in release.display_rows(0.95):
+        assert all(f">{cell}<" in shown for cell in row)
+    assert "62.25% sure" in shown
+    assert "c-0001" in person.get("/history").text
+    assert "0.5 of 2 spent" in person.get("/").text
+
+
+def test_every_form_needs_its_token_and_this_origin(server: Served) -> None:
+    person = person_of(server)
+    officer = person_of(server, "ola")
+    forms: tuple[tuple[Person, str, dict[str, str]], ...] = (
+        (person, "/question/price", ASK),
+        (person, "/question/practise", ASK),
+        (person, "/question/ask", ASK),
+        (officer, "/desk/shares", {"budget": "people", "spender": "ana", "epsilon": "9"}),
+        (officer, "/desk/accounts", {"name": "eve", "role": "officer"}),
+        (officer, "/desk/accounts/udo", {"disabled": "yes"}),
+        (officer, "/desk/approvals/1", {"decision": "approved"}),
+        (person, "/epsilon/interval", {"table": "people"}),
+        (person, "/declare", {"name": "people"}),
+        (person, "/declare/file", {"name": "people"}),
+        (person, "/declare/more", {"name": "people"}),
+        (person, "/models/price", FIT),
+        (person, "/models/fit", FIT),
+        (person, "/models/1/rows", {"rows": "1"}),
+        (person, "/models/1/sample", {"rows": "1"}),
+        (person, "/models/1/answer", ASK),
+        (person, "/models/1/price", {"epsilon": "0.1"}),
+        (person, "/models/1/evaluations", {"epsilon": "0.1"}),
+        (officer, "/collections/drinks/close", {"sure": "on"}),
+        (person, "/account/password", {"old": PASSWORD, "new": "another long one", "again": "another long one"}),
+        (person, "/account/tokens", {"name": "t"}),
+        (person, "/account/tokens/1", {}),
+        (officer, "/desk/accounts/udo/password", {"new": "another long one"}),
+        (officer, "/desk/accounts/udo/tokens/4", {}),
+        (person, "/sign-out", {}),
+    )
+    routes = [r for router in PAGE_ROUTERS for r in router.routes if isinstance(r, APIRoute) and r.methods == {"POST"}]
+    for route in routes:  # a new form comes into this test
+        assert route.path in ("/sign-in", "/enter") or any(route.path_regex.match(path) for _, path, _ in forms), route
+    other = officer.token()
+    for who, path, fields in forms:
+        for token in ("", "0" * 64, other if who is person else person.token()):
+            assert who.post(path, token=token, **fields).status_code == 403, path
+        assert who.post(path, origin="https://evil.example", **fields).status_code == 403, path
+        assert who.post(path, origin="null", **fields).status_code == 403, path
+    assert server.service.ledger("people").charges() == []
+    desk = server.service.desk
+    assert not desk.accounts.find("udo").disabled
+    assert [len(desk.accounts.tokens(desk.accounts.find(name))) for name in ("ana", "udo")] == [1, 1]
+    assert person.get("/").status_code == 200
+
+
+def test_nobody_signs_in_by_a_form_of_another_site(server: Served) -> None:
+    person_of(server)
+    body = {"name": "ana", "password": "correct horse battery"}
+    for headers in ({}, {"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        answer = server.send("POST", "/sign-in", who=None, headers=headers, data=body)
+        assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
+    wrong = server.send("POST", "/sign-in", who=None, headers={"origin": "http://test"}, data=body | {"password": "no"})
+    assert wrong.status_code == 401
+    assert "set-cookie" not in wrong.headers
+
+
+def test_pages_are_for_those_who_signed_in(server: Served) -> None:
+    person = person_of(server)
+    for path in (*PAGES, "/desk", "/desk/audit", "/desk/board"):
+        answer = server.send("GET", path, who=None)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+    for path in ("/desk", "/desk/audit", "/desk/board"):
+        assert person.get(path).status_code == 403
+    assert person.post("/desk/shares", budget="people", spender="ana", epsilon="9").status_code == 403
+    place = ask(person)
+    ben, officer, auditor = (person_of(server, name) for name in ("ben", "ola", "udo"))
+    for path in (place, f"{place}/light.png", f"{place}/export/json", f"{place}/export/py"):
+        assert ben.get(path).status_code == 404
+        assert officer.get(path).status_code == 200
+        assert auditor.get(path).status_code == 200
+    assert officer.post("/question/ask", **ASK).status_code == 403
+    assert auditor.get("/desk").status_code == 200
+    assert auditor.post("/desk/shares", budget="people", spender="ana", epsilon="9").status_code == 403
+
+
+def test_each_page_states_its_policy(server: Served) -> None:
+    person = person_of(server)
+    place = ask(person)
+    for path in (*PAGES, place, "/page/workbench.js", "/page/workbench.css", "/nothing/../page/x"):
+        headers = person.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "unsafe" not in headers["content-security-policy"]
+    assert person.get("/").headers["content-security-policy"] == POLICY
+    assert person.get("/page/..%2fpage_route.py").status_code == 404
+
+
+def test_an_officer_decides_at_the_desk(tmp_path: Path, server: Served) -> None:
+    person, officer = person_of(server), person_of(server, "ola")
+    assert officer.post("/desk/accounts", name="eva", role="analyst", password="a long enough one").status_code == 303
+    assert officer.post("/desk/shares", budget="people", spender="eva", epsilon="3/4").status_code == 303
+    assert "0 of 0.75 spent" in officer.get("/desk").text
+    assert officer.post("/desk/accounts/eva", disabled="yes").status_code == 303
+    assert server.service.desk.accounts.find("eva").disabled
+    refused = officer.post("/desk/shares", budget="people", spender="eva", epsilon="99")
+    assert refused.status_code == 400
+    assert "account.change" in officer.get("/desk/audit").text
+    assert "What was asked" in officer.get("/desk/board").text
+    del person, tmp_path
+
+
+def test_a_refusal_is_words_in_its_place(server: Served) -> None:
+    person = person_of(server)
+    fields = {"sql": "SELECT * FROM people", "epsilon": "0.5", "csrf_token": person.token()}
+    headers = {"cookie": person.cookie, "origin": "http://test", "x-fragment": "1"}
+    found = server.send("POST", "/question/practise", who=None, headers=headers, data=fields)
+    assert "rows are never released" in found.text
+    assert "<html" not in found.text
+    whole = person.post("/question/ask", sql="SELECT * FROM people", epsilon="0.5")
+    assert (whole.status_code, "rows are never released" in whole.text, "<html" in whole.text) == (422, True, True)
+
+
+def test_errors_of_sql_are_marked(server: Served) -> None:
+    person = person_of(server)
+    found = person.post("/question/price", sql="SELECT COUNT(*) AS n\nFROM people WHERE agee > 3", epsilon="0.5").text
+    assert "<mark>agee</mark>" in found
+    assert 'data-start="39" data-end="43"' in found
+    assert "did you mean &#39;age&#39;?" in found
+
+
+def hostile_project(directory: Path) -> Path:
+    """Write a project whose names and labels are markup, templates and quotes."""
+    column = HOSTILE[1]
+    pq.write_table(pa.table({column: list(HOSTILE) * 10}), directory / "people.parquet")
+    text = f"""
+[budgets.people]
+cap = {{epsilon = 10}}
+ledger = "people.ledger"
+reason = {json.dumps(HOSTILE[0])}
+
+[tables.people]
+source = "people.parquet"
+budget = "people"
+neighbors = "add_remove"
+privacy_unit = "row"
+
+[tables.people.columns]
+{json.dumps(column)} = {{type = "category", values = {json.dumps(list(HOSTILE))}}}
+
+[serve]
+answer_every = "1ms"
+collections = ["reports.db"]
+approve_above = {{epsilon = 2}}
+"""
+    path = directory / "sordino.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Served:
+    made = Served(open_service(hostile_project(tmp_path)))
+    made.add("ana", "analyst", epsilon="5")
+    made.add("ola", "officer")
+    return made
+
+
+@pytest.mark.attack("insert a script by a name", source="CWE-79")
+def test_hostile_names_are_words(hostile: Served) -> None:
+    person, officer = person_of(hostile), person_of(hostile, "ola")
+    fields = {"table": "people", "measure": "count", f"group:{HOSTILE[1]}": "on", "epsilon": "1"}
+    fields |= {"column:1": HOSTILE[1], "operator:1": "is not", "value:1": HOSTILE[3]}
+    place = ask_form(person, fields)
+    paths = [*PAGES, place]
+    texts = {path: person.get(path).text for path in paths}
+    texts |= {path: officer.get(path).text for path in ("/desk", "/desk/audit")}
+    texts["price"] = person.post("/question/price", **fields).text
+    texts["practice"] = person.post("/question/practise", **fields).text
+    texts["wrong"] = person.post("/question/price", sql=f"SELECT {HOSTILE[0]}", epsilon="1").text
+    texts |= hostile_texts(hostile, person, officer)
+    for path, text in texts.items():
+        assert "<script>alert" not in text, path
+        assert "<img src=x" not in text, path
+        assert "&amp;lt;" not in text, path  # escaped once, not twice
+    for label in HOSTILE:
+        assert label in unescape(texts["/tables/people"])
+    # the label that the condition excludes is no key of the answer: it is in the words of the question, where quotes are doubled
+    for label in (*HOSTILE[:3], HOSTILE[3].replace("'", "''")):
+        assert label in unescape(texts[place])
+    assert person.get(f"{place}/light.png").content.startswith(b"\x89PNG")
+
+
+def hostile_texts(served: Served, person: Person, officer: Person) -> dict[str, str]:
+    """Return what the pages of models, collections and accounts show of hostile names."""
+    fit = FIT | {f"column:{HOSTILE[1]}": "on", "never": f"{HOSTILE[0]} > 1"}
+    texts = {"no fit": person.post("/models/price", **fit).text}
+    fit["never"] = ""
+    texts["fit"] = person.get("/models/fit/people").text + person.post("/models/price", **fit).text
+    wait_for(person, person.post("/models/fit", **fit).headers["location"])
+    wait_for(person, person.post("/models/1/evaluations", epsilon="1").headers["location"])
+    texts["large"] = person.post(
+        "/models/1/evaluations", epsilon="2.25", predict=HOSTILE[0], request_id=HOSTILE[1]
+    ).text
+    texts["wait"] = person.post(
+        "/question/ask", sql="SELECT COUNT(*) AS n FROM people", epsilon="2.25", request_id=HOSTILE[1]
+    ).text
+    assert [one.state for one in served.service.desk.approvals.all()] == ["waiting"]
+    assert officer.post("/desk/approvals/1", decision="declined", reason=HOSTILE[0]).status_code == 303
+    labels = [HOSTILE[0], HOSTILE[1]]
+    task = task_of(GRR(labels, epsilon=2), name="drinks", question=HOSTILE[0])
+    store_reports(served.service.settings.collections[0], task, [*labels, HOSTILE[1]])
+    texts["token"] = person.post("/account/tokens", name=HOSTILE[1]).text
+    for path in ("/models", "/models/1", "/models/1/evaluations/1", "/jobs/1", "/collections", "/collections/drinks"):
+        texts[path] = person.get(path).text
+    for path in ("/account", "/desk/accounts/ana", "/desk"):
+        texts[path] = (person if path == "/account" else officer).get(path).text
+    texts["rows"] = person.post("/models/1/rows", rows="9").text
+    texts["answer"] = person.post("/models/1/answer", sql=f"SELECT {HOSTILE[0]} FROM model").text
+    assert HOSTILE[1] in unescape(texts["/account"])
+    assert HOSTILE[0] in unescape(texts["/collections"])
+    assert HOSTILE[0] in unescape(texts["/desk"])
+    assert HOSTILE[1] in unescape(texts["/models/1"])
+    file = person.get("/models/1/evaluations/1/file")
+    assert file.headers["content-disposition"].startswith("attachment")
+    assert "<script>alert" not in file.text
+    assert person.get("/models/1/dark.png").content.startswith(b"\x89PNG")
+    return texts
+
+
+def ask_form(person: Person, fields: dict[str, str]) -> str:
+    answer = person.post("/question/ask", **fields)
+    assert answer.status_code == 303, answer.text
+    return str(answer.headers["location"])
+
+
+def test_the_owners_link_works_once(server: Served, tmp_path: Path) -> None:
+    secret = open_door(server.service)
+    server.app = workbench_app(server.service)
+    origin = {"origin": "http://test"}
+    assert server.send("GET", "/", who=None).status_code == 303
+    for wrong in ("", "0" * 64, secret[:-1]):
+        assert server.send("POST", "/enter", who=None, headers=origin, data={"secret": wrong}).status_code == 401
+    entered = server.send("POST", "/enter", who=None, headers=origin, data={"secret": secret})
+    assert entered.status_code == 303
+    assert server.send("POST", "/enter", who=None, headers=origin, data={"secret": secret}).status_code == 401
+    owner = Person(server, entered.headers["set-cookie"].split(";")[0])
+    place = ask(owner)
+    (charge,) = server.service.ledger("people").charges()
+    assert charge.spender is None  # of the whole budget, as on the command line
+    assert "c-0001" in owner.get(place).text
+    script = owner.get(f"{place}/export/py").text
+    assert "\nconnection = sd.connect('sordino.toml')\n" in script
+    exec(compile(script.replace("sordino.toml", str(tmp_path / "sordino.toml")), "repeat", "exec"), {})
+    assert [c.spender for c in server.service.ledger("people").charges()] == [None, None]
+    assert owner.get("/desk").status_code == 200
+    forged = Person(server, "sordino=" + "0" * 64 + "." + "0" * 64)
+    assert forged.get("/").status_code == 303
+    assert owner.post("/sign-out").status_code == 303
+    assert owner.get("/").status_code == 303
+
+
+@pytest.mark.parametrize("cap", ['epsilon = "22/3"', 'rho = "7/3", delta = "1e-6"', 'epsilon = 7, delta = "1/3000000"'])
+def test_amounts_that_no_decimal_says_are_shown(tmp_path: Path, cap: str) -> None:
+    name = cap.partition(" ")[0]
+    path = write_project(tmp_path, serve=f"approve_above = {{{name} = 0.01}}")
+    path.write_text(path.read_text().replace("cap = {epsilon = 10}", f"cap = {{{cap}}}"))
+    made = Served(open_service(path))
+    made.add("ana", "analyst")
+    made.add("ola", "officer")
+    given = {name: "5/3"} | ({"delta": "1/3000000"} if "delta" in cap and name == "epsilon" else {})
+    officer, person = person_of(made, "ola"), person_of(made)
+    assert officer.post("/desk/shares", budget="people", spender="ana", **given).status_code == 303
+    assert "1.66667" in person.get("/").text
+    answer = person.post("/question/ask", sql="SELECT COUNT(*) AS n FROM people", **{name: "1/3"})
+    assert (answer.status_code, "officer" in answer.text) == (202, True)
+    shown = officer.get("/desk").text
+    assert f"{name} 0.333333" in shown
+    assert "1.66667" in shown
+    assert (
+        "Leaves 1.33333 of 1.66667"
+        in person.post("/question/price", sql="SELECT COUNT(*) AS n FROM people", **{name: "1/3"}).text
+    )
+
+
+def test_a_person_changes_the_password_and_makes_tokens(server: Served) -> None:
+    person, officer = person_of(server), person_of(server, "ola")
+    made = person.post("/account/tokens", name="notebook", ends="2999-01-31")
+    secret = unescape(made.text.partition('readonly value="')[2].partition('"')[0])
+    assert server.send("GET", "/v1/me", who=None, headers={"authorization": f"Bearer {secret}"}).json()["name"] == "ana"
+    assert secret not in person.get("/account").text  # shown once
+    assert "2999-01-31" in person.get("/account").text
+    number = server.service.desk.accounts.tokens(server.service.desk.accounts.find("ana"))[-1].id
+    assert officer.post(f"/desk/accounts/ana/tokens/{number}").status_code == 303
+    assert server.send("GET", "/v1/me", who=None, headers={"authorization": f"Bearer {secret}"}).status_code == 401
+    assert person.post("/account/tokens", name="x", ends="tomorrow").status_code == 400
+    new = {"new": "a new and long one", "again": "a new and long one"}
+    for wrong, status in (({"old": "wrong", **new}, 403), ({**new, "old": PASSWORD, "again": "no"}, 400)):
+        assert person.post("/account/password", **wrong).status_code == status
+    other = Person(server, person.cookie)
+    changed = person.post("/account/password", old=PASSWORD, **new)
+    assert (changed.status_code, changed.headers["location"]) == (303, "/account")
+    assert other.get("/").status_code == 303  # the session of before has ended
+    assert Person(server, changed.headers["set-cookie"].split(";")[0]).get("/account").status_code == 200
+    assert officer.post("/desk/accounts/ana/password", new="set by an officer").status_code == 303
+    assert officer.post("/desk/accounts/ana", role="auditor").status_code == 303
+    account = server.service.desk.check_password("ana", "set by an officer")
+    assert account.role == "auditor"
+    assert officer.post("/desk/accounts/ola/password", new="own password here").status_code == 403
+
+
+def test_what_an_officer_approved_is_fetched_by_the_page_that_waits(tmp_path: Path) -> None:
+    made = Served(open_service(write_project(tmp_path, serve="approve_above = {epsilon = 0.1}")))
+    made.add("ana", "analyst", epsilon="5")
+    made.add("ola", "officer")
+    person, officer = person_of(made), person_of(made, "ola")
+    fit = FIT | {"column:age": "on", "column:sex": "on", "request_id": "f"}
+    assert "An officer has to approve this first" in person.post("/models/price", **fit).text
+    waits = person.post("/models/fit", **fit)
+    assert (waits.status_code, 'action="/models/fit"' in waits.text) == (202, True)
+    fields = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', waits.text))
+    assert officer.post("/desk/approvals/1", decision="approved").status_code == 303
+    assert "approved" in person.get("/account").text
+    wait_for(person, person.send_form("/models/fit", fields).headers["location"])
+    made.service.close()
+
+
+def test_openid_is_offered_where_it_is_configured(tmp_path: Path) -> None:
+    serve = 'origin = "http://test"\nopenid = {issuer = "https://login.example/r", client = "sordino"}'
+    made = Served(open_service(write_project(tmp_path, serve=serve)))
+    made.add("ola", "officer")
+    officer = person_of(made, "ola")
+    shown = made.send("GET", "/sign-in", who=None).text
+    assert 'href="/v1/openid/login"' in shown
+    assert "https://login.example/r" in shown
+    assert officer.post("/desk/accounts", name="eva", role="analyst", subject="s-1").status_code == 303
+    found = made.service.desk.accounts.with_subject("https://login.example/r s-1")
+    assert found is not None
+    assert found.name == "eva"
+    assert "s-1" in officer.get("/desk/accounts/eva").text
+    made.service.close()
+
+
+@pytest.mark.parametrize("way", ["a page", "JSON"])
+def test_what_is_hidden_from_visitors_is_in_the_log(server: Served, way: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The words of a ledger that cannot be used name the machine: they go to whoever runs it, whatever the way in."""
+    person = person_of(server)
+    mark = server.service.ledger("people").mark
+    assert mark is not None
+    mark.write_bytes(b"x" * 4608)
+    with caplog.at_level(logging.WARNING, logger="sordino.server"):
+        shown = (server.ask() if way == "JSON" else person.post("/question/ask", **ASK)).text
+    assert "The log of the server says why" in shown
+    assert "is damaged" in caplog.text
+    assert "is damaged" not in shown
