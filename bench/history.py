@@ -1,6 +1,6 @@
 """What an ask costs, commit by commit: a line of bench/history.jsonl for each measurement, and the page that plots them.
 
-python bench/history.py [--rows 2000000] [--commit HASH] [--note WORDS]    measures, adds a line, and writes docs/bench-history.md
+python bench/history.py [--rows 2000000] [--commit HASH] [--note WORDS]    measures, adds a line, and writes bench/results/bench-history.md
 python bench/history.py --draw                                          writes the page and its picture alone
 
 An older commit: `git worktree add old HASH`, then `PYTHONPATH=old/src python bench/history.py --commit HASH`.
@@ -20,8 +20,8 @@ import ask
 
 ROOT = Path(__file__).resolve().parents[1]
 LINES = Path(__file__).with_name("history.jsonl")
-PAGE = ROOT / "docs" / "bench-history.md"
-PICTURE = ROOT / "docs" / "bench-history.svg"
+PAGE = ROOT / "bench" / "results" / "bench-history.md"
+PICTURE = ROOT / "bench" / "results" / "bench-history.svg"
 QUESTIONS = {
     "count": "count",
     "sum": "sum of a real column",

@@ -1,4 +1,4 @@
-"""Build the site into build/site: the pages of docs/, every public name, every command, the theorems, and search.
+"""Build the site into build/site: the pages of docs/ and the tables of bench/results/, every public name, every command, the theorems, and search.
 
 `make docs` runs it. Pages are gathered in build/site-pages. A broken link, or anything loaded from elsewhere, fails.
 """
@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from build_changelog import write_changelog
 
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench" / "results"
 PAGES = ROOT / "build" / "site-pages"
 SITE = ROOT / "build" / "site"
 ROOMS = (
@@ -56,6 +57,7 @@ def gather_pages() -> None:
     """Copy docs/ and the pages beside it, with links that fit their new places."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
+    shutil.copytree(RESULTS, PAGES / "results")
     (PAGES / "site.css").write_text(STYLE, encoding="utf-8")
     for name, page in FROM_ROOT.items():
         if (ROOT / name).exists():
@@ -63,13 +65,26 @@ def gather_pages() -> None:
             move_links(PAGES / page, at_root=True)
     (PAGES / "changelog.md").write_text(write_changelog(), encoding="utf-8")
     move_links(PAGES / "changelog.md", at_root=True)
-    for page in (ROOT / "docs").rglob("*.md"):
-        move_links(PAGES / page.relative_to(ROOT / "docs"), at_root=False)
+    for source in (ROOT / "docs", RESULTS):
+        for page in source.rglob("*.md"):
+            move_links(place_in_site(page), at_root=False)
+
+
+def place_in_site(file: Path) -> Path:
+    """Return where the site has a file of docs/ or of the measured tables."""
+    if file.is_relative_to(RESULTS):
+        return PAGES / "results" / file.relative_to(RESULTS)
+    return PAGES / file.relative_to(ROOT / "docs")
 
 
 def move_links(page: Path, *, at_root: bool) -> None:
     """Point a page's links into docs/ and to the pages beside it; a link to a file of the source becomes its name alone."""
-    here = ROOT if at_root else ROOT / "docs" / page.parent.relative_to(PAGES)
+    if at_root:
+        here = ROOT
+    elif page.is_relative_to(PAGES / "results"):
+        here = RESULTS
+    else:
+        here = ROOT / "docs" / page.parent.relative_to(PAGES)
 
     def move(link: re.Match[str]) -> str:
         words, target = link[1], link[2]
@@ -77,8 +92,8 @@ def move_links(page: Path, *, at_root: bool) -> None:
         if not path or re.match(r"[a-z]+:", target):
             return link[0]
         file = (here / path).resolve()
-        if file.is_relative_to(ROOT / "docs"):
-            there = PAGES / file.relative_to(ROOT / "docs")
+        if file.is_relative_to(ROOT / "docs") or file.is_relative_to(RESULTS):
+            there = place_in_site(file)
         elif file.name in FROM_ROOT and file.parent == ROOT:
             there = PAGES / FROM_ROOT[file.name]
         else:
@@ -191,6 +206,7 @@ def make_navigation(names: list[tuple[str, str]], theorems: str, commands: str) 
     nav.append(
         {"Reference": [{"Theorems": theorems}, {"Commands' help": commands}, *({short: page} for short, page in names)]}
     )
+    nav.append({"Measured": [f"results/{page.name}" for page in sorted(RESULTS.glob("*.md"))]})
     beside = [page for page in FROM_ROOT.values() if page != "start.md" and (PAGES / page).exists()]
     nav.append({"Project": ["changelog.md", *beside]})
     return nav

@@ -1,4 +1,4 @@
-"""The ledger under fire: kills, hot caps, failing disks, lost power, copies put back; writes docs/ledger-under-fire.md.
+"""The ledger under fire: kills, hot caps, failing disks, lost power, copies put back; writes bench/results/ledger-under-fire.md.
 
 Run `python scripts/ledger_under_fire.py [--kills N] [--seed S] [--only TRIAL ...] [--json FILE] [--write]`. Spenders charge and
 answer on ledgers in a temporary directory (TMPDIR) and die; after each death what they said is held against the file. `--write`
@@ -33,8 +33,8 @@ from sordino.core.ledger.location import Place, locate
 from sordino.lab.datasets.census import write_census_project
 
 ROOT = Path(__file__).resolve().parents[1]
-FIGURES = ROOT / "docs" / "ledger-under-fire.json"
-PAGE = ROOT / "docs" / "ledger-under-fire.md"
+FIGURES = ROOT / "bench" / "results" / "ledger-under-fire.json"
+PAGE = ROOT / "bench" / "results" / "ledger-under-fire.md"
 TRIALS = {
     "kills": "kill -9 of a spender, alone or two at once, on a SQLite ledger",
     "failpoints": "kill -9 of `sordino ask` between its reservation and its answer",
@@ -147,7 +147,7 @@ def render(found: dict[str, Any]) -> str:
 
 TEXT = """# The ledger under fire
 
-The [promises of the ledger](ledger.md#what-it-promises) were tested by killing processes, tearing writes and cutting power. These
+The [promises of the ledger](../../docs/ledger.md#what-it-promises) were tested by killing processes, tearing writes and cutting power. These
 commands write this page:
 
 {commands}

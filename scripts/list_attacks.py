@@ -1,4 +1,4 @@
-"""List the attacks that the tests try: docs/attack-suite.md from the markers `attack` of the tests.
+"""List the attacks that the tests try: bench/results/attack-suite.md from the markers `attack` of the tests.
 
 `python scripts/list_attacks.py` writes the page; with `--files` it prints the files of these tests, for `make attacks`.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "attack-suite.md"
+PAGE = ROOT / "bench" / "results" / "attack-suite.md"
 HEAD = """# The attack suite
 
 `make attacks` tries every attack in this table on the library as it is, and reports for each whether the library held. The
@@ -22,8 +22,8 @@ falls to an attack, the same test file also runs it against a textbook implement
 can fail.
 
 The quick tests also run in `make test`. Those with a star take longer and run only in `make attacks` and `make test-deep`.
-`python scripts/list_attacks.py` writes this page from the markers of the tests. [Attacks](attacks.md) explains to a board what
-attacks mean, and [Proofs](proofs.md) lists the theorem that each part rests on.
+`python scripts/list_attacks.py` writes this page from the markers of the tests. [Attacks](../../docs/attacks.md) explains to a board what
+attacks mean, and [Proofs](../../docs/proofs.md) lists the theorem that each part rests on.
 
 | attack | where it was published or seen | tests |
 |---|---|---|
@@ -89,7 +89,7 @@ def page(tries: list[Try]) -> str:
         files: dict[str, list[str]] = defaultdict(list)
         for one in several:
             files[one.file].append(one.test.removeprefix("test_").replace("_", " ") + "*" * one.deep)
-        tests = "; ".join(f"[{Path(file).name}](../{file}): {', '.join(names)}" for file, names in files.items())
+        tests = "; ".join(f"[{Path(file).name}](../../{file}): {', '.join(names)}" for file, names in files.items())
         rows.append(f"| {attack} | {sources.pop()} | {tests} |".replace("*", r"\*"))
     return HEAD + "\n".join(rows) + "\n"
 

@@ -1,4 +1,4 @@
-"""Write docs/line-coverage.md, and the figure in the README, out of what `make coverage` measured.
+"""Write bench/results/line-coverage.md, and the figure in the README, out of what `make coverage` measured.
 
 python scripts/record_coverage.py build/coverage.json
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "line-coverage.md"
+PAGE = ROOT / "bench" / "results" / "line-coverage.md"
 README = ROOT / "README.md"
 FIGURE = re.compile(r"(The quick tests run )[\d.]+(% of the lines)")
 HEAD = """# Which lines the tests run

@@ -1,7 +1,7 @@
 """Mutants: bugs planted on purpose in a copy of the source, each of which a named test must kill. `make mutants` runs them.
 
 python tests/mutants.py            those whose name has one of the words that follow, or all
-python tests/mutants.py --write    all, and writes docs/mutants.md where none survives
+python tests/mutants.py --write    all, and writes bench/results/mutants.md where none survives
 
 Of Sordino this program imports nothing. It imports what the tests need besides, once, and forks a process for each mutant, which
 imports the copy with the bug in it: a third of the time that a new Python would take.
@@ -28,7 +28,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 BROWSER = Path("clients") / "js" / "sordino.js"  # which the collector's pages look for beside the source
-PAGE = ROOT / "docs" / "mutants.md"
+PAGE = ROOT / "bench" / "results" / "mutants.md"
 LIST = ROOT / "tests" / "data" / "mutants.toml"
 _PATIENCE, _LONG = 600.0, 7200.0  # seconds for the killer of one mutant, and for all killers
 _NOT_IMPORTED = 90  # the exit code of a child whose mutated module does not import

@@ -23,9 +23,9 @@ TITLES = {
 INTRODUCTION = """\
 # Synthetic rows beside other libraries
 
-`python bench/peers/synthesis.py --write docs/synth-beside-peers.md` writes this page from its runs; nobody edits it.
+`python bench/peers/synthesis.py --write bench/results/synth-beside-peers.md` writes this page from its runs; nobody edits it.
 Figures are mean total-variation distances from the table over all columns, all pairs and all triples of columns (or over 400
-random ones, if there are more): a smaller distance is better. [Synthetic data](synth.md) says what `synth.fit` does.
+random ones, if there are more): a smaller distance is better. [Synthetic data](../../docs/synth.md) says what `synth.fit` does.
 
 {verdict}
 

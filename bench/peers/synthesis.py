@@ -2,7 +2,7 @@
 
 python bench/peers/synthesis.py --install                     # once: an environment of its own for each library, under --venvs
 python bench/peers/synthesis.py --table adult_discrete --epsilon 1 --seeds 3 --peer dpmm-mst,sordino
-python bench/peers/synthesis.py --write docs/synth-beside-peers.md   # the page, of all figures that --keep holds
+python bench/peers/synthesis.py --write bench/results/synth-beside-peers.md   # the page, of all figures that --keep holds
 
 Distances are mean total-variation distances over all columns, pairs and triples (400 random ones of more). The figures of a
 run are added to the file --keep, and a run that is there is not run again, but for --again. A library that is not installed,

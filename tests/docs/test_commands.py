@@ -13,7 +13,7 @@ import typer.core
 from places import ROOT
 from sordino.cli.main import main
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench" / "results").glob("*.md")])
 GUIDES = ROOT / "docs" / "guides"
 LINE = re.compile(r"^(?:    |\$ )?(sordino (?:.*\\\n)*.*)$", flags=re.MULTILINE)
 INLINE = re.compile(r"`(sordino\s[^`]+)`")

@@ -64,8 +64,8 @@ def test_the_page_says_what_was_found() -> None:
     assert found.loader is not None
     script = importlib.util.module_from_spec(found)
     found.loader.exec_module(script)
-    figures = json.loads((ROOT / "docs" / "ledger-under-fire.json").read_text())
-    assert script.render(figures) == (ROOT / "docs" / "ledger-under-fire.md").read_text()
+    figures = json.loads((ROOT / "bench" / "results" / "ledger-under-fire.json").read_text())
+    assert script.render(figures) == (ROOT / "bench" / "results" / "ledger-under-fire.md").read_text()
     assert [trial["violations"] for trial in figures["trials"].values()] == [[]] * len(script.TRIALS)
 
 
