@@ -1,6 +1,6 @@
 """What an ask costs, commit by commit: a line of bench/history.jsonl for each measurement, and the page that plots them.
 
-python bench/history.py [--rows 2000000] [--commit HASH] [--note WORDS]    measures, adds a line, and writes bench/results/bench-history.md
+python bench/history.py [--rows 2000000] [--commit HASH] [--note WORDS]    adds a line, and writes bench/results/bench-history.md
 python bench/history.py --draw                                          writes the page and its picture alone
 
 An older commit: `git worktree add old HASH`, then `PYTHONPATH=old/src python bench/history.py --commit HASH`.

@@ -1,6 +1,7 @@
 """Coverage of every kind of interval over a grid of sizes, losses and data, and mean width beside the narrowest that covers.
 
-Run `python bench/interval_coverage.py [--quick | --size 2000] [--only curator] [--all] [--json] [--write bench/results/coverage.md]`.
+Run `python bench/interval_coverage.py [--quick | --size 2000] [--only curator] [--all] [--json]
+[--write bench/results/coverage.md]`.
 `--write` keeps what was found in bench/interval_coverage.csv, in the place of what the same sources found before, and writes the
 page from all that is kept.
 """
@@ -51,8 +52,8 @@ PROMISES = {
 INTRODUCTION = """\
 # Coverage of intervals
 
-`python bench/interval_coverage.py --write bench/results/coverage.md` writes this page out of `bench/interval_coverage.csv`, which holds
-each check; nobody edits it. What an interval promises is on the page [Intervals](../../docs/intervals.md).
+`python bench/interval_coverage.py --write bench/results/coverage.md` writes this page out of `bench/interval_coverage.csv`,
+which holds each check; nobody edits it. What an interval promises is on the page [Intervals](../../docs/intervals.md).
 
 {places:,} places of a grid of kinds, sizes, losses and data, at {levels} confidences each: {checks:,} checks, {draws:,}
 intervals. Answers of a curator go through `ask` itself, with seeded noise; many equal groups are asked at once, since each has

@@ -147,8 +147,8 @@ def render(found: dict[str, Any]) -> str:
 
 TEXT = """# The ledger under fire
 
-The [promises of the ledger](../../docs/ledger.md#what-it-promises) were tested by killing processes, tearing writes and cutting power. These
-commands write this page:
+The [promises of the ledger](../../docs/ledger.md#what-it-promises) were tested by killing processes, tearing writes and cutting
+power. These commands write this page:
 
 {commands}
 

@@ -22,8 +22,8 @@ falls to an attack, the same test file also runs it against a textbook implement
 can fail.
 
 The quick tests also run in `make test`. Those with a star take longer and run only in `make attacks` and `make test-deep`.
-`python scripts/list_attacks.py` writes this page from the markers of the tests. [Attacks](../../docs/attacks.md) explains to a board what
-attacks mean, and [Proofs](../../docs/proofs.md) lists the theorem that each part rests on.
+`python scripts/list_attacks.py` writes this page from the markers of the tests. [Attacks](../../docs/attacks.md) explains to a
+board what attacks mean, and [Proofs](../../docs/proofs.md) lists the theorem that each part rests on.
 
 | attack | where it was published or seen | tests |
 |---|---|---|

@@ -3,7 +3,7 @@
 python bench/peers/side_by_side.py --make-venvs                        # once: an environment for each library, under --venvs
 python bench/peers/side_by_side.py --peers opendp --rows 1000 --repeats 5
 python bench/peers/side_by_side.py --parts errors,attacks              # figures that need no large table
-python bench/peers/side_by_side.py --write                             # bench/results/side-by-side.md, of bench/peers/results.json
+python bench/peers/side_by_side.py --write                             # results/side-by-side.md, of bench/peers/results.json
 
 Each library runs in a process of its own (peer_process.py, ask_*.py) with its pinned requirements (*.txt). For each question ours
 and theirs are asked alternately, --repeats times, and medians of processor and wall seconds and of their ratios are added to

@@ -83,9 +83,13 @@ def test_a_part_of_the_grid(bench: Any) -> None:
 
 def test_the_page_says_what_its_data_say(bench: Any) -> None:
     kept = bench.load()
-    assert all(kept.values()), "a source has no checks: run python bench/interval_coverage.py --write bench/results/coverage.md"
+    assert all(kept.values()), (
+        "a source has no checks: run python bench/interval_coverage.py --write bench/results/coverage.md"
+    )
     checks = [c for own in kept.values() for c in own]
-    assert bench.PAGE.read_text(encoding="utf-8") == bench.page(checks), "run it with --kept --write bench/results/coverage.md"
+    assert bench.PAGE.read_text(encoding="utf-8") == bench.page(checks), (
+        "run it with --kept --write bench/results/coverage.md"
+    )
     assert {c.confidence for c in checks} == set(bench.CONFIDENCES)
     assert "below" not in bench.judge(checks)
 
