@@ -1,6 +1,6 @@
 """The CPU time of an ask beside plain DuckDB doing the same, by the number of rows, with caps on a person's rows and without.
 
-python bench/cost.py [--rows 10000000] [--json] [--plot docs/ask-cost.svg]
+python bench/cost.py [--rows 10000000] [--json] [--plot bench/results/ask-cost.svg]
 """
 
 from __future__ import annotations
