@@ -206,7 +206,7 @@ def make_navigation(names: list[tuple[str, str]], theorems: str, commands: str) 
     nav.append(
         {"Reference": [{"Theorems": theorems}, {"Commands' help": commands}, *({short: page} for short, page in names)]}
     )
-    nav.append({"Measured": [f"results/{page.name}" for page in sorted(RESULTS.glob("*.md"))]})
+    nav.append({"Evidence": [f"results/{page.name}" for page in sorted(RESULTS.glob("*.md"))]})
     beside = [page for page in FROM_ROOT.values() if page != "start.md" and (PAGES / page).exists()]
     nav.append({"Project": ["changelog.md", *beside]})
     return nav

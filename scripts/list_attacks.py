@@ -23,7 +23,7 @@ can fail.
 
 The quick tests also run in `make test`. Those with a star take longer and run only in `make attacks` and `make test-deep`.
 `python scripts/list_attacks.py` writes this page from the markers of the tests. [Attacks](../../docs/attacks.md) explains to a
-board what attacks mean, and [Proofs](../../docs/proofs.md) lists the theorem that each part rests on.
+board what attacks mean, and [Proofs](proofs.md) lists the theorem that each part rests on.
 
 | attack | where it was published or seen | tests |
 |---|---|---|

@@ -21,7 +21,7 @@ STANDS = {"proved", "cited", "cited, proved", "tested"}
 
 @functools.cache
 def rows() -> list[re.Match[str]]:
-    return list(ROW.finditer((ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")))
+    return list(ROW.finditer((ROOT / "bench" / "results" / "proofs.md").read_text(encoding="utf-8")))
 
 
 def public_names(path: Path) -> set[str]:
