@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.engines.duckdb_primitives import DuckDBPrimitives
+from sordino.ask.engines.instances import shared_instance
 from sordino.ask.engines.moment_cells import refine_times
 from sordino.ask.engines.own_sql import public_name
 from sordino.ask.engines.quoting import quote_name
@@ -24,25 +25,18 @@ if TYPE_CHECKING:
 class DeclaredRows:
     """All combinations of the cells of some columns, as a table of one row each, beside public tables.
 
-    Each has a connection of its own, of one thread, so that it works in a process that was forked; close it.
+    Each has a connection of its own; close it.
     """
 
     def __init__(self, cells: Mapping[str, pa.Array], *, domain: Domain, public: Mapping[str, pa.Table]) -> None:
-        import duckdb
         import pyarrow as pa
 
-        self._connection = duckdb.connect(":memory:", config={"threads": 1, "enable_external_access": "false"})
-        self._connection.execute("SET python_enable_replacements = false")
-        # As where private rows are read: by these, a NaN of a public table could decide whether its row counts.
-        self._connection.execute(
-            "SET disabled_optimizers = 'statistics_propagation,filter_pushdown,join_filter_pushdown'"
-        )
-        self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection = shared_instance("declared").root.cursor()
         parts = []
         for place, (name, values) in enumerate(cells.items()):
             self._connection.register(f"sordino_values_{place}", pa.table({name: values}))
             parts.append(f"sordino_values_{place}")
-        self._connection.execute(f'CREATE VIEW "source" AS SELECT * FROM {" CROSS JOIN ".join(parts)}')
+        self._connection.execute(f'CREATE TEMP VIEW "source" AS SELECT * FROM {" CROSS JOIN ".join(parts)}')
         for name, table in public.items():
             self._connection.register(public_name(name), refine_times(table))
         joinable = {name: self._schema(public_name(name)) for name in public}

@@ -20,6 +20,7 @@ from sordino.ask.engines.csv_lines import WILD, copy_marked, is_utf8, literal_pa
 from sordino.ask.engines.duckdb_primitives import BINARY, DuckDBPrimitives
 from sordino.ask.engines.engine import EngineFailed, Statement
 from sordino.ask.engines.forks import keep_for_ever, leave_at_fork
+from sordino.ask.engines.instances import SETTINGS, hide_progress, shared_instance
 from sordino.ask.engines.list_items import list_items
 from sordino.ask.engines.moment_cells import refine_times
 from sordino.ask.engines.own_sql import people_name, public_name
@@ -49,15 +50,6 @@ LINES = "sordino_lines"  # the lines of a CSV file, for the curator's own eyes
 T = TypeVar("T")
 _NUMERIC = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 
-_SETTINGS = (
-    "SET disabled_optimizers = 'statistics_propagation,filter_pushdown,join_filter_pushdown'",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET enable_object_cache = false",
-    "SET preserve_insertion_order = false",
-    "SET errors_as_json = false",
-    "SET TimeZone = 'UTC'",  # a moment's day must not depend on the machine
-)
 _READABLE = frozenset(
     [
         "BOOLEAN",
@@ -124,8 +116,13 @@ class DuckDBEngine:
         reads: Collection[str] = (),
     ) -> None:
         self._lock = threading.Lock()
-        self._spill = SpillDirectory()
-        self._directory = self._spill.path
+        others = {name: (people or {})[name] for name in sorted(reads)}
+        own = PeopleTable(source, domain, unit)
+        tables = {"source": own, **{people_name(name): other for name, other in others.items()}}
+        # Rows in memory need no file: their connection is one of an instance that all of this process share.
+        in_memory = all(_is_loaded(table.source) for table in tables.values())
+        self._spill = None if in_memory else SpillDirectory()
+        self._directory = shared_instance("rows").spill.path if self._spill is None else self._spill.path
         self._worker = ThreadPoolExecutor(
             1, "sordino-engine"
         )  # one thread for all questions: each new one costs DuckDB time
@@ -137,10 +134,7 @@ class DuckDBEngine:
         self._pins = PinnedFiles(self._directory)
         self._headers: dict[str, list[str] | None] = {}  # the header line of each CSV source that has one
         self._far: FarSources | None = None  # those that lie on other machines
-        others = {name: (people or {})[name] for name in sorted(reads)}
         self._is_parents = False  # and this process a fork of its own
-        own = PeopleTable(source, domain, unit)
-        tables = {"source": own, **{people_name(name): other for name, other in others.items()}}
         try:
             self._connection = self._connect(tables, public or {})
             joinable = {name: self._public_schema(name) for name in public or {}}
@@ -156,7 +150,8 @@ class DuckDBEngine:
         """Let the connection, its threads and its directory be the parent's: this process opens the source anew."""
         self._is_parents = True
         self._pins.close()
-        self._spill.leave()
+        if self._spill is not None:
+            self._spill.leave()
         keep_for_ever(self._connection)
 
     def open_tables(self, names: Collection[str]) -> DuckDBEngine:
@@ -415,19 +410,14 @@ class DuckDBEngine:
         with self._lock:
             self._connection.close()
         self._pins.close()
-        self._spill.remove()
+        if self._spill is not None:
+            self._spill.remove()
 
     def _connect(self, tables: Mapping[str, PeopleTable], public: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         """Return a connection in which each table is a view of its name, and all else is shut."""
-        import duckdb
-
-        connection = duckdb.connect(":memory:")
-        for setting in _SETTINGS:
-            connection.execute(setting)
-        _hide_progress(connection)
-        connection.execute(f"SET temp_directory = {quote_text(self._directory)}")
         tables = {view: self._load(table) for view, table in tables.items()}
         files = {view: table.source for view, table in tables.items() if isinstance(table.source, Source)}
+        connection = shared_instance("rows").root.cursor() if self._spill is None else self._open_instance()
         links = self._allow(connection, files)
         for view, table in tables.items():
             if view in files:
@@ -436,8 +426,20 @@ class DuckDBEngine:
                 _register(connection, view, table.source)
         for name, cells in public.items():
             _copy_table(connection, name, cells)
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
+        if self._spill is not None:
+            connection.execute("SET enable_external_access = false")
+            connection.execute("SET lock_configuration = true")
+        return connection
+
+    def _open_instance(self) -> duckdb.DuckDBPyConnection:
+        """Return an instance of its own, for files: which it may open is a setting of a whole instance."""
+        import duckdb
+
+        connection = duckdb.connect(":memory:")
+        for setting in SETTINGS:
+            connection.execute(setting)
+        hide_progress(connection)
+        connection.execute(f"SET temp_directory = {quote_text(self._directory)}")
         return connection
 
     def _load(self, table: PeopleTable) -> PeopleTable:
@@ -666,11 +668,9 @@ def duckdb_error() -> type[Exception]:
     return base
 
 
-def _hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
-    """Switch off the progress bar where it is on: in a notebook without ipywidgets it is off, and cannot be set at all."""
-    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
-    if shown != [(False,)]:
-        connection.execute("SET enable_progress_bar = false")
+def _is_loaded(source: Source | pa.Table) -> bool:
+    """Return whether a source is in memory, or is read into it as a whole when it is opened."""
+    return not isinstance(source, Source) or source.format in ("arrow", "sqlite")
 
 
 def _is_pattern(source: Source) -> bool:
@@ -693,7 +693,7 @@ def _register(connection: duckdb.DuckDBPyConnection, view: str, table: pa.Table)
 def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     """Hold a public table in memory, in types of our own choice, so that no statistics of its file prune anything."""
     connection.register("sordino_incoming", refine_times(table))
-    connection.execute(f'CREATE TABLE "{public_name(name)}" AS SELECT * FROM sordino_incoming')
+    connection.execute(f'CREATE TEMP TABLE "{public_name(name)}" AS SELECT * FROM sordino_incoming')
     connection.unregister("sordino_incoming")
 
 
