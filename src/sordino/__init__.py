@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from sordino.ask.queries.aggregates.quantile import median as median
     from sordino.ask.queries.aggregates.quantile import quantile as quantile
     from sordino.ask.queries.aggregates.quantile import quantiles as quantiles
-    from sordino.ask.queries.aggregates.robust import propose_test_release as propose_test_release
-    from sordino.ask.queries.aggregates.robust import sample_and_aggregate as sample_and_aggregate
-    from sordino.ask.queries.aggregates.robust import smooth as smooth
     from sordino.ask.queries.build import correlation as correlation
     from sordino.ask.queries.build import count as count
     from sordino.ask.queries.build import count_distinct as count_distinct
@@ -81,6 +78,9 @@ if TYPE_CHECKING:
     from sordino.core.release import Release as Release
     from sordino.core.source import Csv as Csv
     from sordino.core.source import public as public
+    from sordino.lab.robust import propose_test_release as propose_test_release
+    from sordino.lab.robust import sample_and_aggregate as sample_and_aggregate
+    from sordino.lab.robust import smooth as smooth
     from sordino.reporting.charts import plot as plot
     from sordino.serve.connections import connect as connect
     from sordino.serve.connections import report as report
@@ -111,7 +111,7 @@ _EXPORTS = {
     "sordino.ask.project.proposal": "propose_project",
     "sordino.ask.queries.aggregates.most_common": "most_common",
     "sordino.ask.queries.aggregates.quantile": "iqr median quantile quantiles",
-    "sordino.ask.queries.aggregates.robust": "propose_test_release sample_and_aggregate smooth",
+    "sordino.lab.robust": "propose_test_release sample_and_aggregate smooth",
     "sordino.ask.queries.build": "correlation count count_distinct covariance histogram mean std sum variance",
     "sordino.ask.queries.expressions.cases": "exists when",
     "sordino.ask.queries.expressions.expr": "Expr col",

@@ -43,6 +43,10 @@ class Records:
 
         return record
 
+    def knows(self, name: str) -> bool:
+        """Return whether a class has this name in the family."""
+        return name in self._kinds
+
     def to_dict(self, record: Any) -> dict[str, Any]:
         """Return a record as plain data for JSON; raises DeclarationError for one whose class is not registered."""
         name = self._names.get(type(record))

@@ -19,7 +19,7 @@ import pytest
 import sordino as sd
 from ask.engines.support import engine_of
 from protecting import protect
-from sordino.ask.engines import duckdb, sql_primitives
+from sordino.ask.engines import instances, sql_primitives
 from sordino.ask.engines.postgres_primitives import PostgresPrimitives
 from sordino.ask.engines.row_hash import hash_cells
 from sordino.ask.engines.spark_primitives import SparkPrimitives
@@ -99,9 +99,10 @@ def test_kept_rows_depend_on_the_unit_alone(
     table = [r for rows in units.values() for r in rows]
     before = kept_rows_of(arrow(table), groups=groups)
     assert max(sum(c.values()) for c in before.values()) > 1  # something is kept, and something left out
-    settings = duckdb._SETTINGS
+    settings = instances.SETTINGS
     for threads in (1, 4):
-        monkeypatch.setattr(duckdb, "_SETTINGS", (*settings, f"SET threads = {threads}"))
+        monkeypatch.setattr(instances, "SETTINGS", (*settings, f"SET GLOBAL threads = {threads}"))
+        monkeypatch.setattr(instances, "_instances", {})
         rng.shuffle(table)
         assert kept_rows_of(arrow(table), groups=groups) == before
         assert kept_rows_of(arrow(table[::-1]), groups=groups) == before

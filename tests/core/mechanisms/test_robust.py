@@ -10,12 +10,12 @@ import pytest
 
 from battery import audited_epsilon
 from sordino.core.loss import Event
-from sordino.core.mechanisms.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps
 from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.lab.sensitivity.smooth import smooth_sensitivity
 from sordino.lab.sensitivity.stability import distance_above
+from sordino.lab.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps
 
 ALARM = 1e-5
 LOWER, UPPER = 0, 100

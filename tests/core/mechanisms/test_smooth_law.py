@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.core.mechanisms.smooth_noise import SmoothLaplace
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
+from sordino.lab.smooth_noise import SmoothLaplace
 
 EPSILONS = [Fraction(1, 10), Fraction(1), Fraction(3), Fraction(10)]
 DELTAS = [Fraction(7, 10), Fraction(1, 4), Fraction(1, 100), Fraction(1, 10**6), Fraction(1, 10**12)]
@@ -54,7 +54,7 @@ def test_what_is_released_has_the_scale_of_that_law(delta: Fraction, monkeypatch
         return 3
 
     for name in ("discrete_laplace", "draw_rounded_cauchy"):
-        monkeypatch.setattr(f"sordino.core.mechanisms.smooth_noise.{name}", draw)
+        monkeypatch.setattr(f"sordino.lab.smooth_noise.{name}", draw)
     assert SmoothLaplace(Fraction(1, 2), delta).release(10, Fraction(7), Rng.seeded(1)) == 13
     assert scales == [28]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.ask.curator.data_access import Answer, DataAccess
-from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, PlannedRows, TableContext, price
+from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.queryable import Draws
 from sordino.core.accounting.events import ApproxEvent, GaussianEvent, LaplaceEvent
 from sordino.core.accounting.gaussian_dp import vectors_rho_for
@@ -33,21 +33,16 @@ class AdaptiveQuestion:
         return json.dumps(["adaptive", self.words])
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptiveProcedure:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveProcedure(Procedure):
     """Hold the event of a whole run; `inner` is the loss that its session counts. Its columns are not known beforehand.
 
     Where `smooth`, the session counts the rho of Gaussian DP: it draws Gaussian noise for vectors, and nothing else. Where
     `inner` is a pair, it counts epsilon until a question asks for rho (`AdaptiveSession`).
     """
 
-    event: Event
     inner: Loss
     smooth: bool = False
-    groups: tuple[str, ...] = ()
-    rows: PlannedRows = UNKNOWN_ROWS
-    notes: tuple[str, ...] = ()
-    layout: tuple[str, ...] = ()
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return none."""
@@ -74,14 +69,22 @@ def plan_adaptive(words: str, table: TableContext, *, asked: Loss, draws: Draws 
 
     A run that `draws` "either" is charged the pair itself, of which no rho follows; under a cap on rho it draws "vectors".
     """
+    smooth = None
     if draws == "either" and isinstance(asked, ApproxDP) and asked.delta > 0 and not isinstance(table.cap, ZCDP):
         event: Event = ApproxEvent(asked.epsilon, asked.delta)
-        either = AdaptiveProcedure(event, asked, notes=table.neighbors.describe_caps())
-        return price(AdaptiveQuestion(words), table, asked=asked, procedure=either)
-    smooth = vectors_rho_for(asked.epsilon, asked.delta) if isinstance(asked, ApproxDP) and draws != "any" else None
-    event, inner = adaptive_event(asked, smooth)
-    procedure = AdaptiveProcedure(event, inner, smooth is not None, notes=table.neighbors.describe_caps())
-    return price(AdaptiveQuestion(words), table, asked=asked, procedure=procedure)
+        inner: Loss = asked
+    else:
+        smooth = vectors_rho_for(asked.epsilon, asked.delta) if isinstance(asked, ApproxDP) and draws != "any" else None
+        event, inner = adaptive_event(asked, smooth)
+    procedure = AdaptiveProcedure(
+        question=AdaptiveQuestion(words),
+        event=event,
+        rows=UNKNOWN_ROWS,
+        notes=table.neighbors.describe_caps(),
+        inner=inner,
+        smooth=smooth is not None,
+    )
+    return price(procedure, table, asked=asked)
 
 
 def adaptive_event(asked: Loss, smooth: Fraction | None = None) -> tuple[Event, Loss]:

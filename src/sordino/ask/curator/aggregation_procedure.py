@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 from sordino.ask.curator.allocation import Allocation, NoisyVector, allocate
 from sordino.ask.curator.data_access import Answer, DataAccess
 from sordino.ask.curator.noise_answer import noisy_columns
-from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, PlannedColumn, PlannedRows, TableContext, cost_of, price
+from sordino.ask.curator.plan import (
+    EQUAL,
+    UNKNOWN_ROWS,
+    LossSplit,
+    Plan,
+    PlannedColumn,
+    PlannedRows,
+    Procedure,
+    TableContext,
+    cost_of,
+    price,
+)
 from sordino.ask.curator.quantile_scans import PlannedQuantile
 from sordino.ask.curator.text_note import text_note
 from sordino.ask.queries.aggregates.sums import Average
@@ -48,16 +59,13 @@ _LEAST_RATE = Fraction(1, 10**9)
 Statements = tuple["Statement | None", "tuple[Statement | None, ...]"]
 
 
-@dataclass(frozen=True, slots=True)
-class AggregationProcedure:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregationProcedure(Procedure):
     """Answer an aggregation: its shares of the loss are allocated, its event known; `domain` is the table's."""
 
     question: Aggregation
     domain: Domain
     allocation: Allocation
-    event: Event
-    rows: PlannedRows
-    notes: tuple[str, ...] = ()
     assume_rows: int | None = None
     assume_mean: float | None = None
     weights: tuple[Fraction, ...] = ()  # of the aggregates; empty for equal shares
@@ -66,16 +74,6 @@ class AggregationProcedure:
     def compiled(self) -> CompiledQuery:
         """The question's meaning over the domain."""
         return self.allocation.resolved
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The names of its group-by columns."""
-        return tuple(g.alias for g in self.question.groups)
-
-    @property
-    def layout(self) -> tuple[str, ...]:
-        """The answer's columns in the order of SELECT; empty for groups first."""
-        return self.question.layout
 
     # ---- before the charge
 
@@ -269,9 +267,18 @@ def plan_aggregation(
     _check_groups(question, compiled, table, wider)
 
     def plan_at(loss: Loss, weights: Sequence[Fraction]) -> AggregationProcedure:
-        found, rows = allocate(question, compiled, domain, wider, loss, weights), PlannedRows(None)
+        allocation = allocate(question, compiled, domain, wider, loss, weights)
         return AggregationProcedure(
-            question, table.domain, found, found.event, rows, (), assume_rows, assume_mean, tuple(weights)
+            question=question,
+            event=allocation.event,
+            groups=tuple(group.alias for group in question.groups),
+            rows=UNKNOWN_ROWS,
+            layout=question.layout,
+            domain=table.domain,
+            allocation=allocation,
+            assume_rows=assume_rows,
+            assume_mean=assume_mean,
+            weights=tuple(weights),
         )
 
     if split.is_equal:
@@ -289,7 +296,7 @@ def plan_aggregation(
     rows = _plan_rows(allocation, sample)
     notes = _say_notes(question, allocation, domain, compiled.enforce(wider), sample)
     procedure = replace(made, event=event, rows=rows, notes=notes)
-    return price(question, table, asked=asked, procedure=procedure)
+    return price(procedure, table, asked=asked)
 
 
 def _check_groups(question: Aggregation, compiled: CompiledQuery, table: TableContext, wider: Neighbors) -> None:

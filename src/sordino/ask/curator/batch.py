@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.ask.curator.plan import EQUAL, LossSplit, Plan
-from sordino.ask.queries.aggregates.robust import Robust
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused
@@ -124,7 +123,7 @@ def plan_batch(
 
     def plan_at(i: int, amount: Fraction) -> Plan:
         made = plan(questions[i], **{counted: amount}, delta=delta)
-        if isinstance(made.question, Robust):
+        if made.procedure.error_is_private:
             raise QuestionRefused(
                 "the error of a robust question is private, so no loss can be planned from it: state a loss instead of error="
             )

@@ -11,7 +11,7 @@ from sordino.ask.curator.adaptive_procedure import adaptive_event
 from sordino.ask.curator.adaptive_session import AdaptiveSession
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
 from sordino.ask.curator.data_access import Answer, DataAccess
-from sordino.ask.curator.plan import Plan, PlannedColumn, PlannedRows, TableContext, price
+from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.adaptive.magnitudes import search_number
 from sordino.ask.queries.aggregates.quantile import Quantile
 from sordino.ask.queries.aggregates.sums import Average
@@ -33,8 +33,8 @@ _WORDS = "its error follows from the bounds that are found, and is released with
 Bounds = tuple[Fraction, Fraction]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundBoundsProcedure:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBoundsProcedure(Procedure):
     """Find bounds for the numbers `sought`, then answer the question with each clipped to its own.
 
     The search and the answer are adaptive, and counted as sums within one charge (`plan_adaptive`): each number's search
@@ -46,34 +46,8 @@ class FoundBoundsProcedure:
     table: TableContext
     sought: tuple[Node, ...]
     inner: Loss
-    event: Event
     within: Plan
     assume_rows: int | None = None
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The names of the group-by columns."""
-        return self.within.procedure.groups
-
-    @property
-    def rows(self) -> PlannedRows:
-        """Which rows the answer will have."""
-        return self.within.procedure.rows
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What limits the answer, and what the search takes."""
-        found = " and ".join(describe(node) for node in self.sought)
-        share = show_number(100 * float(1 - _rest(self.sought, self.table.domain)))
-        words = (
-            f"{found} has no bounds: {share}% of the loss finds some, and the mean is that of values clipped to them"
-        )
-        return (*self.within.procedure.notes, words)
-
-    @property
-    def layout(self) -> tuple[str, ...]:
-        """The answer's columns in the order of SELECT; empty for groups first."""
-        return self.question.layout
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what is known beforehand: nothing of the errors of means whose bounds are to be found."""
@@ -172,12 +146,24 @@ def plan_with_found_bounds(
         return None
     event, inner = adaptive_event(asked)
     within = _plan_within(question, table, inner, dict.fromkeys(sought, _STAND_IN), assume_rows=assume_rows)
-    procedure = FoundBoundsProcedure(question, table, sought, inner, event, within, assume_rows)
+    procedure = FoundBoundsProcedure(
+        question=question,
+        event=event,
+        groups=within.procedure.groups,
+        rows=within.procedure.rows,
+        notes=(*within.procedure.notes, _say_search(sought, table.domain)),
+        layout=question.layout,
+        table=table,
+        sought=sought,
+        inner=inner,
+        within=within,
+        assume_rows=assume_rows,
+    )
     for node in sought:
         asked_rows = procedure._rows_asked(node)
         search_number(asked_rows, table.domain, coarse=False)
         ends_histogram(asked_rows, _number(node, table.domain))
-    return price(question, table, asked=asked, procedure=procedure)
+    return price(procedure, table, asked=asked)
 
 
 def _plan_within(
@@ -231,6 +217,13 @@ def _with_grids(domain: Domain, bounds: dict[Node, Bounds]) -> Domain:
                 raise QuestionRefused(f"column {node.name!r} has no declared resolution: declare one, such as 0.01")
             columns[node.name] = Real(low, high, missing=column.missing)
     return Domain({**columns, **domain.lists}, row_ceiling=domain.row_ceiling, unreadable_rows=domain.unreadable_rows)
+
+
+def _say_search(sought: tuple[Node, ...], domain: Domain) -> str:
+    """Return what limits the answer, and what the search takes."""
+    numbers = " and ".join(describe(node) for node in sought)
+    share = show_number(100 * float(1 - _rest(sought, domain)))
+    return f"{numbers} has no bounds: {share}% of the loss finds some, and the mean is that of values clipped to them"
 
 
 def _say_shares() -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from sordino.ask.curator.data_access import Answer, DataAccess
 from sordino.ask.curator.noise_answer import exact_vectors
-from sordino.ask.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, TableContext, price
+from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.curator.text_note import text_note
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import CompiledQuery
 from sordino.core.estimates.selections import Choices
-from sordino.core.loss import Event, Loss
+from sordino.core.loss import Loss
 from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip, best_selection
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Output, show_rows
@@ -23,22 +23,13 @@ if TYPE_CHECKING:
     from sordino.ask.engines.engine import Statement
 
 
-@dataclass(frozen=True, slots=True)
-class MostCommonProcedure:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MostCommonProcedure(Procedure):
     """Choose one declared value by a selection mechanism."""
 
     question: MostCommon
     compiled: CompiledQuery
     mechanism: Exponential | PermuteAndFlip
-    groups: tuple[str, ...] = ()
-    rows: PlannedRows = ONE_ROW
-    notes: tuple[str, ...] = ()
-    layout: tuple[str, ...] = ()
-
-    @property
-    def event(self) -> Event:
-        """What the choice amounts to."""
-        return self.mechanism.event
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what is known beforehand: how many rows fewer than the most common value the chosen one may have."""
@@ -86,5 +77,7 @@ def plan_most_common(question: MostCommon, table: TableContext, *, asked: Loss) 
     )
     read = [node for node in (question.of, question.where) if node is not None]
     notes = enforced.describe_caps() + compiled.notes + text_note(question.dialect, read, table.domain)
-    procedure = MostCommonProcedure(question, compiled, mechanism, notes=notes)
-    return price(question, table, asked=asked, procedure=procedure)
+    procedure = MostCommonProcedure(
+        question=question, event=mechanism.event, notes=notes, compiled=compiled, mechanism=mechanism
+    )
+    return price(procedure, table, asked=asked)

@@ -5,6 +5,7 @@ It follows from what is publicly known of the table, and from what is asked abou
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -155,38 +156,35 @@ ONE_ROW = PlannedRows()
 UNKNOWN_ROWS = PlannedRows(None)
 
 
-class Procedure(Protocol):
-    """How one kind of question is answered, from its event to the release; made without data."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Procedure(ABC):
+    """How one kind of question is answered, from its event to the release; made without data.
 
-    @property
-    def event(self) -> Event:
-        """What the release amounts to."""
+    `event` is what the release amounts to, `groups` the names of the group-by columns, `rows` which rows the answer will have,
+    `notes` what a release must say beside its numbers, from public facts, and `layout` the order of the answer's columns where
+    it is not keys first. Where `error_is_private`, no loss can be planned from a wanted error.
+    """
 
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The names of the group-by columns."""
+    question: PlannedQuestion
+    event: Event
+    groups: tuple[str, ...] = ()
+    rows: PlannedRows = ONE_ROW
+    notes: tuple[str, ...] = ()
+    layout: tuple[str, ...] = ()
+    error_is_private: bool = False
 
-    @property
-    def rows(self) -> PlannedRows:
-        """Which rows the answer will have."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a release must say beside its numbers, from public facts: which rows it is about, how they were chosen."""
-
-    @property
-    def layout(self) -> tuple[str, ...]:
-        """The order of the answer's columns where it is not keys first; else empty."""
-
+    @abstractmethod
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what is known beforehand of each aggregate; errors are not exceeded with probability `confidence`."""
 
+    @abstractmethod
     def write(self, rows: DataAccess) -> Any:
         """Write the statements of the exact answer, before the charge: what is written is what `release` runs.
 
         Raises QuestionRefused where the engine has no words for it. Nothing is read.
         """
 
+    @abstractmethod
     def release(self, statements: Any, rows: DataAccess, rng: Rng) -> Answer | ReleaseContent:
         """Return the keys and noisy outputs of the release; every exact value is given its noise here."""
 
@@ -195,7 +193,8 @@ class Procedure(Protocol):
 class Plan:
     """Hold a question with its whole cost, its mechanisms, its sensitivities with reasons, and its expected error.
 
-    Give it to `ask` to spend exactly `cost`. `earlier` names the charges that answered the same question before.
+    Give it to `ask` to spend exactly `cost`. `earlier` names the charges that answered the same question before, `provider` the
+    module and version of a procedure that is not Sordino's own.
     """
 
     question: PlannedQuestion
@@ -206,6 +205,7 @@ class Plan:
     cost: Loss
     words: str
     earlier: tuple[str, ...] = ()
+    provider: str = ""
 
     @property
     def table_name(self) -> str:
@@ -251,7 +251,12 @@ class Plan:
     @property
     def notes(self) -> tuple[str, ...]:
         """What its release must say beside its numbers."""
-        return self.procedure.notes
+        if not self.provider:
+            return self.procedure.notes
+        words = (
+            f"priced and answered by a procedure of {self.provider}, which is not Sordino's own: its proof is theirs"
+        )
+        return (*self.procedure.notes, words)
 
     def error(self, confidence: float) -> Any:
         """Return the expected error, not exceeded with probability `confidence`, of each value by itself.
@@ -357,7 +362,7 @@ def cost_of(event: Event, cap: Loss) -> Loss:
     return loss_from(charge_amounts(event, cap), delta=cap.delta if isinstance(cap, ZCDP) else None)
 
 
-def price(question: PlannedQuestion, table: TableContext, *, asked: Loss, procedure: Procedure) -> Plan:
-    """Return the plan of a question that is answered by a procedure, at its cost in the currency of the table's cap."""
-    event = procedure.event
+def price(procedure: Procedure, table: TableContext, *, asked: Loss) -> Plan:
+    """Return the plan of the question that a procedure answers, at its cost in the currency of the table's cap."""
+    question, event = procedure.question, procedure.event
     return Plan(question, table, asked, procedure, event, cost_of(event, table.cap), question.describe())

@@ -6,11 +6,10 @@ from typing import Any
 
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
 from sordino.ask.curator.most_common_procedure import plan_most_common
-from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, TableContext
+from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, PlannedQuestion, TableContext
+from sordino.ask.curator.procedures import register_procedure, registered_procedure
 from sordino.ask.curator.question_reading import Whole, bind_tables
-from sordino.ask.curator.robust_procedure import plan_robust
 from sordino.ask.queries.aggregates.most_common import MostCommon
-from sordino.ask.queries.aggregates.robust import Robust
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.query import refuse_foreign
@@ -27,7 +26,7 @@ def is_batch(question: object) -> bool:
 
 
 def plan_question(
-    question: Aggregation | Robust | MostCommon,
+    question: PlannedQuestion,
     table: TableContext,
     *,
     asked: Loss,
@@ -37,13 +36,14 @@ def plan_question(
 ) -> Plan:
     """Return the plan of a question that is understood, at the loss asked; raises QuestionRefused where it has none."""
     check_planning()
-    refuse_foreign(question)
+    registered = registered_procedure(question)
+    if registered is None or not registered.provider:
+        refuse_foreign(question)
     if not isinstance(question, Aggregation) and not split.is_equal:
         raise DeclarationError("this question has one answer, which gets the whole loss: leave weights and share out")
-    if isinstance(question, Robust):
-        return plan_robust(question, table, asked=asked)
-    if isinstance(question, MostCommon):
-        return plan_most_common(question, table, asked=asked)
+    if registered is not None:
+        return registered.plan_question(question, table, asked=asked)
+    assert isinstance(question, Aggregation)
     try:
         return plan_aggregation(
             question, table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split
@@ -98,3 +98,6 @@ def _noise(plan: Plan) -> object:
         labels = [key.labels for key in allocation.resolved.keys]
         return vectors, allocation.threshold, [s and s.event for s in allocation.selections], labels
     return getattr(procedure, "mechanism", None)
+
+
+register_procedure(MostCommon, plan_most_common)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
-from sordino.ask.curator.plan import TableContext
+from sordino.ask.curator.plan import PlannedQuestion, TableContext
+from sordino.ask.curator.procedures import registered_procedure
 from sordino.ask.queries.aggregates.most_common import MostCommon
-from sordino.ask.queries.aggregates.robust import Robust
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, as_aggregation
 from sordino.ask.queries.expressions.nodes import has_exists
@@ -18,20 +18,20 @@ from sordino.core.errors import QuestionRefused
 from sordino.core.source import PrivateTable
 
 Whole: TypeAlias = Aggregation | SqlText | MostCommon
-Question: TypeAlias = Aggregation | Robust | MostCommon | AggregateExpr | Sequence[AggregateExpr] | SqlText | str
+Question: TypeAlias = PlannedQuestion | AggregateExpr | Sequence[AggregateExpr] | SqlText | str
 
 
-def read_question(question: Question, table: TableContext) -> Aggregation | Robust | MostCommon:
+def read_question(question: Question, table: TableContext) -> PlannedQuestion:
     """Return the question that Python or SQL asks of a table, with its public tables found; SQL is parsed here, once.
 
     Raises QuestionRefused for what is no question, UnknownName for names that are not declared.
     """
-    if isinstance(question, (Robust, MostCommon)):
-        return question
+    if registered_procedure(question) is not None:
+        return cast(PlannedQuestion, question)
     if isinstance(question, str):
         raise QuestionRefused('write SQL as sd.sql("SELECT ..."): text alone could mean a column')
     if not isinstance(question, SqlText):
-        return bind_tables(as_aggregation(question), table, names="written")
+        return bind_tables(as_aggregation(cast(Any, question)), table, names="written")
     public = {name: tuple(joinable.columns) for name, joinable in table.public.items()}
     private = {name: tuple(other.domain) for name, other in table.private.items()}
     asked = parse_question(

@@ -20,12 +20,10 @@ from sordino.ask.queries.aggregates.distinct import Distinct
 from sordino.ask.queries.aggregates.moments import MomentAggregate
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregates.quantile import Quantile
-from sordino.ask.queries.aggregates.robust import Robust, propose_test_release, sample_and_aggregate, smooth
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.aggregation import Aggregation, Grouping
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.ask.queries.expressions import nodes
-from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.formulas import FormulaColumn
 from sordino.ask.queries.joins import Join, Unnest
 from sordino.ask.queries.key_list import KEY_SELECTIONS, KeyList, check_min_units, key_list
@@ -42,10 +40,12 @@ from sordino.core.source import PublicTable
 _NODES: tuple[type, ...] = get_args(nodes.Node)
 _AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, Quantile)
 _STEPS: tuple[type, ...] = (Join, Unnest, PerUnit)
-_QUESTIONS: tuple[type, ...] = (Aggregation, MostCommon, Robust)
+_QUESTIONS: list[type] = [Aggregation, MostCommon]
 _PARTS = (*_QUESTIONS, Grouping, PostProcessing, FormulaColumn, KeyList, UnitValue, ContributionBounds)
 _KINDS = {kind.__name__: kind for kind in (*_NODES, *_AGGREGATES, *_STEPS, *_PARTS)}
 _OPEN: dict[Any, tuple[type, ...]] = {Aggregate: _AGGREGATES, RowStep: _STEPS, PublicTable: ()}
+# What the builder of a registered question would refuse is refused when one is read.
+_CHECKS: dict[type, Callable[[Any], Any]] = {}
 _DEEPEST = 400
 _TOO_DEEP = "the question is nested too deep: use is_in, or simplify it"
 _LONGEST = 200_000  # characters of SQL
@@ -69,6 +69,16 @@ _WORDS: dict[tuple[type, str], frozenset[str]] = {
 }
 
 
+def register_question(question: type, check: Callable[[Any], Any]) -> None:
+    """Let questions of a class be sent to a server: `check` returns one that was read as its builder makes it.
+
+    Raises QuestionRefused or DeclarationError there for one that no builder makes.
+    """
+    _KINDS[question.__name__] = question
+    _QUESTIONS.append(question)
+    _CHECKS[question] = check
+
+
 def is_whole(question: object) -> bool:
     """Return whether this is a whole question, of which a list is a batch."""
     return isinstance(question, (Aggregation, SqlText, MostCommon))
@@ -85,7 +95,7 @@ def question_to_json(question: Any) -> Any:
         raise QuestionRefused('write SQL as sd.sql("SELECT ..."): text alone could mean a column')
     if isinstance(question, SqlText):
         return _sql_to_json(question)
-    return _write(question if isinstance(question, (Robust, MostCommon)) else as_aggregation(question))
+    return _write(question if type(question) in _QUESTIONS else as_aggregation(question))
 
 
 def question_from_json(data: Any) -> Any:
@@ -97,7 +107,7 @@ def question_from_json(data: Any) -> Any:
     if isinstance(data, dict) and data.get("is") == "SqlText":
         return _sql_from_json(data)
     try:
-        return _read(data, _QUESTIONS, 0)
+        return _read(data, tuple(_QUESTIONS), 0)
     except RecursionError:
         raise QuestionRefused(_TOO_DEEP) from None
 
@@ -255,7 +265,7 @@ def _check(made: Any) -> Any:
         for count in (made.limit or 0, made.offset):
             if count < 0:
                 raise QuestionRefused("limit takes a number of rows, such as limit(10)")
-    return _build_again(made) if isinstance(made, Robust) else made
+    return _CHECKS[type(made)](made) if type(made) in _CHECKS else made
 
 
 def _check_aggregation(made: Aggregation) -> Aggregation:
@@ -265,17 +275,3 @@ def _check_aggregation(made: Aggregation) -> Aggregation:
     if made.key_selection is not None and made.key_selection not in KEY_SELECTIONS:
         raise _mistaken()
     return made
-
-
-def _build_again(asked: Robust) -> Robust:
-    """Return a robust question as its own builder makes it."""
-    of, where = Expr(asked.of), None if asked.where is None else Expr(asked.where)
-    if asked.method == "smooth":
-        return smooth(asked.statistic, of, where=where, alias=asked.alias)
-    if asked.method == "propose_test_release" and asked.proposal is not None:
-        return propose_test_release(asked.statistic, of, bound=asked.proposal, where=where, alias=asked.alias)
-    if asked.chunks is None or asked.default is None:
-        raise _mistaken()
-    return sample_and_aggregate(
-        asked.statistic, of, chunks=asked.chunks, default=asked.default, where=where, alias=asked.alias
-    )

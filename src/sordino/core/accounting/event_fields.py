@@ -4,13 +4,16 @@ It knows no event: a class joins by `@event_kind("its name")`, and its file is i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from sordino.core.codec import Records
 from sordino.core.errors import DeclarationError
-from sordino.core.loss import Event, Number, format_number, to_fraction
+from sordino.core.loss import Event, Grid, Number, format_number, to_fraction
+from sordino.core.rounding import float_up
 
 
 def read_amount(value: Number, *, name: str, of: str = "") -> Fraction:
@@ -42,24 +45,87 @@ event_kind = _EVENTS.register
 def event_to_dict(event: Event) -> dict[str, Any]:
     """Return an event as plain data for JSON: fractions as text "p/q", exactly.
 
-    Raises DeclarationError for an event whose class has no `@event_kind`.
+    An event whose class is not Sordino's own is written with its bounds, so that its record means the same where nobody
+    registered the class. Raises DeclarationError for an event whose class has no `@event_kind`.
 
     >>> from sordino.core.accounting.events import LaplaceEvent
     >>> event_to_dict(LaplaceEvent("1/3"))
     {'event': 'laplace', 'epsilon': '1/3'}
     """
-    return _EVENTS.to_dict(event)
+    if isinstance(event, UnknownEvent):
+        return {"event": event.kind, **json.loads(event.fields), "bounds": event.bounds()}
+    plain = _EVENTS.to_dict(event)
+    if type(event).__module__.startswith("sordino."):
+        return plain
+    approx = event.approx()
+    return {**plain, "bounds": UnknownEvent("", "", event.pure(), approx, event.rho()).bounds()}
 
 
 def event_from_dict(plain: Mapping[str, Any]) -> Event:
-    """Return the event that `event_to_dict` wrote.
+    """Return the event that `event_to_dict` wrote; an UnknownEvent for a kind that is not registered but states its bounds.
 
-    Raises DeclarationError where the kind is not known or a field is missing or wrong.
+    Raises DeclarationError where the kind is not known and states none, or a field is missing or wrong.
 
     >>> from sordino.core.accounting.events import LaplaceEvent
     >>> event_from_dict({"event": "laplace", "epsilon": "1/3"})
     LaplaceEvent(epsilon=Fraction(1, 3))
     """
-    event = _EVENTS.from_dict(plain)
+    fields = {name: value for name, value in plain.items() if name != "bounds"}
+    if "bounds" in plain and not _EVENTS.knows(str(plain.get("event"))):
+        kind = str(fields.pop("event", ""))
+        return UnknownEvent(kind, json.dumps(fields, sort_keys=True), **_read_bounds(plain["bounds"]))
+    event = _EVENTS.from_dict(fields)
     assert isinstance(event, Event)
     return event
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEvent:
+    """An event of a class that is not registered here: what its record says of its bounds, and nothing else."""
+
+    kind: str
+    fields: str
+    epsilon: Fraction | None
+    pair: tuple[Fraction, Fraction] | None
+    zcdp: Fraction | None
+
+    def pure(self) -> Fraction | None:
+        """Return the epsilon of pure differential privacy that its record states."""
+        return self.epsilon
+
+    def approx(self) -> tuple[Fraction, Fraction] | None:
+        """Return the (epsilon, delta) pair that its record states."""
+        return self.pair
+
+    def rho(self) -> Fraction | None:
+        """Return the rho of zero-concentrated differential privacy that its record states."""
+        return self.zcdp
+
+    def renyi(self, order: float) -> float | None:
+        """Return what follows from rho: rho-zCDP bounds the divergence of each order by order * rho (Bun & Steinke 2016)."""
+        check_order(order)
+        return None if self.zcdp is None else float_up(Fraction(order) * self.zcdp)
+
+    def profile(self, grid: Grid) -> None:
+        """Return None: no distribution of its losses is known."""
+        del grid
+
+    def bounds(self) -> dict[str, Any]:
+        """Return its bounds as plain data."""
+        pair = None if self.pair is None else [str(amount) for amount in self.pair]
+        numbers = {"pure": self.epsilon, "rho": self.zcdp}
+        return {name: None if n is None else str(n) for name, n in numbers.items()} | {"approx": pair}
+
+
+def _read_bounds(plain: Any) -> dict[str, Any]:
+    """Return the bounds that a record states; raises DeclarationError where they are none, or below 0."""
+    if not isinstance(plain, Mapping) or set(plain) != {"pure", "rho", "approx"}:
+        raise DeclarationError(
+            "an event of unknown kind states the bounds pure, rho and approx, each of which may be null"
+        )
+    pair = plain["approx"]
+    if pair is not None and (not isinstance(pair, list) or len(pair) != 2):
+        raise DeclarationError("the bound approx of an event is an epsilon and a delta")
+    amounts = {name: None if plain[name] is None else read_amount(plain[name], name=name) for name in ("pure", "rho")}
+    read = None if pair is None else (read_amount(pair[0], name="epsilon"), read_amount(pair[1], name="delta"))
+    return {"epsilon": amounts["pure"], "pair": read, "zcdp": amounts["rho"]}

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+# Importing it registers its questions, so that they can be read.
+import sordino.lab.robust  # noqa: F401
 from sordino.ask.curator.plan import Plan, Share, Weights
 from sordino.ask.queries.question_records import question_from_json
 from sordino.ask.queries.sql.parse import SqlText, sql

@@ -105,6 +105,8 @@ def _question(plain: Any) -> tuple[str, list[str], list[str]]:
     """Return the line that makes the question, and what it imports: of the standard library, and of Sordino."""
     if plain.get("is") != "SqlText":
         ours = ["from sordino.ask.queries.question_records import question_from_json"]
+        if plain.get("is") == "Robust":
+            ours.insert(0, "import sordino.lab.robust  # its questions are registered by this")
         return f"question = question_from_json({plain!r})", [], ours
     read = question_from_json(plain)
     words = {} if read.dialect is None else {"dialect": repr(read.dialect)}

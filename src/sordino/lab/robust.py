@@ -1,34 +1,52 @@
-"""How a robust question is answered: smooth noise, propose-test-release, or sample and aggregate."""
+"""Robust questions: one statistic of one bounded number, released by a method that follows the data's own stability.
+
+Smooth sensitivity, propose-test-release, and sample and aggregate (Nissim, Raskhodnikova, Smith 2007; Dwork & Lei 2009). Their
+worst-case sensitivity is useless or none; each method's theorem stands with its mechanism. The curator knows none of them:
+importing this file registers their procedure, as code from outside would register its own.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sordino.ask.curator.data_access import Answer, DataAccess
-from sordino.ask.curator.plan import ONE_ROW, Plan, PlannedColumn, PlannedRows, TableContext, price
-from sordino.ask.queries.aggregates.robust import Robust, level_of
+from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.curator.procedures import register_procedure
+from sordino.ask.queries.aggregates.sums import require_bounds
+from sordino.ask.queries.build import Column, label
+from sordino.ask.queries.expressions.bound_number import BoundNumber
+from sordino.ask.queries.expressions.compile import bind_condition
+from sordino.ask.queries.expressions.expr import Expr, col
+from sordino.ask.queries.expressions.nodes import Node, describe, plain
+from sordino.ask.queries.question_records import register_question
 from sordino.core.domain import Domain
-from sordino.core.errors import QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.estimate import ColumnEstimate
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.point_estimate import PointEstimate
-from sordino.core.loss import ZCDP, ApproxDP, Event, Loss
+from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, Number, format_number, to_fraction
 from sordino.core.mechanisms.additive_noise import Mechanism
 from sordino.core.mechanisms.noise_choice import cheapest
-from sordino.core.mechanisms.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps
 from sordino.core.neighbors import Neighbors, Sensitivity
 from sordino.core.noise.rng import Rng
+from sordino.core.primitives import Primitives
 from sordino.core.release import Output, show_number
+from sordino.lab.sensitivity.smooth import smooth_sensitivity
+from sordino.lab.sensitivity.stability import distance_above
+from sordino.lab.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps, level_of
 
 if TYPE_CHECKING:
-    from sordino.ask.engines.engine import Statement
+    from sqlglot import exp
 
+Method = Literal["smooth", "propose_test_release", "sample_and_aggregate"]
+_MOST_CHUNKS = 1_000_000
 _LARGEST = 2**53
 _TEACHING = (
     "a teaching tool: median(...) and quantile(...), by the exponential mechanism, need no delta and were nearer in 7 of 8 "
@@ -37,18 +55,128 @@ _TEACHING = (
 
 
 @dataclass(frozen=True, slots=True)
-class RobustProcedure:
+class Robust:
+    """Ask for a statistic (mean, median, quantile:q, var) of a number over the rows that have it and meet `where`."""
+
+    method: Method
+    statistic: str
+    of: Node
+    where: Node | None
+    alias: str
+    proposal: Fraction | None = None
+    chunks: int | None = None
+    default: Fraction | None = None
+
+    def measure(self, domain: Domain) -> tuple[BoundNumber, int, int]:
+        """Return the number with its bounds in steps; raises QuestionRefused where it has none."""
+        found = require_bounds(self.of, domain, self.statistic.split(":")[0])
+        if found[0].kind != "number":
+            raise QuestionRefused("a robust question takes numbers: ask it of a length of time, (end - start).days()")
+        return found
+
+    def select(self, on: Primitives, domain: Domain) -> exp.Select:
+        """Return the SQL tree of the exact values: k0 (the chunk, if any), v (steps) and t0 (how many rows have it)."""
+        from sqlglot import exp
+
+        if self.where is not None:
+            on.keep(bind_condition(self.where, domain)(on))
+        groups = [] if self.chunks is None else [exp.alias_(on.chunk(self.chunks), "k0")]
+        groups.append(exp.alias_(self.measure(domain)[0].build(on), "v"))
+        chosen = [*groups, exp.alias_(exp.Count(this=exp.Star()), "t0")]
+        made = exp.Select(expressions=chosen).from_(on.source())
+        return made.group_by(*(exp.Literal.number(i + 1) for i in range(len(groups))))
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        how = {
+            "smooth": "by smooth sensitivity",
+            "propose_test_release": f"if no row moves it by more than {format_number(self.proposal or Fraction(0))}",
+            "sample_and_aggregate": f"as the mean over {self.chunks} chunks",
+        }[self.method]
+        where = "" if self.where is None else f", where {describe(self.where)}"
+        return f"the {self.statistic} of {describe(self.of)}{where}, {how}"
+
+    def identity(self) -> str:
+        """Return canonical text: equal for equal questions."""
+        numbers = [None if n is None else format_number(n) for n in (self.proposal, self.default)]
+        return json.dumps(
+            [self.method, self.statistic, plain(self.of), plain(self.where), self.alias, *numbers, self.chunks]
+        )
+
+
+def smooth(statistic: str, of: Column, *, where: Expr | None = None, alias: str | None = None) -> Robust:
+    """Ask for a statistic with noise in proportion to its smooth sensitivity (Nissim, Raskhodnikova, Smith 2007).
+
+    Pure epsilon gives Cauchy noise, epsilon and delta Laplace. The width of the noise is private, so the release states
+    no error.
+
+    >>> smooth("median", "age").describe()
+    'the median of age, by smooth sensitivity'
+    """
+    return _build("smooth", statistic, of, where, alias)
+
+
+def propose_test_release(
+    statistic: str, of: Column, *, bound: Number, where: Expr | None = None, alias: str | None = None
+) -> Robust:
+    """Ask for a statistic with noise for the proposed local sensitivity `bound`, if the data is far from breaking it.
+
+    The test may fail: then the value is None, and the charge stands (Dwork & Lei 2009). Needs epsilon and delta; each of
+    test and answer gets half of the epsilon.
+    """
+    proposal = to_fraction(bound, name="bound")
+    if proposal <= 0:
+        raise QuestionRefused("bound, the proposed local sensitivity, must be above 0")
+    return _build("propose_test_release", statistic, of, where, alias, proposal=proposal)
+
+
+def sample_and_aggregate(
+    statistic: str,
+    of: Column,
+    *,
+    chunks: int,
+    default: Number,
+    where: Expr | None = None,
+    alias: str | None = None,
+) -> Robust:
+    """Ask for the mean, over `chunks` disjoint chunks, of a statistic of each (Nissim, Raskhodnikova, Smith 2007).
+
+    A unit falls in a chunk by the hash of its id (a row: of its declared cells), so that rows do not shift. An empty
+    chunk answers `default`. The more chunks, the less noise, and the fewer rows a chunk.
+    """
+    if isinstance(chunks, bool) or not isinstance(chunks, int) or not 1 <= chunks <= _MOST_CHUNKS:
+        raise QuestionRefused(f"chunks must be a whole number from 1 to {_MOST_CHUNKS}, declared, never counted")
+    empty = to_fraction(default, name="default")
+    return _build("sample_and_aggregate", statistic, of, where, alias, chunks=chunks, default=empty)
+
+
+def _build(
+    method: Method,
+    statistic: str,
+    of: Column,
+    where: Expr | None,
+    alias: str | None,
+    **options: Any,
+) -> Robust:
+    level_of(statistic)
+    expression = col(of) if isinstance(of, str) else of
+    if not isinstance(expression, Expr):
+        raise QuestionRefused("a column is named by text or by col(...)")
+    if where is not None and not isinstance(where, Expr):
+        raise QuestionRefused('where takes a condition, such as col("age") > 30')
+    node = expression.node
+    name = alias or f"{statistic.partition(':')[0]}_{label(node)}"
+    return Robust(method, statistic, node, None if where is None else where.node, name, **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobustProcedure(Procedure):
     """Answer a robust question from a histogram of its exact values."""
 
     question: Robust
     domain: Domain
     neighbors: Neighbors
     mechanism: SmoothLaplace | ProposeTestRelease | Mechanism
-    event: Event
-    groups: tuple[str, ...] = ()
-    rows: PlannedRows = ONE_ROW
-    notes: tuple[str, ...] = ()
-    layout: tuple[str, ...] = ()
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what is known beforehand: the error of the noise; None where its width is private."""
@@ -66,11 +194,11 @@ class RobustProcedure:
             )
         ]
 
-    def write(self, rows: DataAccess) -> Statement:
+    def write(self, rows: DataAccess) -> Any:
         """Write the statement of the exact values."""
         return rows.write(self.question.select(rows.primitives(), self.domain))
 
-    def release(self, statement: Statement, rows: DataAccess, rng: Rng) -> Answer:
+    def release(self, statement: Any, rows: DataAccess, rng: Rng) -> Answer:
         """Return the noisy output of the exact values that an engine finds."""
         table = rows.run(statement)
         counts = np.array([int(c) for c in table.column("t0").to_pylist()], dtype=np.int64)
@@ -87,9 +215,6 @@ class RobustProcedure:
         return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)
 
     def _alone(self, exact_values: Any, rng: Rng) -> ColumnEstimate:
-        from sordino.lab.sensitivity.smooth import smooth_sensitivity
-        from sordino.lab.sensitivity.stability import distance_above
-
         _, low, high = self.question.measure(self.domain)
         exact_value = fine_steps(exact_statistic(self.question.statistic, exact_values, lower=low, upper=high))
         about: dict[str, Any] = {"lower": float(low), "upper": float(high), "neighbors": self.neighbors.relation}
@@ -170,8 +295,16 @@ def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
     notes = neighbors.describe_caps()
     if question.method != "sample_and_aggregate" and level_of(question.statistic) is not None:
         notes = (*notes, _TEACHING)
-    procedure = RobustProcedure(question, domain, neighbors, mechanism, event, notes=notes)
-    return price(question, table, asked=asked, procedure=procedure)
+    procedure = RobustProcedure(
+        question=question,
+        event=event,
+        notes=notes,
+        error_is_private=True,
+        domain=domain,
+        neighbors=neighbors,
+        mechanism=mechanism,
+    )
+    return price(procedure, table, asked=asked)
 
 
 def _averaging(
@@ -220,3 +353,23 @@ def _only_rows(question: Robust, domain: Domain, neighbors: Neighbors, missable:
             f"under replace {question.method} needs rows that cannot drop out: no where, no missing cells that drop, no CSV; "
             'fill missing cells, or declare neighbors = "add_remove"'
         )
+
+
+def _check(asked: Robust) -> Robust:
+    """Return a robust question that was read as its own builder makes it."""
+    of, where = Expr(asked.of), None if asked.where is None else Expr(asked.where)
+    if asked.method == "smooth":
+        return smooth(asked.statistic, of, where=where, alias=asked.alias)
+    if asked.method == "propose_test_release" and asked.proposal is not None:
+        return propose_test_release(asked.statistic, of, bound=asked.proposal, where=where, alias=asked.alias)
+    if asked.chunks is None or asked.default is None:
+        raise DeclarationError(
+            "is not one that sordino wrote: ask with the same version here and there", key="question"
+        )
+    return sample_and_aggregate(
+        asked.statistic, of, chunks=asked.chunks, default=asked.default, where=where, alias=asked.alias
+    )
+
+
+register_procedure(Robust, plan_robust)
+register_question(Robust, _check)

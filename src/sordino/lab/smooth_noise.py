@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sordino.ask.queries.aggregates.robust import level_of
 from sordino.core.accounting.events import ApproxEvent, LaplaceEvent
-from sordino.core.errors import DeclarationError
-from sordino.core.loss import format_number
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.loss import format_number, to_fraction
 from sordino.core.noise.cauchy import draw_rounded_cauchy
 from sordino.core.noise.discrete import discrete_laplace
 from sordino.core.noise.laws import DiscreteLaplace
@@ -19,6 +18,7 @@ from sordino.core.noise.rng import Rng
 FINE = 1024  # parts of a step in which statistics are told: a mean or a quantile lies between steps
 _FARTHEST = 2**62  # stands for no distance at all; cutting there moves no neighbors further apart
 _MOST_DELTA = Fraction("0.7357")
+_FINEST = 10**9  # the denominator of a level: what smooth sensitivities are computed for
 
 
 def exact_statistic(statistic: str, values: Any, *, lower: int, upper: int) -> Fraction:
@@ -44,6 +44,22 @@ def exact_statistic(statistic: str, values: Any, *, lower: int, upper: int) -> F
 def fine_steps(value: Fraction) -> int:
     """Return a value in parts of a step, to the nearest: this moves two values apart by at most one part more."""
     return math.floor(value * FINE + Fraction(1, 2))
+
+
+def level_of(statistic: str) -> Fraction | None:
+    """Return q of "quantile:q" and 1/2 of "median", None for other statistics; raises QuestionRefused for unknown ones."""
+    if statistic in ("mean", "var"):
+        return None
+    if statistic == "median":
+        return Fraction(1, 2)
+    if statistic.startswith("quantile:"):
+        level = to_fraction(statistic.partition(":")[2], name="the quantile's level")
+        if 0 <= level <= 1 and level.denominator <= _FINEST:
+            return level
+        raise QuestionRefused(
+            "a quantile's level must lie between 0 and 1, with 9 decimals at most, such as quantile:0.9"
+        )
+    raise QuestionRefused(f"a statistic is mean, median, var or quantile:q, not {statistic[:40]!r}")
 
 
 @dataclass(frozen=True, slots=True)

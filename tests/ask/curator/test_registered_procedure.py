@@ -1,0 +1,191 @@
+"""A procedure and an event of somebody else's: registered from outside, planned, asked, stored, read, audited."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sordino as sd
+
+# What a curator's own module holds: a question that counts rows with Laplace noise of its own, and the event of it.
+FOREIGN = '''
+from dataclasses import dataclass
+from fractions import Fraction
+
+import pyarrow as pa
+from sqlglot import exp
+
+import sordino as sd
+from sordino.ask.curator.plan import PlannedColumn, Procedure, price
+from sordino.ask.curator.procedures import register_procedure
+from sordino.core.accounting.event_fields import event_kind
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.mechanisms.additive_noise import Laplace
+from sordino.core.noise.laws import DiscreteLaplace
+from sordino.core.noise.discrete import discrete_laplace
+from sordino.core.release import Output
+
+
+@event_kind("doubled-laplace")
+@dataclass(frozen=True, slots=True)
+class DoubledLaplace:
+    """Pure epsilon, at twice the price that is needed."""
+
+    epsilon: Fraction
+
+    def pure(self): return 2 * self.epsilon
+    def approx(self): return None
+    def rho(self): return 2 * self.epsilon**2
+    def renyi(self, order): return None
+    def profile(self, grid): return None
+
+
+@dataclass(frozen=True, slots=True)
+class RowsAtLeast:
+    alias: str = "rows"
+
+    def identity(self): return "rows-at-least"
+    def describe(self): return "how many rows there are, by a procedure of my own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountRows(Procedure):
+    scale: Fraction
+
+    def columns(self, confidence):
+        law = DiscreteLaplace(self.scale)
+        return [PlannedColumn((self.question.alias,), "rows", (float(law.error(confidence)),), "rows", ("mine",), (), ())]
+
+    def write(self, rows):
+        on = rows.primitives()
+        return rows.write(exp.Select(expressions=[exp.alias_(exp.Count(this=exp.Star()), "t0")]).from_(on.source()))
+
+    def release(self, statements, rows, rng):
+        exact = rows.run(statements).column("t0").to_pylist()[0]
+        noisy = exact + discrete_laplace(self.scale, rng)
+        return (), (Output(self.question.alias, Noisy((noisy,), Fraction(1), DiscreteLaplace(self.scale)), "mine"),)
+
+
+def plan_rows(question, table, *, asked):
+    event = DoubledLaplace(asked.epsilon / 2)
+    return price(CountRows(question=question, event=event, scale=2 / asked.epsilon), table, asked=asked)
+
+
+def protect(ledger):
+    return sd.protect(
+        pa.table({"x": list(range(100))}),
+        domain=sd.Domain({"x": sd.Integer(0, 100)}),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(10),
+        ledger=ledger,
+        name="people",
+    )
+'''
+REGISTER = 'register_procedure(RowsAtLeast, plan_rows, module="mypackage", version="1.2")\n'
+
+
+def run(place: Path, script: str) -> str:
+    (place / "mine.py").write_text(FOREIGN)
+    done = subprocess.run([sys.executable, "-c", script], cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_question_that_is_not_registered_is_refused(tmp_path: Path) -> None:
+    script = """
+from mine import *
+from sordino.errors import QuestionRefused
+try:
+    protect(None).plan(RowsAtLeast(), epsilon=1)
+except QuestionRefused as refused:
+    print("refused")
+"""
+    assert run(tmp_path, script) == "refused\n"
+
+
+def test_a_foreign_procedure_is_planned_asked_stored_and_named(tmp_path: Path) -> None:
+    script = f"""
+from mine import *
+{REGISTER}
+people = protect("budget.ledger")
+plan = people.plan(RowsAtLeast(), epsilon=1)
+assert plan.cost == sd.PureDP(1), plan.cost
+assert any("mypackage 1.2" in note for note in plan.notes)
+release = people.ask(plan, request_id="one")
+assert abs(float(release.value) - 100) < 60
+assert any("mypackage 1.2" in note for note in release.notes), release.notes
+again = people.ask(RowsAtLeast(), epsilon=1, request_id="one")
+assert again.value == release.value
+print(release.to_json())
+"""
+    text = run(tmp_path, script)
+    # Without the procedure and its event, the ledger sums and the record reads back.
+    reader = """
+import json, sys
+import sordino as sd
+ledger = sd.Ledger.existing("budget.ledger")
+print(ledger.spent().describe())
+charge, = ledger.charges()
+print("mypackage 1.2" in charge.note)
+release = sd.Release.from_dict(json.loads(sys.stdin.read()))
+print(release.event.pure(), "mypackage 1.2" in str(release.notes))
+from sordino.accounting import best
+from sordino.core.accounting.event_fields import event_from_dict
+print(best([event_from_dict(charge.event)], 1e-6).epsilon <= 1)
+"""
+    (tmp_path / "mine.py").unlink()
+    done = subprocess.run(
+        [sys.executable, "-c", reader], cwd=tmp_path, input=text, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["epsilon 1", "True", "1 True", "True"]
+
+
+def test_a_foreign_procedure_is_audited(tmp_path: Path) -> None:
+    script = f"""
+from mine import *
+from sordino import audit
+{REGISTER}
+here = pa.table({{"x": [1, 2, 3]}})
+there = pa.table({{"x": [1, 2]}})
+found = audit.audit_question(
+    RowsAtLeast(), here, there, domain=sd.Domain({{"x": sd.Integer(0, 100)}}), neighbors="add_remove",
+    privacy_unit="row", epsilon=1, samples=1000,
+)
+print(found is not None)
+"""
+    assert run(tmp_path, script) == "True\n"
+
+
+def test_foreign_code_states_whose_it_is(tmp_path: Path) -> None:
+    script = """
+from mine import *
+from sordino.errors import DeclarationError
+try:
+    register_procedure(RowsAtLeast, plan_rows)
+except DeclarationError as refused:
+    print("module and version" in str(refused))
+"""
+    assert run(tmp_path, script) == "True\n"
+
+
+def test_the_robust_questions_are_registered_from_the_laboratory() -> None:
+    """The curator imports none of them: their procedure comes with their name."""
+    script = """
+import sordino.ask.curator.curator, sys
+print("sordino.lab.robust" in sys.modules)
+import sordino as sd
+sd.smooth
+print("sordino.lab.robust" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("name", ["smooth", "propose_test_release", "sample_and_aggregate"])
+def test_robust_names_stay(name: str) -> None:
+    assert callable(getattr(sd, name))
