@@ -6,12 +6,15 @@ asks of 0.1 fill a budget of 1.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import numbers
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar, cast, runtime_checkable
 
 from sordino.core.errors import DeclarationError
 
@@ -315,7 +318,49 @@ def _literal(value: Fraction) -> str:
     return repr(text) if "/" in text or to_fraction(float(value), name="value") != value else text
 
 
-def read_loss(*, epsilon: Number | None, delta: Number | None, rho: Number | None) -> Loss:
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class LossArguments(TypedDict, total=False):
+    """How a call states its loss: `epsilon`, `epsilon` and `delta`, or `rho`; nothing here has a default."""
+
+    epsilon: Number | None
+    delta: Number | None
+    rho: Number | None
+
+
+def show_arguments(stated: type, **defaults: object) -> Callable[[F], F]:
+    """Show the keywords of a TypedDict in the signature of a function that takes them as `**loss: Unpack[...]`.
+
+    So `help()` and editors show each, and a call with any other raises TypeError. A keyword's default is None unless
+    `defaults` says otherwise.
+    """
+
+    def show(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        hints = stated.__annotations__
+        words = {name: getattr(hint, "__forward_arg__", hint) for name, hint in hints.items()}
+        shown = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=word)
+            for name, word in words.items()
+        ]
+        known = frozenset(words) | {p.name for p in own if p.kind is not p.POSITIONAL_ONLY}
+
+        @functools.wraps(function)
+        def call(*args: Any, **given: Any) -> Any:
+            if not given.keys() <= known:
+                name = next(n for n in given if n not in known)
+                raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {name!r}")
+            return function(*args, **given)
+
+        call.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
+        return cast(F, call)
+
+    return show
+
+
+def read_loss(*, epsilon: Number | None = None, delta: Number | None = None, rho: Number | None = None) -> Loss:
     """Return the loss that `epsilon=`, `delta=` and `rho=` ask for; raises DeclarationError unless it is positive.
 
     A delta beside rho is a slack: what private keys may spend.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from typing import Any, Unpack
 
 from sordino.ask.queries.queryable import Adaptive
 from sordino.core.errors import DeclarationError
-from sordino.core.loss import Number
+from sordino.core.loss import LossArguments
 from sordino.synth.constraints import Constraint
 from sordino.synth.methods import ALL_PAIRS, METHODS, load_method
 from sordino.synth.model import Model
@@ -28,14 +28,12 @@ class FitRequest:
     cap: int | None = None
     assume_rows: int | None = None
 
-    def fit(
-        self, source: Adaptive, *, epsilon: Number | None = None, delta: Number | None = None, rho: Number | None = None
-    ) -> Model:
+    def fit(self, source: Adaptive, **loss: Unpack[LossArguments]) -> Model:
         """Return the model; raises DeclarationError, UnknownName or QuestionRefused before anything is spent."""
         fitter = self._fitter()
         for name in () if isinstance(self.workload, str) else (n for names in self.workload for n in names):
             _ = source.domain[name]
-        model: Model = fitter.fit(source, epsilon=epsilon, delta=delta, rho=rho)
+        model: Model = fitter.fit(source, **loss)
         return model
 
     def _fitter(self) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from sordino.ask.queries.queryable import Adaptive, Draws, Queryable, ReleaseContent
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.loss import ZCDP, ApproxDP, Number, PureDP, read_loss
+from sordino.core.loss import ZCDP, ApproxDP, LossArguments, PureDP, read_loss, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.synth.adaptive import fit_adaptive
 from sordino.synth.aim import fit_aim
@@ -30,18 +30,17 @@ Algorithm = Callable[[FitSession, Sequence[EncodedColumn]], FittedModel]
 _CHECKING = 0.05  # of the loss, for measuring the model's own error
 
 
+@show_arguments(LossArguments)
 def fit(
     source: Adaptive,
     *,
-    epsilon: Number | None = None,
-    delta: Number | None = None,
-    rho: Number | None = None,
     columns: Sequence[str] | None = None,
     workload: str | Sequence[Sequence[str]] = ALL_PAIRS,
     constraints: Sequence[Constraint] = (),
     cap: int | None = None,
     assume_rows: int | None = None,
     rng: Rng | None = None,
+    **loss: Unpack[LossArguments],
 ) -> Model:
     """Return a model of the table, as rich as the loss can pay: independent columns, a small tree, or a clique tree.
 
@@ -53,9 +52,7 @@ def fit(
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
-    return Automatic(columns, constraints, workload, cap, assume_rows).fit(
-        source, epsilon=epsilon, delta=delta, rho=rho, rng=rng
-    )
+    return Automatic(columns, constraints, workload, cap, assume_rows).fit(source, **loss, rng=rng)
 
 
 class Fitter(ABC):
@@ -71,14 +68,13 @@ class Fitter(ABC):
     title: ClassVar[str]
     constraints: Sequence[Constraint]
 
+    @show_arguments(LossArguments)
     def fit(
         self,
         source: Adaptive,
         *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
         rng: Rng | None = None,
+        **loss: Unpack[LossArguments],
     ) -> Model:
         """Return the model of a table, charged once: epsilon, (epsilon, delta) or rho; `rng` serves sampling in the fit.
 
@@ -87,8 +83,8 @@ class Fitter(ABC):
         """
         on_server = _server_fit(source, self.constraints, rng)
         if on_server is not None:
-            return on_server(self.name, **self.options(), epsilon=epsilon, delta=delta, rho=rho)
-        plan = plan_fit(source, self.modelled(), self.constraints, epsilon=epsilon, delta=delta, rho=rho)
+            return on_server(self.name, **self.options(), **loss)
+        plan = plan_fit(source, self.modelled(), self.constraints, **loss)
         return self.run(plan, rng)
 
     def options(self) -> dict[str, Any]:
@@ -246,14 +242,12 @@ class FitPlan:
     columns: tuple[EncodedColumn, ...]
     constraints: tuple[Constraint, ...]
     split: LossShares
-    epsilon: Number | None
-    delta: Number | None
-    rho: Number | None
+    loss: LossArguments
 
     def run_independent(self, tier: str, method: str, rng: Rng | None) -> Model:
         """Return independent columns, with Laplace noise of the same epsilon where that errs less."""
-        delta = None if self.laplace_errs_less else self.delta
-        return replace(self, delta=delta).run(
+        loss: LossArguments = {"epsilon": self.loss.get("epsilon")} if self.laplace_errs_less else self.loss
+        return replace(self, loss=loss).run(
             lambda session, columns: independent_model(session.measure_one_way(columns, session.left), tier),
             method,
             rng,
@@ -265,7 +259,7 @@ class FitPlan:
 
         A budget of rho counts no epsilon.
         """
-        asked = read_loss(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+        asked = read_loss(**self.loss)
         if not isinstance(asked, ApproxDP) or not asked.delta or not asked.epsilon:
             return False
         if isinstance(getattr(self.source, "remaining", None), ZCDP):
@@ -287,10 +281,8 @@ class FitPlan:
             lambda data: _fit_parts(data, self.columns, domain, algorithm, own),
             describe=f"a synthetic table ({method}) of {', '.join(domain)}",
             record=lambda found: ReleaseContent(notes=(found[1], *caps)),
-            epsilon=self.epsilon,
-            delta=self.delta,
-            rho=self.rho,
             draws=draws,
+            **self.loss,
         )
         facts = {
             **({"caps": "; ".join(caps)} if caps else {}),
@@ -309,18 +301,15 @@ def plan_fit(
     source: Adaptive,
     names: Sequence[str] | None,
     constraints: Sequence[Constraint],
-    *,
-    epsilon: Number | None,
-    delta: Number | None,
-    rho: Number | None,
+    **loss: Unpack[LossArguments],
 ) -> FitPlan:
     """Return the plan of a fit; raises UnknownName, QuestionRefused or DeclarationError for what cannot be fitted."""
     if isinstance(names, str):
         raise DeclarationError(f"columns is a list of names, such as [{names!r}]")
     columns = tuple(encode_columns(source.domain, names, source.neighbors))
     check_constraints(constraints, columns, source.domain)
-    split = split_loss(read_loss(epsilon=epsilon, delta=delta, rho=rho), source.neighbors)
-    return FitPlan(source, columns, tuple(constraints), split, epsilon, delta, rho)
+    split = split_loss(read_loss(**loss), source.neighbors)
+    return FitPlan(source, columns, tuple(constraints), split, loss)
 
 
 def _server_fit(source: Adaptive, constraints: Sequence[Constraint], rng: Rng | None) -> Callable[..., Model] | None:

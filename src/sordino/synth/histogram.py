@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from sordino.ask.queries.expressions.times import moment_constant
 from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.core.domain import Date, DateTime, Domain
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
-from sordino.core.loss import Number, PureDP, format_number, read_loss, to_fraction
+from sordino.core.loss import LossArguments, Number, PureDP, format_number, read_loss, show_arguments, to_fraction
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.core.noise.rng import Rng
 from sordino.synth.arrays import Codes, Floats
@@ -72,13 +72,11 @@ class Histogram:
     ranges: Sequence[tuple[Any, Any]] | None = None
     rows: bool = False
 
+    @show_arguments(LossArguments)
     def fit(
         self,
         source: Adaptive,
-        *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
+        **loss: Unpack[LossArguments],
     ) -> Representation:
         """Return the representation, charged once; everything asked of it later is free.
 
@@ -86,37 +84,33 @@ class Histogram:
         them. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent.
         """
         columns = self._columns(source.domain)
-        pure = rho is None and (delta is None or to_fraction(delta, name="delta") == 0)
-        layout = self._layout(columns, pure=pure)
+        layout = self._layout(columns, pure=isinstance(read_loss(**loss), PureDP))
         words = self._words() + ("" if layout.flat else f" in {len(layout.widths)} levels")
         size = math.prod(c.value_count for c in columns)
         (levels, total), release = source.adapt(
             lambda data: _release_levels(data, columns, layout, self.rows),
             describe=words,
             record=lambda _: ReleaseContent(notes=(f"{words}: {size} bins",)),
-            epsilon=epsilon,
-            delta=delta,
-            rho=rho,
+            **loss,
             draws="vectors",
         )
         seal = "" if release.private else "NOT PRIVATE (seeded noise). "
         facts = f"{seal}{words}; cost: {release.cost.describe()}; charge {release.charge}"
         return Representation(columns[0], layout, tuple(levels), total, columns[0].unit, facts, tuple(columns[1:]))
 
+    @show_arguments(LossArguments)
     def plan(
         self,
         source: Adaptive,
-        *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
+        **loss: Unpack[LossArguments],
     ) -> HistogramPlan:
         """Return what `fit` would cost and how far its counts would err, from public facts; nothing is charged.
 
         Raises UnknownName, QuestionRefused or DeclarationError as `fit` does.
         """
-        columns, loss = self._columns(source.domain), read_loss(epsilon=epsilon, delta=delta, rho=rho)
-        split = split_loss(loss, source.neighbors)
+        columns = self._columns(source.domain)
+        asked = read_loss(**loss)
+        split = split_loss(asked, source.neighbors)
         layout = self._layout(columns, pure=split.currency == "epsilon")
         part = (1 - share_of(_COUNTED) if self.rows else Fraction(1)) / len(layout.widths)
         spread = split.total * part
@@ -126,7 +120,7 @@ class Histogram:
             else DiscreteGaussian(split.move_l2_squared / (2 * spread))
         )
         bins = math.prod(c.size for c in columns)
-        return HistogramPlan(tuple(c.name for c in columns), bins, len(layout.widths), loss, law)
+        return HistogramPlan(tuple(c.name for c in columns), bins, len(layout.widths), asked, law)
 
     def exact(self, table: pa.Table, *, domain: Domain) -> Representation:
         """Return the exact counts of rows that one may see, as a representation: NOT PRIVATE, for teaching, and marked so.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
-from sordino.core.loss import Loss, Number
+from sordino.core.loss import Loss, LossArguments, show_arguments
 from sordino.core.release import Release
 
 T = TypeVar("T")
@@ -50,16 +50,15 @@ class WatchedTable:
         left: Loss = self._source.remaining
         return left
 
+    @show_arguments(LossArguments)
     def adapt(
         self,
         algorithm: Callable[[Queryable], T],
         *,
         describe: str,
         record: Callable[[T], ReleaseContent] | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
         draws: Draws = "any",
+        **loss: Unpack[LossArguments],
     ) -> tuple[T, Release]:
         """Run the algorithm on the table, its Queryable watched."""
         self._watch.enter("charging the budget")
@@ -67,9 +66,7 @@ class WatchedTable:
             lambda data: algorithm(_WatchedQueryable(data, self._watch)),
             describe=describe,
             record=record,
-            epsilon=epsilon,
-            delta=delta,
-            rho=rho,
+            **loss,
             draws=draws,
         )
         return ran

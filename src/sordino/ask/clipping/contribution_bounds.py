@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Unpack
 
 from sordino.ask.queries.adaptive.contributions import Contributions, contribution_bins
 from sordino.ask.queries.build import Column
@@ -20,7 +21,7 @@ from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.curve import NoisyCurve
 from sordino.core.estimates.noisy import Noisy
-from sordino.core.loss import Loss, Number, format_number, loss_from, to_fraction
+from sordino.core.loss import Loss, LossArguments, Number, format_number, loss_from, show_arguments, to_fraction
 from sordino.core.release import Key, Output, Release
 
 _FALSE_ALARM = 1e-4  # the chance that any empty bin stands out of the noise
@@ -40,6 +41,7 @@ class CapCosts:
     how: str
 
 
+@show_arguments(LossArguments)
 def find_contribution_bounds(
     source: Adaptive,
     *,
@@ -47,9 +49,7 @@ def find_contribution_bounds(
     choose: Sequence[str] | None = None,
     assume_keys: int | None = None,
     question_epsilon: Number | None = None,
-    epsilon: Number | None = None,
-    delta: Number | None = None,
-    rho: Number | None = None,
+    **loss: Unpack[LossArguments],
 ) -> Release:
     """Return a release that chose `max_rows`, and with `by` also `max_groups`, of least expected error of a count.
 
@@ -96,7 +96,7 @@ def find_contribution_bounds(
         return found
 
     words = _describe_search(chosen, node, later)
-    _, release = source.adapt(search, describe=words, record=_release_content, epsilon=epsilon, delta=delta, rho=rho)
+    _, release = source.adapt(search, describe=words, record=_release_content, **loss)
     return release
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, Unpack
 
 from sordino.ask.clipping.bins import (
     ClippedSums,
@@ -39,7 +39,7 @@ from sordino.core.accounting.concentration import bounded_range_epsilon_for, pur
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.curve import NoisyCurve
 from sordino.core.estimates.noisy import Noisy
-from sordino.core.loss import ZCDP, Loss, Number, format_number, loss_from, to_fraction
+from sordino.core.loss import ZCDP, Loss, LossArguments, Number, format_number, loss_from, show_arguments, to_fraction
 from sordino.core.neighbors import Neighbors
 from sordino.core.release import Key, Output, Release, show_number
 
@@ -73,15 +73,14 @@ class Bounds:
     beyond: str = "how many rows lie beyond is not known"
 
 
+@show_arguments(LossArguments)
 def find_bounds(
     source: Adaptive,
     of: Column,
     *,
     method: Method = "histogram",
     ladder: Sequence[Number] | None = None,
-    epsilon: Number | None = None,
-    delta: Number | None = None,
-    rho: Number | None = None,
+    **loss: Unpack[LossArguments],
 ) -> Release:
     """Return a release with `.lower` and `.upper`: bounds beyond which so few rows lie that noise hides them.
 
@@ -121,7 +120,7 @@ def find_bounds(
         return _release_content(bounds, label(node), source.neighbors, _TEACHING.get(method))
 
     search = search_by(method, node, number, cuts)
-    _, release = source.adapt(search, describe=words, record=content, epsilon=epsilon, delta=delta, rho=rho)
+    _, release = source.adapt(search, describe=words, record=content, **loss)
     return release
 
 

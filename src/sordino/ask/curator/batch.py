@@ -15,7 +15,16 @@ from sordino.ask.curator.plan import EQUAL, LossSplit, Plan
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused
-from sordino.core.loss import Loss, Number, format_number, loss_from, loss_to_numbers, read_loss, to_fraction
+from sordino.core.loss import (
+    Loss,
+    LossArguments,
+    Number,
+    format_number,
+    loss_from,
+    loss_to_numbers,
+    read_loss,
+    to_fraction,
+)
 from sordino.core.notebook_tables import html_table
 from sordino.core.release import show_number, show_rows
 
@@ -100,7 +109,7 @@ def plan_batch(
     plan: Callable[..., Plan],
     *,
     error: Any,
-    losses: dict[str, Number | None],
+    losses: LossArguments,
     counted: str,
     confidence: float,
     split: LossSplit = EQUAL,
@@ -114,10 +123,10 @@ def plan_batch(
     questions = [one for q in listed for one in (q.statements() if isinstance(q, SqlText) else [q])]
     if not questions or not 0 < confidence < 1:
         raise DeclarationError("a batch takes at least one question, and a confidence between 0 and 1, such as 0.95")
-    if losses["rho"] is not None or losses["epsilon"] is not None:
-        counted = "rho" if losses["rho"] is not None else "epsilon"
+    if losses.get("rho") is not None or losses.get("epsilon") is not None:
+        counted = "rho" if losses.get("rho") is not None else "epsilon"
 
-    delta = losses["delta"]
+    delta = losses.get("delta")
     if delta is not None and counted == "epsilon":  # deltas add up; with rho it only says how the cost is reported
         delta = to_fraction(delta, name="delta") / len(questions)
 
@@ -130,9 +139,9 @@ def plan_batch(
         return made
 
     if error is None:
-        total = read_loss(epsilon=losses["epsilon"], delta=losses["delta"], rho=losses["rho"]).amounts()[counted]
+        total = read_loss(**losses).amounts()[counted]
         return _share_out(plan_at, len(questions), total, confidence, split, assume_rows)
-    if losses["epsilon"] is not None or losses["rho"] is not None or not split.is_equal:
+    if losses.get("epsilon") is not None or losses.get("rho") is not None or not split.is_equal:
         raise DeclarationError("error= finds the smallest loss itself: leave out epsilon, rho, weights and share")
     wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(questions)
     if len(wanted) != len(questions):

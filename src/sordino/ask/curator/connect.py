@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sordino.ask.curator.batch import Batch, plan_batch
 from sordino.ask.curator.curator import Curator
-from sordino.ask.curator.plan import Plan, Share, Weights, read_split
+from sordino.ask.curator.plan import Plan, PlanArguments, read_split, states_split, take_loss
 from sordino.ask.engines.engine import Engine
 from sordino.ask.engines.opening import open_source, why_apart
 from sordino.ask.engines.public import public_cells
@@ -25,7 +25,7 @@ from sordino.core.errors import DeclarationError
 from sordino.core.lazy import load_feature
 from sordino.core.ledger.declarations import declaration_of
 from sordino.core.ledger.ledger import Ledger
-from sordino.core.loss import Loss, Number
+from sordino.core.loss import Loss, Number, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.core.notebook_tables import html_table
 from sordino.core.release import Release
@@ -116,19 +116,15 @@ class Connection:
                 return known[spender].cap
         return declared.share(spender)
 
+    @show_arguments(PlanArguments, share="equal")
     def plan(
         self,
         question: SqlText,
         *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        weights: Weights | None = None,
-        share: Share = "equal",
-        scale: Mapping[str, Number] | None = None,
-        assume_rows: int | None = None,
         error: Number | Sequence[Number] | None = None,
         confidence: float = 0.95,
+        assume_mean: float | None = None,
+        **given: Unpack[PlanArguments],
     ) -> Plan | Batch:
         """Return the plan of a SELECT, of the table that it names, as `Curator.plan`; of several SELECTs their Batch.
 
@@ -136,60 +132,51 @@ class Connection:
         that, as `Curator.plan`. The tables of a batch draw on one budget. Raises DeclarationError where they do not.
         """
         read = [self._read(one) for one in question.in_dialect(self.dialect).statements()]
-        given: dict[str, Any] = {"assume_rows": assume_rows}
-        split: dict[str, Any] = {"weights": weights, "share": share, "scale": scale}
-        losses: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
         if len(read) == 1:
-            sought: dict[str, Any] = {} if error is None else {"error": error, "confidence": confidence}
-            single: Plan | Batch = read[0][0].plan(read[0][1], **losses, **split, **given, **sought)
-            return single
+            curator, one = read[0]
+            return curator.plan(one, error=error, confidence=confidence, assume_mean=assume_mean, **given)
         self._check_one_budget([curator.name for curator, _ in read])
+        assume_rows = given.get("assume_rows")
 
         def plan_one(pair: tuple[Curator, SqlText], **loss: Any) -> Plan:
-            planned: Plan = pair[0].plan(pair[1], **loss, **given)
-            return planned
+            plan: Plan = pair[0].plan(pair[1], assume_rows=assume_rows, assume_mean=assume_mean, **loss)
+            return plan
 
         return plan_batch(
             read,
             plan_one,
             error=error,
-            losses=losses,
-            # all draw on one budget, so the first table's says what it counts in
+            losses=take_loss(given),
+            # All draw on one budget, so the first table's says what it counts in.
             counted="rho" if "rho" in read[0][0].remaining.amounts() else "epsilon",
             confidence=confidence,
-            split=read_split(**split),
-            **given,
+            split=read_split(given),
+            assume_rows=assume_rows,
         )
 
+    @show_arguments(PlanArguments, share="equal")
     def ask(
         self,
         asked: SqlText | Plan | Batch,
         *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        weights: Weights | None = None,
-        share: Share = "equal",
-        scale: Mapping[str, Number] | None = None,
-        assume_rows: int | None = None,
         request_id: str | None = None,
         on: Literal["data", "dummy"] = "data",
         confirm: Callable[[Plan], None] | None = None,
+        **given: Unpack[PlanArguments],
     ) -> Release | list[Release]:
         """Return the private answer of a SELECT or a plan, or those of several, each charged once, as `Curator.ask`.
 
         Nothing of a batch is asked where the budget does not cover all of it. `confirm` is shown each plan before any charge.
         """
-        losses: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
-        split: dict[str, Any] = {"weights": weights, "share": share, "scale": scale}
         once: dict[str, Any] = {"request_id": request_id, "on": on, "confirm": confirm}
         several = asked.statements() if isinstance(asked, SqlText) else [asked]
         if isinstance(asked, Plan) or (isinstance(asked, SqlText) and len(several) == 1):
             curator, one = self._read(asked) if isinstance(asked, SqlText) else (self.table(asked.table_name), asked)
-            release: Release = curator.ask(one, **losses, **split, **once)
+            release: Release = curator.ask(one, **once, **given)
             return release
-        batch = self.plan(asked, **losses, **split) if isinstance(asked, SqlText) else asked
-        if batch is asked and (any(v is not None for v in losses.values()) or not read_split(**split).is_equal):
+        batch = self.plan(asked, **given) if isinstance(asked, SqlText) else asked
+        stated = (*take_loss(given).values(), given.get("assume_rows"))
+        if batch is asked and (any(v is not None for v in stated) or states_split(given)):
             raise DeclarationError(
                 "a batch states its losses already: ask(batch), without epsilon, delta, rho or shares"
             )

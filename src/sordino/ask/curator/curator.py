@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from sordino.ask.clipping.contribution_bounds import find_contribution_bounds
 from sordino.ask.clipping.search import Method, find_bounds
@@ -20,7 +20,16 @@ from sordino.ask.curator.batch import Batch, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
 from sordino.ask.curator.data_access import DataAccess, check_text, open_rows
 from sordino.ask.curator.explain import explain
-from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, Share, TableContext, Weights, read_split
+from sordino.ask.curator.plan import (
+    EQUAL,
+    LossSplit,
+    Plan,
+    PlanArguments,
+    TableContext,
+    read_split,
+    states_split,
+    take_loss,
+)
 from sordino.ask.curator.planning import is_batch, plan_again, plan_question
 from sordino.ask.curator.practice import check_target, open_practice
 from sordino.ask.curator.question_reading import Question, Whole, read_question
@@ -33,7 +42,7 @@ from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.records import Charge
-from sordino.core.loss import Loss, Number, read_loss
+from sordino.core.loss import Loss, LossArguments, Number, read_loss, show_arguments
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.rng import Rng
 from sordino.core.notebook_tables import COLUMN_HEAD, column_cells, html_table
@@ -92,14 +101,10 @@ class Curator(TableFace):
         self,
         question: Question,
         *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        weights: Weights | None = None,
-        share: Share = "equal",
-        scale: Mapping[str, Number] | None = None,
-        assume_rows: int | None = None,
+        error: None = None,
+        confidence: float = 0.95,
         assume_mean: float | None = None,
+        **given: Unpack[PlanArguments],
     ) -> Plan: ...
 
     @overload
@@ -107,14 +112,10 @@ class Curator(TableFace):
         self,
         question: Sequence[Whole],
         *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        weights: Weights | None = None,
-        share: Share = "equal",
-        scale: Mapping[str, Number] | None = None,
-        assume_rows: int | None = None,
+        error: None = None,
+        confidence: float = 0.95,
         assume_mean: float | None = None,
+        **given: Unpack[PlanArguments],
     ) -> Batch: ...
 
     @overload
@@ -123,26 +124,31 @@ class Curator(TableFace):
         question: Question | Sequence[Whole],
         *,
         error: Number | Sequence[Number],
-        delta: Number | None = None,
         confidence: float = 0.95,
-        assume_rows: int | None = None,
         assume_mean: float | None = None,
+        **given: Unpack[PlanArguments],
     ) -> Batch: ...
 
+    @overload
     def plan(
         self,
         question: Question | Sequence[Whole],
         *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
         error: Number | Sequence[Number] | None = None,
         confidence: float = 0.95,
-        weights: Weights | None = None,
-        share: Share = "equal",
-        scale: Mapping[str, Number] | None = None,
-        assume_rows: int | None = None,
         assume_mean: float | None = None,
+        **given: Unpack[PlanArguments],
+    ) -> Plan | Batch: ...
+
+    @show_arguments(PlanArguments, share="equal")
+    def plan(
+        self,
+        question: Question | Sequence[Whole],
+        *,
+        error: Number | Sequence[Number] | None = None,
+        confidence: float = 0.95,
+        assume_mean: float | None = None,
+        **given: Unpack[PlanArguments],
     ) -> Plan | Batch:
         """Return what the question would cost and how wrong the answer would be; spends nothing, reads no data.
 
@@ -157,22 +163,21 @@ class Curator(TableFace):
         (in order, or by a column's name). `share="error"` finds the shares of the least sum of errors, times the weights,
         each in its own unit; "relative" divides each by the size of its answer, which `scale` or `assume_rows` states.
         """
-        split = read_split(weights=weights, share=share, scale=scale)
+        split = read_split(given)
+        assume_rows = given.get("assume_rows")
         if error is not None or is_batch(question):
-            plan_one = partial(self.plan, assume_rows=assume_rows, assume_mean=assume_mean)
-            counted = "rho" if "rho" in self._ledger.cap.amounts() else "epsilon"
-            losses = {"epsilon": epsilon, "delta": delta, "rho": rho}
             return plan_batch(
                 question,
-                plan_one,
+                partial(self.plan, assume_rows=assume_rows, assume_mean=assume_mean),
                 error=error,
-                losses=losses,
-                counted=counted,
+                losses=take_loss(given),
+                counted="rho" if "rho" in self._ledger.cap.amounts() else "epsilon",
                 confidence=confidence,
                 split=split,
                 assume_rows=assume_rows,
             )
-        asked, one = read_loss(epsilon=epsilon, delta=delta, rho=rho), cast(Question, question)
+        asked = read_loss(**take_loss(given))
+        one = cast(Question, question)
         plan = self._plan(one, asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
         check_text(self._engine, plan.question, plan.procedure.write)
         return plan.seen_before(self._charging.earlier(plan))
@@ -185,32 +190,21 @@ class Curator(TableFace):
         self,
         question: Question | Plan,
         *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        weights: Weights | None = None,
-        share: Share = "equal",
-        scale: Mapping[str, Number] | None = None,
-        assume_rows: int | None = None,
         request_id: str | None = None,
         on: Literal["data", "dummy"] = "data",
         confirm: Callable[[Plan], None] | None = None,
+        **given: Unpack[PlanArguments],
     ) -> Release: ...
 
+    @show_arguments(PlanArguments, share="equal")
     def ask(
         self,
         question: Question | Plan | Batch,
         *,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
-        weights: Weights | None = None,
-        share: Share = "equal",
-        scale: Mapping[str, Number] | None = None,
-        assume_rows: int | None = None,
         request_id: str | None = None,
         on: Literal["data", "dummy"] = "data",
         confirm: Callable[[Plan], None] | None = None,
+        **given: Unpack[PlanArguments],
     ) -> Release | list[Release]:
         """Return the private answer, charged once: to a Plan, or to a question with its loss.
 
@@ -223,14 +217,13 @@ class Curator(TableFace):
         """
         if on != "data":
             check_target(on)
-        losses, split = (epsilon, delta, rho), read_split(weights=weights, share=share, scale=scale)
         if isinstance(question, Batch):
-            if any(v is not None for v in (*losses, request_id, confirm)) or not split.is_equal:
+            if any(v is not None for v in (*take_loss(given).values(), request_id, confirm)) or states_split(given):
                 raise DeclarationError(
                     "a batch states its losses, and each answer is a charge of its own: ask(batch) alone"
                 )
             return self._ask_batch(question, on=on)
-        plan = self._plan_to_run(question, losses, split, assume_rows)
+        plan = self._plan_to_run(question, given)
         if confirm is not None:
             confirm(plan.seen_before(self._charging.earlier(plan)))
         if on == "dummy":
@@ -260,16 +253,15 @@ class Curator(TableFace):
         batch.check_covered(self.remaining)
         return [self.ask(plan) for plan in batch.plans]
 
+    @show_arguments(LossArguments)
     def adapt(
         self,
         algorithm: Callable[[Queryable], T],
         *,
         describe: str,
         record: Callable[[T], ReleaseContent] | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
         draws: Draws = "any",
+        **loss: Unpack[LossArguments],
     ) -> tuple[T, Release]:
         """Charge the whole loss, run an algorithm that can only query, return its result and the release on record.
 
@@ -279,7 +271,7 @@ class Curator(TableFace):
         `record` says what of the result the ledger keeps. Raises BudgetExhausted before data is touched, ChargedError where
         anything fails after it.
         """
-        asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
+        asked = read_loss(**loss)
         plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
         ran: tuple[T, Release, str] | Failure
         with open_rows(self._engine, None) as rows:  # a server that is gone costs nothing
@@ -300,19 +292,19 @@ class Curator(TableFace):
         self._charging.commit(charged, text)
         return result, release
 
+    @show_arguments(LossArguments)
     def find_bounds(
         self,
         of: Column,
         *,
         method: Method = "histogram",
         ladder: Sequence[Number] | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
+        **loss: Unpack[LossArguments],
     ) -> Release:
         """Return a release with `.lower` and `.upper`, clipping bounds found privately; see `clipping.search`."""
-        return find_bounds(self, of, method=method, ladder=ladder, epsilon=epsilon, delta=delta, rho=rho)
+        return find_bounds(self, of, method=method, ladder=ladder, **loss)
 
+    @show_arguments(LossArguments)
     def find_contribution_bounds(
         self,
         *,
@@ -320,9 +312,7 @@ class Curator(TableFace):
         choose: Sequence[str] | None = None,
         assume_keys: int | None = None,
         question_epsilon: Number | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
+        **loss: Unpack[LossArguments],
     ) -> Release:
         """Return a release whose `.value` holds max_rows, and with `by` max_groups; see `clipping.contribution_bounds`."""
         return find_contribution_bounds(
@@ -331,19 +321,16 @@ class Curator(TableFace):
             choose=choose,
             assume_keys=assume_keys,
             question_epsilon=question_epsilon,
-            epsilon=epsilon,
-            delta=delta,
-            rho=rho,
+            **loss,
         )
 
+    @show_arguments(LossArguments)
     def above_threshold(
         self,
         *,
         count: int,
         monotone: bool = False,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
+        **loss: Unpack[LossArguments],
     ) -> AboveThreshold:
         """Return a sparse-vector session, charged now as a whole: `.above(question, threshold=)` until so many were yes.
 
@@ -353,7 +340,7 @@ class Curator(TableFace):
             with people.above_threshold(count=1, epsilon=1) as session:
                 session.above(sd.count(), threshold=1000)
         """
-        asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
+        asked = read_loss(**loss)
         return open_above_threshold(
             self._table, self._charging, self._engine, self._rng, asked=asked, count=count, monotone=monotone
         )
@@ -451,17 +438,15 @@ class Curator(TableFace):
         release = open_practice(Curator, self._table, cap=cap, declared=declared).ask(plan)
         return replace(release, practice=True, charge="none", spent=self.spent, remaining=self.remaining)
 
-    def _plan_to_run(
-        self, question: Question | Plan, losses: Sequence[Number | None], split: LossSplit, assume_rows: int | None
-    ) -> Plan:
+    def _plan_to_run(self, question: Question | Plan, given: PlanArguments) -> Plan:
         """Return the plan that `ask` charges and runs: made here, never one that was handed in."""
+        assume_rows = given.get("assume_rows")
         if not isinstance(question, Plan):
             if is_batch(question):
                 raise DeclarationError("several whole questions are asked as a batch: ask(plan([...], epsilon=...))")
-            epsilon, delta, rho = losses
-            asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
-            return self._plan(question, asked, assume_rows=assume_rows, split=split)
-        if any(v is not None for v in (*losses, assume_rows)) or not split.is_equal:
+            split = read_split(given)
+            return self._plan(question, read_loss(**take_loss(given)), assume_rows=assume_rows, split=split)
+        if any(v is not None for v in (*take_loss(given).values(), assume_rows)) or states_split(given):
             raise DeclarationError(
                 "a plan states its loss already: ask(plan), without epsilon, delta, rho, or shares of it"
             )

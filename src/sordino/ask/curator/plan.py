@@ -17,7 +17,17 @@ from sordino.ask.queries.row_steps import step_neighbors
 from sordino.core.accounting.composition import charge_amounts
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError
-from sordino.core.loss import ZCDP, Event, Loss, Number, currencies_to_dict, loss_from, loss_to_numbers, to_fraction
+from sordino.core.loss import (
+    ZCDP,
+    Event,
+    Loss,
+    LossArguments,
+    Number,
+    currencies_to_dict,
+    loss_from,
+    loss_to_numbers,
+    to_fraction,
+)
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.rng import Rng
 from sordino.core.release import other_currencies, show_number
@@ -60,6 +70,20 @@ Share: TypeAlias = Literal["equal", "relative", "error"]
 Weights: TypeAlias = Sequence[Number] | Mapping[str, Number]
 
 
+class PlanArguments(LossArguments, total=False):
+    """How a call states the loss of a question, how its parts share it, and a public guess of the number of rows."""
+
+    weights: Weights | None
+    share: Share
+    scale: Mapping[str, Number] | None
+    assume_rows: int | None
+
+
+def take_loss(given: PlanArguments) -> LossArguments:
+    """Return the loss out of the arguments of a plan."""
+    return {"epsilon": given.get("epsilon"), "delta": given.get("delta"), "rho": given.get("rho")}
+
+
 @dataclass(frozen=True, slots=True)
 class LossSplit:
     """State how a loss is split: in proportion to `weights`, or for the least weighted sum of errors.
@@ -82,8 +106,11 @@ class LossSplit:
 EQUAL = LossSplit()
 
 
-def read_split(*, weights: Weights | None, share: Share, scale: Mapping[str, Number] | None) -> LossSplit:
+def read_split(given: PlanArguments) -> LossSplit:
     """Return how `weights=`, `share=` and `scale=` split a loss; raises DeclarationError where they make no sense."""
+    weights = given.get("weights")
+    share = given.get("share", "equal")
+    scale = given.get("scale")
     if weights is None and scale is None and share == "equal":
         return EQUAL
     if share not in get_args(Share):
@@ -99,6 +126,11 @@ def read_split(*, weights: Weights | None, share: Share, scale: Mapping[str, Num
     if isinstance(weights, (str, bytes)) or not isinstance(weights, Sequence):
         raise DeclarationError('weights are numbers in order, or by name, such as weights={"n": 1, "total": 3}')
     return LossSplit(tuple(_above_zero(w, name="weights") for w in weights), share, sizes)
+
+
+def states_split(given: PlanArguments) -> bool:
+    """Return whether anything but equal shares is asked for; raises DeclarationError where that makes no sense."""
+    return not read_split(given).is_equal
 
 
 def _above_zero(value: Any, *, name: str) -> Fraction:

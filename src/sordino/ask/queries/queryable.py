@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, Unpack, runtime_checkable
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable, Integers, SparseCounts, VectorShare
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.core.domain import Domain
-from sordino.core.loss import Loss, Number
+from sordino.core.loss import Loss, LossArguments, Number, show_arguments
 from sordino.core.neighbors import Neighbors
 from sordino.core.primitives import Primitives
 from sordino.core.release import Key, Output, Release
@@ -136,15 +136,14 @@ class Adaptive(Protocol):
     def neighbors(self) -> Neighbors:
         """Which tables count as neighbors."""
 
+    @show_arguments(LossArguments)
     def adapt(
         self,
         algorithm: Callable[[Queryable], T],
         *,
         describe: str,
         record: Callable[[T], ReleaseContent] | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
         draws: Draws = "any",
+        **loss: Unpack[LossArguments],
     ) -> tuple[T, Release]:
         """Charge the whole loss, run the algorithm on a Queryable, return its result and the release on record."""

@@ -6,7 +6,7 @@ Tables here are invented. What an audit says of true rows is NOT PRIVATE.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure
 from sordino.ask.curator.declare_tables import protect
@@ -14,7 +14,7 @@ from sordino.ask.curator.dummy_table import dummy
 from sordino.ask.curator.plan import Plan
 from sordino.ask.curator.rehearsal import RecordedNoise, record_noise, rehearse
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.loss import ZCDP, ApproxDP, Number
+from sordino.core.loss import ZCDP, ApproxDP, LossArguments, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.lab.audit.neighbor_tables import extreme_row, neighbor_tables
 from sordino.lab.audit.noise_replay import Norm, Replay, ReplayedVector, distance
@@ -33,6 +33,7 @@ _FAR = 0.999  # of what the sensitivity allows: no other pair needs to be tried
 _TRIED = 6  # rows of a made-up table that are tried as the unit that changes
 
 
+@show_arguments(LossArguments)
 def audit_question(
     question: Any,
     here: Any,
@@ -41,15 +42,13 @@ def audit_question(
     domain: Domain,
     neighbors: str,
     privacy_unit: str | PrivacyUnit,
-    epsilon: Number | None = None,
-    delta: Number | None = None,
-    rho: Number | None = None,
     at_delta: float | None = None,
     through: Through = "procedure",
     samples: int = 10_000,
     alarm: float = ALARM,
     seed: int = 1,
     public: Mapping[str, PublicTable] | None = None,
+    **loss: Unpack[LossArguments],
 ) -> Audit:
     """Audit a question, in Python or `sd.sql(...)`, on two invented tables that are neighbors as declared.
 
@@ -62,9 +61,8 @@ def audit_question(
     """
     if through not in ("procedure", "ask"):
         raise DeclarationError(f'through is "procedure" or "ask", not {through!r}')
-    loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
     stated: dict[str, Any] = {"domain": domain, "neighbors": neighbors, "privacy_unit": privacy_unit, "public": public}
-    budget = ApproxDP(10**9, "0.999999") if rho is None else ZCDP(10**9, slack="0.999999")
+    budget = ApproxDP(10**9, "0.999999") if loss.get("rho") is None else ZCDP(10**9, slack="0.999999")
     streams = {id(here): 2 * seed, id(there): 2 * seed + 1}
 
     def open_curator(table: Any, number: int) -> Curator:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, Unpack
 
 from sqlalchemy import insert, select
 
@@ -19,7 +19,7 @@ from sordino.ask.curator.plan import Plan
 from sordino.ask.engines.readers.table_file import csv_lines
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
 from sordino.core.errors import ChargedError, DeclarationError, SordinoError, nearest
-from sordino.core.loss import Number, read_loss
+from sordino.core.loss import LossArguments, read_loss, show_arguments
 from sordino.core.release import Release
 from sordino.serve.server.access import NotThere, Visitor, check_access, sees_all
 from sordino.serve.server.account_schema import MODELS
@@ -215,20 +215,19 @@ class _PricedTable:
             source.remaining,
         )
 
+    @show_arguments(LossArguments)
     def adapt(
         self,
         algorithm: Callable[[Queryable], T],
         *,
         describe: str,
         record: Callable[[T], ReleaseContent] | None = None,
-        epsilon: Number | None = None,
-        delta: Number | None = None,
-        rho: Number | None = None,
         draws: Draws = "any",
+        **loss: Unpack[LossArguments],
     ) -> NoReturn:
         """Raise what holds the plan."""
         del algorithm, record
-        asked = read_loss(epsilon=epsilon, delta=delta, rho=rho)
+        asked = read_loss(**loss)
         raise _Priced(plan_adaptive(describe, self._context, asked=asked, draws=draws))
 
 

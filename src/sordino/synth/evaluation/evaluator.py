@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import describe
 from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.loss import Number
+from sordino.core.loss import LossArguments, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.core.source import Csv
 from sordino.synth.arrays import Codes
@@ -72,13 +72,11 @@ class EvaluationPlan:
         return {name: Fraction(_WEIGHTS[name], whole) for name, on in asked.items() if on}
 
 
+@show_arguments(LossArguments)
 def evaluate(
     model: Model,
     *,
     against: Adaptive | pa.Table | Path | str,
-    epsilon: Number | None = None,
-    delta: Number | None = None,
-    rho: Number | None = None,
     non_private: bool = False,
     rows: int | None = None,
     rng: Rng | None = None,
@@ -86,6 +84,7 @@ def evaluate(
     workload: Sequence[Sequence[str]] | Literal["pairs"] | None = None,
     predict: Expr | str | None = None,
     csv: Csv | None = None,
+    **loss: Unpack[LossArguments],
 ) -> Evaluation:
     """Return how far rows drawn from the model lie from a table, over one, two and three columns at a time.
 
@@ -99,7 +98,7 @@ def evaluate(
     random sets at most. Raises DeclarationError or QuestionRefused before anything is spent.
     """
     open_rows = not hasattr(against, "adapt")
-    if open_rows and (not non_private or any(v is not None for v in (epsilon, delta, rho))):
+    if open_rows and (not non_private or any(v is not None for v in loss.values())):
         raise DeclarationError(
             "rows, or a file of them, can be compared with openly only: give non_private=True, without a loss, and publish "
             "nothing of it; or compare with the curator's table at epsilon="
@@ -109,7 +108,7 @@ def evaluate(
     plan = plan_evaluation(model, rows=rows, rng=rng, correlations=correlations, workload=workload, predict=predict)
     if open_rows:
         return _compare_openly(plan, _load(model, against, csv))
-    return _compare_privately(plan, against, epsilon=epsilon, delta=delta, rho=rho)
+    return _compare_privately(plan, against, **loss)
 
 
 def plan_evaluation(
@@ -152,9 +151,7 @@ def _compare_openly(plan: EvaluationPlan, table: pa.Table) -> Evaluation:
     return replace(made, cost="NOT PRIVATE: no loss was charged", private=False, column_counts=columns)
 
 
-def _compare_privately(
-    plan: EvaluationPlan, table: Any, *, epsilon: Number | None, delta: Number | None, rho: Number | None
-) -> Evaluation:
+def _compare_privately(plan: EvaluationPlan, table: Any, **loss: Unpack[LossArguments]) -> Evaluation:
     """Return the comparison with a declared table, charged once."""
     model, card = plan.model, plan.scorecard
     for name in model.columns:
@@ -163,17 +160,16 @@ def _compare_privately(
                 f"column {name!r} is declared otherwise than when the model was fitted: compare with the table it is of"
             )
     if card is not None and hasattr(table, "plan"):  # refused now rather than after the charge
-        table.plan(hits_question(card, model), epsilon=epsilon, delta=delta, rho=rho)
+        table.plan(hits_question(card, model), **loss)
     count = len(model.columns)
     made: Evaluation
     made, release = table.adapt(
         lambda data: release_figures(plan, data),
         describe=f"an evaluation of a synthetic table of {count} column{'s' * (count != 1)}",
         record=lambda figures: ReleaseContent(notes=figures.notes()),
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        draws="vectors" if card is None else "any",  # a scorecard's hits are a question
+        # A scorecard's hits are a question.
+        draws="vectors" if card is None else "any",
+        **loss,
     )
     seal = "" if release.private else "NOT PRIVATE (seeded noise), "
     return replace(made, cost=f"{seal}cost {release.cost.describe()}", private=release.private, release=release)
