@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -37,21 +36,14 @@ from sordino.cli.local.tasks import create, keygen, show_task
 from sordino.cli.serve import manage_accounts as accounts
 from sordino.cli.serve.assist import mcp
 from sordino.cli.serve.serve_tables import ServeGroup, open_workbench, start
+from sordino.cli.shared.flags import as_flag
 from sordino.cli.shared.terminal import paint
 from sordino.cli.synth.fit_model import synth_fit
 from sordino.cli.synth.plan_histogram import synth_plan
 from sordino.cli.synth.report_quality import synth_report
 from sordino.cli.synth.use_model import synth_answer, synth_sample, synth_show
-from sordino.core.errors import SordinoError
+from sordino.core.errors import QuestionRefused, SordinoError
 from sordino.core.text_table import plain
-
-_ARGUMENTS = (
-    "epsilon|delta|rho|error|confidence|method|ladder|columns|marginals|workload|cap|csv|encoding|quote|delimiter|table|budget|query|"
-    "questions|attacker_prior|max_posterior|test_level|max_power|relative_risk|risk|share|scale"
-)
-_NAMED = rf"({_ARGUMENTS})=(?:\.\.\.)?(?=([^\s,;)]?))"
-_GUESSED = r"\bassume_(rows|keys)\b=?|\bgive n\b"
-_WORDS = re.compile(rf"\w\([^()]*\)|(?<![\w.-]){_NAMED}|{_GUESSED}")  # the first: a call is quoted as it is
 
 app = typer.Typer(
     name="sordino",
@@ -226,7 +218,7 @@ def _run(arguments: list[str]) -> int:
         ended = _command()(args=arguments, prog_name="sordino", standalone_mode=False)
         return ended if isinstance(ended, int) else 0
     except SordinoError as error:
-        return _print_error(in_flags(getattr(error, "sql", None) or str(error)), error.exit_code)
+        return _print_error(refused_in_sql(error).spelled(as_flag), error.exit_code)
     except typer.Abort:
         return 130
     except BrokenPipeError:
@@ -240,6 +232,11 @@ def _run(arguments: list[str]) -> int:
         if describe is not None:
             return _end_misuse(error, str(describe()))
         return _end_unexpected(error)
+
+
+def refused_in_sql(error: SordinoError) -> SordinoError:
+    """Return a refusal in the words of SQL, which is what the command line asks in."""
+    return error.in_sql() if isinstance(error, QuestionRefused) else error
 
 
 def _end_misuse(error: Exception, said: str) -> int:
@@ -281,23 +278,3 @@ def _escape_unprintable() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-
-
-def in_flags(said: str) -> str:
-    """Return a message with flags for arguments.
-
-    >>> in_flags("give epsilon= and delta=, such as delta=1e-6, or assume_rows")
-    'give --epsilon and --delta, such as --delta 1e-6, or --assume-rows'
-    >>> in_flags("state epsilon=..., or PrivacyUnit(column, max_rows=...)")
-    'state --epsilon ..., or PrivacyUnit(column, max_rows=...)'
-    """
-    return _WORDS.sub(_flag, said)
-
-
-def _flag(found: re.Match[str]) -> str:
-    name, follows, guess = found.groups()
-    if name is not None:
-        return f"--{name}".replace("_", "-") + (" ..." if found.group().endswith("...") else " " if follows else "")
-    if guess is not None:
-        return f"--assume-{guess}"
-    return "give --rows" if found.group() == "give n" else found.group()

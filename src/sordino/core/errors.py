@@ -19,7 +19,8 @@ SordinoError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 
 __all__ = [
     "ApprovalNeeded",
@@ -36,18 +37,57 @@ __all__ = [
     "SourceError",
     "TooManyRequests",
     "UnknownName",
+    "arg",
+    "in_python",
     "instead_of",
     "nearest",
+    "spell_arguments",
 ]
 
 
 _LONGEST = 2000  # characters of a refusal
 
 
+# Between these two a message names an argument, which each face spells in its own way.
+_OPEN = "\ue000"
+_CLOSE = "\ue001"
+_ARGUMENT = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}(?=([^\\s,;)]?))")
+
+
+def arg(name: str) -> str:
+    """Return an argument for a message, as Python writes it: `arg("epsilon=")`, or `arg("assume_rows")` without a value.
+
+    >>> in_python(f"state {arg('epsilon=')}1")
+    'state epsilon=1'
+    """
+    return f"{_OPEN}{name}{_CLOSE}"
+
+
+def in_python(message: str) -> str:
+    """Return a message with its arguments as Python writes them."""
+    return message.replace(_OPEN, "").replace(_CLOSE, "")
+
+
+def spell_arguments(message: str, spell: Callable[[str, bool], str]) -> str:
+    """Return a message with its arguments as a face writes them: `spell` takes the name, and whether a value follows."""
+    return _ARGUMENT.sub(lambda found: spell(found[1].rstrip("="), bool(found[2])), message)
+
+
 class SordinoError(Exception):
-    """Say that Sordino refused or failed; every error it raises on purpose is one of these."""
+    """Say that Sordino refused or failed; every error it raises on purpose is one of these.
+
+    Its text names arguments as Python writes them; `spelled` names them as another face does.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(in_python(message))
+        self._message = message
+
+    def spelled(self, spell: Callable[[str, bool], str]) -> str:
+        """Return its text with arguments as a face writes them: `spell` takes the name, and whether a value follows."""
+        return spell_arguments(self._message, spell)
 
 
 class DeclarationError(SordinoError, ValueError):
@@ -63,7 +103,7 @@ class DeclarationError(SordinoError, ValueError):
 
     def __init__(self, rule: str, *, key: str | None = None) -> None:
         super().__init__(rule if key is None else f"{key} {rule}")
-        self.rule = rule
+        self.rule = in_python(rule)
         self.key = key
 
 

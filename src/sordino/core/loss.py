@@ -16,7 +16,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar, cast, runtime_checkable
 
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 
 if TYPE_CHECKING:
     import numpy as np
@@ -369,7 +369,9 @@ def read_loss(*, epsilon: Number | None = None, delta: Number | None = None, rho
     PureDP(epsilon=0.5)
     """
     if (epsilon is None) == (rho is None):
-        raise DeclarationError("state a privacy loss: epsilon=..., or epsilon=... and delta=..., or rho=...")
+        raise DeclarationError(
+            f"state a privacy loss: {arg('epsilon=')}..., or {arg('epsilon=')}... and {arg('delta=')}..., or {arg('rho=')}..."
+        )
     if rho is not None:
         return ZCDP(_positive(rho, "rho"), slack=None if delta is None else _chance(delta))
     most = _positive(epsilon if epsilon is not None else 0, "epsilon")

@@ -27,7 +27,7 @@ from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.nodes import Node, describe, plain
 from sordino.ask.queries.question_records import register_question
 from sordino.core.domain import Domain
-from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused, arg
 from sordino.core.estimates.estimate import ColumnEstimate
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.point_estimate import PointEstimate
@@ -286,7 +286,7 @@ def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
         else:
             if delta == 0:
                 raise QuestionRefused(
-                    "propose-test-release needs a delta: its test may be wrong; give epsilon= and delta="
+                    f"propose-test-release needs a delta: its test may be wrong; give {arg('epsilon=')} and {arg('delta=')}"
                 )
             square = found.unit**2 if question.statistic == "var" else found.unit
             bound = math.ceil((question.proposal or Fraction(0)) / square * FINE) + 1  # + 1: rounding to parts

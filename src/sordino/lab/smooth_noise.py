@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.core.accounting.events import ApproxEvent, LaplaceEvent
-from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused, arg
 from sordino.core.loss import format_number, to_fraction
 from sordino.core.noise.cauchy import draw_rounded_cauchy
 from sordino.core.noise.discrete import discrete_laplace
@@ -155,7 +155,7 @@ class ProposeTestRelease:
         if self.epsilon <= 0 or not 0 < self.delta < 1:
             raise DeclarationError(
                 f"propose-test-release needs epsilon above 0 and delta between 0 and 1, not {format_number(self.epsilon)} and "
-                f"{format_number(self.delta)}; give epsilon= and delta="
+                f"{format_number(self.delta)}; give {arg('epsilon=')} and {arg('delta=')}"
             )
         if self.bound < 1:
             raise DeclarationError("bound, in steps, must be at least 1")

@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.accounting.hypotheses import posterior_bounds
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.lab.risk.table_choice import TableChoice
 from sordino.reporting.titles import COLORS, add_title, data_of, title_of
 
@@ -56,7 +56,9 @@ def tradeoff_of(found: TableChoice) -> Tradeoff:
     """
     made, precision, rows, prior = found.choice, found.precision, found.rows, found.attacker_prior
     if precision is None:
-        raise DeclarationError("a picture of accuracy against risk needs a question and its error: query=, error=")
+        raise DeclarationError(
+            f"a picture of accuracy against risk needs a question and its error: {arg('query=')}, {arg('error=')}"
+        )
 
     def point(epsilon: float) -> tuple[float, float, float]:
         return epsilon, precision.error(epsilon, rows=rows), posterior_bounds(epsilon, prior=prior)[1]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 
 from sordino.ask.queries.queryable import Adaptive, Draws, Queryable, ReleaseContent
 from sordino.core.domain import Domain
-from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused, arg
 from sordino.core.loss import ZCDP, ApproxDP, LossArguments, PureDP, read_loss, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.synth.adaptive import fit_adaptive
@@ -122,7 +122,7 @@ class Automatic(Fitter):
             raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
         pairs = _workload(self.workload, plan.columns)
         if self.assume_rows is not None and self.assume_rows < 1:
-            raise DeclarationError("assume_rows must be a whole number of 1 or more")
+            raise DeclarationError(f"{arg('assume_rows')} must be a whole number of 1 or more")
         if len(plan.columns) == 1:
             return plan.run_independent("independent columns", self.title, rng)
         return plan.run(

@@ -19,7 +19,7 @@ from sordino.ask.queries.queryable import Queryable
 from sordino.ask.queries.sensitivity_rules import count_sensitivity
 from sordino.core.accounting.gaussian_dp import vectors_rho_for
 from sordino.core.accounting.zcdp import rho_for
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.core.neighbors import Neighbors
@@ -74,7 +74,10 @@ def split_loss(loss: Loss, neighbors: Neighbors) -> LossShares:
     else:
         made = LossShares("epsilon", loss.epsilon, None, moved.l1, moved.l2_squared)
     if made.total <= 0:
-        raise DeclarationError("a synthetic table needs a loss above 0: give epsilon=, epsilon= and delta=, or rho=")
+        raise DeclarationError(
+            f"a synthetic table needs a loss above 0: give {arg('epsilon=')}, "
+            f"{arg('epsilon=')} and {arg('delta=')}, or {arg('rho=')}"
+        )
     return made
 
 

@@ -18,7 +18,7 @@ from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import keys
 from sordino.ask.queries.expressions.nodes import Node, describe
 from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
-from sordino.core.errors import QuestionRefused
+from sordino.core.errors import QuestionRefused, arg
 from sordino.core.estimates.curve import NoisyCurve
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.loss import Loss, LossArguments, Number, format_number, loss_from, show_arguments, to_fraction
@@ -134,17 +134,19 @@ def _node(by: Column | None) -> Node | None:
 def _key_count(source: Adaptive, node: Node | None, assumed: int | None) -> int:
     """Return how many keys noise is spread over: those declared, or the public guess."""
     if assumed is not None and (isinstance(assumed, bool) or not isinstance(assumed, int) or assumed < 1):
-        raise QuestionRefused("assume_keys, a public guess at the number of keys, must be a whole number, 1 or more")
+        raise QuestionRefused(
+            f"{arg('assume_keys')}, a public guess at the number of keys, must be a whole number, 1 or more"
+        )
     if node is None:
         if assumed is not None:
-            raise QuestionRefused("assume_keys goes with by=, a column to group by")
+            raise QuestionRefused(f"{arg('assume_keys')} goes with by=, a column to group by")
         return 1
     found = keys(node, source.domain)
     if not found.private:
         return len(found.labels)
     if assumed is None:
         raise QuestionRefused(
-            f"the keys of {describe(node)} are not declared: give assume_keys, a public guess at how many there are"
+            f"the keys of {describe(node)} are not declared: give {arg('assume_keys')}, a public guess at how many there are"
         )
     return assumed
 

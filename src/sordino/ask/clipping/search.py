@@ -36,7 +36,7 @@ from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.nodes import Clip, Node, describe
 from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.core.accounting.concentration import bounded_range_epsilon_for, pure_epsilon_for
-from sordino.core.errors import QuestionRefused
+from sordino.core.errors import QuestionRefused, arg
 from sordino.core.estimates.curve import NoisyCurve
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.loss import ZCDP, Loss, LossArguments, Number, format_number, loss_from, show_arguments, to_fraction
@@ -139,11 +139,15 @@ def _cuts(ladder: Sequence[Number] | None, method: Method, number: BoundNumber) 
     """Return the bounds that the textbook search tries; raises QuestionRefused unless they ascend and end."""
     if method != "ladder":
         if ladder is not None:
-            raise QuestionRefused('a ladder of bounds goes with method="ladder"; the other methods make their own')
+            raise QuestionRefused(
+                f'a ladder of bounds goes with {arg("method=")}"ladder"; the other methods make their own'
+            )
         return ()
     if ladder is None:
         if number.interval.upper is None:
-            raise QuestionRefused('method="ladder" needs ladder=[...], ascending bounds, as the column declares none')
+            raise QuestionRefused(
+                f'{arg("method=")}"ladder" needs {arg("ladder=")}[...], ascending bounds, as the column declares none'
+            )
         top = max(number.values.upper or Fraction(1), number.unit)
         return tuple(top * i / 100 for i in range(1, 101))
     if not isinstance(ladder, (list, tuple, range)) or not 2 <= len(ladder) <= _MOST_BOUNDS:

@@ -37,7 +37,7 @@ from sordino.ask.queries.query import ExpectedNoise
 from sordino.ask.queries.row_steps import step_domain, step_neighbors
 from sordino.core.accounting.amplify import poisson_sampled
 from sordino.core.domain import Boolean, Category, Domain, Identifier
-from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused, arg
 from sordino.core.estimates.ranks import Ranks
 from sordino.core.estimates.selected import simultaneous_confidence
 from sordino.core.loss import Event, Loss, format_number
@@ -197,6 +197,7 @@ class AggregationProcedure(Procedure):
             assumes,
             times_rows,
             self._share(place),
+            missing="assume_rows" if error is None else "",
         )
 
     def _describe_vectors(self, place: int) -> tuple[str, ...]:
@@ -239,8 +240,8 @@ class AggregationProcedure(Procedure):
             supposed = f", {assumes}" if assumes else ""
             return f"{most}+-{show_number(error)} at {level}{rows}{supposed}"
         if times_rows is None:
-            return "its error depends on the rows (give assume_rows, a public guess)"
-        return f"at most +-{show_number(times_rows)} / rows at {level} (give assume_rows, a public guess)"
+            return "its error depends on the rows"
+        return f"at most +-{show_number(times_rows)} / rows at {level}"
 
 
 def plan_aggregation(
@@ -259,7 +260,9 @@ def plan_aggregation(
     Raises QuestionRefused where the question has no private answer, DeclarationError where the cap counts otherwise.
     """
     if assume_rows is not None and (type(assume_rows) is not int or assume_rows < 1):
-        raise DeclarationError("assume_rows, a public guess at the number of rows, must be a whole number, 1 or more")
+        raise DeclarationError(
+            f"{arg('assume_rows')}, a public guess at the number of rows, must be a whole number, 1 or more"
+        )
     domain, wider = table.domain, table.neighbors
     if question.steps:
         domain, wider = step_domain(domain, question.steps), step_neighbors(wider, question.steps)

@@ -14,7 +14,7 @@ from typing import Any
 from sordino.ask.curator.plan import EQUAL, LossSplit, Plan
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.sql.parse import SqlText
-from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused
+from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused, arg
 from sordino.core.loss import (
     Loss,
     LossArguments,
@@ -100,7 +100,7 @@ class Batch:
 def _say_error(plan: Plan, confidence: float) -> str:
     column, error = plan.procedure.columns(confidence)[0], _largest_error(plan, confidence)
     if error is None:
-        return column.words[0]
+        return column.say()[0]
     return f"+-{show_number(error)}" if column.unit == "value" else show_rows(error, column.unit)
 
 
@@ -134,7 +134,8 @@ def plan_batch(
         made = plan(questions[i], **{counted: amount}, delta=delta)
         if made.procedure.error_is_private:
             raise QuestionRefused(
-                "the error of a robust question is private, so no loss can be planned from it: state a loss instead of error="
+                "the error of a robust question is private, so no loss can be planned from it: state a loss instead of "
+                f"{arg('error=')}"
             )
         return made
 
@@ -142,10 +143,12 @@ def plan_batch(
         total = read_loss(**losses).amounts()[counted]
         return _share_out(plan_at, len(questions), total, confidence, split, assume_rows)
     if losses.get("epsilon") is not None or losses.get("rho") is not None or not split.is_equal:
-        raise DeclarationError("error= finds the smallest loss itself: leave out epsilon, rho, weights and share")
+        raise DeclarationError(
+            f"{arg('error=')} finds the smallest loss itself: leave out epsilon, rho, weights and share"
+        )
     wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(questions)
     if len(wanted) != len(questions):
-        raise DeclarationError(f"error= takes one number, or {len(questions)}, one per question")
+        raise DeclarationError(f"{arg('error=')} takes one number, or {len(questions)}, one per question")
     return _for_errors(plan_at, wanted, confidence)
 
 
@@ -202,7 +205,7 @@ def _worst(plan: Plan, confidence: float) -> float:
     if error is None and not plan.procedure.columns(confidence):
         raise QuestionRefused("keys alone have no error: ask for them in a question of their own, with a loss")
     if error is None:
-        raise QuestionRefused("the error of a mean depends on the rows: give assume_rows, a public guess")
+        raise QuestionRefused(f"the error of a mean depends on the rows: give {arg('assume_rows')}, a public guess")
     return error
 
 

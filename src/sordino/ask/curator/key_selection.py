@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sordino.core.errors import QuestionRefused
+from sordino.core.errors import QuestionRefused, arg
 from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP, round_up
 from sordino.core.mechanisms.partition_selection import MOST_STEPS, PartitionSelection, expected_steps
 from sordino.core.mechanisms.threshold import (
@@ -179,8 +179,8 @@ def _choose_by_counts(
     if not isinstance(loss, ApproxDP) or loss.delta == 0:
         raise QuestionRefused(
             "the keys of this group-by are private: showing any of them needs a delta, the probability that a key of one unit "
-            "is shown; give epsilon= and delta=, such as delta=1e-6 (under a cap on rho with a slack: rho= and delta=), or "
-            "declare the column as a category with its values"
+            f"is shown; give {arg('epsilon=')} and {arg('delta=')}, such as {arg('delta=')}1e-6 (under a cap on "
+            f"rho with a slack: {arg('rho=')} and {arg('delta=')}), or declare the column as a category with its values"
         )
     part, delta = loss.epsilon * share, loss.delta
     found: list[KeySelector] = [TruncatedThreshold(moved, part, delta), LaplaceThreshold(moved, part, delta, new)]

@@ -12,7 +12,7 @@ from sordino.ask.queries.aggregates.moments import MomentAggregate
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, columns_of
 from sordino.ask.queries.expressions.nodes import Name, walk
 from sordino.ask.queries.query import Aggregate, Vector
-from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
+from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, arg, nearest
 from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP
 
 _CONFIDENCE = 0.95
@@ -180,7 +180,8 @@ def _stated(names: Sequence[str], scale: Mapping[str, Fraction]) -> float | None
 def _rows(rows: int | None) -> int:
     if rows is None:
         raise QuestionRefused(
-            'share="relative" divides the error of a count or a sum by its size: give assume_rows, a public guess, or scale='
+            f'{arg("share=")}"relative" divides the error of a count or a sum by its size: '
+            f"give {arg('assume_rows')}, a public guess, or {arg('scale=')}"
         )
     return rows
 
@@ -205,7 +206,7 @@ def _width(of: Any, part: Vector, scale: Mapping[str, Fraction]) -> float:
 def _errors(columns: Sequence[PlannedColumn]) -> list[float]:
     """Return the largest expected error of each aggregate."""
     if any(e is None for column in columns for e in column.errors):
-        raise QuestionRefused("the error of a mean depends on the rows: give assume_rows, a public guess")
+        raise QuestionRefused(f"the error of a mean depends on the rows: give {arg('assume_rows')}, a public guess")
     return [max(e for e in column.errors if e is not None) for column in columns]
 
 

@@ -16,7 +16,7 @@ from sordino.ask.queries.queryable import ReleaseContent
 from sordino.ask.queries.row_steps import step_neighbors
 from sordino.core.accounting.composition import charge_amounts
 from sordino.core.domain import Domain
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import (
     ZCDP,
     Event,
@@ -116,9 +116,9 @@ def read_split(given: PlanArguments) -> LossSplit:
     if share not in get_args(Share):
         raise DeclarationError(f'share is "equal", "relative" or "error", not {share!r}')
     if scale is not None and share != "relative":
-        raise DeclarationError('scale states what errors are divided by: it goes with share="relative"')
+        raise DeclarationError(f'scale states what errors are divided by: it goes with {arg("share=")}"relative"')
     if scale is not None and not isinstance(scale, Mapping):
-        raise DeclarationError('scale states sizes by name, such as scale={"income": 50000}')
+        raise DeclarationError(f'scale states sizes by name, such as {arg("scale=")}{{"income": 50000}}')
     sizes = {name: _above_zero(size, name="scale") for name, size in (scale or {}).items()}
     if weights is None or isinstance(weights, Mapping):
         stated = None if weights is None else {name: _above_zero(w, name="weights") for name, w in weights.items()}
@@ -150,12 +150,16 @@ class PlannedQuestion(Protocol):
         """Return the question as a sentence."""
 
 
+GUESS = "(give {name}, a public guess)"
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedColumn:
     """State what a plan says of one aggregate: its columns, their expected errors and the noise behind them.
 
     `words` say each column's error to a person; `vectors` hold the mechanisms as data, `lines` the same in words. `share` is
-    the part of the loss that it gets, None where there is one part or none.
+    the part of the loss that it gets, None where there is one part or none. `missing` is the argument that would make the error a
+    number.
     """
 
     names: tuple[str, ...]
@@ -168,6 +172,12 @@ class PlannedColumn:
     assumes: str = ""
     error_times_rows: float | None = None
     share: Fraction | None = None
+    missing: str = ""
+
+    def say(self, hint: str = GUESS) -> tuple[str, ...]:
+        """Return each column's error in words, with a hint where an argument that is missing would make it a number."""
+        more = f" {hint.format(name=self.missing)}" if self.missing else ""
+        return tuple(f"{words}{more}" for words in self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,15 +328,15 @@ class Plan:
         """Return the plan with the charges that answered the same question before."""
         return replace(self, earlier=charges)
 
-    def entries(self, confidence: float) -> list[tuple[str, str]]:
-        """Return what the plan says, line by line: a label, which may be empty, and its text."""
+    def entries(self, confidence: float, *, hint: str = GUESS) -> list[tuple[str, str]]:
+        """Return what the plan says, line by line: a label, which may be empty, and its text; `hint` as in `say`."""
         found = [("question", self.sentence()), ("cost", self.cost.describe())]
         found += [("", words) for words in other_currencies(self.event, self.cost)]
         found.append(("protects", self.protects.describe()))
         rows = self.rows
         found += [(label, words) for label, words in (("sample", rows.sample), ("rows", rows.words)) if words]
         for column in self.procedure.columns(confidence):
-            found += zip(column.names, column.words, strict=True)
+            found += zip(column.names, column.say(hint), strict=True)
             found += [("", line) for line in column.lines]
             found += (
                 [] if column.share is None else [("", f"share: {show_number(100 * float(column.share))}% of the loss")]

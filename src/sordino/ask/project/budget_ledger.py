@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sordino.ask.project.load import Budget, Project
-from sordino.core.errors import DeclarationError, UnknownName
+from sordino.core.errors import DeclarationError, UnknownName, arg
 from sordino.core.ledger.declarations import declaration_of, list_changes
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.records import canonical, charge_number
@@ -58,7 +58,7 @@ def find_release(project: Project, charge: str, *, budget: str | None = None) ->
         raise UnknownName(f"there is no charge {charge}; `sordino releases` lists them")
     if len(found) > 1:
         names = ", ".join(b.name for b in found)
-        raise DeclarationError(f"several budgets have a charge {charge}: state budget=..., one of {names}")
+        raise DeclarationError(f"several budgets have a charge {charge}: state {arg('budget=')}..., one of {names}")
     with the_ledger(found[0]) as ledger:
         return Release.from_dict(json.loads(ledger.answer(charge)))
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.cli.shared import options as given
+from sordino.cli.shared.flags import as_flag
 from sordino.cli.shared.terminal import note, paint, say, wrap
 from sordino.core.text_table import plain
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from sordino.ask.curator.plan import Plan
     from sordino.core.loss import Loss
 
-_GUESS = "(--assume-rows, a public guess, makes it a number)"
+_GUESS = f"({as_flag('assume_rows', False)}, a public guess, makes it a number)"
 
 
 def plan(
@@ -70,8 +71,8 @@ def _print_plans(plans: Sequence[Plan], cost: Loss, confidence: float) -> None:
 
 
 def _print_plan(made: Plan, confidence: float) -> None:
-    for label, text in made.entries(confidence):
-        head, *rest = wrap(label, text.replace("(give assume_rows, a public guess)", _GUESS))
+    for label, text in made.entries(confidence, hint=_GUESS):
+        head, *rest = wrap(label, text)
         name = plain(label)
         say(head.replace(name, paint(name, "bold"), 1) if label in made.names else head)
         for line in rest:

@@ -18,7 +18,7 @@ from sordino.core.accounting.event_fields import event_from_dict
 from sordino.core.accounting.events import GaussianEvent, LaplaceEvent, approximate_rho, parts
 from sordino.core.accounting.renyi import renyi_epsilon
 from sordino.core.accounting.zcdp import epsilon_of
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import ApproxDP, Event, Loss, Number, PureDP, format_number, round_up, shorten_up, to_fraction
 from sordino.core.rounding import float_up
 
@@ -134,24 +134,30 @@ def _amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
     if isinstance(cap, PureDP):
         if pure is None:
             raise DeclarationError(
-                "this budget counts epsilon alone, and a loss in rho, or with a delta, has none; ask with epsilon= alone"
+                f"this budget counts epsilon alone, and a loss in rho, or with a delta, has none; ask with "
+                f"{arg('epsilon=')} alone"
             )
         return {"epsilon": pure}
     if isinstance(cap, ApproxDP):
         pair = (pure, Fraction(0)) if pure is not None else event.approx()
         if pair is None:
-            raise DeclarationError("this budget counts epsilon and delta; ask with epsilon= (and delta=), not rho=")
+            raise DeclarationError(
+                f"this budget counts epsilon and delta; ask with {arg('epsilon=')} (and {arg('delta=')}), not {arg('rho=')}"
+            )
         return {"epsilon": pair[0], "delta": pair[1]}
     rho = event.rho()
     if cap.slack is None:
         if rho is None:
             raise DeclarationError(
-                "this budget counts rho, and a loss in epsilon and delta has none; ask with rho= (or epsilon= alone)"
+                f"this budget counts rho, and a loss in epsilon and delta has none; ask with "
+                f"{arg('rho=')} (or {arg('epsilon=')} alone)"
             )
         return {"rho": rho}
     found = approximate_rho(event)
     if found is None:
-        raise DeclarationError("this budget counts rho and delta, and this mechanism has no such bound; ask with rho=")
+        raise DeclarationError(
+            f"this budget counts rho and delta, and this mechanism has no such bound; ask with {arg('rho=')}"
+        )
     return {"rho": found[0], "delta": found[1]}
 
 

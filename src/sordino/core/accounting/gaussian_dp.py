@@ -31,7 +31,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
 from sordino.core.accounting.event_fields import read_amount, read_delta
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import Number, format_number
 from sordino.core.rounding import bisect, bisect_whole, float_up
 
@@ -153,7 +153,9 @@ def calibrate_gaussian(epsilon: Number, delta: Number, *, shift: int, law: Calla
     """
     bound, target = read_amount(epsilon, name="epsilon"), read_delta(delta)
     if bound == 0:
-        raise DeclarationError("epsilon must be above 0 for Gaussian noise; ask with rho= or a larger epsilon=")
+        raise DeclarationError(
+            f"epsilon must be above 0 for Gaussian noise; ask with {arg('rho=')} or a larger {arg('epsilon=')}"
+        )
 
     def holds(variance: Fraction) -> bool:
         value = discrete_gaussian_delta(bound, shift=shift, sigma_squared=variance, upper_tail=law(variance))

@@ -13,7 +13,7 @@ import numpy as np
 
 from sordino.ask.curator.declare_tables import protect
 from sordino.core.domain import Boolean, Category, Domain, Identifier
-from sordino.core.errors import DeclarationError, UnknownName, nearest
+from sordino.core.errors import DeclarationError, UnknownName, arg, nearest
 from sordino.core.loss import PureDP, format_number
 from sordino.core.noise.rng import Rng
 from sordino.core.source import Csv, Source
@@ -54,7 +54,7 @@ def attack_kind(kind: Kind, table: DeclaredTable | None = None, *, secret: str |
         return attack_synth(rows, domain=None if table is None else table.domain, secret=secret, **more)
     if rows is None or table is None:
         if secret is not None:
-            raise DeclarationError("answers of a column of your own need a declared table: table=...")
+            raise DeclarationError(f"answers of a column of your own need a declared table: {arg('table=')}...")
         return attack_local(**more)
     categories = [name for name in table.domain if isinstance(table.domain[name], Category)]
     if secret not in categories:

@@ -17,7 +17,7 @@ from sordino.ask.project.cap_change import CapChange
 from sordino.ask.project.edit import round_cap_down
 from sordino.core.accounting.hypotheses import epsilon_for_tables
 from sordino.core.arguments import amount, format_count
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import Number, to_fraction
 from sordino.lab.risk.worlds import Worlds
 from sordino.lab.sensitivity.universe import as_number, columns_of_table
@@ -198,7 +198,7 @@ def cap_change_for(
     bounded = [(one, epsilon) for one, epsilon in caps if epsilon]
     if not bounded:
         raise DeclarationError(
-            "every epsilon keeps this risk, so that there is no cap to write: state a lower risk=..."
+            f"every epsilon keeps this risk, so that there is no cap to write: state a lower {arg('risk=')}..."
         )
     binding, epsilon = min(bounded, key=lambda pair: pair[1])
     reason = binding.sentence if one_question else binding.sentence_all_questions

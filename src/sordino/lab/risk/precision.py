@@ -20,7 +20,7 @@ from sordino.ask.queries.strategy import find_strategy
 from sordino.core.accounting.zcdp import rho_for
 from sordino.core.arguments import amount, chance
 from sordino.core.domain import Domain
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import ZCDP, ApproxDP, Loss, Number, PureDP, format_number, to_fraction
 from sordino.core.mechanisms.noise_choice import cheapest
 from sordino.core.neighbors import Neighbors
@@ -94,7 +94,9 @@ class Precision:
         """
         limit = amount(error, name="error")
         if rows is None and self.needs_rows:
-            raise DeclarationError("the error of a mean depends on the number of rows: give n, a public guess at it")
+            raise DeclarationError(
+                f"the error of a mean depends on the number of rows: give {arg('n')}, a public guess at it"
+            )
         if self.error(_LEAST, rows=rows) <= limit:
             return 0.0
         if (best := self.error(_MOST, rows=rows)) > limit:
@@ -149,7 +151,7 @@ def precision_of(
     if currency not in ("epsilon", "rho"):
         raise DeclarationError(f'currency must be "epsilon" or "rho", not {currency!r}')
     if currency == "rho" and not slack:
-        raise DeclarationError("rho converts to an epsilon at a delta: state delta=, such as 1e-6")
+        raise DeclarationError(f"rho converts to an epsilon at a delta: state {arg('delta=')}, such as 1e-6")
     if isinstance(query, str):
         query = SqlText(query)
     if isinstance(query, SqlText):

@@ -21,7 +21,7 @@ from sordino.core.accounting.hypotheses import (
 from sordino.core.accounting.zcdp import epsilon_of, rho_for
 from sordino.core.arguments import amount, chance, whole
 from sordino.core.domain import Domain
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import ZCDP, ApproxDP, Loss, Number, format_number, to_fraction
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation, neighbors_from
 from sordino.lab.risk.participation import (
@@ -202,7 +202,7 @@ def accuracy(
     else:
         if domain is None or neighbors is None or privacy_unit is None:
             raise DeclarationError(
-                "state domain=, neighbors= and privacy_unit= with the query, or give a plan: query=table.plan(...)"
+                f"state domain=, neighbors= and privacy_unit= with the query, or give a plan: {arg('query=')}table.plan(...)"
             )
         near = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
         found = precision_of(

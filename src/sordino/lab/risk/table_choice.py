@@ -18,7 +18,7 @@ from sordino.ask.project.load import DeclaredTable, Project
 from sordino.ask.queries.sql.parse import sql
 from sordino.core.accounting.zcdp import rho_for
 from sordino.core.arguments import whole
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import ZCDP, Number, format_number, to_fraction
 from sordino.core.neighbors import Relation
 from sordino.lab.risk.precision import Currency, Precision, precision_of
@@ -66,7 +66,7 @@ class TableChoice:
             )
             raise DeclarationError(
                 f"epsilon {made.epsilon:.6g} pays for one answer that is so exact, and a cap pays for all questions: state "
-                f"questions=N, how many such answers it is to pay for{allowed}"
+                f"{arg('questions=')}N, how many such answers it is to pay for{allowed}"
             )
         slack = {"delta": Decimal(repr(made.delta))} if made.delta else {}
         key, wanted, most = "epsilon", Decimal(repr(made.epsilon)), Decimal(repr(made.upper))
@@ -122,11 +122,14 @@ def choose_for_table(
     slack = Fraction(0) if delta is None else to_fraction(delta, name="delta")
     currency: Currency = "rho" if slack and isinstance(project.budgets[declared.budget].cap, ZCDP) else "epsilon"
     if (query is None) != (error is None):
-        raise DeclarationError("query=... and error=... go together: the question, and how wrong it may be")
+        raise DeclarationError(
+            f"{arg('query=')}... and {arg('error=')}... go together: the question, and how wrong it may be"
+        )
     count = 1 if questions is None else whole(questions, name="questions", least=1)
     if questions is not None and query is None:
         raise DeclarationError(
-            "questions=... goes with query=... and error=...: how many such answers are to be paid for"
+            f"{arg('questions=')}... goes with {arg('query=')}... and {arg('error=')}...: how many such "
+            "answers are to be paid for"
         )
     asked, precision = [], None
     if query is not None and error is not None:
@@ -143,11 +146,14 @@ def choose_for_table(
         delta=slack if currency == "rho" else slack * count,
     )
     if not asked:
-        raise DeclarationError("state a requirement: error=..., max_posterior=..., max_power=... or relative_risk=...")
+        raise DeclarationError(
+            f"state a requirement: {arg('error=')}..., {arg('max_posterior=')}..., {arg('max_power=')}... or "
+            f"{arg('relative_risk=')}..."
+        )
     made = choose_epsilon(requirements=asked)
     if made.relation not in (None, declared.neighbors.relation):
         raise DeclarationError(
-            f"relative_risk=... is proved for {made.relation}; table {declared.name!r} states "
+            f"{arg('relative_risk=')}... is proved for {made.relation}; table {declared.name!r} states "
             f"{declared.neighbors.relation}"
         )
     prior = 0.5 if attacker_prior is None else float(to_fraction(attacker_prior, name="attacker_prior"))
@@ -159,7 +165,9 @@ def _precision(
 ) -> Precision:
     asked = sql(query).parse().table
     if asked.lower() != table.name.lower():
-        raise DeclarationError(f"the question asks table {asked!r}: state table=..., which is {table.name!r} here")
+        raise DeclarationError(
+            f"the question asks table {asked!r}: state {arg('table=')}..., which is {table.name!r} here"
+        )
     return precision_of(
         query, domain=table.domain, neighbors=table.neighbors, confidence=confidence, delta=delta, currency=currency
     )
@@ -178,11 +186,15 @@ def _readings(
     """Return the requirements on what an attacker learns."""
     made = []
     if (prior is None) != (most is None):
-        raise DeclarationError("attacker_prior=... and max_posterior=... go together: before, and at most after")
+        raise DeclarationError(
+            f"{arg('attacker_prior=')}... and {arg('max_posterior=')}... go together: before, and at most after"
+        )
     if prior is not None and most is not None:
         made.append(posterior(prior=prior, most=most, neighbors=relation))
     if (level is None) != (power is None):
-        raise DeclarationError("test_level=... and max_power=... go together: false alarms, and detections at most")
+        raise DeclarationError(
+            f"{arg('test_level=')}... and {arg('max_power=')}... go together: false alarms, and detections at most"
+        )
     if level is not None and power is not None:
         made.append(test_power(level=level, most=power, delta=delta, neighbors=relation))
     if ratio is not None:

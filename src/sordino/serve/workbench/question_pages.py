@@ -178,7 +178,7 @@ def _plan_words(plan: Any) -> dict[str, Any]:
         "question": plan.sentence(),
         "cost": plan.cost.describe(),
         "amounts": {name: float(amount) for name, amount in plan.cost.amounts().items()},
-        "errors": [pair for c in plan.procedure.columns(0.95) for pair in zip(c.names, c.words, strict=True)],
+        "errors": [pair for c in plan.procedure.columns(0.95) for pair in zip(c.names, c.say(), strict=True)],
         "entries": plan.entries(0.95),
         "rows": plan.rows.words,
         "earlier": plan.earlier,

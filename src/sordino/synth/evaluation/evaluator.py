@@ -17,7 +17,7 @@ from sordino.ask.engines.readers.raw import load_rows
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import describe
 from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
-from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused, arg
 from sordino.core.loss import LossArguments, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.core.source import Csv
@@ -101,7 +101,7 @@ def evaluate(
     if open_rows and (not non_private or any(v is not None for v in loss.values())):
         raise DeclarationError(
             "rows, or a file of them, can be compared with openly only: give non_private=True, without a loss, and publish "
-            "nothing of it; or compare with the curator's table at epsilon="
+            f"nothing of it; or compare with the curator's table at {arg('epsilon=')}"
         )
     if non_private and not open_rows:
         raise DeclarationError("a curator's table is never compared with openly: leave out non_private, state a loss")

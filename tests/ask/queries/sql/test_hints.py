@@ -13,8 +13,8 @@ import sordino as sd
 from protecting import protect
 from sordino import col
 from sordino.ask.queries.expressions.nodes import sql_name
-from sordino.cli.main import in_flags
-from sordino.errors import DeclarationError, QuestionRefused
+from sordino.cli.shared.flags import as_flag
+from sordino.errors import DeclarationError, QuestionRefused, arg, in_python
 
 NAMES = ["Culmen Length (mm)", "Island", "order", 'a "quoted" name', "it's", "select", "größe", "2nd"]
 
@@ -92,15 +92,20 @@ def test_a_percentage_is_meant_as_a_share(penguins: Any) -> None:
 @pytest.mark.parametrize(
     ("python", "flags"),
     [
-        ("state epsilon=..., or rho=...", "state --epsilon ..., or --rho ..."),
-        ("give epsilon= and delta=, such as delta=1e-6", "give --epsilon and --delta, such as --delta 1e-6"),
-        ("ask with epsilon= (and delta=), not rho=", "ask with --epsilon (and --delta), not --rho"),
-        ("give assume_rows, a public guess", "give --assume-rows, a public guess"),
-        ("give n, a public guess at it", "give --rows, a public guess at it"),
+        (f"state {arg('epsilon=')}..., or {arg('rho=')}...", "state --epsilon ..., or --rho ..."),
+        (
+            f"give {arg('epsilon=')} and {arg('delta=')}, such as {arg('delta=')}1e-6",
+            "give --epsilon and --delta, such as --delta 1e-6",
+        ),
+        (
+            f"ask with {arg('epsilon=')} (and {arg('delta=')}), not {arg('rho=')}",
+            "ask with --epsilon (and --delta), not --rho",
+        ),
+        (f"give {arg('assume_rows')}, a public guess", "give --assume-rows, a public guess"),
+        (f"give {arg('n')}, a public guess at it", "give --rows, a public guess at it"),
         ("or test_power(..., delta=0.1)", "or test_power(..., delta=0.1)"),
-        ("PrivacyUnit(column, max_rows=...)", "PrivacyUnit(column, max_rows=...)"),
-        ("the cap is {epsilon = 1.0}", "the cap is {epsilon = 1.0}"),
     ],
 )
 def test_hints_on_the_command_line_are_flags(python: str, flags: str) -> None:
-    assert in_flags(python) == flags
+    assert QuestionRefused(python).spelled(as_flag) == flags
+    assert str(QuestionRefused(python)) == in_python(python)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sordino.core.cell_grammar import DAY, FALSE, TRUE
-from sordino.core.errors import DeclarationError, SourceError
+from sordino.core.errors import DeclarationError, SourceError, arg
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,9 +89,11 @@ def _column_names(source: Path, dialect: CsvDialect) -> list[str]:
             rows = csv.reader(file, delimiter=dialect.delimiter, quotechar=quote or None, quoting=quoting, strict=True)
             first = next(rows, None)
     except LookupError:
-        raise DeclarationError(f"encoding={encoding!r} is not known; try utf-8, latin-1 or cp1252") from None
+        raise DeclarationError(f"{arg('encoding=')}{encoding!r} is not known; try utf-8, latin-1 or cp1252") from None
     except (UnicodeError, csv.Error):
-        raise SourceError(f"row 1 of {source} cannot be read: check encoding=, quote= and delimiter=") from None
+        raise SourceError(
+            f"row 1 of {source} cannot be read: check {arg('encoding=')}, {arg('quote=')} and {arg('delimiter=')}"
+        ) from None
     except OSError as error:
         raise SourceError(f"{source} cannot be read: {error.strerror}") from None
     if not first:
@@ -112,7 +114,7 @@ def _check_quotes(source: Path, quote: str) -> None:
             seen += chunk.count(sign)
     if seen % 2:
         rule = f"{source} holds an odd number of {quote} signs, so one is not closed; nothing was written"
-        raise SourceError(f'{rule}; correct it, or state quote="" if they mean nothing here')
+        raise SourceError(f'{rule}; correct it, or state {arg("quote=")}"" if they mean nothing here')
 
 
 def _copy_rows(source: Path, target: Path, names: list[str], dialect: CsvDialect) -> dict[str, str]:
@@ -203,5 +205,7 @@ def _describe_failure(source: Path, refused: list[Any], said: str) -> str:
         cells = f"{row.actual_columns} cell{'s' * (row.actual_columns != 1)}"
         return f"{where} of {source} has {cells}, not {row.expected_columns}; nothing was written"
     if "utf-8" in said.lower() or "utf8" in said.lower():
-        return f"{source} is not text in this encoding; try encoding='latin-1' or 'cp1252'; nothing was written"
-    return f"{source} cannot be read as CSV ({said.splitlines()[0][:200]}); check quote=; nothing was written"
+        return (
+            f"{source} is not text in this encoding; try {arg('encoding=')}'latin-1' or 'cp1252'; nothing was written"
+        )
+    return f"{source} cannot be read as CSV ({said.splitlines()[0][:200]}); check {arg('quote=')}; nothing was written"

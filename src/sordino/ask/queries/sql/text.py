@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.nodes import sql_name
-from sordino.core.errors import QuestionRefused, nearest
+from sordino.core.errors import QuestionRefused, arg, nearest
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -49,7 +49,8 @@ the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9))
     plain = _CLAUSE.sub("", text)
     plain = _NAMED.sub(r"(CLIP(\1, \2, \3))", _CLAMPED.sub(r"(CLIP(\1, \2, \3))", _ANONYMOUS.sub(r"\1", plain)))
     plain = " ".join(plain.split())
-    loss = ", ".join(f"{name.lower()}={value}" for name, value in _LOSS.findall(options)) or "epsilon=..."
+    loss = ", ".join(f"{arg(f'{name.lower()}=')}{value}" for name, value in _LOSS.findall(options))
+    loss = loss or f"{arg('epsilon=')}..."
     groups = _GROUPS.search(options)
     also = "" if groups is None else f"; max_groups = {groups.group(1)} goes into privacy_unit"
     shown = f'ask "{plain}"' if len(plain) <= 300 else "ask the same without it"
