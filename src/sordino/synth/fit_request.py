@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, Unpack
 
 from sordino.ask.queries.queryable import Adaptive
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import LossArguments
 from sordino.synth.constraints import Constraint
 from sordino.synth.methods import ALL_PAIRS, METHODS, load_method
@@ -51,10 +51,13 @@ class FitRequest:
         taken = {field.name: field for field in fields(fitter)}
         for name in [name for name in options if name not in taken]:
             others = [method for method in METHODS if name in {field.name for field in fields(load_method(method))}]
-            raise DeclarationError(
-                f"{_AS_ASKED.get(name, name)}= goes with the method {' or '.join(others)}, not with {self.method}"
-            )
+            raise DeclarationError(f"{_spell(name)} goes with the method {' or '.join(others)}, not with {self.method}")
         for name, field in taken.items():
             if field.default is MISSING and name not in options:
-                raise DeclarationError(f"the method {self.method} needs {_AS_ASKED.get(name, name)}=")
+                raise DeclarationError(f"the method {self.method} needs {_spell(name)}")
         return fitter(**options)
+
+
+def _spell(name: str) -> str:
+    """Return an option as whoever asks for a fit names it."""
+    return arg(f"{_AS_ASKED.get(name, name)}=")
