@@ -130,11 +130,12 @@ class QuestionRefused(SordinoError, ValueError):
 
     def __init__(self, message: str, *, sql: str | None = None) -> None:
         super().__init__(message if len(message) <= _LONGEST else f"{message[:_LONGEST]}...")
-        self.sql = sql
+        self._in_sql = sql
+        self.sql = None if sql is None else in_python(sql)
 
     def in_sql(self) -> QuestionRefused:
         """Return the same refusal in the words of SQL."""
-        return self if self.sql is None else type(self)(self.sql)
+        return self if self._in_sql is None else type(self)(self._in_sql)
 
 
 class UnknownName(QuestionRefused, LookupError):

@@ -75,7 +75,7 @@ def problem_of(error: SordinoError) -> dict[str, Any]:
     >>> problem_of(errors.BudgetExhausted("the budget does not cover this"))["type"]
     'urn:sordino:budget-exhausted'
     """
-    known = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    known = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == SordinoError.__module__)
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", known).lower()
     plain = {
         "type": f"urn:sordino:{name}",
