@@ -1,4 +1,4 @@
-"""An ask of a million rows on a PostgreSQL server beside the plain aggregate there, best of three; see docs/scale.md.
+"""An ask of a million rows on a PostgreSQL server beside the plain aggregate there, best of three; see docs/engines.md.
 
 Run `python bench/server_tables.py [ROWS [REPEATS]]`. It starts a server of its own, of the package that
 scripts/system-packages installs.
