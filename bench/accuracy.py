@@ -29,10 +29,9 @@ from sordino.ask.queries.build import as_aggregation, count, mean, std, variance
 from sordino.ask.queries.build import sum as total
 from sordino.ask.queries.query import ExpectedNoise
 from sordino.ask.queries.strategy import find_strategy
-from sordino.core.accounting.bounded_range import BoundedRangeEvent
 from sordino.core.accounting.composition import best
 from sordino.core.accounting.concentration import bounded_range_rho, laplace_rho, pure_rho
-from sordino.core.accounting.discrete import DiscreteGaussianEvent
+from sordino.core.accounting.events import BoundedRangeEvent, DiscreteGaussianEvent
 from sordino.core.accounting.gaussian_dp import analytic_gaussian_sigma
 from sordino.core.accounting.zcdp import epsilon_of, rho_for
 from sordino.core.domain import Boolean, Domain, Fill, Integer
@@ -90,7 +89,7 @@ def selection_at(epsilon: int) -> Row:
 
 def many_sums() -> Row:
     """What a cap on rho says of 400 Laplace sums; the best is their privacy loss distribution, as a finished list."""
-    from sordino.core.accounting.discrete import DiscreteLaplaceEvent
+    from sordino.core.accounting.events import DiscreteLaplaceEvent
 
     events: list[Event] = [DiscreteLaplaceEvent("0.1", 1000)] * 400
     now = epsilon_of(400 * laplace_rho(Fraction(1, 10), 1000), "1e-6")

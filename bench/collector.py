@@ -41,7 +41,7 @@ STORED = 1_000_000
 SERVE = """
 import sys
 from sordino.local.collector.app import collector_app
-from sordino.local.collector.limits import Limits
+from sordino.local.collector.service import Limits
 from sordino.local.collector.service import serve_app
 from sordino.local.task import read_task
 url, envelope, port = sys.argv[1], open(sys.argv[2]).read(), int(sys.argv[3])

@@ -16,9 +16,8 @@ import uvicorn
 
 from sordino.core.noise.rng import Rng
 from sordino.local.collector.app import collector_app
-from sordino.local.collector.limits import Limits
-from sordino.local.collector.patient_http import PatientHttp
 from sordino.local.collector.report_store import Store
+from sordino.local.collector.service import Limits, PatientHttp
 from sordino.local.collector.task_state import TaskState, counts_text
 from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.memoization import Memoized

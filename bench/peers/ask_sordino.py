@@ -94,7 +94,7 @@ class Sordino:
         from fractions import Fraction
 
         from sordino.core.accounting.composition import best
-        from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
+        from sordino.core.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent
 
         steps, width = 1000, Fraction(str(scale))
         if law == "laplace":

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sordino import risk as risk
     from sordino import sensitivity as sensitivity
     from sordino import synth as synth
-    from sordino.ask.curator.against_data import check_against_data as check_against_data
     from sordino.ask.curator.batch import Batch as Batch
     from sordino.ask.curator.connect import Connection as Connection
     from sordino.ask.curator.curator import Curator as Curator
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from sordino.ask.curator.dummy_table import dummy as dummy
     from sordino.ask.curator.explain import explain as explain
     from sordino.ask.curator.plan import Plan as Plan
+    from sordino.ask.curator.project_check import check_against_data as check_against_data
     from sordino.ask.curator.project_check import check_project as check_project
     from sordino.ask.project.proposal import propose_project as propose_project
     from sordino.ask.queries.aggregates.most_common import most_common as most_common
@@ -92,36 +92,35 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _EXPORTS = {
-    "sordino.ask.curator.against_data": "check_against_data",
     "sordino.ask.curator.batch": "Batch",
-    "sordino.serve.connections": "connect report",
     "sordino.ask.curator.connect": "Connection",
     "sordino.ask.curator.curator": "Curator",
     "sordino.ask.curator.declare_tables": "protect",
+    "sordino.ask.curator.dummy_table": "dummy",
     "sordino.ask.curator.explain": "explain",
     "sordino.ask.curator.plan": "Plan",
-    "sordino.ask.curator.project_check": "check_project",
-    "sordino.ask.curator.dummy_table": "dummy",
+    "sordino.ask.curator.project_check": "check_against_data check_project",
+    "sordino.ask.project.proposal": "propose_project",
+    "sordino.ask.queries.aggregates.most_common": "most_common",
+    "sordino.ask.queries.aggregates.quantile": "iqr median quantile quantiles",
+    "sordino.ask.queries.build": ("correlation count count_distinct covariance histogram mean std sum variance"),
+    "sordino.ask.queries.expressions.cases": "exists when",
+    "sordino.ask.queries.expressions.expr": "Expr col",
+    "sordino.ask.queries.sql.parse": "sql",
+    "sordino.ask.queries.unit_aggregates": "all any first last max min",
     "sordino.core.domain": "Boolean Category Date DateTime Domain Fill Identifier Integer List Real",
     "sordino.core.ledger.ledger": "Ledger",
     "sordino.core.loss": "ApproxDP PureDP ZCDP",
     "sordino.core.neighbors": "Neighbors PrivacyUnit Sensitivity",
     "sordino.core.noise.rng": "Rng",
-    "sordino.serve.notebook": "load_ipython_extension",
-    "sordino.ask.project.proposal": "propose_project",
-    "sordino.ask.queries.aggregates.most_common": "most_common",
-    "sordino.ask.queries.aggregates.quantile": "iqr median quantile quantiles",
-    "sordino.lab.robust": "propose_test_release sample_and_aggregate smooth",
-    "sordino.ask.queries.build": "correlation count count_distinct covariance histogram mean std sum variance",
-    "sordino.ask.queries.expressions.cases": "exists when",
-    "sordino.ask.queries.expressions.expr": "Expr col",
-    "sordino.ask.queries.sql.parse": "sql",
-    "sordino.ask.queries.unit_aggregates": "all any first last max min",
     "sordino.core.release": "Release",
+    "sordino.core.source": "Csv public",
+    "sordino.lab.robust": "propose_test_release sample_and_aggregate smooth",
+    "sordino.reporting.charts": "plot",
+    "sordino.serve.connections": "connect report",
+    "sordino.serve.notebook": "load_ipython_extension",
     "sordino.serve.remote.async_connection": "AsyncConnection connect_async",
     "sordino.serve.remote.connection": "RemoteConnection",
-    "sordino.reporting.charts": "plot",
-    "sordino.core.source": "Csv public",
 }
 
 __getattr__, __dir__, __all__ = export_lazily(

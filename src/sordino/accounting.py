@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from sordino.core.accounting.composition import best as best
     from sordino.core.accounting.composition import currencies as currencies
     from sordino.core.accounting.composition import tight as tight
-    from sordino.core.accounting.discrete import DiscreteGaussianEvent as DiscreteGaussianEvent
-    from sordino.core.accounting.discrete import DiscreteLaplaceEvent as DiscreteLaplaceEvent
+    from sordino.core.accounting.events import DiscreteGaussianEvent as DiscreteGaussianEvent
+    from sordino.core.accounting.events import DiscreteLaplaceEvent as DiscreteLaplaceEvent
     from sordino.core.accounting.events import GaussianEvent as GaussianEvent
     from sordino.core.accounting.events import LaplaceEvent as LaplaceEvent
     from sordino.core.accounting.gaussian_dp import gaussian_rho_for as gaussian_rho_for
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 _EXPORTS = {
     "sordino.core.accounting.composition": "best currencies tight",
-    "sordino.core.accounting.discrete": "DiscreteGaussianEvent DiscreteLaplaceEvent",
-    "sordino.core.accounting.events": "GaussianEvent LaplaceEvent",
+    "sordino.core.accounting.events": "DiscreteGaussianEvent DiscreteLaplaceEvent GaussianEvent LaplaceEvent",
     "sordino.core.accounting.gaussian_dp": "gaussian_rho_for",
     "sordino.core.accounting.zcdp": "epsilon_of rho_for",
 }

@@ -13,36 +13,35 @@ from sordino.core.lazy import export_lazily
 if TYPE_CHECKING:
     from sordino.lab.risk.assessment import RiskAssessment as RiskAssessment
     from sordino.lab.risk.assessment import assess_risk as assess_risk
-    from sordino.lab.risk.attacker import Simulation as Simulation
     from sordino.lab.risk.likelihood_ratio import AnswerOdds as AnswerOdds
     from sordino.lab.risk.likelihood_ratio import answer_odds as answer_odds
     from sordino.lab.risk.requirement_choice import Choice as Choice
     from sordino.lab.risk.requirement_choice import Requirement as Requirement
+    from sordino.lab.risk.requirement_choice import accuracy as accuracy
+    from sordino.lab.risk.requirement_choice import advantage as advantage
     from sordino.lab.risk.requirement_choice import choose_epsilon as choose_epsilon
-    from sordino.lab.risk.requirements import accuracy as accuracy
-    from sordino.lab.risk.requirements import advantage as advantage
-    from sordino.lab.risk.requirements import disclosure as disclosure
-    from sordino.lab.risk.requirements import economic as economic
-    from sordino.lab.risk.requirements import gain as gain
-    from sordino.lab.risk.requirements import identifiability as identifiability
-    from sordino.lab.risk.requirements import posterior as posterior
-    from sordino.lab.risk.requirements import relative as relative
-    from sordino.lab.risk.requirements import test_power as test_power
+    from sordino.lab.risk.requirement_choice import disclosure as disclosure
+    from sordino.lab.risk.requirement_choice import economic as economic
+    from sordino.lab.risk.requirement_choice import gain as gain
+    from sordino.lab.risk.requirement_choice import identifiability as identifiability
+    from sordino.lab.risk.requirement_choice import posterior as posterior
+    from sordino.lab.risk.requirement_choice import relative as relative
+    from sordino.lab.risk.requirement_choice import test_power as test_power
     from sordino.lab.risk.table_choice import TableChoice as TableChoice
     from sordino.lab.risk.table_choice import choose_for_table as choose_for_table
     from sordino.lab.risk.worlds import InfeasibleRisk as InfeasibleRisk
+    from sordino.lab.risk.worlds import Simulation as Simulation
     from sordino.lab.risk.worlds import Worlds as Worlds
 
 _EXPORTS = {
     "sordino.lab.risk.assessment": "RiskAssessment assess_risk",
-    "sordino.lab.risk.attacker": "Simulation",
     "sordino.lab.risk.likelihood_ratio": "AnswerOdds answer_odds",
-    "sordino.lab.risk.requirement_choice": "Choice Requirement choose_epsilon",
-    "sordino.lab.risk.requirements": (
-        "accuracy advantage disclosure economic gain identifiability posterior relative test_power"
+    "sordino.lab.risk.requirement_choice": (
+        "Choice Requirement accuracy advantage choose_epsilon disclosure economic gain identifiability posterior "
+        "relative test_power"
     ),
     "sordino.lab.risk.table_choice": "TableChoice choose_for_table",
-    "sordino.lab.risk.worlds": "InfeasibleRisk Worlds",
+    "sordino.lab.risk.worlds": "InfeasibleRisk Simulation Worlds",
 }
 
 __getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)

@@ -11,7 +11,9 @@ from sordino.core.lazy import export_lazily
 
 if TYPE_CHECKING:
     from sordino.lab.sensitivity.empirical import Change as Change
+    from sordino.lab.sensitivity.empirical import LocalNoise as LocalNoise
     from sordino.lab.sensitivity.empirical import global_sensitivity as global_sensitivity
+    from sordino.lab.sensitivity.empirical import local_noise as local_noise
     from sordino.lab.sensitivity.empirical import local_sensitivity as local_sensitivity
     from sordino.lab.sensitivity.function import function_sensitivity as function_sensitivity
     from sordino.lab.sensitivity.neighborhoods import Neighborhoods as Neighborhoods
@@ -19,14 +21,11 @@ if TYPE_CHECKING:
     from sordino.lab.sensitivity.profile import sensitivity_profile as sensitivity_profile
     from sordino.lab.sensitivity.smooth import smooth_sensitivity as smooth_sensitivity
     from sordino.lab.sensitivity.table_distance import distance as distance
-    from sordino.lab.sensitivity.unsafe_noise import LocalNoise as LocalNoise
-    from sordino.lab.sensitivity.unsafe_noise import local_noise as local_noise
     from sordino.lab.sensitivity.worst_case import worst_case_sensitivity as worst_case_sensitivity
 
 _EXPORTS = {
-    "sordino.lab.sensitivity.empirical": "Change global_sensitivity local_sensitivity",
+    "sordino.lab.sensitivity.empirical": "Change LocalNoise global_sensitivity local_noise local_sensitivity",
     "sordino.lab.sensitivity.function": "function_sensitivity",
-    "sordino.lab.sensitivity.unsafe_noise": "LocalNoise local_noise",
     "sordino.lab.sensitivity.neighborhoods": "Neighborhoods list_neighborhoods",
     "sordino.lab.sensitivity.profile": "sensitivity_profile",
     "sordino.lab.sensitivity.smooth": "smooth_sensitivity",

@@ -15,7 +15,7 @@ import pytest
 
 import sordino as sd
 from protecting import protect
-from sordino.lab.audit.binomial_bounds import least_epsilon
+from sordino.lab.audit.verdict import least_epsilon
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Event = Callable[[Floats], np.ndarray[Any, np.dtype[np.bool_]]]

@@ -14,9 +14,9 @@ import pytest
 from browsing import opened_browser, opened_page
 from collecting import KEY, UNTIL, free_port, running, task_of, with_tokens
 from sordino.core.noise.rng import Rng
-from sordino.local.collector.limits import Limits
 from sordino.local.collector.pages import POLICY
 from sordino.local.collector.report_store import Store
+from sordino.local.collector.service import Limits
 from sordino.local.protocols.hashing import BLH
 from sordino.local.protocols.memoization import memoize
 from sordino.local.protocols.response import GRR

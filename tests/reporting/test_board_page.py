@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sordino.reporting.board_page import Account, Amount, AnsweredCharge, Board, render_board
+from sordino.reporting.board import Account, Amount, AnsweredCharge, Board, render_board
 
 ONE = AnsweredCharge(
     charge="c-0001",

@@ -7,9 +7,8 @@ import pytest
 
 from sordino.core.domain import Category, Domain, Integer
 from sordino.core.neighbors import Neighbors
-from sordino.synth.arrays import Floats
 from sordino.synth.denoising import denoise_pair, shrink, smooth
-from sordino.synth.encoded_column import encode_columns
+from sordino.synth.encoded_column import Floats, encode_columns
 from sordino.synth.one_way_marginals import estimate_one_way
 
 BELL = 4_000 * np.exp(-0.5 * np.square((np.arange(96) - 40) / 14))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sordino.core.noise.rng import Rng
-from sordino.synth.hierarchy import best_layout, combine_levels, layout_of, range_variances
+from sordino.synth.histogram import best_layout, combine_levels, layout_of, range_variances
 from sordino.synth.inference import condition_on, joint
 from sordino.synth.junction_tree import JunctionTree, columns_of, grow_clique, junction_tree, maximal_cliques
 from sordino.synth.markov_random_field import Factor, calibrate, independent_field, marginal, restart, wright_omega

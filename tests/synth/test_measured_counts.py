@@ -15,8 +15,7 @@ from sordino.core.estimates.model_estimate import ModelEstimate
 from sordino.core.neighbors import Neighbors
 from sordino.synth.encoded_column import encode_columns
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
-from sordino.synth.measured_counts import KeyShares, MeasuredCounts, Question, rake_pairs
-from sordino.synth.measurement import NoisyTable
+from sordino.synth.measurement import KeyShares, MeasuredCounts, NoisyTable, Question, rake_pairs
 from sordino.synth.model import Model
 from sordino.synth.one_way_marginals import DomainCompression, combine_one_way, estimate_one_way
 from synth.support import Source

@@ -14,8 +14,8 @@ from sordino import synth
 from sordino.core.loss import ApproxDP, PureDP
 from sordino.core.neighbors import Neighbors
 from sordino.synth.encoded_column import encode_columns
-from sordino.synth.independence_gate import look_pays, one_way_noise
 from sordino.synth.measurement import split_loss
+from sordino.synth.pair_selection import look_pays, one_way_noise
 from synth.support import Source, mean_distance
 
 ROW = Neighbors("add_remove", None)

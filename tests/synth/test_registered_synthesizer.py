@@ -14,11 +14,10 @@ import sordino as sd
 from protecting import protect
 from sordino.errors import DeclarationError
 from sordino.synth.encoded_column import EncodedColumn
-from sordino.synth.fit_request import FitRequest
 from sordino.synth.fitted_model import FittedModel, independent_model
 from sordino.synth.fitting import plan_fit
 from sordino.synth.measurement import FitSession
-from sordino.synth.methods import METHODS, load_method, register_synthesizer
+from sordino.synth.methods import METHODS, FitRequest, load_method, register_synthesizer
 
 
 @dataclass(frozen=True)

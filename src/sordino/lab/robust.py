@@ -18,7 +18,7 @@ import numpy as np
 
 from sordino.ask.curator.data_access import Answer, DataAccess
 from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
-from sordino.ask.curator.procedures import register_procedure
+from sordino.ask.curator.question_reading import register_procedure
 from sordino.ask.queries.aggregates.sums import require_bounds
 from sordino.ask.queries.build import Column, label
 from sordino.ask.queries.expressions.bound_number import BoundNumber
@@ -38,8 +38,7 @@ from sordino.core.neighbors import Neighbors, Sensitivity
 from sordino.core.noise.rng import Rng
 from sordino.core.primitives import Primitives
 from sordino.core.release import Output, show_number
-from sordino.lab.sensitivity.smooth import smooth_sensitivity
-from sordino.lab.sensitivity.stability import distance_above
+from sordino.lab.sensitivity.smooth import distance_above, smooth_sensitivity
 from sordino.lab.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps, level_of
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sordino.reporting.titles import COLORS, add_title, data_of
+from sordino.reporting.picture import COLORS, add_title, data_of
 
 if TYPE_CHECKING:
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 _MARK = "true rows say where an attack was right"
 _MOST_POINTS = 400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sordino.reporting.html_page import render
+from sordino.reporting.picture import render
 
 
 def attack_page(attacks: Any) -> str:

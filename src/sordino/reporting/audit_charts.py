@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sordino.reporting.titles import COLORS, add_title, data_of
+from sordino.reporting.picture import COLORS, add_title, data_of
 
 if TYPE_CHECKING:
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 _MARK = "an audit of invented tables"
 _SIDES = ("here", "there")

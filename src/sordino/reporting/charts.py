@@ -14,7 +14,7 @@ from sordino.core.release import Release
 from sordino.reporting.picture import Picture, encode_picture, need_plots
 
 if TYPE_CHECKING:
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 
 def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> Picture:
@@ -102,8 +102,8 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
     from sordino.lab.risk.assessment import RiskAssessment
     from sordino.lab.risk.worlds import Worlds
+    from sordino.lab.sensitivity.empirical import LocalNoise
     from sordino.lab.sensitivity.neighborhoods import Neighborhoods
-    from sordino.lab.sensitivity.unsafe_noise import LocalNoise
     from sordino.local import BloomEstimate, CollectionPlan, DistributionEstimate, FrequencyEstimate, ProtocolChoice
     from sordino.local.estimates.noisy_sums import NoisySumEstimate
     from sordino.local.simulation import CollectionSimulation

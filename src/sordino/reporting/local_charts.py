@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import round_up
-from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
+from sordino.reporting.picture import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
     from sordino.local import BloomEstimate, CollectionPlan, DistributionEstimate, FrequencyEstimate, ProtocolChoice
     from sordino.local.simulation import CollectionSimulation
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 MOST_LABELS = 200  # as many rows as a release shows
 _MALICIOUS = 0.01

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sordino.lab.sensitivity.empirical import LocalNoise
 from sordino.lab.sensitivity.neighborhoods import Neighborhoods, list_values
-from sordino.lab.sensitivity.unsafe_noise import LocalNoise
-from sordino.reporting.titles import COLORS, add_title, data_of, join_panels, mark_title, title_of
+from sordino.reporting.picture import COLORS, add_title, data_of, join_panels, mark_title, title_of
 
 if TYPE_CHECKING:
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 MOST_DRAWN = 60
 _REACH = 3  # scales of the wider noise that are drawn on either side

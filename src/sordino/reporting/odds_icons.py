@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from sordino.core.accounting.hypotheses import posterior_bounds
+from sordino.core.accounting.belief import posterior_bounds
 from sordino.core.errors import DeclarationError, arg
 from sordino.lab.risk.table_choice import TableChoice
-from sordino.reporting.titles import COLORS, add_title, data_of, title_of
+from sordino.reporting.picture import COLORS, add_title, data_of, title_of
 
 if TYPE_CHECKING:
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 _NAMED = 9  # epsilons named along a curve, at most
 _REACH = 100.0  # how far below the least error asked a curve is drawn

@@ -1,22 +1,100 @@
-"""A picture: an Altair chart that shows itself in a notebook and goes into one file without the network.
-
-It knows charts and files; not what a chart says.
-"""
+"""Pictures: chart specifications rendered to SVG and PNG, light and dark, and pages that hold them."""
 
 from __future__ import annotations
 
 import json
+import textwrap
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError, nearest
-from sordino.reporting.html_page import render
+from sordino.core.templates import open_templates
 
 if TYPE_CHECKING:
     import altair as alt
+
+
+# ---- What all pictures share: titles in lines, the mark NOT PRIVATE, colors, rows as inline data. It knows no subject
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    AnyChart = alt.LayerChart | alt.FacetChart | alt.HConcatChart | alt.VConcatChart
+
+NOT_PRIVATE = "NOT PRIVATE"
+SEEDED = "its noise was seeded"
+COLORS = (  # Okabe and Ito's, distinct to the color-blind, then darker ones
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"),
+    *("#7f3c8d", "#8c564b", "#999999", "#4b5320", "#b22222"),
+)
+
+
+def mark_title(title: str, mark: str | None) -> str:
+    """Return a title that starts with the mark.
+
+    >>> mark_title("Ages", "its noise was seeded")
+    'NOT PRIVATE (its noise was seeded): Ages'
+    """
+    return title if mark is None else f"{NOT_PRIVATE} ({mark}): {title}"
+
+
+def title_of(title: str, notes: Sequence[str], *, width: int, alarm: bool) -> alt.TitleParams:
+    """Return a title and its notes in lines that fit a picture of `width`; in red where `alarm`."""
+    import altair as alt
+
+    more: dict[str, Any] = {"color": "#b22222"} if alarm else {}
+    return alt.TitleParams(
+        text=_lines(title, width * 10 // 93),  # DejaVu, the widest font that a plain system falls back on, fits too
+        subtitle=[line for note in notes for line in _lines(note, width * 10 // 66)],
+        anchor="start",
+        fontSize=14,
+        subtitleFontSize=11,
+        subtitleColor="#555555",
+        offset=12,
+        **more,
+    )
+
+
+def add_title(
+    chart: Any, title: str, notes: Sequence[str], *, width: int, mark: str | None = None
+) -> tuple[AnyChart, str]:
+    """Return a chart under its title and notes, and the title as text: in red, and NOT PRIVATE, where there is a `mark`."""
+    words = mark_title(title, mark)
+    return chart.properties(title=title_of(words, notes, width=width, alarm=mark is not None)), words
+
+
+def join_panels(panels: Sequence[Any]) -> Any:
+    """Return panels side by side, or the only one by itself."""
+    import altair as alt
+
+    return panels[0] if len(panels) == 1 else alt.hconcat(*panels)
+
+
+def data_of(rows: Sequence[dict[str, Any]]) -> Any:
+    """Return rows as data inside a chart, however many."""
+    import altair as alt
+
+    return alt.Data(values=list(rows))  # type: ignore[no-untyped-call]
+
+
+def _lines(text: str, room: int) -> list[str]:
+    return textwrap.wrap(text, max(30, room)) or [""]
+
+
+# ---- HTML pages of released things, from the templates beside this file: a page loads nothing from the network
+
+
+def render(template: str, **values: object) -> str:
+    """Return a page from one of the templates beside this file."""
+    return open_templates(Path(__file__).with_name("templates")).get_template(template).render(values)
+
+
+# ---- A picture: an Altair chart that shows itself in a notebook and goes into one file without the network
+#
+# It knows charts and files; not what a chart says.
 
 PICTURE_ENDINGS = (".svg", ".png", ".html", ".json")
 SHARPNESS = 1.5  # pixels of a PNG per unit of the chart
@@ -145,3 +223,47 @@ def _version() -> str:
     import altair
 
     return ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+
+
+# ---- A picture for dark pages: the same chart, its ground dark and its words light. It changes no number
+
+_GROUND, _WORDS, _LINES = "#1b1e24", "#e6e8ec", "#3a3f49"
+_FINE = "#a9b0bb"
+_LIGHTER = {
+    "black": _WORDS,
+    "#000000": _WORDS,
+    "#222222": _WORDS,
+    "#333333": _WORDS,
+    "#444444": _FINE,
+    "#555555": _FINE,
+    "#666666": _FINE,
+    "#0072b2": "#4d9fd6",
+}
+_WHITE, _MIDDLE = "#ffffff", "#2b313a"  # of a scale from one color to another, whose cells hold words
+
+
+def darken(picture: Picture) -> Picture:
+    """Return the picture with a dark ground: what was drawn dark is light; other colors stand out on both."""
+    import altair as alt
+
+    chart: Any = alt.Chart.from_dict(_lighten(picture.spec()))
+    chart = chart.configure(background=_GROUND)
+    chart = chart.configure_axis(
+        gridColor=_LINES, domainColor=_WORDS, tickColor=_WORDS, labelColor=_WORDS, titleColor=_WORDS
+    )
+    chart = chart.configure_title(color=_WORDS, subtitleColor=_FINE)
+    chart = chart.configure_legend(labelColor=_WORDS, titleColor=_WORDS)
+    chart = chart.configure_header(labelColor=_WORDS, titleColor=_WORDS)
+    chart = chart.configure_text(color=_WORDS)
+    return Picture(chart.configure_view(stroke=_LINES), picture.title)
+
+
+def _lighten(part: Any) -> Any:
+    """Return a part of a specification in which dark colors are light; the data in it stays."""
+    if isinstance(part, dict):
+        return {name: value if name in ("datasets", "data") else _lighten(value) for name, value in part.items()}
+    if isinstance(part, list) and _WHITE in part:
+        return [_MIDDLE if value == _WHITE else value for value in part]
+    if isinstance(part, list):
+        return [_lighten(value) for value in part]
+    return _LIGHTER.get(part, part) if isinstance(part, str) else part

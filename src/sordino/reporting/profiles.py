@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError
-from sordino.reporting.titles import COLORS, add_title, data_of
+from sordino.reporting.picture import COLORS, add_title, data_of
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 PROFILE_COLUMNS = ("query", "distance", "scope", "relation", "value", "exact")
 _RELATIONS = {"add_remove": "add/remove (unbounded)", "replace": "replace (bounded)"}

@@ -18,11 +18,11 @@ from sordino.core.estimates.ranks import Ranks
 from sordino.core.estimates.selected import Selected
 from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.release import show_number, show_rows
-from sordino.reporting.titles import COLORS, SEEDED, add_title, data_of, join_panels
+from sordino.reporting.picture import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
     from sordino.core.release import Output, Release
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 MOST_ROWS = 200  # as many rows as a release shows in a notebook
 MOST_GROUPS = 8  # values of a second key that are distinct by color

@@ -1,16 +1,25 @@
-"""A release as lines of text: values with their intervals, to as many figures as the error leaves sense in."""
+"""Releases and sensitivities as text."""
 
 from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sordino.core.estimates.estimate import explain_no_ends
 from sordino.core.release import Key, Output, Release, show_number, show_rows
 from sordino.core.text_table import columns_of, plain
+from sordino.lab.sensitivity.neighborhoods import list_values
+from sordino.lab.sensitivity.universe import format_value
+
+if TYPE_CHECKING:
+    from sordino.lab.sensitivity.empirical import Change
+
+
+# ---- A release as lines of text: values with their intervals, to as many figures as the error leaves sense in
 
 _FIGURES = 9  # of the largest number of a column, and one more
 _PLACES = 9  # beyond so many decimal places a number is shown by its figures
@@ -103,3 +112,23 @@ def _cell(value: Any) -> str:
 
 def _label(label: Any) -> str:
     return "(missing)" if label is None else str(label)
+
+
+# ---- What the sensitivity laboratory found, in words: a change with its witness
+
+
+def change_entries(change: Change, neighbors: str, public: str) -> list[tuple[str, str]]:
+    """Return the labelled texts of a change: its relation, the two tables of its witness, what moved, and what is public."""
+    pair = zip(change.witness, change.answers, strict=True)
+    tables = [f"{list_values(table, 12)}  answers {format_value(answer)}" for table, answer in pair]
+    first, second = (Counter(table) for table in change.witness)
+    gone, come = (sorted(left.elements()) for left in (first - second, second - first))
+    moves = [f"{list_values(t, 8)} {verb}" for t, verb in ((gone, "out"), (come, "in")) if t]
+    attained = "" if change.exact else f"; this pair attains {change.attained:.10g}"
+    return [
+        ("neighbors", f"{neighbors}, {change.because}"),
+        ("witness", tables[0]),
+        ("", tables[1]),
+        ("moved", f"{'; '.join(moves or ['nothing moves'])}{attained}"),
+        ("public", public),
+    ]

@@ -14,13 +14,13 @@ import numpy as np
 
 from sordino.core.errors import DeclarationError
 from sordino.core.estimates.curve import normal_quantile
+from sordino.reporting.picture import COLORS, data_of, mark_title, title_of
 from sordino.reporting.synth import SEEDED, Histograms, bins_of, draw_histograms
-from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
 from sordino.synth.encoded_column import encode_table, label_of
 from sordino.synth.histogram import Representation
 
 if TYPE_CHECKING:
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 _EXACT = "exact counts"
 _MOST_CELLS = 20_000  # of a table of two columns

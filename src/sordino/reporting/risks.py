@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError
-from sordino.reporting.titles import COLORS, add_title, data_of
+from sordino.reporting.picture import COLORS, add_title, data_of
 
 if TYPE_CHECKING:
     from sordino.lab.risk.assessment import RiskAssessment
     from sordino.lab.risk.worlds import Worlds
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 MOST_LINES = 12  # more densities than anyone can distinguish
 _FEW = 100_000  # worlds up to which a curve has many points

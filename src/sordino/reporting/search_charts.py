@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.ask.clipping.concave_fit import losses_by_bound
 from sordino.core.estimates.curve import NoisyCurve
-from sordino.reporting.titles import COLORS, SEEDED, add_title, data_of, join_panels
+from sordino.reporting.picture import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
     from sordino.core.release import Release
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
 
 _HEIGHT = 260
 _WIDE_BOUNDS = 200.0  # times: bounds that span more are drawn on a logarithmic scale

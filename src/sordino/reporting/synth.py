@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError
-from sordino.reporting.titles import COLORS, data_of, mark_title, title_of
+from sordino.reporting.picture import COLORS, data_of, mark_title, title_of
 
 if TYPE_CHECKING:
-    from sordino.reporting.titles import AnyChart
+    from sordino.reporting.picture import AnyChart
     from sordino.synth.evaluation.evaluation import Evaluation
 
 ACCURACY_COLUMNS = ("method", "epsilon", "distance")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sordino.reporting.html_page import render
+from sordino.reporting.picture import render
 
 
 @dataclass(frozen=True, slots=True)

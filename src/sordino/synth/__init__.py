@@ -29,22 +29,21 @@ if TYPE_CHECKING:
     from sordino.synth.fitting import Tree as Tree
     from sordino.synth.fitting import fit as fit
     from sordino.synth.histogram import Histogram as Histogram
+    from sordino.synth.histogram import HistogramPlan as HistogramPlan
     from sordino.synth.histogram import RangePlan as RangePlan
     from sordino.synth.histogram import Representation as Representation
     from sordino.synth.histogram import plan_ranges as plan_ranges
-    from sordino.synth.histogram_errors import HistogramPlan as HistogramPlan
     from sordino.synth.model import Model as Model
     from sordino.synth.model import load as load
 
 _EXPORTS = {
     "sordino.synth.comparison": "compare_frames percent_error",
-    "sordino.synth.constraints": "at_most determines never",
     "sordino.synth.condition_text": "parse_condition read_determines",
-    "sordino.synth.evaluation.evaluator": "evaluate",
+    "sordino.synth.constraints": "at_most determines never",
     "sordino.synth.evaluation.evaluation": "Evaluation",
+    "sordino.synth.evaluation.evaluator": "evaluate",
     "sordino.synth.fitting": "AIM Independent MST Marginals Tree fit",
-    "sordino.synth.histogram": "Histogram RangePlan Representation plan_ranges",
-    "sordino.synth.histogram_errors": "HistogramPlan",
+    "sordino.synth.histogram": "Histogram HistogramPlan RangePlan Representation plan_ranges",
     "sordino.synth.model": "Model load",
 }
 

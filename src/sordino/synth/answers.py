@@ -27,16 +27,14 @@ from sordino.core.estimates.model_estimate import ModelEstimate, ModelSource
 from sordino.core.loss import PureDP
 from sordino.core.release import Key, Output, Release
 from sordino.core.release_exports import label_kind
-from sordino.synth.arrays import Codes, Floats
 from sordino.synth.constraints import Constraint, Never, functional_dependencies
-from sordino.synth.encoded_column import EncodedColumn
+from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.equivalence_classes import ClassGrid, Dependencies, class_grid, predicates_of
 from sordino.synth.error_law import ErrorLaw, kind_of
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, evaluate_number, names_in, text_values
 from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
-from sordino.synth.measured_counts import KeyShares, MeasuredCounts, Question, rake_pairs
-from sordino.synth.measurement import NoisyTable
+from sordino.synth.measurement import KeyShares, MeasuredCounts, NoisyTable, Question, rake_pairs
 from sordino.synth.one_way_marginals import DomainCompression
 
 _NOTHING = PureDP(0)  # what post-processing costs

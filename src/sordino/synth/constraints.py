@@ -17,8 +17,7 @@ from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Compare, Name, Node, describe
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError
-from sordino.synth.arrays import Codes
-from sordino.synth.encoded_column import EncodedColumn, label_of
+from sordino.synth.encoded_column import Codes, EncodedColumn, label_of
 from sordino.synth.equivalence_classes import Dependencies, class_grid, predicates_of
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, names_in
 

@@ -15,14 +15,12 @@ import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable
 from sordino.core.noise.rng import Rng
-from sordino.synth.arrays import Codes, Floats
-from sordino.synth.encoded_column import EncodedColumn
+from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.fitted_model import FittedModel
 from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import marginal
-from sordino.synth.measured_counts import rake_pairs
-from sordino.synth.measurement import FitSession
+from sordino.synth.measurement import FitSession, rake_pairs
 
 _FEWEST, _MOST = 8, 40  # tables asked
 _SETS = 20  # distinct sets of columns: each is a scan of its own

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from sordino.synth.arrays import Floats
+from sordino.synth.encoded_column import Floats
 
 _ROUNDS = 30  # of expectation maximisation
 _FINEST, _RATIO = 1.0 / 16.0, 2.8  # of the grid of variances: the least in variances of the noise, and the steps

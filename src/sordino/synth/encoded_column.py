@@ -1,10 +1,4 @@
-"""Columns as synthesizers see them: a public list of keys each, from values to keys and back. Knows no curator's table.
-
-Rules, all public: a category or a boolean has a key a value; whole numbers and days have one each up to 1,024, else 256 runs
-of equal width over the declared bounds, in which zero and the two bounds keep runs of their own; reals likewise, on their
-lattice. A missing value is a key of its own in a model, unless the declaration fills it; in a histogram where the column
-keeps it. A value is drawn from a run uniformly over the column's own steps, and stated on the declared resolution.
-"""
+"""Columns encoded as codes: numbers, times, categories, and the domain as it is compressed."""
 
 from __future__ import annotations
 
@@ -16,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sordino.ask.queries.adaptive.marginal import Axis
 from sordino.ask.queries.expressions.compile import bind_number
@@ -25,12 +20,60 @@ from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.lattice import scale_of, to_lattice
 from sordino.core.noise.rng import Rng
-from sordino.core.time_zones import EPOCH, local_time, seconds_since
-from sordino.synth.arrays import Codes, Floats
-from sordino.synth.encoded_times import moment_cells, moment_steps_of
+from sordino.core.time_zones import EPOCH, local_time, offsets, seconds_since
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# ---- The kinds of arrays that synthesizers compute with: floats for counts and shares, whole numbers for keys and
+# codes
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Codes = np.ndarray[Any, np.dtype[np.int64]]
+
+
+# ---- Datetimes of a table given or made up, as whole steps of the declared resolution, and back. Knows no engine
+
+_MICROS = 1_000_000
+
+
+def moment_steps_of(cells: Any, declared: DateTime) -> npt.NDArray[np.int64]:
+    """Return the steps of an Arrow array of timestamps, days or text in ISO form; 0 where a cell is missing.
+
+    What has no offset from UTC is read by the declared zone's clock.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    aware = pa.types.is_timestamp(cells.type) and cells.type.tz is not None
+    moments = cells.cast(pa.timestamp("us", cells.type.tz if aware else None), safe=False)
+    micros = np.asarray(pc.fill_null(moments.cast(pa.int64()), 0))
+    low, high = (end * declared.resolution for end in declared.steps)
+    if not aware:
+        found = offsets(declared.zone, int(low), int(high))
+        starts = np.array([start * _MICROS for start in found.local_starts], dtype=np.int64)
+        away = np.array(found.values, dtype=np.int64) * _MICROS
+        micros = micros - away[np.searchsorted(starts, micros, side="right")]
+    steps: npt.NDArray[np.int64] = micros // int(declared.resolution * _MICROS)
+    return steps
+
+
+def moment_cells(steps: npt.NDArray[np.int64], declared: DateTime, absent: Any) -> pa.Array:
+    """Return steps as an Arrow array of timestamps of the declared zone, null where `absent`."""
+    import pyarrow as pa
+
+    micros = steps.astype(np.int64) * int(declared.resolution * _MICROS)
+    return pa.array(micros, mask=absent).cast(pa.timestamp("us", declared.zone))
+
+
+# ---- Columns as synthesizers see them: a public list of keys each, from values to keys and back. Knows no curator's
+# table
+#
+# Rules, all public: a category or a boolean has a key a value; whole numbers and days have one each up to 1,024, else 256 runs
+# of equal width over the declared bounds, in which zero and the two bounds keep runs of their own; reals likewise, on their
+# lattice. A missing value is a key of its own in a model, unless the declaration fills it; in a histogram where the column
+# keeps it. A value is drawn from a run uniformly over the column's own steps, and stated on the declared resolution.
 
 _MOST_KEYS = 1024
 _MOST_RUNS = 256  # an engine compares each cell with the edges of runs

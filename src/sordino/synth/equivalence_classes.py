@@ -21,8 +21,7 @@ from sordino.ask.queries.expressions.nodes import (
     describe,
 )
 from sordino.core.errors import QuestionRefused
-from sordino.synth.arrays import Codes
-from sordino.synth.encoded_column import EncodedColumn
+from sordino.synth.encoded_column import Codes, EncodedColumn
 from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
 
 Dependencies = Mapping[str, tuple[str, Codes]]  # a column: the one it follows from, and its key for each key of that

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.synth.arrays import Floats
+from sordino.synth.encoded_column import Floats
 
 _WIDER = 1.3  # on each variance: that columns, pairs and triples differ among themselves
 _STEP = 0.25  # added to the variance of a sum of counts, in units of its largest weight: counts are whole

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.ask.queries.expressions.bound_number import number_cell
-from sordino.ask.queries.expressions.column_codes import code_of
+from sordino.ask.queries.expressions.bound_number import code_of, number_cell
 from sordino.ask.queries.expressions.declared_values import bind_values, is_text, pattern_test, text_number
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
@@ -44,8 +43,7 @@ from sordino.ask.queries.expressions.times import moment_constant
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.formula import evaluate
-from sordino.synth.arrays import Codes, Floats
-from sordino.synth.encoded_column import EncodedColumn
+from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 
 Truth = tuple[Floats, Floats]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.synth.arrays import Floats
 from sordino.synth.denoising import denoise_pair
+from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import junction_tree
 from sordino.synth.markov_random_field import Factor, MarkovRandomField, calibrate, independent_field, restart
 from sordino.synth.measurement import NoisyTable

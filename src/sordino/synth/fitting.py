@@ -12,19 +12,24 @@ from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused, arg
 from sordino.core.loss import ZCDP, ApproxDP, LossArguments, PureDP, read_loss, show_arguments
 from sordino.core.noise.rng import Rng
-from sordino.synth.adaptive import fit_adaptive
-from sordino.synth.aim import fit_aim
 from sordino.synth.answers import ModelParts
 from sordino.synth.constraints import Constraint, check_constraints
 from sordino.synth.contrasts import measure_errors
 from sordino.synth.encoded_column import EncodedColumn, encode_columns
 from sordino.synth.fitted_model import FittedModel, independent_model
-from sordino.synth.independence_gate import one_way_noise
-from sordino.synth.measured_counts import MeasuredCounts
-from sordino.synth.measurement import FitSession, LossShares, NoisyTable, open_session, share_of, split_loss
+from sordino.synth.measurement import (
+    FitSession,
+    LossShares,
+    MeasuredCounts,
+    NoisyTable,
+    open_session,
+    share_of,
+    split_loss,
+)
 from sordino.synth.methods import ALL_PAIRS
 from sordino.synth.model import Model
-from sordino.synth.trees import fit_marginals, fit_mst, fit_tree, require_cells
+from sordino.synth.pair_selection import one_way_noise
+from sordino.synth.trees import fit_adaptive, fit_aim, fit_marginals, fit_mst, fit_tree, require_cells
 
 Algorithm = Callable[[FitSession, Sequence[EncodedColumn]], FittedModel]
 _CHECKING = 0.05  # of the loss, for measuring the model's own error

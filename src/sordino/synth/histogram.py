@@ -1,7 +1,4 @@
-"""Histogram: a synthetic representation of one column or a few - one release, then any number of range queries and rows.
-
-Everything after the release is post-processing of its noisy counts.
-"""
+"""Histograms of a column or several: flat or in levels, their errors, range queries."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -21,33 +19,238 @@ from sordino.ask.queries.expressions.times import moment_constant
 from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.core.domain import Date, DateTime, Domain
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
-from sordino.core.loss import LossArguments, Number, PureDP, format_number, read_loss, show_arguments, to_fraction
-from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
+from sordino.core.loss import Loss, LossArguments, Number, PureDP, format_number, read_loss, show_arguments, to_fraction
+from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.core.noise.rng import Rng
-from sordino.synth.arrays import Codes, Floats
 from sordino.synth.encoded_column import (
+    Codes,
     EncodedColumn,
+    Floats,
     encode_table,
     histogram_column,
     label_of,
     steps_of,
     values_of,
 )
-from sordino.synth.hierarchy import (
-    Layout,
-    best_layout,
-    combine_levels,
-    layout_of,
-    range_variances,
-    weights_of,
-)
-from sordino.synth.histogram_errors import HistogramPlan, Range
 from sordino.synth.measurement import NoisyTable, release_counts, share_of, split_loss
 from sordino.synth.one_way_marginals import project
 from sordino.synth.sampler import draw_within
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# ---- Flat and hierarchical histograms: what to count, how to combine the counts, and which is cheaper for ranges.
+# Public only
+#
+# A hierarchical histogram counts runs of b^0, b^1, ... keys as well, each level with its part of the loss; the best linear
+# unbiased combination of all levels (Hay, Rastogi, Miklau, Suciu 2010) makes long ranges cheap and short ones dearer.
+
+BRANCHES = (2, 4, 8, 16)
+_NEGLIGIBLE = 1e-14
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The widths, in keys, of the runs that are counted: (1,) is a flat histogram."""
+
+    size: int
+    widths: tuple[int, ...]
+
+    @property
+    def flat(self) -> bool:
+        """Whether only single keys are counted."""
+        return self.widths == (1,)
+
+    def codes(self, width: int) -> Codes:
+        """Return the run of each key."""
+        return np.arange(self.size) // width
+
+
+def layout_of(size: int, branch: int | None) -> Layout:
+    """Return the levels of a hierarchy that branches by `branch`, flat for None; its top run is never all keys."""
+    if branch is None:
+        return Layout(size, (1,))
+    widths = [1]
+    while widths[-1] * branch < size:
+        widths.append(widths[-1] * branch)
+    return Layout(size, tuple(widths))
+
+
+def best_layout(size: int, ranges: Sequence[tuple[int, int]], *, pure: bool) -> Layout:
+    """Return the layout with the least total variance over ranges of keys [a, b): by public parameters alone."""
+    layouts = [layout_of(size, b) for b in (None, *BRANCHES) if b is None or b < size]
+    return min(layouts, key=lambda made: float(range_variances(made, ranges, pure=pure).sum()))
+
+
+def range_variances(layout: Layout, ranges: Sequence[tuple[int, int]], *, pure: bool) -> Floats:
+    """Return the variance of each range, in units of that of a flat histogram's cell at the same loss.
+
+    With k levels a level's noise has k^2 times the variance for a pure loss, k times for rho.
+    """
+    level = float(len(layout.widths)) ** (2 if pure else 1)
+    chosen = np.zeros((len(ranges), layout.size))
+    for row, (low, high) in enumerate(ranges):
+        chosen[row, low:high] = 1.0
+    found: Floats = level * ((chosen @ _spread(layout)) * chosen).sum(axis=1)
+    return found
+
+
+def combine_levels(layout: Layout, levels: Sequence[Floats]) -> Floats:
+    """Return the best linear unbiased counts of single keys from the noisy counts of every level, equally noisy."""
+    gathered = np.zeros(layout.size)
+    for width, counts in zip(layout.widths, levels, strict=True):
+        gathered += counts[layout.codes(width)]
+    made: Floats = _spread(layout) @ gathered
+    return made
+
+
+@lru_cache(maxsize=16)
+def _spread(layout: Layout) -> Floats:
+    """Return the covariance of the combined counts in units of a level's variance: the inverse of A'A."""
+    square = np.zeros((layout.size, layout.size))
+    for width in layout.widths:
+        run = layout.codes(width)
+        square += run[:, None] == run[None, :]
+    made: Floats = np.asarray(np.linalg.inv(square), dtype=np.float64)
+    return made
+
+
+def weights_of(layout: Layout, low: int, high: int) -> list[Floats]:
+    """Return how much each level's counts weigh in the estimate of a range."""
+    chosen = np.zeros(layout.size)
+    chosen[low:high] = 1.0
+    spread = _spread(layout) @ chosen
+    codes = [layout.codes(w) for w in layout.widths]
+    found: list[Floats] = [np.asarray(np.bincount(c, weights=spread), dtype=np.float64) for c in codes]
+    return found
+
+
+def sum_quantile(law: NoiseLaw, count: int, confidence: float) -> int:
+    """Return the least whole t with P(|X1 + ... + Xn| > t) <= 1 - confidence for n draws of a law: by its exact convolution.
+
+    >>> from fractions import Fraction
+    >>> from sordino.core.noise.laws import DiscreteLaplace
+    >>> sum_quantile(DiscreteLaplace(Fraction(2)), 1, 0.95) == DiscreteLaplace(Fraction(2)).error(0.95)
+    True
+    """
+    tails = [1.0]
+    while tails[-1] > _NEGLIGIBLE:
+        tails.append(law.tail(len(tails) - 1))
+    sides = -np.diff(tails)  # P(|X| = 0), P(|X| = 1), ...
+    one = np.concatenate([sides[:0:-1] / 2.0, sides[:1], sides[1:] / 2.0])
+    width = (len(one) - 1) * count + 1
+    law_of_sum = np.fft.irfft(np.fft.rfft(one, 2 * width) ** count, 2 * width)[:width]
+    middle = width // 2
+    held = np.cumsum(np.concatenate([law_of_sum[middle : middle + 1], 2.0 * law_of_sum[middle + 1 :]]))
+    return int(np.searchsorted(held, min(confidence + 1e-10, held[-1])))
+
+
+def quantile(confidence: float, excess: float) -> float:
+    """Return the quantile of |X| / deviation for a sum of that excess kurtosis (Cornish & Fisher 1938), at least normal.
+
+    >>> 2.1 < quantile(0.95, 3.0) < 2.2
+    True
+    """
+    from statistics import NormalDist
+
+    z = NormalDist().inv_cdf(0.5 + confidence / 2.0)
+    return max(z + (z**3 - 3.0 * z) * excess / 24.0, z) if z < 3.5 else z * (1.0 + math.log1p(excess))
+
+
+# ---- What a histogram's counts say and how far they err: a range with its error, and the plan of a histogram
+# beforehand
+#
+# It knows noise and public parameters, no table.
+
+_FEW = 60.0  # deviations up to which whole steps matter, and the exact law is computed
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """An estimated number of rows in a range, with its error: `.value`, `.interval(0.95)`, `.error(0.95)`.
+
+    In a flat histogram the error is a sum of `bins` draws of one `law`, in whole rows; in a hierarchy the law is None.
+    """
+
+    value: float
+    deviation: float
+    excess: float
+    law: NoiseLaw | None = None
+    bins: int = 0
+
+    def error(self, confidence: float) -> float:
+        """Return the error not exceeded with this probability."""
+        if isinstance(confidence, bool) or not 0 < confidence < 1:
+            raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
+        if self.law is not None and 0 < self.deviation <= _FEW:
+            return float(sum_quantile(self.law, self.bins, confidence))
+        reach = self.deviation * quantile(confidence, self.excess)
+        return reach if self.law is None else float(math.ceil(reach))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return (lower, upper); a count is at least 0, unless noise has carried the value itself below."""
+        reach = self.error(confidence)
+        return min(max(self.value - reach, 0.0), self.value), max(self.value + reach, 0.0)
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramPlan:
+    """What a histogram will cost and how far it will err: `.error(0.95)` of a bin, `.error(0.95, bins=10)` of ten together.
+
+    `levels` is 1 but for a hierarchy, whose ranges `plan_ranges` compares. `law` is that of the noise in each count.
+    """
+
+    columns: tuple[str, ...]
+    bins: int
+    levels: int
+    cost: Loss
+    law: DiscreteLaplace | DiscreteGaussian
+
+    def error(self, confidence: float, *, bins: int = 1) -> float:
+        """Return the error, in rows, of a sum of so many bins that is not exceeded with this probability.
+
+        Raises DeclarationError for a hierarchy, where it depends on the range, and for other than 1 to all of the bins.
+        """
+        if self.levels > 1:
+            raise DeclarationError("the error in a hierarchy depends on the range: plan_ranges states it beforehand")
+        if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= self.bins:
+            raise DeclarationError(f"bins must be a whole number from 1 to {self.bins:,}, all of them")
+        return Range(0.0, math.sqrt(self.law.variance() * bins), 3.0 / bins, self.law, bins).error(confidence)
+
+    def to_dict(self, confidence: float = 0.95) -> dict[str, Any]:
+        """Return the plan as JSON data: `errors` of 1, 10, 100, 1,000 and all bins together, in rows, by the number of bins.
+
+        Raises DeclarationError for a hierarchy, where errors depend on the range.
+        """
+        sizes = [*(n for n in (1, 10, 100, 1_000) if n < self.bins), self.bins]
+        return {
+            "columns": list(self.columns),
+            "bins": self.bins,
+            "cost": self.cost.describe(),
+            "confidence": confidence,
+            "errors": {str(n): self.error(confidence, bins=n) for n in sizes},
+        }
+
+    def describe(self) -> str:
+        """Return the plan as a sentence."""
+        where = f"a histogram of {' and '.join(self.columns)}: {self.bins:,} bins, cost {self.cost.describe()}"
+        if self.levels > 1:
+            return f"{where}, in {self.levels} levels"
+        whole = self.error(0.95, bins=self.bins)
+        return f"{where}; each count within {self.error(0.95):,.0f} at 95%, all together within {whole:,.0f}"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+# ---- Histogram: a synthetic representation of one column or a few - one release, then any number of range queries
+# and rows
+#
+# Everything after the release is post-processing of its noisy counts.
 
 _MOST_BINS = 4096  # of a hierarchy
 _EXACT = "NOT PRIVATE (exact counts)"

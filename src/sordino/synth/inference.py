@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sordino.core.noise.rng import Rng
-from sordino.synth.arrays import Floats
+from sordino.synth.encoded_column import Floats
 from sordino.synth.markov_random_field import MarkovRandomField, make_consistent, marginal, spread
 from sordino.synth.sampler import draw_codes, spacings
 

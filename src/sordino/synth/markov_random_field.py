@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.synth.arrays import Floats
+from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import JunctionTree, Link
 
 _STEP, _FARTHEST = 4.0, 25.0  # the most that one update, and all together, may move the log of a cell

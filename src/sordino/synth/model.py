@@ -21,10 +21,9 @@ from sordino.core.noise.rng import Rng
 from sordino.core.notebook_tables import align_cells, html_table
 from sordino.core.release import Release
 from sordino.synth.answers import ModelParts, answer_question
-from sordino.synth.arrays import Codes, Floats
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.constraints import Constraint, apply_dependencies, rows_allowed
-from sordino.synth.encoded_column import steps_of, values_of
+from sordino.synth.encoded_column import Codes, Floats, steps_of, values_of
 from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
 from sordino.synth.inference import condition_on
 from sordino.synth.markov_random_field import MarkovRandomField

@@ -45,8 +45,7 @@ from sordino.synth.encoded_column import model_column
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction_tree import JunctionTree, Link
 from sordino.synth.markov_random_field import MarkovRandomField
-from sordino.synth.measured_counts import MeasuredCounts
-from sordino.synth.measurement import NoisyTable
+from sordino.synth.measurement import MeasuredCounts, NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression
 
 Stored = tuple[ModelParts, tuple[Constraint, ...], dict[str, str]]

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable
-from sordino.synth.arrays import Codes, Floats
 from sordino.synth.denoising import smooth
-from sordino.synth.encoded_column import EncodedColumn
+from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.junction_tree import Pair
 
 _MEAN = 0.8  # E|Z| of a standard normal

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sordino.core.noise.rng import Rng
-from sordino.synth.arrays import Codes, Floats
+from sordino.synth.encoded_column import Codes, Floats
 from sordino.synth.junction_tree import Pair
 from sordino.synth.markov_random_field import MarkovRandomField, marginal
 from sordino.synth.measurement import NoisyTable

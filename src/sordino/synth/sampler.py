@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sordino.core.noise.rng import Rng
-from sordino.synth.arrays import Codes, Floats
+from sordino.synth.encoded_column import Codes, Floats
 from sordino.synth.markov_random_field import MarkovRandomField
 
 _ORDERED_BY = 6  # other columns that rows are put in the order of

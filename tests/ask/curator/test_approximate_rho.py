@@ -15,11 +15,17 @@ from sordino.ask.project.parts import cap_from
 from sordino.ask.queries.build import Selection
 from sordino.core.accounting.belief import epsilon_and_delta
 from sordino.core.accounting.composition import charge_amounts, tight
-from sordino.core.accounting.discrete import DiscreteGaussianEvent
 from sordino.core.accounting.event_fields import event_from_dict
-from sordino.core.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent, approximate_rho
+from sordino.core.accounting.events import (
+    ApproxEvent,
+    Composed,
+    DiscreteGaussianEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    ThresholdEvent,
+    approximate_rho,
+)
 from sordino.core.accounting.pld import pld_epsilon
-from sordino.core.accounting.threshold_event import ThresholdEvent
 from sordino.core.accounting.zcdp import epsilon_of
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.records import loss_from_dict, loss_to_dict

@@ -9,7 +9,7 @@ import pytest
 
 import sordino as sd
 from sordino import col
-from sordino.core.ledger.declarations import accept_amended
+from sordino.core.ledger.records import accept_amended
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.errors import DeclarationError, QuestionRefused
 

@@ -20,7 +20,7 @@ from sordino.ask.curator.noise_answer import key_places
 from sordino.ask.queries.aggregation import Aggregation, compile_query
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import col
-from sordino.ask.queries.key_list import list_shown
+from sordino.ask.queries.expressions.keys import list_shown
 from sordino.core.mechanisms.weighted_selection import WeightedSelection, weighted_selection_for_pair
 from sordino.core.neighbors import PrivacyUnit
 from sordino.errors import QuestionRefused

@@ -18,9 +18,8 @@ from sordino.ask.curator.possible_keys import PossibleKeys
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import as_aggregation
-from sordino.ask.queries.expressions.keys import keys
+from sordino.ask.queries.expressions.keys import keys, narrow_keys
 from sordino.ask.queries.expressions.nodes import Name
-from sordino.ask.queries.key_list import narrow_keys
 
 DAY = datetime.date
 DAYS = [DAY(2024, 1, 30) + datetime.timedelta(days=i) for i in range(5)]

@@ -14,8 +14,7 @@ from ask.curator.support import S, curator
 from sordino.ask.queries.adaptive.distance_to import Distances
 from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
 from sordino.ask.queries.queryable import Queryable
-from sordino.core.accounting.discrete import DiscreteGaussianEvent
-from sordino.core.accounting.events import Composed, GaussianEvent
+from sordino.core.accounting.events import Composed, DiscreteGaussianEvent, GaussianEvent
 from sordino.core.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance, vectors_rho_for
 from sordino.core.accounting.pld import pld_delta
 from sordino.core.accounting.zcdp import rho_for

@@ -13,8 +13,7 @@ import sordino as sd
 from ask.curator.support import S, curator
 from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
 from sordino.ask.queries.queryable import Queryable
-from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
-from sordino.core.accounting.events import ApproxEvent, Composed
+from sordino.core.accounting.events import ApproxEvent, Composed, DiscreteGaussianEvent, DiscreteLaplaceEvent
 from sordino.core.accounting.gaussian_dp import gaussian_variance, vectors_rho_for
 from sordino.core.loss import ZCDP, ApproxDP, PureDP
 from sordino.errors import DeclarationError, QuestionRefused

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sordino as sd
 from sordino.ask.engines.duckdb_primitives import DuckDBPrimitives
-from sordino.ask.engines.postgres_primitives import PostgresPrimitives
-from sordino.ask.engines.spark_primitives import SparkPrimitives
+from sordino.ask.engines.postgres import PostgresPrimitives
+from sordino.ask.engines.spark import SparkPrimitives
 from sordino.ask.engines.sql_primitives import SqlPrimitives
 from sordino.ask.engines.table_layout import TableLayout
 from sordino.ask.queries.aggregation import Aggregation, compile_query

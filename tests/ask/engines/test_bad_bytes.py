@@ -13,7 +13,7 @@ import pytest
 import sordino as sd
 from ask.engines.support import engine_of
 from protecting import protect
-from sordino.ask.curator.against_data import check_against_data
+from sordino.ask.curator.project_check import check_against_data
 
 DOMAIN = sd.Domain({"town": sd.Identifier(), "x": sd.Identifier(), "day": sd.Identifier()})
 MARK, OTHER_MARK = "\U0010ffff", "\U0010fffe"

@@ -20,9 +20,9 @@ import sordino as sd
 from ask.engines.support import engine_of
 from protecting import protect
 from sordino.ask.engines import instances, sql_primitives
-from sordino.ask.engines.postgres_primitives import PostgresPrimitives
+from sordino.ask.engines.postgres import PostgresPrimitives
 from sordino.ask.engines.row_hash import hash_cells
-from sordino.ask.engines.spark_primitives import SparkPrimitives
+from sordino.ask.engines.spark import SparkPrimitives
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import Selection
 from sordino.core.neighbors import ContributionBounds, PrivacyUnit

@@ -18,7 +18,7 @@ import sordino as sd
 from ask.engines.support import exact
 from protecting import protect
 from sordino import col
-from sordino.ask.curator.against_data import check_against_data
+from sordino.ask.curator.project_check import check_against_data
 from sordino.ask.engines.readers.file_schema import read_schema
 from sordino.ask.queries.build import Selection
 from sordino.errors import DeclarationError, SourceError

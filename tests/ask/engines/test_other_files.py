@@ -18,7 +18,7 @@ import sordino as sd
 from ask.engines.support import ask, assert_within_sensitivity, engine_of, exact
 from protecting import protect
 from sordino import col
-from sordino.ask.engines.utf8 import load_parquet
+from sordino.ask.engines.parquet import load_parquet
 from sordino.ask.queries.build import Selection
 from sordino.core.neighbors import Neighbors
 from sordino.core.source import Csv, source_from

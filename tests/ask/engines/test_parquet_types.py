@@ -1,4 +1,4 @@
-"""Several Parquet files (sordino.ask.engines.parquet_types): one file never decides how the rows of another are read."""
+"""Several Parquet files (sordino.ask.engines.parquet): one file never decides how the rows of another are read."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from ask.engines.support import FLOAT_BOUNDS, assert_within_sensitivity, float_c
 from ask.engines.test_postgres import exact_parts, postgres_engine
 from protecting import protect
 from sordino import col
-from sordino.ask.engines.postgres_primitives import PostgresPrimitives
+from sordino.ask.engines.postgres import PostgresPrimitives
 from sordino.ask.engines.table_layout import TableLayout
 from sordino.ask.queries.build import Selection
 from sordino.core.neighbors import Neighbors

@@ -17,7 +17,7 @@ from sordino.ask.curator.key_rounds import round_select
 from sordino.ask.curator.noise_answer import key_places
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import Selection
-from sordino.ask.queries.key_list import list_shown
+from sordino.ask.queries.expressions.keys import list_shown
 from sordino.core.mechanisms.weighted_selection import weighted_selection_for_pair
 
 S = Selection()
@@ -77,8 +77,8 @@ def test_keys_show_as_they_are_grouped(
     keys: list[str], long: int, how: str, postgres_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server compares a few texts one by one, looks many up, and long ones by their digests."""
-    monkeypatch.setattr("sordino.ask.engines.postgres_primitives._LONG", long)
-    monkeypatch.setattr("sordino.ask.engines.postgres_primitives._MANY", 10 if long == 100 else 10**6)
+    monkeypatch.setattr("sordino.ask.engines.postgres._LONG", long)
+    monkeypatch.setattr("sordino.ask.engines.postgres._MANY", 10 if long == 100 else 10**6)
     rows = rows_of([*keys, "z" * 1001])
     fill(postgres_database, rows)
     rows = [row for row in rows if row[1] in keys]

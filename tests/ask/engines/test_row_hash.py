@@ -19,8 +19,7 @@ import postgres_server as postgres
 import sordino as sd
 from ask.engines.support import engine_of
 from sordino.ask.engines.duckdb_primitives import DuckDBPrimitives
-from sordino.ask.engines.postgres import PostgresEngine
-from sordino.ask.engines.postgres_primitives import PostgresPrimitives
+from sordino.ask.engines.postgres import PostgresEngine, PostgresPrimitives
 from sordino.ask.engines.row_hash import CellNumber, _factor, hash_cells
 from sordino.ask.engines.table_layout import TableLayout
 from sordino.ask.queries.aggregation import compile_query

@@ -15,7 +15,7 @@ import sordino as sd
 from ask.curator.extremes import declare
 from ask.engines.every_kind import DAYS, FIXED, KIN, MOMENTS, PUBLIC, WORDS, EveryKind
 from sordino.ask.engines import duckdb
-from sordino.ask.engines.select_text import write_tree
+from sordino.ask.engines.sql_text import write_tree
 from sordino.errors import DeclarationError, QuestionRefused, UnknownName
 
 MOMENT = datetime.datetime(2000, 2, 29, 12, tzinfo=datetime.UTC)

@@ -29,9 +29,7 @@ from ask.engines.test_postgres_extremes import MORE, answer
 from ask.engines.test_spark import spark_engine
 from protecting import protect
 from sordino import col
-from sordino.ask.engines.spark import SparkEngine
-from sordino.ask.engines.spark_dialect import SordinoSpark
-from sordino.ask.engines.spark_primitives import SparkPrimitives
+from sordino.ask.engines.spark import SordinoSpark, SparkEngine, SparkPrimitives
 from sordino.ask.engines.table_layout import TableLayout
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import Selection, as_aggregation

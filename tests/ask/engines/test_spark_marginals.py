@@ -16,8 +16,7 @@ from ask.engines.test_spark import spark_engine
 from sordino.ask.curator.adaptive_session import CountCache
 from sordino.ask.curator.data_access import DataAccess
 from sordino.ask.engines.engine import Statement
-from sordino.ask.engines.spark_dialect import SordinoSpark
-from sordino.ask.engines.spark_primitives import SparkPrimitives
+from sordino.ask.engines.spark import SordinoSpark, SparkPrimitives
 from sordino.ask.queries.adaptive.marginal import ContingencyTable, select_groupings
 from sordino.core.neighbors import Neighbors
 from sordino.synth.encoded_column import encode_columns

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from sordino.ask.engines import spill_directory
-from sordino.ask.engines.spill_directory import SpillDirectory
+from sordino.ask.engines import instances as spill_directory
+from sordino.ask.engines.instances import SpillDirectory
 
 HOLDS = """
 import sys
@@ -30,7 +30,7 @@ sys.stdin.read()
 """
 RACES = """
 import os, sys
-from sordino.ask.engines import spill_directory
+from sordino.ask.engines import instances as spill_directory
 
 for _ in range(300):
     held = spill_directory.SpillDirectory()

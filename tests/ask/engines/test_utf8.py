@@ -16,7 +16,7 @@ import sordino as sd
 from ask.engines.support import ask, engine_of
 from protecting import protect
 from sordino import col
-from sordino.ask.engines.utf8 import mend_arrow
+from sordino.ask.engines.parquet import mend_arrow
 from sordino.ask.queries.build import Selection
 from sordino.core.neighbors import PrivacyUnit
 

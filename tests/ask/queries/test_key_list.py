@@ -15,7 +15,7 @@ from protecting import protect
 from sordino import col
 from sordino.ask.queries.aggregation import Aggregation, compile_query
 from sordino.ask.queries.build import Selection
-from sordino.ask.queries.key_list import MOST_LISTED
+from sordino.ask.queries.expressions.keys import MOST_LISTED
 from sordino.core.neighbors import Neighbors
 from sordino.errors import DeclarationError, QuestionRefused, UnknownName
 

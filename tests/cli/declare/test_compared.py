@@ -11,8 +11,8 @@ import pytest
 
 import sordino as sd
 from protecting import protect
-from sordino.ask.curator.against_data import compare_project
 from sordino.ask.curator.connect import NEVER_COMPARED
+from sordino.ask.curator.project_check import compare_project
 from sordino.ask.project.load import load_project
 
 PROJECT = """

@@ -12,7 +12,7 @@ import pytest
 
 from cli.epsilon.support import run_worlds
 from cli.support import Run, read_json
-from sordino.ask.project.cap_change import round_up_within
+from sordino.ask.project.budget import round_up_within
 from sordino.ask.project.edit import budget_in, round_cap_down, with_cap
 from sordino.ask.project.load import load_project
 from sordino.core.accounting.zcdp import rho_for

@@ -14,9 +14,9 @@ import pytest
 from cli.support import Run
 from sordino import sensitivity as sens
 from sordino.cli.shared.terminal import in_terminal
-from sordino.lab.sensitivity.bound_check import enumerate_pairs
 from sordino.lab.sensitivity.moves import moves_from
 from sordino.lab.sensitivity.statistics import statistic_from
+from sordino.lab.sensitivity.worst_case import enumerate_pairs
 
 UNIVERSE = [1, 2, 3, 10, 11]
 MEDIAN = ("--universe", "1,2,3,10,11", "--size", "3", "--query", "median", "--within", "1")

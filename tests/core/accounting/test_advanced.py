@@ -11,8 +11,14 @@ from core.accounting import brute
 from sordino.core.accounting.advanced import advanced, compose_advanced, compose_kairouz, kairouz, optimal
 from sordino.core.accounting.composition import best, charge_amounts, currencies, tight
 from sordino.core.accounting.concentration import laplace_rho, pure_rho
-from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
-from sordino.core.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
+from sordino.core.accounting.events import (
+    ApproxEvent,
+    Composed,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+)
 from sordino.core.accounting.pld import pld_epsilon
 from sordino.core.accounting.zcdp import epsilon_of
 from sordino.core.ledger.ledger import Ledger

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sordino.core.accounting.composition import best
-from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
-from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, LaplaceEvent
 from sordino.core.accounting.pld import pld_epsilon
 from sordino.core.loss import Event
 

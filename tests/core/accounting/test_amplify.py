@@ -11,9 +11,15 @@ from mistyping import mistype
 from sordino.core.accounting.amplify import Sampled, poisson_sampled
 from sordino.core.accounting.composition import tight
 from sordino.core.accounting.concentration import pure_rho
-from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
 from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
-from sordino.core.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
+from sordino.core.accounting.events import (
+    ApproxEvent,
+    Composed,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+)
 from sordino.core.accounting.pld import pld_delta, pld_epsilon
 from sordino.core.loss import Event
 from sordino.errors import DeclarationError

@@ -10,13 +10,18 @@ import pytest
 
 from mistyping import mistype
 from sordino.core.accounting.amplify import Sampled
-from sordino.core.accounting.bounded_range import BoundedRangeEvent
 from sordino.core.accounting.composition import best
-from sordino.core.accounting.discrete import DiscreteGaussianEvent
 from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
-from sordino.core.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
+from sordino.core.accounting.events import (
+    ApproxEvent,
+    BoundedRangeEvent,
+    Composed,
+    DiscreteGaussianEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    ThresholdEvent,
+)
 from sordino.core.accounting.pld import pld_delta, pld_epsilon
-from sordino.core.accounting.threshold_event import ThresholdEvent
 from sordino.core.loss import Event, Grid, Losses
 from sordino.errors import DeclarationError
 

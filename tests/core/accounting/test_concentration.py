@@ -10,7 +10,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sordino.core.accounting.bounded_range import BoundedRangeEvent
 from sordino.core.accounting.concentration import (
     bounded_range_epsilon_for,
     bounded_range_rho,
@@ -18,8 +17,7 @@ from sordino.core.accounting.concentration import (
     pure_epsilon_for,
     pure_rho,
 )
-from sordino.core.accounting.discrete import DiscreteLaplaceEvent
-from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.accounting.events import BoundedRangeEvent, DiscreteLaplaceEvent, LaplaceEvent
 from sordino.errors import DeclarationError
 
 Losses = list[tuple[Decimal, Decimal]]  # each loss under P, with its probability

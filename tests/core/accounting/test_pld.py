@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 
 from core.accounting import brute
-from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
 from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
-from sordino.core.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
+from sordino.core.accounting.events import (
+    ApproxEvent,
+    Composed,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+)
 from sordino.core.accounting.gaussian_dp import analytic_gaussian_sigma
 from sordino.core.accounting.pld import pld_delta, pld_epsilon
 from sordino.core.accounting.zcdp import delta_of, epsilon_of

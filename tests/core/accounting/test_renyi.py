@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from core.accounting import brute
-from sordino.core.accounting.discrete import DiscreteLaplaceEvent
-from sordino.core.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
+from sordino.core.accounting.events import ApproxEvent, Composed, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
 from sordino.core.accounting.renyi import renyi_epsilon
 from sordino.core.accounting.zcdp import basic_epsilon_of, epsilon_from_renyi, epsilon_of
 from sordino.core.loss import Event

@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 
 from core.accounting import brute
-from sordino.core.accounting import fft as convolution
+from sordino.core.accounting import pld as convolution
 from sordino.core.accounting.amplify import Sampled
 from sordino.core.accounting.composition import best
-from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
-from sordino.core.accounting.events import ApproxEvent, GaussianEvent, LaplaceEvent
+from sordino.core.accounting.events import (
+    ApproxEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+)
 from sordino.core.accounting.pld import lay_out, pld_delta, pld_epsilon
 from sordino.core.accounting.renyi import laplaces_renyi, responses_renyi
 from sordino.core.loss import Event, Grid

@@ -17,7 +17,7 @@ from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.local.estimates.frequency import FrequencyEstimate
-from sordino.synth.histogram_errors import Range
+from sordino.synth.histogram import Range
 
 ASKED = {
     "COUNT(*)": "int64",

@@ -25,7 +25,7 @@ from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.location import ServerPlace, locate
 from sordino.core.ledger.postgres_ledger import connect_server
 from sordino.core.ledger.records import Charge, StoredAnswer
-from sordino.core.ledger.transfer import move_ledger
+from sordino.core.ledger.restoration import move_ledger
 from sordino.core.loss import PureDP
 from sordino.errors import BudgetExhausted, ChargedError, DeclarationError, InDoubt, LedgerError, QuestionRefused
 
@@ -415,7 +415,7 @@ def test_a_move_that_fails_leaves_a_file_that_cannot_be_spent_twice(
 ) -> None:
     old = Ledger.open(tmp_path / "people.ledger", cap=PureDP(1))
     old.charge(LaplaceEvent(0.1), note="", question="q")
-    monkeypatch.setattr("sordino.core.ledger.transfer.read_end", lambda _: None)
+    monkeypatch.setattr("sordino.core.ledger.restoration.read_end", lambda _: None)
     with pytest.raises(DeclarationError, match="nothing was moved"):
         move_ledger(old, address)
     monkeypatch.undo()

@@ -13,8 +13,7 @@ from sordino.core.loss import Event
 from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
-from sordino.lab.sensitivity.smooth import smooth_sensitivity
-from sordino.lab.sensitivity.stability import distance_above
+from sordino.lab.sensitivity.smooth import distance_above, smooth_sensitivity
 from sordino.lab.smooth_noise import FINE, ProposeTestRelease, SmoothLaplace, exact_statistic, fine_steps
 
 ALARM = 1e-5

@@ -14,7 +14,7 @@ import pytest
 import sordino as sd
 from browsing import opened_browser, opened_page
 from cli.support import Run, read_json
-from sordino.core.accounting.hypotheses import power_bound
+from sordino.core.accounting.belief import power_bound
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError, UnknownName
 from sordino.lab.audit.attack_collection import Attacks

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import sordino as sd
 from sordino.errors import DeclarationError
-from sordino.lab.audit.closeness import closest_records
+from sordino.lab.audit.table_attacks import closest_records
 
 PEOPLE = [10 * i for i in range(5)]
 

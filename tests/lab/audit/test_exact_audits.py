@@ -22,9 +22,7 @@ from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.lab.audit.canary_run import audit_canaries, canary_epsilon
 from sordino.lab.audit.exact_laws import audit_laws, audit_protocol
-from sordino.lab.audit.neighbor_tables import neighbor_tables
-from sordino.lab.audit.noise_replay import replay_function
-from sordino.lab.audit.question_audit import audit_plan, audit_question, replay_plan
+from sordino.lab.audit.question_audit import audit_plan, audit_question, neighbor_tables, replay_function, replay_plan
 
 DOMAIN = sd.Domain(
     {"age": sd.Integer(0, 125), "job": sd.Category(["a", "b", "c"]), "town": sd.Identifier(), "id": sd.Identifier()}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sordino.errors import DeclarationError
-from sordino.lab.audit.repeated_questions import average_answers, take_differences
+from sordino.lab.audit.answer_attack import average_answers, take_differences
 
 REACH = np.arange(-400, 401)
 

@@ -19,8 +19,8 @@ from sordino.core.mechanisms.selection import Exponential
 from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
-from sordino.lab.audit.binomial_bounds import bound_epsilons, largest_epsilon, least_epsilon, typical_epsilon
 from sordino.lab.audit.sampled_audit import audit_function, audit_mechanism
+from sordino.lab.audit.verdict import bound_epsilons, largest_epsilon, least_epsilon, typical_epsilon
 
 Outputs = Callable[[Any, int], Any]
 

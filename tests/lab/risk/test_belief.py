@@ -17,10 +17,16 @@ import sordino as sd
 from protecting import protect
 from sordino.ask.curator.explain import explain_loss
 from sordino.core.accounting.belief import belief_after, power_after
-from sordino.core.accounting.bounded_range import BoundedRangeEvent
-from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
-from sordino.core.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
-from sordino.core.accounting.threshold_event import ThresholdEvent
+from sordino.core.accounting.events import (
+    ApproxEvent,
+    BoundedRangeEvent,
+    Composed,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    ThresholdEvent,
+)
 from sordino.core.accounting.zcdp import epsilon_of
 from sordino.core.loss import ZCDP, Event, Loss, round_down, round_up
 from sordino.errors import DeclarationError

@@ -21,7 +21,7 @@ from gaussian_tradeoff import (
 )
 from published import rows_of
 from sordino.ask.queries.build import count
-from sordino.core.accounting.hypotheses import (
+from sordino.core.accounting.belief import (
     advantage_bound,
     epsilon_for_advantage,
     epsilon_for_gain,
@@ -49,7 +49,7 @@ from sordino.lab.risk.participation import (
     relative_bound,
     study_failure,
 )
-from sordino.lab.risk.requirements import accuracy
+from sordino.lab.risk.requirement_choice import accuracy
 
 READINGS = "readings_of_epsilon"
 EPSILONS = (1e-9, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0)

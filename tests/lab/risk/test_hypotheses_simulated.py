@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gaussian_tradeoff import gaussian_delta, gaussian_power, mu_for_rho
-from sordino.core.accounting.hypotheses import (
+from sordino.core.accounting.belief import (
     advantage_bound,
     epsilon_for_identification,
     identification_bound,

@@ -27,7 +27,7 @@ from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.lab.risk import requirements as risk
+from sordino.lab.risk import requirement_choice as risk
 from sordino.lab.risk.precision import precision_of
 from sordino.lab.risk.requirement_choice import Choice, Requirement, choose_epsilon
 from sordino.lab.risk.worlds import Worlds

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from sordino import sensitivity as sens
 from sordino.errors import DeclarationError
 from sordino.lab.sensitivity import empirical
-from sordino.lab.sensitivity.bound_check import cost, enumerate_pairs
 from sordino.lab.sensitivity.moves import moves_from
 from sordino.lab.sensitivity.statistics import statistic_from
 from sordino.lab.sensitivity.universe import places_of, universe_from
+from sordino.lab.sensitivity.worst_case import cost, enumerate_pairs
 
 QUERIES = ("count", "sum", "mean", "median", "quantile:0.25", "quantile:0.9", "min", "max", "var", "std")
 TIES = st.integers(-3, 3).map(float)

@@ -10,11 +10,11 @@ import pytest
 
 from sordino import sensitivity as sens
 from sordino.lab.sensitivity import empirical
-from sordino.lab.sensitivity.bound_check import enumerate_pairs
 from sordino.lab.sensitivity.moves import moves_from
 from sordino.lab.sensitivity.statistics import statistic_from
 from sordino.lab.sensitivity.universe import universe_from
 from sordino.lab.sensitivity.variance import farthest_spread
+from sordino.lab.sensitivity.worst_case import enumerate_pairs
 
 ABSENCE_DAYS = [1, 2, 3, 4, 5, 6, 7, 8, 15, 20]
 RELEASE = ABSENCE_DAYS[:6]

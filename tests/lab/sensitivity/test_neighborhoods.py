@@ -10,10 +10,10 @@ import pytest
 
 from sordino import sensitivity as sens
 from sordino.errors import DeclarationError
-from sordino.lab.sensitivity.bound_check import enumerate_pairs
 from sordino.lab.sensitivity.moves import moves_from
 from sordino.lab.sensitivity.neighborhoods import list_neighborhoods, list_values
 from sordino.lab.sensitivity.statistics import statistic_from
+from sordino.lab.sensitivity.worst_case import enumerate_pairs
 
 UNIVERSE = [1, 2, 2, 3, 10, 11]
 CELLS = [

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.lab.sensitivity.smooth import SmoothSensitivity, smooth_sensitivity
-from sordino.lab.sensitivity.stability import distance_above, local_at_distance
+from sordino.lab.sensitivity.smooth import SmoothSensitivity, distance_above, local_at_distance, smooth_sensitivity
 
 QUANTILES = ["quantile:0", "quantile:0.1", "quantile:0.25", "quantile:1/3", "median", "quantile:0.6", "quantile:1"]
 QUERIES = [*QUANTILES, "quantile:0.9", "mean", "var"]

@@ -15,9 +15,9 @@ import pytest
 from collecting import KEY, LABELS, UNTIL, reports_of, running, task_of
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
-from sordino.local.collector.limits import Limits
 from sordino.local.collector.report_endpoint import ERRORS, MOST_REPORTS
 from sordino.local.collector.report_store import Store
+from sordino.local.collector.service import Limits
 from sordino.local.device.client import ID_BYTES
 from sordino.local.protocols.hashing import OLH
 from sordino.local.protocols.memoization import memoize

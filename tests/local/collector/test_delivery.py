@@ -14,7 +14,7 @@ from collecting import free_port, running, task_of
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError, SordinoError
 from sordino.local import GRR, Client, ClientLedger, NotDelivered, Task
-from sordino.local.collector.limits import Limits
+from sordino.local.collector.service import Limits
 
 NOW = datetime.datetime(2029, 1, 1, tzinfo=datetime.UTC)
 LABELS = ("tea", "coffee", "milk", "water")

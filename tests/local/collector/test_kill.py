@@ -24,7 +24,7 @@ from sordino.local.task import Task
 SERVE = """
 import sys
 from sordino.local.collector.app import collector_app
-from sordino.local.collector.limits import Limits
+from sordino.local.collector.service import Limits
 from sordino.local.collector.service import serve_app
 from sordino.local.task import read_task
 app = collector_app(sys.argv[1], [read_task(open(sys.argv[2]).read(), key=None)], limits=Limits(per_minute=1e9, burst=10**6))

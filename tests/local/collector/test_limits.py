@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.errors import DeclarationError
-from sordino.local.collector.limits import Buckets, Limits, Tokens
 from sordino.local.collector.report_store import token_hash
+from sordino.local.collector.service import Buckets, Limits, Tokens
 
 
 @given(st.lists(st.tuples(st.floats(0, 20), st.integers(1, 8)), max_size=40))

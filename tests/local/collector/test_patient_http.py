@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import Body, FastAPI
 from fastapi.responses import StreamingResponse
 
-from sordino.local.collector.patient_http import PatientHttp, limited_http
+from sordino.local.collector.service import PatientHttp, limited_http
 
 
 class Hasty(PatientHttp):

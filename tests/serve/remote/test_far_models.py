@@ -12,7 +12,7 @@ import pytest
 import sordino as sd
 from far import far_project
 from sordino.errors import BudgetExhausted, DeclarationChanged, QuestionRefused, UnknownName
-from sordino.serve.remote.far_errors import PendingApproval
+from sordino.serve.remote.transport import PendingApproval
 
 FITS: dict[str, Callable[[Any], Any]] = {
     "auto": lambda table: sd.synth.fit(table, epsilon=1),

@@ -12,8 +12,8 @@ import sordino as sd
 from far import CuttingProxy, KillableServer, far_project, free_port
 from serving import served
 from sordino.errors import InDoubt, SourceError
-from sordino.serve.remote.far_questions import FarQuestions
-from sordino.serve.remote.operations import Call, Pause, Reply, exchange
+from sordino.serve.remote.questions import FarQuestions
+from sordino.serve.remote.transport import Call, Pause, Reply, exchange
 
 
 def test_a_cut_connection_is_asked_again_under_the_same_id(tmp_path: Path) -> None:

@@ -27,8 +27,7 @@ from sordino.errors import (
     SignInNeeded,
     SordinoError,
 )
-from sordino.serve.remote.far_errors import error_of
-from sordino.serve.remote.transport import check_url
+from sordino.serve.remote.transport import check_url, error_of
 from sordino.serve.server.problems import problem_of
 
 

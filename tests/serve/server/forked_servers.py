@@ -24,7 +24,7 @@ from sordino.local.collector.service import serve_app
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.serve.server.http_app import curator_app
 from sordino.serve.server.opening import open_service
-from sordino.serve.server.public_clock import PublicClock
+from sordino.serve.server.answer_time import PublicClock
 
 def hang(*_):
     open("hangs", "w").close()

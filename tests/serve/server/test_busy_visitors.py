@@ -22,11 +22,11 @@ from serving import COUNT, Served, served
 from sordino.ask.curator import planning
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.errors import QuestionRefused, TooManyRequests
-from sordino.serve.server import work_queue
+from sordino.serve.server import jobs as work_queue
 from sordino.serve.server.accounts import Accounts
+from sordino.serve.server.answer_time import GONE, PlanningTime
 from sordino.serve.server.curator_service import CuratorService
-from sordino.serve.server.planning_time import GONE, PlanningTime
-from sordino.serve.server.work_queue import WorkQueue
+from sordino.serve.server.jobs import WorkQueue
 
 PASSWORD = "correct horse battery"
 PLAN = {"sql": COUNT, "epsilon": "0.1"}

@@ -15,7 +15,7 @@ from scipy import stats
 
 from serving import Served, served
 from sordino.ask.engines.duckdb import DuckDBEngine
-from sordino.serve.server.public_clock import PublicClock
+from sordino.serve.server.answer_time import PublicClock
 
 EVERY = 0.25
 

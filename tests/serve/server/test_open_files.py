@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from far import free_port
 from serving import COUNT, served
 from sordino.core.loss import PureDP
-from sordino.local.collector import open_files
-from sordino.local.collector.open_files import most_connections, raise_open_files
+from sordino.local.collector import service as open_files
+from sordino.local.collector.service import most_connections, raise_open_files
 from sordino.serve.server.opening import open_service
 from sordino.serve.server.sql_wire import wire_frames as wire
 from sordino.serve.server.sql_wire.wire_server import Limits

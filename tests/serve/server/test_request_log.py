@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from places import ROOT
 from serving import COUNT, Served, served
-from sordino.serve.server.public_clock import PublicClock
-from sordino.serve.server.request_log import log_request, write_log
-from sordino.serve.server.work_queue import WorkQueue
+from sordino.serve.server.answer_time import PublicClock
+from sordino.serve.server.jobs import WorkQueue
+from sordino.serve.server.logs import log_request, write_log
 from sql_clients import serve_sql
 
 LOG = logging.getLogger("sordino.server")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sordino.errors import ChargedError, InDoubt
-from sordino.serve.remote.far_errors import error_of
+from sordino.serve.remote.transport import error_of
 from sordino.serve.server.problems import problem_of
 from sordino.serve.server.sql_wire.sqlstates import error_fields
 

@@ -16,8 +16,8 @@ from serve.server.forked_servers import Servers
 from serving import COUNT, Served, served
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.loss import PureDP
+from sordino.serve.server.answer_time import PublicClock
 from sordino.serve.server.database import ForwardClock
-from sordino.serve.server.public_clock import PublicClock
 
 DAY = datetime.timedelta(days=1)
 NOON = datetime.datetime(2026, 11, 23, 12, tzinfo=datetime.UTC)

@@ -15,9 +15,9 @@ from sordino.errors import DeclarationError
 from sordino.serve.server.account_schema import MIGRATIONS
 from sordino.serve.server.accounts import Accounts
 from sordino.serve.server.database import ServerDatabase, StoreUnusable
+from sordino.serve.server.locks import SharedWrites
 from sordino.serve.server.model_desk import ModelDesk
 from sordino.serve.server.opening import open_service
-from sordino.serve.server.shared_writes import SharedWrites
 
 
 def test_the_audit_log_says_who_did_what_and_holds_no_secret(server: Served) -> None:

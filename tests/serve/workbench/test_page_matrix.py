@@ -14,10 +14,7 @@ from fastapi.routing import APIRoute
 from collecting import store_reports, task_of
 from serving import served
 from sordino.serve.server.access import ACCESS, Role
-from sordino.serve.server.http_collections import COLLECTIONS
-from sordino.serve.server.http_desk import DESK
-from sordino.serve.server.http_models import MODELS_AND_JOBS
-from sordino.serve.server.http_questions import QUESTIONS
+from sordino.serve.server.http_service import COLLECTIONS, DESK, MODELS_AND_JOBS, QUESTIONS
 from sordino.serve.workbench.local_door import open_door
 from sordino.serve.workbench.workbench_app import PAGE_ROUTERS, workbench_app
 from visiting import PASSWORD, Person, person_of, wait_for

@@ -11,7 +11,7 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sordino.ask.curator.adaptive_procedure import plan_adaptive
+from sordino.ask.curator.adaptive_session import plan_adaptive
 from sordino.ask.curator.charging import Charging, Failure, failure_of
 from sordino.ask.curator.data_access import Answer, DataAccess, open_rows
 from sordino.ask.curator.noise_answer import exact_vectors

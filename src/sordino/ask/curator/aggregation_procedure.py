@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.ask.curator.allocation import Allocation, NoisyVector, allocate
 from sordino.ask.curator.data_access import Answer, DataAccess
-from sordino.ask.curator.noise_answer import noisy_columns
+from sordino.ask.curator.noise_answer import noisy_columns, text_note
 from sordino.ask.curator.plan import (
     EQUAL,
     UNKNOWN_ROWS,
@@ -24,14 +24,12 @@ from sordino.ask.curator.plan import (
     price,
 )
 from sordino.ask.curator.quantile_scans import PlannedQuantile
-from sordino.ask.curator.text_note import text_note
 from sordino.ask.queries.aggregates.sums import Average
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.expressions.compile import bind_number
-from sordino.ask.queries.expressions.keys import Keys
+from sordino.ask.queries.expressions.keys import Keys, list_shown
 from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe, walk
 from sordino.ask.queries.formulas import FormulaColumn
-from sordino.ask.queries.key_list import list_shown
 from sordino.ask.queries.post_processing import finish_answer
 from sordino.ask.queries.query import ExpectedNoise
 from sordino.ask.queries.row_steps import step_domain, step_neighbors
@@ -287,7 +285,7 @@ def plan_aggregation(
     if split.is_equal:
         made = plan_at(asked, ())
     else:
-        from sordino.ask.curator.loss_shares import aggregate_weights
+        from sordino.ask.curator.allocation import aggregate_weights
 
         weights = aggregate_weights(question, compiled, split, lambda loss: plan_at(loss, ()), asked, assume_rows)
         made = plan_at(asked, weights)

@@ -15,16 +15,15 @@ from sordino.ask.engines.engine import Engine
 from sordino.ask.engines.opening import open_source, why_apart
 from sordino.ask.engines.public import public_cells
 from sordino.ask.engines.table_layout import PeopleTable
-from sordino.ask.project.budget_ledger import amend_ledger, find_release, open_ledger
-from sordino.ask.project.budget_status import BudgetStatus, budget_status
-from sordino.ask.project.comparisons import compared_on
+from sordino.ask.project.budget import BudgetStatus, amend_ledger, budget_status, find_release, open_ledger
+from sordino.ask.project.edit import compared_on
 from sordino.ask.project.load import DeclaredTable, Project, find_project, load_project
 from sordino.ask.queries.sql.parse import SqlText, sql
 from sordino.ask.queries.sql.text import known_dialect
 from sordino.core.errors import DeclarationError
 from sordino.core.lazy import load_feature
-from sordino.core.ledger.declarations import declaration_of
 from sordino.core.ledger.ledger import Ledger
+from sordino.core.ledger.records import declaration_of
 from sordino.core.loss import Loss, Number, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.core.notebook_tables import html_table

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 from sordino.ask.clipping.contribution_bounds import find_contribution_bounds
 from sordino.ask.clipping.search import Method, find_bounds
 from sordino.ask.curator.above_threshold import AboveThreshold, open_above_threshold
-from sordino.ask.curator.adaptive_procedure import plan_adaptive
-from sordino.ask.curator.adaptive_session import run_adaptive
+from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.batch import Batch, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
 from sordino.ask.curator.data_access import DataAccess, check_text, open_rows
+from sordino.ask.curator.dummy_table import check_target, open_practice
 from sordino.ask.curator.explain import explain
 from sordino.ask.curator.plan import (
     EQUAL,
@@ -31,7 +31,6 @@ from sordino.ask.curator.plan import (
     take_loss,
 )
 from sordino.ask.curator.planning import is_batch, plan_again, plan_question
-from sordino.ask.curator.practice import check_target, open_practice
 from sordino.ask.curator.question_reading import Question, Whole, read_question
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.build import Column
@@ -393,7 +392,7 @@ class Curator(TableFace):
 
     def releases(self) -> list[Release]:
         """Return all past releases from this budget, oldest first; costs nothing."""
-        from sordino.ask.curator.release_list import ReleaseList
+        from sordino.ask.curator.explain import ReleaseList
 
         return ReleaseList(self.release(c.id) for c in self._ledger.charges() if c.state == "committed")
 

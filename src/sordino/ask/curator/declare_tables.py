@@ -11,14 +11,13 @@ from sordino.ask.curator.connect import Connection
 from sordino.ask.curator.curator import Curator
 from sordino.ask.engines.frames import arrow_of
 from sordino.ask.engines.table_layout import is_spark
-from sordino.ask.project.budget_ledger import amend_ledger
+from sordino.ask.project.budget import amend_ledger
 from sordino.ask.project.load import Budget, DeclaredTable, Project
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, UnknownName, nearest
-from sordino.core.ledger.declarations import accept_new, declaration_of
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.location import locate
-from sordino.core.ledger.records import check_share
+from sordino.core.ledger.records import accept_new, check_share, declaration_of
 from sordino.core.ledger.writer import exists
 from sordino.core.loss import Loss
 from sordino.core.neighbors import Neighbors, PrivacyUnit, neighbors_from

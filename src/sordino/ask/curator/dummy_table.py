@@ -1,7 +1,4 @@
-"""A made-up table of a declared shape, to practise on: types, bounds, values and missing cells, nothing read from data.
-
-It knows the declaration alone, so what a question answers on it says nothing about anybody.
-"""
+"""Made-up rows of the declared shape, and a curator of them that spends nothing."""
 
 from __future__ import annotations
 
@@ -9,13 +6,23 @@ import datetime
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from sordino.ask.curator.plan import TableContext
+from sordino.ask.engines.opening import open_source
+from sordino.ask.engines.table_layout import PeopleTable
 from sordino.core.domain import Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, List, Real
 from sordino.core.errors import DeclarationError
+from sordino.core.ledger.ledger import Ledger
+from sordino.core.loss import Loss
 from sordino.core.neighbors import PrivacyUnit
 from sordino.core.noise.rng import Rng
 from sordino.core.time_zones import local_time
+
+# ---- A made-up table of a declared shape, to practise on: types, bounds, values and missing cells, nothing read
+# from data
+#
+# It knows the declaration alone, so what a question answers on it says nothing about anybody.
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,3 +137,40 @@ _MAKERS: dict[type, Callable[[Any, Doubles], Any]] = {
     Date: _days,
     DateTime: _moments,
 }
+
+
+# ---- Practice without spending: a curator of a made-up table of the declared shape. It may not know the true table
+
+_ROWS = 1000
+C = TypeVar("C")
+
+
+def check_target(on: object) -> None:
+    """Raise DeclarationError unless a question is asked of the data, or of a made-up table."""
+    if on not in ("data", "dummy"):
+        raise DeclarationError(f'on is "data" or "dummy", a made-up table to practise on, not {on!r}')
+
+
+def open_practice(make: Callable[..., C], table: TableContext, *, cap: Loss, declared: dict[str, Any]) -> C:
+    """Return the curator that `make` makes of made-up rows: the same declaration, a budget of its own that nobody keeps."""
+    unit = table.neighbors.unit
+    rows = dummy(table.domain, rows=_ROWS, unit=unit)
+    people = {
+        name: PeopleTable(
+            dummy(other.domain, rows=_ROWS, unit=other.neighbors.unit), other.domain, other.neighbors.unit
+        )
+        for name, other in table.private.items()
+    }
+    return make(
+        table.name,
+        engine=open_source(rows, domain=table.domain, unit=unit, public=table.public_rows, people=people),
+        domain=table.domain,
+        neighbors=table.neighbors,
+        ledger=Ledger.open(None, cap=cap),
+        declaration=declared,
+        rng=Rng.secure(),
+        public=table.public,
+        public_rows=table.public_rows,
+        others=table.private,
+        dialect=table.dialect,
+    )

@@ -1,13 +1,17 @@
-"""What a release reveals at most, in a sentence that a person without mathematics can hold on to."""
+"""Past releases: what they reveal at most, and how a list of them is shown."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from sordino.core.accounting.belief import belief_after, epsilon_and_delta, power_after
 from sordino.core.loss import Event, Loss, round_up
+from sordino.core.notebook_tables import align_cells, html_table
 from sordino.core.release import Release
 from sordino.core.rounding import float_up
+
+# ---- What a release reveals at most, in a sentence that a person without mathematics can hold on to
 
 
 def explain(release: Release) -> str:
@@ -47,3 +51,31 @@ def explain_loss(cost: Loss, event: Event, neighbors: str, privacy_unit: str) ->
         f"{times} times as likely{slack}."
     )
     return f"{claim} {juror}"
+
+
+# ---- Past releases as a list that a person can read in a notebook
+
+_HEAD = ("charge", "cost", "question", "answer")
+
+
+class ReleaseList(list[Release]):
+    """Past releases, oldest first: a list like any other that shows as a table."""
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        return [(r.charge or "", r.cost.describe(), r.question, _say_answer(r)) for r in self]
+
+    def __str__(self) -> str:
+        return align_cells(_HEAD, self._cells())
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("..." if cycle else str(self))
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{len(self)} past releases", _HEAD, self._cells())
+
+
+def _say_answer(release: Release) -> str:
+    rows = release.display_rows(0.95)
+    if not release.parts:
+        return "; ".join(release.notes) or "a model"
+    return " ".join(rows[0]) if len(rows) == 1 else f"{len(rows)} rows"

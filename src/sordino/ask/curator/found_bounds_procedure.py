@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sordino.ask.clipping.ends import SHARES, Ends, ends_histogram, find_ends, take
-from sordino.ask.curator.adaptive_procedure import adaptive_event
-from sordino.ask.curator.adaptive_session import AdaptiveSession
+from sordino.ask.curator.adaptive_session import AdaptiveSession, adaptive_event
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
 from sordino.ask.curator.data_access import Answer, DataAccess
 from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sordino.ask.curator.data_access import DataAccess
 from sordino.ask.curator.noise_answer import key_places
 from sordino.ask.queries.aggregation import CompiledQuery
-from sordino.ask.queries.expressions.keys import Keys
+from sordino.ask.queries.expressions.keys import MOST_LISTED, Keys, list_shown
 from sordino.ask.queries.expressions.sql_trees import Build, sql
-from sordino.ask.queries.key_list import MOST_LISTED, list_shown
 from sordino.ask.queries.query import SqlAggregate
 from sordino.core.mechanisms.threshold import sort_keys
 from sordino.core.mechanisms.weighted_selection import WeightedRound, WeightedSelection

@@ -8,9 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sordino.ask.curator.data_access import Answer, DataAccess
-from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.curator.noise_answer import exact_vectors, text_note
 from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
-from sordino.ask.curator.text_note import text_note
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import CompiledQuery
 from sordino.core.estimates.selections import Choices

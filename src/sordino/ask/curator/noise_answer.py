@@ -1,9 +1,9 @@
-"""From an engine's exact answer to the noisy columns of a release. Used by the curator alone, after the charge."""
+"""Exact sums to noisy columns, and the notes beside them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,9 @@ from sordino.ask.curator.data_access import Answer
 from sordino.ask.curator.key_selection import KeySelection
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery
 from sordino.ask.queries.expressions.keys import Keys
+from sordino.ask.queries.expressions.nodes import Name, Node, walk
 from sordino.ask.queries.query import Vector
+from sordino.core.domain import Category, Domain, Identifier
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.shown_count import ShownCount
 from sordino.core.estimates.weighted_sum import SharedNoise
@@ -25,6 +27,38 @@ from sordino.core.release_exports import label_kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# ---- The note of a question in SQL of a dialect whose texts are equal by default where ours are not. It knows no data
+
+_IGNORED = {  # what a dialect's texts are equal in spite of
+    "mysql": "MySQL's default collation ignores case and accents",
+    "tsql": "SQL Server's default collation ignores case, and blanks at the end",
+}
+
+
+def text_note(dialect: str, read: Iterable[Node], domain: Domain, *, stepped: bool = False) -> tuple[str, ...]:
+    """Return the note where a question reads a column of text; where its rows are made in steps, of any table with one.
+
+    >>> text_note("mysql", [Name("job")], Domain({"job": Category(["cook"])}))
+    ("texts are compared by all of their characters, 'a' is not 'A': MySQL's default collation ignores case and accents",)
+    """
+    if dialect not in _IGNORED:
+        return ()
+    texts = {name for name in domain if _is_text(domain[name])}
+    named = texts if stepped else {at.name for of in read for at in walk(of) if isinstance(at, Name)}
+    return (
+        (f"texts are compared by all of their characters, 'a' is not 'A': {_IGNORED[dialect]}",)
+        if texts & named
+        else ()
+    )
+
+
+def _is_text(column: object) -> bool:
+    return isinstance(column, Identifier) or (isinstance(column, Category) and isinstance(column.values[0], str))
+
+
+# ---- From an engine's exact answer to the noisy columns of a release. Used by the curator alone, after the charge
 
 _LONGEST = 1_000
 _NO_KEY = object()  # a label may be None

@@ -7,8 +7,7 @@ from typing import Any
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
 from sordino.ask.curator.most_common_procedure import plan_most_common
 from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, PlannedQuestion, TableContext
-from sordino.ask.curator.procedures import register_procedure, registered_procedure
-from sordino.ask.curator.question_reading import Whole, bind_tables
+from sordino.ask.curator.question_reading import Whole, bind_tables, register_procedure, registered_procedure
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.planning_watch import check_planning

@@ -1,18 +1,152 @@
-"""Whether a project can be asked: its file, its sources, its ledgers. Nothing is written, asked or recorded."""
+"""What `sordino check` looks at: the declaration, and where the curator asks for it the data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from sordino.ask.curator.connect import open_engine
+from sordino.ask.engines.compare import CellCounts, LineCounts, count_misfits
+from sordino.ask.engines.engine import EngineFailed
+from sordino.ask.engines.frames import arrow_of
 from sordino.ask.engines.public import public_cells
-from sordino.ask.project.budget_ledger import changed_declarations, open_ledger
+from sordino.ask.engines.table_layout import is_spark
+from sordino.ask.project.budget import changed_declarations, open_ledger
+from sordino.ask.project.edit import record_comparison
 from sordino.ask.project.load import Diagnostic, Project, check_file, find_project, load_project
-from sordino.core.domain import Real
-from sordino.core.errors import SordinoError
+from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Identifier, Integer, Real
+from sordino.core.errors import SordinoError, SourceError
 from sordino.core.loss import format_number
-from sordino.core.source import Source, header_line
+from sordino.core.source import Csv, Source, header_line, source_from
+
+# ---- Compare a declaration with its data, for the curator who may see both: exact counts, NOT PRIVATE, never stored
+#
+# Nothing is charged, as nothing is released: what it returns must not leave the curator's hands. That a project was compared is
+# remembered, since until then its answers say that it never was.
+
+MARK = "NOT PRIVATE: exact counts of the data, for the curator only; they are not stored and must not be published"
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """One way in which data and declaration differ: the key to change, how many, what, and how to change it."""
+
+    key: str
+    count: int
+    what: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataCheck:
+    """What does not fit a declaration, in exact counts: NOT PRIVATE."""
+
+    rows: int
+    columns: Mapping[str, CellCounts]
+    lines: LineCounts | None
+    misfits: tuple[Misfit, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data that says NOT PRIVATE."""
+        return {
+            "mark": MARK,
+            "rows": self.rows,
+            "lines": None if self.lines is None else asdict(self.lines),
+            "columns": {name: asdict(counts) for name, counts in self.columns.items()},
+            "misfits": [asdict(misfit) for misfit in self.misfits],
+        }
+
+
+def check_against_data(
+    source: Any, *, domain: Domain, csv: Csv | None = None, relation: str | None = None
+) -> DataCheck:
+    """Count the cells and lines of a source that do not fit a declaration: NOT PRIVATE, for the curator.
+
+    `source` is what `protect` takes. Nothing is charged or stored, since nothing here may be released. Raises SourceError
+    where the source cannot be read and DeclarationError where it lacks a declared column.
+
+    >>> import pyarrow as pa
+    >>> found = check_against_data(pa.table({"age": ["21.0", "1,234", "130"]}), domain=Domain({"age": Integer(0, 125)}))
+    >>> [(m.count, m.what) for m in found.misfits]
+    [(1, 'cells that cannot be read as integer, so they are missing'), (1, 'cells above upper, which count as it')]
+    """
+    if isinstance(source, (str, Path)):
+        source = source_from(source, relation=relation, csv=csv)
+    held = source if isinstance(source, Source) or is_spark(source) else arrow_of(source, domain)
+    found = None
+    try:
+        found = count_misfits(held, domain=domain)
+    except EngineFailed:
+        found = None
+    if found is None:
+        raise SourceError("the source cannot be compared with its declaration: check that it is whole")
+    rows, cells, lines = found
+    rules = held.csv if isinstance(held, Source) else None
+    misfits = [*_of_lines(lines, rules), *(m for name in domain for m in _of_cells(name, domain[name], cells[name]))]
+    return DataCheck(rows, cells, lines, tuple(m for m in misfits if m.count))
+
+
+def compare_project(project: Project) -> dict[str, DataCheck]:
+    """Compare every table of a project with its data, and put on record that this was done; raises as `check_against_data`.
+
+    Recorded is the day, for each table as it is declared now, and nothing of what was found.
+    """
+    compared = {name: check_against_data(table.source, domain=table.domain) for name, table in project.tables.items()}
+    for table in project.tables.values():
+        record_comparison(table)
+    return compared
+
+
+def _of_lines(lines: LineCounts | None, csv: Csv | None) -> Iterator[Misfit]:
+    if lines is None or csv is None:
+        return
+    again = "`sordino import` reads line breaks in cells and other encodings, and names a row that it cannot read"
+    lost = "so they are lost"
+    yield Misfit("csv.quote", lines.quoted, "lines with a cell that starts with a quote", "add quote = '\"'")
+    short = lost if csv.quote else "so their last columns are missing"
+    yield Misfit("csv", lines.too_short, f"lines with too few cells, {short}", f"check delimiter and quote; {again}")
+    yield Misfit("csv", lines.too_long, f"lines with too many cells, {lost}", f"check delimiter and quote; {again}")
+    yield Misfit("csv", lines.broken, f"lines that cannot be parsed (quotes or length), {lost}", again)
+    encoding = "lines with bytes that are not UTF-8, so the cells that hold them are missing"
+    yield Misfit(
+        "csv", lines.undecoded, encoding, "import the file: sordino import --encoding cp1252, or what it is in"
+    )
+
+
+def _of_cells(name: str, column: Any, counts: CellCounts) -> Iterator[Misfit]:
+    key, kind = f"columns.{name}", type(column).__name__.lower()
+    yield Misfit(
+        key,
+        counts.unreadable,
+        f"cells that cannot be read as {kind}, so they are missing",
+        _READ.get(type(column), _NUMBER),
+    )
+    yield Misfit(
+        key, counts.below, "cells below lower, which count as it", "change lower, where public knowledge allows less"
+    )
+    yield Misfit(
+        key, counts.above, "cells above upper, which count as it", "change upper, where public knowledge allows more"
+    )
+    if isinstance(column, Category):
+        become = "so they are missing" if column.other is None else f"so they count as other, {column.other!r}"
+        case = f" ({counts.other_case:,} of them are one in another case)" if counts.other_case else ""
+        change = "change values (as the cells write them), other or missing"
+        yield Misfit(key, counts.undeclared, f"cells that are no declared value{case}, {become}", change)
+
+
+_NUMBER = "change type or the file: a number has no thousands separator, unit or decimal comma"
+_READ: dict[type, str] = {
+    Integer: f'{_NUMBER}; type = "real" where there are fractions',
+    Date: "change type or the file: a day is written 2000-01-31, with or without a time",
+    DateTime: "change type or the file: a moment is written 2000-01-31 10:30:00, with or without an offset from UTC",
+    Boolean: "change type or the file: a boolean is true, yes, on, 1 or their opposites",
+    Identifier: "change the file: text must be UTF-8",
+}
+
+
+# ---- Whether a project can be asked: its file, its sources, its ledgers. Nothing is written, asked or recorded
 
 _AMEND = 'put it back, or: sordino ledger amend --reason "..."'
 

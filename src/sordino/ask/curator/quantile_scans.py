@@ -17,9 +17,8 @@ from sordino.ask.queries.aggregation import CompiledQuery
 from sordino.ask.queries.expressions.bound_number import BoundNumber
 from sordino.ask.queries.expressions.keys import Keys
 from sordino.ask.queries.expressions.nodes import plain
-from sordino.core.accounting.bounded_range import BoundedRangeEvent
 from sordino.core.accounting.concentration import bounded_range_epsilon_for
-from sordino.core.accounting.events import Composed
+from sordino.core.accounting.events import BoundedRangeEvent, Composed
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.estimate import ColumnEstimate

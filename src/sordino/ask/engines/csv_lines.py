@@ -13,7 +13,7 @@ import codecs
 import re
 from collections.abc import Iterable, Sequence
 
-from sordino.ask.engines.quoting import quote_name, quote_text
+from sordino.ask.engines.sql_text import quote_name, quote_text
 from sordino.core.source import Csv, header_names, open_unpacked, split_ending
 
 WILD = "*?["

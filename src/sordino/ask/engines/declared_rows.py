@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.ask.engines.duckdb_primitives import DuckDBPrimitives
 from sordino.ask.engines.instances import shared_instance
 from sordino.ask.engines.moment_cells import refine_times
-from sordino.ask.engines.own_sql import public_name
-from sordino.ask.engines.quoting import quote_name
-from sordino.ask.engines.select_text import write_tree
+from sordino.ask.engines.sql_text import public_name, quote_name, write_tree
 from sordino.ask.engines.table_layout import TableLayout
 from sordino.core.domain import Domain
 

@@ -19,20 +19,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sordino.ask.engines.csv_lines import WILD, copy_marked, is_utf8, literal_path, read_csv, read_json, read_lines
 from sordino.ask.engines.duckdb_primitives import BINARY, DuckDBPrimitives
 from sordino.ask.engines.engine import EngineFailed, Statement
-from sordino.ask.engines.forks import keep_for_ever, leave_at_fork
-from sordino.ask.engines.instances import SETTINGS, hide_progress, shared_instance
+from sordino.ask.engines.instances import (
+    SETTINGS,
+    SpillDirectory,
+    hide_progress,
+    keep_for_ever,
+    leave_at_fork,
+    shared_instance,
+)
 from sordino.ask.engines.list_items import list_items
 from sordino.ask.engines.moment_cells import refine_times
-from sordino.ask.engines.own_sql import people_name, public_name
-from sordino.ask.engines.parquet_types import check_parquet_types
+from sordino.ask.engines.parquet import (
+    check_parquet_types,
+    footers_agree,
+    load_parquet,
+    mend_arrow,
+    mend_parquet,
+    read_parquet,
+)
 from sordino.ask.engines.pinned_files import PinnedFiles, is_starved
-from sordino.ask.engines.quoting import quote_name, quote_text
 from sordino.ask.engines.readers.lake_tables import check_folder
 from sordino.ask.engines.sampled import SampledEngine, coin_sql
-from sordino.ask.engines.select_text import write_tree
-from sordino.ask.engines.spill_directory import SpillDirectory
+from sordino.ask.engines.sql_text import people_name, public_name, quote_name, quote_text, write_tree
 from sordino.ask.engines.table_layout import PeopleTable, TableLayout, check_unit, is_spark
-from sordino.ask.engines.utf8 import footers_agree, load_parquet, mend_arrow, mend_parquet, read_parquet
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, SourceError, nearest
 from sordino.core.neighbors import PrivacyUnit
@@ -43,7 +52,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-    from sordino.ask.engines.far_system import FarSources
+    from sordino.ask.engines.remote_tables import FarSources
 
 LINES = "sordino_lines"  # the lines of a CSV file, for the curator's own eyes
 
@@ -558,7 +567,7 @@ class DuckDBEngine:
         return links
 
     def _open_far(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
-        from sordino.ask.engines.far_system import FarSources
+        from sordino.ask.engines.remote_tables import FarSources
 
         self._far = self._far or FarSources()
         self._far.open(connection, source)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from sordino.ask.engines.list_items import find_place
 from sordino.ask.engines.moment_cells import DAY_NANOS, duckdb_micros
-from sordino.ask.engines.own_sql import CHOICE, literal_text, whole_text
-from sordino.ask.engines.quoting import quote_name, quote_text
+from sordino.ask.engines.row_hash import unit_value
 from sordino.ask.engines.sql_primitives import SqlPrimitives
-from sordino.ask.engines.unit_rows import unit_value
+from sordino.ask.engines.sql_text import CHOICE, literal_text, quote_name, quote_text, whole_text
 from sordino.core.cell_grammar import DECIMAL, WHOLE
 from sordino.core.primitives import UnitCell
 

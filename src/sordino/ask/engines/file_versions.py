@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sordino.ask.engines.engine import EngineFailed, Statement
-from sordino.ask.engines.forks import leave_at_fork
+from sordino.ask.engines.instances import leave_at_fork
 from sordino.ask.engines.pinned_files import check_descriptors
 from sordino.core.errors import DeclarationError, SourceError
 

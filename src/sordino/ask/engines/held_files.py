@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.engines.cells import reader
-from sordino.ask.engines.quoting import quote_name
 from sordino.ask.engines.readers.sqlite_file import open_sqlite, sqlite_columns
+from sordino.ask.engines.sql_text import quote_name
 from sordino.core.errors import DeclarationError, SourceError, nearest
 from sordino.core.source import Source
 

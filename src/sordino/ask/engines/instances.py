@@ -1,23 +1,134 @@
-"""DuckDB instances in memory that many connections share, one a process and purpose.
-
-Opening an instance takes about 22 ms, mostly to fill its catalog; a cursor of one takes microseconds. A cursor is a connection
-of its own: tables that it registers and temporary tables and views that it makes are seen by no other connection, so two
-curators' tables never meet, whatever their names. Nothing else may be made in a shared instance. Its settings are made once and
-locked, and it opens no file.
-"""
+"""DuckDB instances that connections share, where they spill rows, and what a fork does to them."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import fcntl
+import functools
+import os
+import shutil
+import tempfile
 import threading
+import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from sordino.ask.engines.forks import keep_for_ever, leave_at_fork
-from sordino.ask.engines.quoting import quote_text
-from sordino.ask.engines.spill_directory import SpillDirectory
+from sordino.ask.engines.sql_text import quote_text
 
 if TYPE_CHECKING:
     import duckdb
+
+
+# ---- Forks: a child has a copy of all that an engine holds, but none of its threads, and its connections are the
+# parent's
+#
+# An engine that is told of it leaves what it holds to the parent, and opens its source anew before the next charge.
+
+
+class Leaving(Protocol):
+    """What holds something that does not cross a fork."""
+
+    def leave_to_parent(self) -> None:
+        """Let what was held at the fork be: this is the child, and its only thread."""
+
+
+_OPEN: weakref.WeakSet[Leaving] = weakref.WeakSet()
+
+
+def leave_at_fork(engine: Leaving) -> None:
+    """Tell an engine of each fork, in the child."""
+    _OPEN.add(engine)
+
+
+def keep_for_ever(held: object) -> None:
+    """Never let an object go, not at the end of the process either.
+
+    DuckDB waits for its threads when the last connection goes, and in a forked process it would wait for ever.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+
+
+def _after_fork_in_child() -> None:
+    for engine in list(_OPEN):
+        engine.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+# ---- The directory that DuckDB spills rows to: private to its user, locked while it is used, and removed afterwards
+#
+# A process that is killed removes nothing, but its locks go with it: by that the next one to start tells what it left behind,
+# in any container and whatever number the process had.
+
+_PREFIX = "sordino-spill-"
+
+
+class SpillDirectory:
+    """A new directory at `path`, until it is removed, or this object or the process goes."""
+
+    def __init__(self) -> None:
+        _remove_left(tempfile.gettempdir())
+        self.path, self._lock = _make()
+        self._finalizer = weakref.finalize(self, _remove, self.path, self._lock)
+
+    def remove(self) -> None:
+        """Remove it with all that lies in it."""
+        self._finalizer()
+
+    def leave(self) -> None:
+        """Leave it to the process that this one was forked from."""
+        if self._finalizer.detach() is not None:
+            os.close(self._lock)
+
+
+def _make() -> tuple[str, int]:
+    """Return a new directory, and the descriptor that holds its lock."""
+    while True:
+        path = tempfile.mkdtemp(prefix=_PREFIX)
+        # Before it has its lock another process may take it for one that was left: then it is gone, and another is made.
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(path, os.O_RDONLY)
+            with contextlib.suppress(OSError):  # a file system without locks, where nobody else can take one either
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            if os.path.isdir(path):
+                return path, lock
+            os.close(lock)
+
+
+def _remove(path: str, lock: int) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    os.close(lock)
+
+
+@functools.cache
+def _remove_left(place: str) -> None:
+    """Remove the directories of this user's that no process holds any more; once a process."""
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        for entry in entries:
+            if entry.name.startswith(_PREFIX):
+                with contextlib.suppress(OSError):  # held by a process, another user's, or gone meanwhile
+                    _remove_unheld(entry.path)
+
+
+def _remove_unheld(path: str) -> None:
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(lock).st_uid == os.getuid():
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+# ---- DuckDB instances in memory that many connections share, one a process and purpose
+#
+# Opening an instance takes about 22 ms, mostly to fill its catalog; a cursor of one takes microseconds. A cursor is a connection
+# of its own: tables that it registers and temporary tables and views that it makes are seen by no other connection, so two
+# curators' tables never meet, whatever their names. Nothing else may be made in a shared instance. Its settings are made once and
+# locked, and it opens no file.
 
 # "rows": private tables that are in memory. "declared": what is declared, on one thread.
 Purpose = Literal["rows", "declared"]

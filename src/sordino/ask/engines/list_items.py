@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from sordino.ask.engines.quoting import quote_text
+from sordino.ask.engines.sql_text import quote_text
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError
 

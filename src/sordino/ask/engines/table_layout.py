@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.engines.own_sql import people_name
 from sordino.ask.engines.readers.held_column import HeldColumn
+from sordino.ask.engines.sql_text import people_name
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, nearest
 from sordino.core.neighbors import PrivacyUnit

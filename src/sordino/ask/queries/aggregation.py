@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sordino.ask.queries.expressions.compile import bind_condition
 from sordino.ask.queries.expressions.expr import Expr
-from sordino.ask.queries.expressions.keys import Keys, keys
+from sordino.ask.queries.expressions.keys import (
+    KeyList,
+    Keys,
+    compile_key_list,
+    infer_key_list,
+    join_keys,
+    keys,
+    narrow_keys,
+)
 from sordino.ask.queries.expressions.missing import may_be_missing
 from sordino.ask.queries.expressions.nodes import (
     Arithmetic,
@@ -29,7 +37,6 @@ from sordino.ask.queries.expressions.nodes import (
 from sordino.ask.queries.expressions.sql_trees import Build
 from sordino.ask.queries.formulas import FormulaColumn, check_conditions, is_condition
 from sordino.ask.queries.joins import Join
-from sordino.ask.queries.key_list import KeyList, compile_key_list, infer_key_list, join_keys, narrow_keys
 from sordino.ask.queries.post_processing import PostProcessing
 from sordino.ask.queries.query import Aggregate, SqlAggregate, Vector, replace_names
 from sordino.ask.queries.row_steps import RowStep, apply_steps, step_domain, step_neighbors

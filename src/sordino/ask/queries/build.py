@@ -12,10 +12,10 @@ from sordino.ask.queries.aggregates.moments import MomentAggregate
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.aggregation import Aggregation, Grouping, columns_of, tighten
 from sordino.ask.queries.expressions.expr import Expr, as_node, col
+from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
 from sordino.ask.queries.expressions.nodes import Connective, Constant, Name, Node, When, depth, describe, walk
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import JoinKind, Unnest, state_join
-from sordino.ask.queries.key_list import KeyList, check_min_units, key_list, selection_name
 from sordino.ask.queries.query import Aggregate, replace_names
 from sordino.ask.queries.row_steps import RowStep
 from sordino.core.errors import QuestionRefused
@@ -224,8 +224,7 @@ class Selection:
         follows is about units: `.where(...)`, `.group_by(...)` and `.agg(...)` name these columns. Sums and counts need
         `.clip(lower, upper)`: it clips a person's whole value, so no cap on rows is needed, and none acts.
         """
-        from sordino.ask.queries.per_unit import PerUnit
-        from sordino.ask.queries.unit_columns import unit_columns
+        from sordino.ask.queries.per_unit import PerUnit, unit_columns
 
         if self.groups:
             raise QuestionRefused("per_unit makes one row a person: group by its columns, after it")

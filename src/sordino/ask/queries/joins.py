@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sordino.ask.queries.expressions.bound_number import number_cell
-from sordino.ask.queries.expressions.column_codes import category_code, truth_code
+from sordino.ask.queries.expressions.bound_number import category_code, number_cell, truth_code
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Exists
 from sordino.ask.queries.expressions.sql_trees import Build

@@ -1,25 +1,15 @@
-"""One value a person: the row step that makes one row of all rows of each privacy unit. It knows declarations only.
-
-Theorem: after the step a neighbor under add_remove has one row more or less, and under replace one row exchanged, or one
-more or less where the inner condition leaves a unit without rows. Proof: each value is a function of the set of its own
-unit's rows - counts, exact whole sums, extremes in a total order - so the rows of all other units stay as they are
-(stability; McSherry 2009, section 3.4). No rows are capped before the step, so C is 1 after it, however many rows a unit
-has. What bounds a sensitivity is the range of a unit's value: that of its column for extremes and averages, and for sums
-and counts the clip that the question states.
-
-No row can make a value fail: sums are of 128 bits and hold any number of rows (`_MOST_ROWS`), averages are divisions of
-whole numbers rounded to a public grid, and numbers leave as wide integers that are clipped when they are read.
-"""
+"""Values of one person: rows grouped by the privacy unit, and the columns that this makes."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
-from sordino.ask.queries.aggregates.distinct import distinct_cell
+from sordino.ask.queries.aggregates.distinct import Distinct, distinct_cell
+from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.ask.queries.expressions.compile import bind_condition, bind_number, presence
 from sordino.ask.queries.expressions.declared_values import is_text
@@ -40,11 +30,25 @@ from sordino.ask.queries.expressions.nodes import (
     plain,
 )
 from sordino.ask.queries.expressions.sql_trees import Build
+from sordino.ask.queries.formulas import FormulaColumn, rename
+from sordino.ask.queries.query import Aggregate
 from sordino.core.domain import STORED, Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.core.primitives import Primitives, UnitCell, check_range
 from sordino.core.time_zones import EPOCH, local_time
+
+# ---- One value a person: the row step that makes one row of all rows of each privacy unit. It knows declarations only
+#
+# Theorem: after the step a neighbor under add_remove has one row more or less, and under replace one row exchanged, or one
+# more or less where the inner condition leaves a unit without rows. Proof: each value is a function of the set of its own
+# unit's rows - counts, exact whole sums, extremes in a total order - so the rows of all other units stay as they are
+# (stability; McSherry 2009, section 3.4). No rows are capped before the step, so C is 1 after it, however many rows a unit
+# has. What bounds a sensitivity is the range of a unit's value: that of its column for extremes and averages, and for sums
+# and counts the clip that the question states.
+#
+# No row can make a value fail: sums are of 128 bits and hold any number of rows (`_MOST_ROWS`), averages are divisions of
+# whole numbers rounded to a public grid, and numbers leave as wide integers that are clipped when they are read.
 
 _MOST_ROWS = 2**48  # the largest row_ceiling that can be declared
 _PARTS = 1000  # an average is rounded to this part of its column's step
@@ -295,3 +299,81 @@ def _number(unit: Fraction, interval: Interval, missing: str) -> Column:
 
 def _day(steps: Fraction) -> datetime.date:
     return EPOCH + datetime.timedelta(days=int(steps))
+
+
+# ---- The columns of per_unit: which values of a unit they are made of, and what each is over those. Knows no
+# declaration
+
+
+class UnitExpr(Protocol):
+    """A column as a person writes it: an aggregate, or a formula over several."""
+
+    @property
+    def aggregate(self) -> Aggregate:
+        """The first aggregate."""
+
+    @property
+    def others(self) -> tuple[Aggregate, ...]:
+        """What else a formula is computed from."""
+
+    @property
+    def formula(self) -> FormulaColumn | None:
+        """The formula, over the aggregates' own words."""
+
+
+def unit_columns(
+    asked: Sequence[UnitExpr], condition: UnitExpr | None = None
+) -> tuple[tuple[UnitValue, ...], Mapping[str, Node], Node | None]:
+    """Return a unit's values, each once, and what each column asked for, and the condition, is over them.
+
+    A value that is asked for alone, or clipped, bears the column's name; others go by their own words.
+    """
+    values: dict[str, UnitValue] = {}
+    columns: dict[str, Node] = {}
+    for one in sorted(asked, key=lambda a: len(a.others)):
+        parts = (one.aggregate, *one.others)
+        alias = _column_name(one)
+        if alias in columns:
+            raise QuestionRefused(f"two columns of per_unit are named {alias!r}: name one another way with .alias(...)")
+        for part in parts:
+            name = alias if len(parts) == 1 else part.describe()
+            values.setdefault(part.describe(), _unit_value(part, name))
+        columns[alias] = _over_values(one, values)
+    if condition is None:
+        return tuple(values.values()), columns, None
+    for part in (condition.aggregate, *condition.others):
+        values.setdefault(part.describe(), _unit_value(part, part.describe()))
+    return tuple(values.values()), columns, _over_values(condition, values)
+
+
+def _over_values(one: UnitExpr, values: Mapping[str, UnitValue]) -> Node:
+    """Return a column over the values of a unit by their names."""
+    if one.formula is None:
+        return Name(values[one.aggregate.describe()].alias)
+    return rename(one.formula.node, {words: value.alias for words, value in values.items()})
+
+
+def _column_name(one: UnitExpr) -> str:
+    """Return a column's name: as it was given, else that of its first aggregate."""
+    if one.formula is None:
+        return one.aggregate.alias
+    own = rename(one.formula.node, {a.describe(): a.alias for a in (one.aggregate, *one.others)})
+    unnamed = one.formula.alias == describe(own) and not one.others
+    return one.aggregate.alias if unnamed else one.formula.alias
+
+
+def _unit_value(of: Aggregate, alias: str) -> UnitValue:
+    """Return an aggregate as a value of one unit; raises QuestionRefused for one that is not computed for a person."""
+    if isinstance(of, Count):
+        return UnitValue("rows" if of.of is None else "count", of.of, alias)
+    if isinstance(of, UnitValue):
+        return UnitValue(of.kind, of.of, alias, of.by)
+    if isinstance(of, Sum) and of.per_unit is not None:
+        raise QuestionRefused("inside per_unit a sum is of one unit already: clip it, sd.sum(...).clip(lower, upper)")
+    kinds: dict[type, str] = {Sum: "sum", Average: "mean", Distinct: "distinct"}
+    if type(of) not in kinds or (isinstance(of, Distinct) and of.others):
+        raise QuestionRefused(
+            f"{of.describe()} is not computed for one person: inside per_unit are count, sum, mean, min, max, any, all, "
+            "count_distinct, first and last"
+        )
+    return UnitValue(kinds[type(of)], getattr(of, "of", None), alias)

@@ -16,7 +16,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber, number_cell
-from sordino.ask.queries.expressions.dates import DAY_PARTS
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
     Bin,
@@ -33,7 +32,7 @@ from sordino.ask.queries.expressions.nodes import (
     Node,
     children,
 )
-from sordino.ask.queries.expressions.times import moment_constant
+from sordino.ask.queries.expressions.times import DAY_PARTS, moment_constant
 from sordino.core.domain import Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.core.time_zones import offsets
 

@@ -24,9 +24,9 @@ from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.aggregation import Aggregation, Grouping
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.ask.queries.expressions import nodes
+from sordino.ask.queries.expressions.keys import KEY_SELECTIONS, KeyList, check_min_units, key_list
 from sordino.ask.queries.formulas import FormulaColumn
 from sordino.ask.queries.joins import Join, Unnest
-from sordino.ask.queries.key_list import KEY_SELECTIONS, KeyList, check_min_units, key_list
 from sordino.ask.queries.per_unit import PerUnit, UnitValue
 from sordino.ask.queries.post_processing import PostProcessing
 from sordino.ask.queries.query import Aggregate

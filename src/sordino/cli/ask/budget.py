@@ -16,7 +16,7 @@ from sordino.core.errors import DeclarationError
 from sordino.core.text_table import plain
 
 if TYPE_CHECKING:
-    from sordino.ask.project.budget_status import BudgetStatus
+    from sordino.ask.project.budget import BudgetStatus
 
 _BAR = 20
 
@@ -33,7 +33,7 @@ def budget(
     quiet: Quiet = False,
 ) -> None:
     """Show what is spent and what is left. It costs nothing and does not need the data."""
-    from sordino.ask.project.budget_status import budget_status
+    from sordino.ask.project.budget import budget_status
     from sordino.cli.shared.opening import project_at
 
     if tight != (delta is not None):

@@ -18,7 +18,7 @@ def verify(
     form: TextForm = TextFormat.table, name: BudgetName = None, project: ProjectPath = None, quiet: Quiet = False
 ) -> None:
     """Replay every entry and compare: the chain, the sums, the caps and the high-water mark."""
-    from sordino.ask.project.budget_status import budget_status
+    from sordino.ask.project.budget import budget_status
     from sordino.cli.shared.opening import project_at
 
     found: list[dict[str, Any]] = []
@@ -41,7 +41,7 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write the chain of entries, one JSON object per line, for an auditor or a backup. Its answers are releases."""
-    from sordino.ask.project.budget_ledger import the_ledger
+    from sordino.ask.project.budget import the_ledger
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at
     from sordino.core.ledger.records import canonical
@@ -69,7 +69,7 @@ def amend(
 
     The neighbor relation, the privacy unit and the kind of cap cannot be amended. There is no undo and no refill.
     """
-    from sordino.ask.project.budget_ledger import amend_ledger, read_renaming
+    from sordino.ask.project.budget import amend_ledger, read_renaming
     from sordino.cli.shared.opening import project_at
 
     declared = project_at(project)
@@ -135,9 +135,9 @@ def move(
 
     The file stays as a record, with nothing left to spend.
     """
-    from sordino.ask.project.budget_ledger import the_ledger
+    from sordino.ask.project.budget import the_ledger
     from sordino.cli.shared.opening import project_at
-    from sordino.core.ledger.transfer import move_ledger
+    from sordino.core.ledger.restoration import move_ledger
 
     with the_ledger(project_at(project).budget(name)) as ledger, move_ledger(ledger, to) as moved:
         said = f'moved {moved.verify().entries} entries; now write in sordino.toml: ledger = "{moved.path}"'

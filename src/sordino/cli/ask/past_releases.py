@@ -48,7 +48,7 @@ def releases(
 
 
 def _charges(budget: Budget) -> list[Charge]:
-    from sordino.ask.project.budget_ledger import open_ledger
+    from sordino.ask.project.budget import open_ledger
 
     with open_ledger(budget) as ledger:
         return [] if ledger is None else ledger.charges()
@@ -83,7 +83,7 @@ def show(
     quiet: given.Quiet = False,
 ) -> None:
     """Show a past release as it was. It costs nothing and does not need the data."""
-    from sordino.ask.project.budget_ledger import find_release
+    from sordino.ask.project.budget import find_release
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import open_if_named
@@ -104,7 +104,7 @@ def explain(
 ) -> None:
     """Say in plain words the most that a past release reveals about one person."""
     import sordino as sd
-    from sordino.ask.project.budget_ledger import find_release
+    from sordino.ask.project.budget import find_release
     from sordino.cli.shared.opening import project_at
     from sordino.core.loss import loss_to_numbers
 

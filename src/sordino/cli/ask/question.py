@@ -56,7 +56,7 @@ def read_question(
     Numbers stay text on the way, so that they are exact.
     """
     import sordino as sd
-    from sordino.ask.queries.key_list import selection_name
+    from sordino.ask.queries.expressions.keys import selection_name
     from sordino.cli.shared.opening import project_path
 
     stated = None if weights is None else weights.split(",") if "=" not in weights else read_pairs("--weights", weights)

@@ -15,7 +15,7 @@ from sordino.core.errors import DeclarationError
 from sordino.core.text_table import plain
 
 if TYPE_CHECKING:
-    from sordino.ask.curator.against_data import DataCheck
+    from sordino.ask.curator.project_check import DataCheck
     from sordino.ask.project.load import Project
 
 _NEVER_COMPARED = (
@@ -45,7 +45,7 @@ def check(
     that the tables were compared with their data, not what was found. Exit 2 if there is a problem.
     """
     import sordino as sd
-    from sordino.ask.curator.against_data import compare_project
+    from sordino.ask.curator.project_check import compare_project
     from sordino.ask.project.load import load_project
     from sordino.ask.project.schema import json_schema
     from sordino.cli.shared.opening import project_path
@@ -92,14 +92,14 @@ def _print_sound(place: Path, project: Project, compared: Mapping[str, DataCheck
 
 def _days_compared(project: Project) -> dict[str, str | None]:
     """Return the day on which each table was compared with its data, None where it never was."""
-    from sordino.ask.project.comparisons import compared_on
+    from sordino.ask.project.edit import compared_on
 
     return {name: compared_on(table) for name, table in project.tables.items()}
 
 
 def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[str]:
     """Yield what does not fit, each with the line of the project file to change."""
-    from sordino.ask.curator.against_data import MARK
+    from sordino.ask.curator.project_check import MARK
     from sordino.ask.project.positions import dotted_key, positions
 
     if not compared:

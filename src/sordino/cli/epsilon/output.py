@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.cli.shared.terminal import note, paint, say, wrap
 
 if TYPE_CHECKING:
-    from sordino.ask.project.cap_change import CapChange
+    from sordino.ask.project.budget import CapChange
 
 INDENT = 20
 

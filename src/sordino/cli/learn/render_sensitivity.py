@@ -111,7 +111,7 @@ def _figure(row: dict[str, Any]) -> str:
 
 
 def _print_change(asked: Request, query: str, change: Change) -> None:
-    from sordino.reporting.change_text import change_entries
+    from sordino.reporting.release_text import change_entries
 
     scope = "global" if asked.local is None else "local"
     figure = f"{change.value:.10g}, exact" if change.exact else f"at most {change.value:.10g}, a bound"

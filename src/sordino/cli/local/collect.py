@@ -53,7 +53,7 @@ def serve(
         from sordino.local.collector.service import serve_app
     except ImportError:
         raise DeclarationError("the collector needs more packages: pip install 'sordino[serve]'") from None
-    from sordino.local.collector.limits import Limits
+    from sordino.local.collector.service import Limits
 
     limits = Limits(per_minute=per_minute, burst=burst, open=unguarded, per_token=per_token)
     app = collector_app(store, [task_in(path, key=None) for path in tasks], limits=limits)
@@ -71,7 +71,7 @@ def token(
     A running collector accepts them within two seconds. A respondent's token is not linked to the reports it sends.
     """
     from sordino.core.noise.rng import Rng
-    from sordino.local.collector.limits import make_tokens
+    from sordino.local.collector.service import make_tokens
 
     made = make_tokens(count, Rng.secure())
     with closing(_open_store(store, new=True)) as opened:

@@ -59,8 +59,8 @@ def start(
     need_server()
     from sordino.local.collector.service import serve_app
     from sordino.serve.server.census_demo import open_census_demo
+    from sordino.serve.server.logs import write_log
     from sordino.serve.server.opening import open_service
-    from sordino.serve.server.request_log import write_log
     from sordino.serve.server.sql_wire.wire_server import serving_sql
     from sordino.serve.workbench.workbench_app import workbench_app
 

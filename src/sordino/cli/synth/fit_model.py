@@ -68,7 +68,7 @@ def synth_fit(
     from sordino.cli.shared.opening import table_at
     from sordino.cli.synth.arguments import column_names, constraints_of, sets_of
     from sordino.cli.synth.stage_display import stages
-    from sordino.synth.fit_request import FitRequest
+    from sordino.synth.methods import FitRequest
     from sordino.synth.watched_table import WatchedTable
 
     given.refuse_existing(output, force=force)

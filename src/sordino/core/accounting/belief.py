@@ -1,41 +1,307 @@
-"""How sure an attacker can be after answers whose noise has no pure bound, and how rarely that is passed.
-
-It may not know data or ledgers: it reads events. Let P and Q be the laws of what is released on two neighbors, L = ln(P/Q)
-at what was released. From even odds, whoever knows everything else is then sure of P to 1 / (1 + e^-L). So "at most
-1 / (1 + e^-e)" is passed with probability P(L > e) if P is true, and Q(L > e) <= e^-e P(L > e) if Q is.
-
-That probability is not the delta of (e, delta)-privacy, which is E[(1 - exp(e - L))+] and less: for Gaussian noise
-by a factor of 2 to 150. What bounds it:
-
-1. Pure epsilon: L <= epsilon always.
-2. rho-zCDP: E[exp((a - 1) L)] <= exp((a - 1) a rho); Markov's inequality at the best order a gives
-   P(L > rho + 2 sqrt(rho ln(1/c))) <= c (Bun & Steinke 2016, Lemma 3.5 and Proposition 1.3).
-3. The discrete Gaussian of one moved cell: L = (v^2 - 2 v X) / (2 sigma^2) at a shift v, so L > e is X < v/2 - e sigma^2 / v,
-   which rises in v for e >= 0: the largest shift is the worst, and its tail is summed.
-4. Any delta(x) that holds for all neighbors, such as that of a privacy loss distribution: for s > 0, where L > x + s,
-   1 - exp(x - L) > 1 - e^-s; so P(L > x + s) <= delta(x) / (1 - e^-s) (Kasiviswanathan & Smith 2014, Lemma 3.3, there with
-   x = s = epsilon: 2 epsilon but with 2 delta / (1 - e^-epsilon), both directions counted). s = ln 2 gives 2 delta.
-
-A list of charges is read as if it had been fixed before its first answer.
-"""
+"""What an attacker believes after releases, and the power of tests: bounds that follow from events alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
 from sordino.core.accounting.composition import best
-from sordino.core.accounting.discrete import DiscreteGaussianEvent
-from sordino.core.accounting.events import parts
-from sordino.core.accounting.hypotheses import power_bound
+from sordino.core.accounting.events import DiscreteGaussianEvent, parts
 from sordino.core.accounting.zcdp import basic_epsilon_of, epsilon_of
+from sordino.core.arguments import amount, chance, require_above, whole
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import ApproxDP, Event, Loss, Number, PureDP, format_number, round_down, round_up, to_fraction
-from sordino.core.rounding import float_up
+from sordino.core.rounding import bisect, float_up
+
+# ---- The epsilon at which a figure that changes with it meets a limit, from the feasible side. It knows no figure
+
+_MOST = 2048.0  # beyond it every exponential of an epsilon is 0 or infinite, so that no figure changes
+
+
+def largest_epsilon(figure: Callable[[float], float], limit: float) -> float:
+    """Return the largest epsilon at which a figure that rises with it is within `limit`; math.inf where it always is.
+
+    >>> largest_epsilon(lambda epsilon: epsilon * epsilon, 4.0)
+    2.0
+    """
+    high = 1.0
+    while figure(high) <= limit:
+        if high > _MOST:
+            return math.inf
+        high *= 2
+    return bisect(lambda epsilon: figure(epsilon) > limit, 0.0, high)[0]
+
+
+def least_epsilon(figure: Callable[[float], float], limit: float) -> float:
+    """Return the least epsilon above 0 at which a figure that falls with it is within `limit`.
+
+    >>> least_epsilon(lambda epsilon: 1 / epsilon, 0.5)
+    2.0
+    """
+    high = 1.0
+    while figure(high) > limit:
+        high *= 2
+    return bisect(lambda epsilon: figure(epsilon) <= limit, 0.0, high)[1]
+
+
+# ---- What an attacker who weighs two hypotheses can learn at an epsilon, and the epsilon for what he may learn
+#
+# It may not know data, queries or a ledger. The hypotheses are two tables that are neighbors: under add_remove "this
+# person is in it or not", under replace "this person's record is this or that". Each bound holds for the relation that
+# epsilon is stated for; epsilon under add_remove is at most 2 epsilon under replace, never the reverse. Bounds are floats;
+# every inverse is returned from the feasible side: its figure, computed forward, is within what was asked.
+
+_TERMS = 20_000  # numbers of people that two tables may differ in, which are looked at
+_EXP_MOST = 700.0  # beyond it exp overflows, and every bound below has reached its limit
+
+
+def posterior_bounds(epsilon: Number, *, prior: Number) -> tuple[float, float]:
+    """Return the least and the largest posterior of a hypothesis whose prior probability is `prior`.
+
+    p / (p + (1 - p) e^eps) <= posterior <= p e^eps / (1 - p + p e^eps), whatever the release and whatever else the
+    attacker knows. Reads the relation that epsilon is stated for. Raises DeclarationError unless epsilon >= 0 and
+    0 < prior < 1. Dwork & McSherry; Kasiviswanathan & Smith 2014, On the "semantics" of differential privacy.
+
+    >>> [round(p, 4) for p in posterior_bounds(1, prior=0.5)]
+    [0.2689, 0.7311]
+    """
+    eps, p = amount(epsilon, name="epsilon", zero=True), chance(prior, name="prior")
+    return _posterior(-eps, p), _posterior(eps, p)
+
+
+def epsilon_for_posterior(most: Number, *, prior: Number) -> float:
+    """Return the largest epsilon at which a hypothesis of prior `prior` has posterior at most `most`.
+
+    epsilon = ln(m / (1 - m)) - ln(p / (1 - p)), the inverse of the upper end of `posterior_bounds`, in the same
+    relation. Raises DeclarationError unless prior < most < 1.
+
+    >>> round(epsilon_for_posterior(0.75, prior=0.5), 6)  # ln 3
+    1.098612
+    """
+    limit, p = chance(most, name="most"), chance(prior, name="prior")
+    require_above(limit, p, name="most", because="the posterior")
+    return largest_epsilon(lambda eps: _posterior(eps, p), limit)
+
+
+def largest_gain(epsilon: Number) -> tuple[float, float]:
+    """Return the largest possible posterior - prior over all priors, and the prior where it is.
+
+    tanh(eps / 4), at prior 1 / (1 + e^(eps / 2)); from the derivative of `posterior_bounds` in the prior, which is
+    zero where prior + posterior = 1. Reads the relation that epsilon is stated for. Raises DeclarationError unless
+    epsilon >= 0.
+
+    >>> [round(x, 8) for x in largest_gain(1)]
+    [0.24491866, 0.37754067]
+    """
+    eps = amount(epsilon, name="epsilon", zero=True)
+    return math.tanh(eps / 4), _posterior(-eps / 2, 0.5)
+
+
+def epsilon_for_gain(most: Number) -> float:
+    """Return the largest epsilon at which no prior rises by more than `most`: 4 artanh(most).
+
+    The inverse of `largest_gain`, in the same relation. Raises DeclarationError unless 0 < most < 1.
+
+    >>> round(epsilon_for_gain("0.24491866"), 6)
+    1.0
+    """
+    limit = chance(most, name="most")
+    return largest_epsilon(lambda eps: math.tanh(eps / 4), limit)
+
+
+def power_bound(epsilon: Number, *, level: Number, delta: Number = 0) -> float:
+    """Return the largest power of any test of one hypothesis against the other at `level`, its false-alarm rate a.
+
+    min(e^eps a + delta, 1 - e^-eps (1 - delta - a)). Reads the relation that (epsilon, delta) is stated for. Raises
+    DeclarationError unless epsilon >= 0, 0 < level < 1 and 0 <= delta < 1. Wasserman & Zhou 2010, Theorem 2.4;
+    Kairouz, Oh, Viswanath 2015, Theorem 2.1.
+
+    >>> round(power_bound(1, level=0.05), 8)
+    0.13591409
+    """
+    eps, a = amount(epsilon, name="epsilon", zero=True), chance(level, name="level")
+    return _power(eps, a, chance(delta, name="delta", zero=True))
+
+
+def epsilon_for_power(most: Number, *, level: Number, delta: Number = 0) -> float:
+    """Return the largest epsilon at which no test at `level` has a power above `most`.
+
+    max(ln((m - delta) / a), ln((1 - delta - a) / (1 - m))), the inverse of `power_bound`, in the same relation and at
+    the same delta. Raises DeclarationError unless level + delta < most < 1.
+
+    >>> round(epsilon_for_power(0.25, level=0.05), 6)  # ln 5
+    1.609438
+    """
+    limit, a, d = chance(most, name="most"), chance(level, name="level"), chance(delta, name="delta", zero=True)
+    require_above(limit, _power(0.0, a, d), name="most", because="the power")
+    return largest_epsilon(lambda eps: _power(eps, a, d), limit)
+
+
+def advantage_bound(epsilon: Number, *, delta: Number = 0) -> float:
+    """Return the largest total-variation advantage: detections less false alarms of the best test at any level.
+
+    (e^eps - 1 + 2 delta) / (e^eps + 1). Reads the relation that (epsilon, delta) is stated for. Raises
+    DeclarationError unless epsilon >= 0 and 0 <= delta < 1. Kairouz, Oh, Viswanath 2015, Remark 2.2.
+
+    >>> round(advantage_bound(1), 7)
+    0.4621172
+    """
+    return _advantage(amount(epsilon, name="epsilon", zero=True), chance(delta, name="delta", zero=True))
+
+
+def epsilon_for_advantage(most: Number, *, delta: Number = 0) -> float:
+    """Return the largest epsilon at which no test has an advantage above `most`: ln((1 + m - 2 delta) / (1 - m)).
+
+    The inverse of `advantage_bound`, in the same relation and at the same delta. Raises DeclarationError unless
+    delta < most < 1.
+
+    >>> round(epsilon_for_advantage(0.5), 6)  # ln 3
+    1.098612
+    """
+    limit, d = chance(most, name="most"), chance(delta, name="delta", zero=True)
+    require_above(limit, d, name="most", because="the advantage")
+    return largest_epsilon(lambda eps: _advantage(eps, d), limit)
+
+
+def identification_bound(epsilon: Number, *, candidates: int) -> float:
+    """Return the largest posterior that one of `candidates` people, equally likely before, is the one in the table.
+
+    1 / (1 + (m - 1) e^-eps) for m candidates, any two of whom give neighbors under replace (one is in the place of
+    the other): epsilon is read under replace; a loss stated under add_remove counts twice. Raises DeclarationError
+    unless epsilon >= 0 and candidates >= 2. Lee & Clifton 2012, Differential identifiability, section 3.
+
+    >>> round(identification_bound(1, candidates=8), 6)
+    0.279708
+    """
+    m = whole(candidates, name="candidates", least=2)
+    return _identification_risk(amount(epsilon, name="epsilon", zero=True), m)
+
+
+def epsilon_for_identification(risk: Number, *, candidates: int) -> float:
+    """Return the largest epsilon under replace at which no candidate is identified with a posterior above `risk`.
+
+    ln((m - 1) rho / (1 - rho)): rho-differential identifiability. Raises DeclarationError unless
+    1 / candidates < risk < 1. Lee & Clifton 2012, Theorem 1.
+
+    >>> round(epsilon_for_identification("1/3", candidates=8), 9)  # ln 3.5
+    1.252762968
+    """
+    limit, m = chance(risk, name="risk"), whole(candidates, name="candidates", least=2)
+    require_above(limit, 1 / m, name="risk", because=f"the posterior of one of {m} candidates")
+    return largest_epsilon(lambda eps: _identification_risk(eps, m), limit)
+
+
+def identification_scale(risk: Number, *, candidates: int, sensitivity: Number) -> float:
+    """Return the scale of Laplace noise for `risk`: lambda = S / ln((m - 1) rho / (1 - rho)).
+
+    `sensitivity` is S, how far the answer moves when one candidate takes the place of another (replace), in the
+    answer's unit, as is the scale. Raises as `epsilon_for_identification`. Lee & Clifton 2012, section 4.
+
+    >>> round(identification_scale("1/3", candidates=8, sensitivity="8/3"), 9)
+    2.128628267
+    """
+    epsilon = epsilon_for_identification(risk, candidates=candidates)
+    if epsilon == 0:
+        raise DeclarationError("risk is too close to 1 / candidates for any finite scale of noise: raise it")
+    return amount(sensitivity, name="sensitivity", zero=True) / epsilon
+
+
+def tables_bound(epsilon: Number, *, people: int, size: int, heaviest: Number | None = None) -> float:
+    """Return the largest posterior of any table of `size` of the `people`, whatever is released and however often.
+
+    Two such tables that differ in j people are 2 j steps apart under add_remove, so that the odds between them move by
+    e^(2 j eps) at most: with every table equally likely before, 1 / (sum over j of C(m, j) C(N - m, j) e^(-2 j eps)). With
+    `heaviest`, the largest prior p of a table, p / (p + (1 - p) e^(-2 k eps)), k = min(m, N - m) the most people that
+    two tables differ in. `epsilon` is the total of all releases, under add_remove. Raises DeclarationError unless
+    epsilon >= 0, people > size >= 1 and 0 < heaviest < 1. After Lee & Clifton 2012 (one person left out: N = m + 1).
+
+    >>> round(tables_bound("0.2027325", people=4, size=3), 6)
+    0.333333
+    """
+    eps, logs = amount(epsilon, name="epsilon", zero=True), _ways(people, size, heaviest)
+    return _of_tables(eps, logs)
+
+
+def epsilon_for_tables(risk: Number, *, people: int, size: int, heaviest: Number | None = None) -> float:
+    """Return the largest total epsilon under add_remove at which `tables_bound` is at most `risk`.
+
+    Raises DeclarationError as that does, and unless the risk is above what it is at epsilon 0 and below 1.
+
+    >>> round(epsilon_for_tables("1/3", people=4, size=3), 6)  # ln(1.5) / 2
+    0.202733
+    """
+    limit, logs = chance(risk, name="risk"), _ways(people, size, heaviest)
+    require_above(limit, _of_tables(0.0, logs), name="risk", because="the largest prior of a table")
+    return largest_epsilon(lambda eps: _of_tables(eps, logs), limit)
+
+
+def _ways(people: int, size: int, heaviest: Number | None) -> list[tuple[int, float]]:
+    """Return (steps, log weight) of the other tables, over the weight of the one that is asked about."""
+    m = whole(size, name="size", least=1)
+    spare = whole(people, name="people", least=m + 1) - m
+    most = min(m, spare)
+    if heaviest is not None:
+        p = chance(heaviest, name="heaviest")
+        return [(2 * most, math.log1p(-p) - math.log(p))]
+    return [(2 * j, _log_choose(m, j) + _log_choose(spare, j)) for j in range(1, min(most, _TERMS) + 1)]
+
+
+def _of_tables(epsilon: float, logs: list[tuple[int, float]]) -> float:
+    """Return 1 over one and all that the other tables weigh: what is left out (beyond `_TERMS`) only raises it."""
+    exponents = [weight - steps * epsilon for steps, weight in logs]
+    top = max(0.0, *exponents)
+    return math.exp(-top) / (math.exp(-top) + math.fsum(math.exp(e - top) for e in exponents))
+
+
+def _log_choose(of: int, taken: int) -> float:
+    return math.lgamma(of + 1) - math.lgamma(taken + 1) - math.lgamma(of - taken + 1)
+
+
+def _posterior(epsilon: float, prior: float) -> float:
+    """Return p e^eps / (1 - p + p e^eps), without overflow at either end."""
+    if epsilon >= 0:
+        return prior / (prior + (1 - prior) * math.exp(-epsilon))
+    raised = prior * math.exp(epsilon)
+    return raised / (1 - prior + raised)
+
+
+def _power(epsilon: float, level: float, delta: float) -> float:
+    first = math.inf if epsilon > _EXP_MOST else math.exp(epsilon) * level + delta
+    return min(first, 1 - math.exp(-epsilon) * (1 - delta - level), 1.0)
+
+
+def _advantage(epsilon: float, delta: float) -> float:
+    shrunk = math.exp(-epsilon)
+    return (-math.expm1(-epsilon) + 2 * delta * shrunk) / (1 + shrunk)
+
+
+def _identification_risk(epsilon: float, candidates: int) -> float:
+    return 1 / (1 + (candidates - 1) * math.exp(-epsilon))
+
+
+# ---- How sure an attacker can be after answers whose noise has no pure bound, and how rarely that is passed
+#
+# It may not know data or ledgers: it reads events. Let P and Q be the laws of what is released on two neighbors, L = ln(P/Q)
+# at what was released. From even odds, whoever knows everything else is then sure of P to 1 / (1 + e^-L). So "at most
+# 1 / (1 + e^-e)" is passed with probability P(L > e) if P is true, and Q(L > e) <= e^-e P(L > e) if Q is.
+#
+# That probability is not the delta of (e, delta)-privacy, which is E[(1 - exp(e - L))+] and less: for Gaussian noise
+# by a factor of 2 to 150. What bounds it:
+#
+# 1. Pure epsilon: L <= epsilon always.
+# 2. rho-zCDP: E[exp((a - 1) L)] <= exp((a - 1) a rho); Markov's inequality at the best order a gives
+#    P(L > rho + 2 sqrt(rho ln(1/c))) <= c (Bun & Steinke 2016, Lemma 3.5 and Proposition 1.3).
+# 3. The discrete Gaussian of one moved cell: L = (v^2 - 2 v X) / (2 sigma^2) at a shift v, so L > e is X < v/2 - e sigma^2 / v,
+#    which rises in v for e >= 0: the largest shift is the worst, and its tail is summed.
+# 4. Any delta(x) that holds for all neighbors, such as that of a privacy loss distribution: for s > 0, where L > x + s,
+#    1 - exp(x - L) > 1 - e^-s; so P(L > x + s) <= delta(x) / (1 - e^-s) (Kasiviswanathan & Smith 2014, Lemma 3.3, there with
+#    x = s = epsilon: 2 epsilon but with 2 delta / (1 - e^-epsilon), both directions counted). s = ln 2 gives 2 delta.
+#
+# A list of charges is read as if it had been fixed before its first answer.
 
 _DELTAS = tuple(Fraction(d) for d in ("0.001", "0.005", "0.02", "0.05", "0.1", "0.2", "0.4"))  # for the power of a test
 _DELTA = 1e-6  # the delta of a rho whose budget states none

@@ -1,8 +1,4 @@
-"""What was run, as frozen data that states its own privacy loss. An event knows neither data nor how noise is drawn.
-
-A new event class is one file with `@event_kind("its name")` above it, imported here so that ledgers can be read;
-composition and the ledger need no change.
-"""
+"""Events: what was run, as frozen data whose methods bound its privacy loss. A published event never changes its meaning."""
 
 from __future__ import annotations
 
@@ -11,15 +7,308 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sordino.core.accounting.concentration import pure_rho
-from sordino.core.accounting.discrete import DiscreteGaussianEvent
+from sordino.core.accounting.concentration import bounded_range_rho, laplace_rho, pure_rho
 from sordino.core.accounting.event_fields import check_order, event_kind, read_amount
-from sordino.core.accounting.threshold_event import ThresholdEvent
 from sordino.core.errors import DeclarationError
-from sordino.core.loss import ApproxDP, Event, Grid, Number, PrivacyLoss
-from sordino.core.rounding import float_up
+from sordino.core.loss import ApproxDP, Event, Grid, Losses, Number, PrivacyLoss, format_number, to_fraction
+from sordino.core.rounding import float_down, float_up
+
+# ---- The event of a selection by the exponential mechanism: bounded range. It knows neither scores nor candidates
+
+_LARGEST = 600.0
+_BLOCKS = 1 << 22
+
+
+@event_kind("bounded_range")
+@dataclass(frozen=True, slots=True, init=False)
+class BoundedRangeEvent:
+    """State that something of epsilon-bounded range was run: its privacy losses lie in one interval of length epsilon.
+
+    The exponential mechanism has it (Durfee & Rogers 2019, Practical differentially private top-k selection). As the
+    interval holds 0, pure epsilon follows; rho is the least that all of them have (`concentration`, theorem 4), below the
+    epsilon^2 / 8 of Hoeffding's lemma (Cesar & Rogers 2021, Bounding, concentrating, and truncating).
+
+    Theorem (`renyi`): given the interval [t - e, t] of losses, E[exp((order - 1) loss)] is largest with all mass on its
+    ends (convexity), where normalising fixes the masses: (exp(e) - exp(t)) / (exp(e) - 1) on t (Dong, Durfee, Rogers
+    2020, section 3.1). With A = exp(e) - exp(-(order - 1) e) and B = 1 - exp(-(order - 1) e) the worst t is
+    ln((order - 1) A / (order B)), and the divergence there t + ln(A / (order (exp(e) - 1))) / (order - 1).
+
+    Raises DeclarationError unless epsilon is a finite number, 0 or more.
+
+    >>> float(BoundedRangeEvent(1).rho())
+    0.123301561483
+    """
+
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", read_amount(epsilon, name="epsilon", of=" of an event"))
+
+    def pure(self) -> Fraction:
+        """Return epsilon."""
+        return self.epsilon
+
+    def approx(self) -> tuple[Fraction, Fraction]:
+        """Return (epsilon, 0)."""
+        return self.epsilon, Fraction(0)
+
+    def rho(self) -> Fraction:
+        """Return the exact rho, rounded up, about epsilon^2 / 8."""
+        return bounded_range_rho(self.epsilon)
+
+    def renyi(self, order: float) -> float:
+        """Return the worst divergence at `order` > 1, rounded up, at most epsilon and order * rho."""
+        check_order(order)
+        most = float_up(self.epsilon)
+        if most == 0 or math.isinf(order):
+            return most
+        concentrated = float_up(Fraction(order) * self.rho())
+        if not 1e-4 < most < 600 or order > 1e6:  # the closed form has lost its digits, or would overflow
+            return min(most, concentrated)
+        fallen = -math.expm1(-(order - 1) * most)
+        numerator = math.expm1(most) + fallen
+        worst = math.log((order - 1) * numerator / (order * fallen))
+        rest = math.log(numerator / (order * math.expm1(most))) / (order - 1)
+        slack = 1e-14 * (1 + abs(worst) + abs(rest) + 1 / (order - 1))  # a few roundings of the logarithms' arguments
+        return min(most, concentrated, worst + rest + slack)
+
+    def profile(self, grid: Grid) -> PrivacyLoss | None:
+        """Return the losses of the least pair that dominates all mechanisms of epsilon-bounded range, both ways alike.
+
+        Theorem: the two-point pair of `renyi` has delta(x) = (exp(e) - exp(t)) (1 - exp(x - t)) / (exp(e) - 1), largest
+        at t = (e + x) / 2, where it is (exp(e/2) - exp(x/2))^2 / (exp(e) - 1). As a function of exp(x) that is convex, so
+        a pair has it (Zhu, Dong, Wang 2022): its losses l in [-e, e] have the densities
+        exp(l/2) / (4 sinh(e/2)) under P and exp(-l/2) / (4 sinh(e/2)) under Q.
+        """
+        import numpy as np
+
+        from sordino.core.accounting.discretize import approximate, discretize_blocks
+
+        most = float_up(self.epsilon)
+        if most < 1e-9 or most > min(
+            _LARGEST, _BLOCKS * grid.step / 4
+        ):  # too fine or too wide: any pure mechanism's pair
+            return approximate(most, 0.0, grid)
+        count = math.ceil(4 * most / grid.step)
+        edges = np.linspace(-most, most, count + 1)
+        half = np.diff(edges) / 2
+        slack = 1e-13 * (1 + most)
+        p = np.exp(edges[:-1] / 2) * np.expm1(half) / (2 * math.sinh(most / 2)) * (1 + slack)
+        r = np.exp(-edges[:-1] / 2) * -np.expm1(-half) / (2 * math.sinh(most / 2)) * (1 - slack)
+        losses = discretize_blocks(p, r, edges[:-1], edges[1:], 0.0, grid)
+        return PrivacyLoss(losses, losses)
+
+
+# ---- The event of a release whose bound fails with a small probability. It knows neither keys nor counts
+
+
+@event_kind("threshold")
+@dataclass(frozen=True, slots=True, init=False)
+class ThresholdEvent:
+    """State that `inner` was run, except with probability `delta`, such as that of showing a key of one unit.
+
+    With inner (epsilon, d) the whole is (epsilon, d + delta); with inner rho-zCDP it is delta-approximate rho-zCDP
+    (Bun & Steinke 2016, Definition 8.1), and composes by sums of rho and of delta. `rho` is None, since no rho alone
+    holds: a cap on rho with a slack charges `inner.rho()` and `delta`.
+
+    Raises DeclarationError unless inner is an event and delta lies in [0, 1).
+
+    >>> from sordino.core.accounting.events import LaplaceEvent
+    >>> ThresholdEvent(LaplaceEvent(1), "1e-6").approx()
+    (Fraction(1, 1), Fraction(1, 1000000))
+    """
+
+    inner: Event
+    delta: Fraction
+
+    def __init__(self, inner: Event, delta: Number) -> None:
+        if not isinstance(inner, Event):
+            raise DeclarationError("inner must be an event: LaplaceEvent, GaussianEvent or the like")
+        object.__setattr__(self, "inner", inner)
+        object.__setattr__(self, "delta", ApproxDP(0, delta).delta)
+
+    def pure(self) -> Fraction | None:
+        """Return the inner bound where delta is 0."""
+        return self.inner.pure() if self.delta == 0 else None
+
+    def approx(self) -> tuple[Fraction, Fraction] | None:
+        """Return the inner pair with delta added."""
+        pair = self.inner.approx()
+        return None if pair is None or pair[1] + self.delta >= 1 else (pair[0], pair[1] + self.delta)
+
+    def rho(self) -> Fraction | None:
+        """Return the inner bound where delta is 0."""
+        return self.inner.rho() if self.delta == 0 else None
+
+    def renyi(self, order: float) -> float | None:
+        """Return the inner bound where delta is 0."""
+        return self.inner.renyi(order) if self.delta == 0 else None
+
+    def profile(self, grid: Grid) -> PrivacyLoss | None:
+        """Return the inner losses with probability 1 - delta, infinite ones with the rest.
+
+        Theorem: let d, d' <= delta be the chances of the event on two neighbors, c = (1 - d') / (1 - d), y = exp(x) and
+        H(y) the inner delta(x), which falls, is convex in y and has H(0) = 1. The whole has at most d + (1 - d) H(c y). For
+        c >= 1 that is at most d + (1 - d) H(y); else H(c y) <= c H(y) + 1 - c makes it d' + (1 - d') H(y). Both are at most
+        delta + (1 - delta) H(y).
+        """
+        inner = self.inner.profile(grid)
+        if inner is None:
+            return None
+        removed = _mix(inner.removed, self.delta)
+        return PrivacyLoss(removed, removed if inner.added is inner.removed else _mix(inner.added, self.delta))
+
+
+def _mix(losses: Losses, delta: Fraction) -> Losses:
+    """Return losses of which a part `delta` has become infinite, rounded up."""
+    lost = math.nextafter(float(delta), math.inf) if delta else 0.0
+    kept = math.nextafter(1 - float(delta), math.inf)
+    return Losses(losses.at, losses.mass * kept, losses.infinite * kept + lost)
+
+
+# ---- Noise on whole numbers as events that state their own law, and so their tight losses. It draws no noise
+#
+# Theorem (one number stands for a vector). Let Z be noise on the whole numbers of log-concave, symmetric law, added
+# independently to each cell. Where neighbors differ by whole numbers v_1, ..., v_k with |v_1| + ... + |v_k| <= s, the
+# release is dominated by Z against Z + s.
+#
+# Proof. Write T(P, Q) for the trade-off function: the least type II error at each type I error. (1) By log-concavity the
+# likelihood ratio of Z against Z + a is monotone, so the best tests are half-lines, with coins at their ends: 1 - T(Z, Z +
+# a) takes P[Z > t] to P[Z > t - a] and is straight between. Hence it falls in a, and with f_a = T(Z, Z + a),
+# f_b(1 - f_a) = f_(a+b): knots go to knots. (2) For any P, Q, R with T(P, Q) >= f and T(Q, R) >= g: T(P, R) >= g(1 - f)
+# (Dong, Roth, Su 2022, Lemma A.5). Go from (0, ..., 0) to (v_1, ..., v_k) one cell at a time: each step is the shift of one
+# cell, |v_i| by symmetry, the other cells being alike on both sides. So T >= f_(|v_1| + ... + |v_k|) >= f_s, and a smaller
+# trade-off function is that of a dominating pair (Blackwell 1951). The tests check it by enumeration.
 
 Certificate = tuple[Fraction, Fraction]
+
+
+@event_kind("discrete_laplace")
+@dataclass(frozen=True, slots=True, init=False)
+class DiscreteLaplaceEvent:
+    """State that discrete Laplace noise of scale steps / epsilon was added to whole numbers of l1 sensitivity `steps`.
+
+    Vectors included, by the theorem above. Epsilon aside, every bound is the law's own; rho is exact (`concentration`,
+    theorem 3). Raises DeclarationError unless epsilon >= 0 and steps is a whole number, 1 or more.
+
+    >>> float(DiscreteLaplaceEvent(1, 1).rho()), float(DiscreteLaplaceEvent(1, 1000).rho())
+    (0.462117157261, 0.367879546525)
+    """
+
+    epsilon: Fraction
+    steps: int
+
+    def __init__(self, epsilon: Number, steps: int) -> None:
+        object.__setattr__(self, "epsilon", read_amount(epsilon, name="epsilon", of=" of an event"))
+        object.__setattr__(self, "steps", _whole(steps, "steps"))
+
+    def pure(self) -> Fraction:
+        """Return epsilon."""
+        return self.epsilon
+
+    def approx(self) -> Certificate:
+        """Return (epsilon, 0)."""
+        return self.epsilon, Fraction(0)
+
+    def rho(self) -> Fraction:
+        """Return epsilon - (1 - exp(-epsilon)) c / sinh(c), c = epsilon / steps, rounded up."""
+        return laplace_rho(self.epsilon, self.steps)
+
+    def renyi(self, order: float) -> float:
+        """Return the divergence of the law from its shift, rounded up, at most epsilon.
+
+        With a the order, q = exp(-epsilon / steps), r = q^(2a - 1): ln((e^((a-1) epsilon) (1 + (1 - q) r (1 -
+        r^(steps-1)) / (1 - r)) + e^(-a epsilon)) / (1 + q)) / (a - 1).
+        """
+        check_order(order)
+        most = float_up(self.epsilon)
+        if most == 0 or math.isinf(order):
+            return most
+        rate = most / self.steps
+        turn = (2 * order - 1) * rate
+        middle = math.exp(-turn) * -math.expm1(-rate) * (math.expm1(-(self.steps - 1) * turn) / math.expm1(-turn))
+        rest = middle + math.exp((1 - 2 * order) * most) - math.exp(-rate)
+        value = most + math.log1p(rest / (1 + math.exp(-rate))) / (order - 1)
+        slack = 1e-14 * value + 4e-15 * (1 + most) * (1 + 1 / (order - 1))  # the two terms nearly cancel
+        return min(most, order * most * most / 2 * (1 + 1e-14), max(0.0, value + slack))
+
+    def profile(self, grid: Grid) -> PrivacyLoss:
+        """Return the law's own losses."""
+        from sordino.core.accounting.discretize import laplace_losses
+
+        return laplace_losses(float_up(self.epsilon), self.steps, grid)
+
+
+@event_kind("discrete_gaussian")
+@dataclass(frozen=True, slots=True, init=False)
+class DiscreteGaussianEvent:
+    """State that discrete Gaussian noise was added to whole numbers, at most `cells` of them moved by at most `shift`.
+
+    Each moved cell's losses are those of the law shifted by `shift`, since smaller shifts are dominated (step 1 of the
+    theorem above), and cells add up. rho = cells shift^2 / (2 sigma_squared) (Canonne, Kamath, Steinke 2020, Theorem
+    4). `certificate` is an (epsilon, delta) proven for it, the one charged under a cap on sums.
+
+    Raises DeclarationError unless sigma_squared > 0 and shift and cells are whole numbers, 1 or more.
+
+    >>> DiscreteGaussianEvent(4, 1, 1).rho()
+    Fraction(1, 8)
+    """
+
+    sigma_squared: Fraction
+    shift: int
+    cells: int
+    certificate: Certificate | None
+
+    def __init__(self, sigma_squared: Number, shift: int, cells: int, certificate: Certificate | None = None) -> None:
+        variance = to_fraction(sigma_squared, name="sigma_squared")
+        if variance <= 0:
+            raise DeclarationError(f"sigma_squared of an event must be above 0, not {format_number(variance)}")
+        object.__setattr__(self, "sigma_squared", variance)
+        object.__setattr__(self, "shift", _whole(shift, "shift"))
+        object.__setattr__(self, "cells", _whole(cells, "cells"))
+        pair = None if certificate is None else ApproxDP(*certificate)
+        object.__setattr__(self, "certificate", None if pair is None else (pair.epsilon, pair.delta))
+
+    def pure(self) -> None:
+        """Return None: Gaussian noise has no pure bound."""
+
+    def approx(self) -> Certificate | None:
+        """Return the certificate."""
+        return self.certificate
+
+    def rho(self) -> Fraction:
+        """Return cells shift^2 / (2 sigma_squared)."""
+        return self.cells * self.shift**2 / (2 * self.sigma_squared)
+
+    def renyi(self, order: float) -> float:
+        """Return order * rho, rounded up."""
+        check_order(order)
+        return float_up(Fraction(order) * self.rho()) if math.isfinite(order) else math.inf
+
+    def profile(self, grid: Grid) -> PrivacyLoss:
+        """Return the law's own losses, summed over the cells by repeated doubling."""
+        from sordino.core.accounting.discretize import compose, gaussian_losses
+
+        total, power, left = None, gaussian_losses(float_down(self.sigma_squared), self.shift, grid), self.cells
+        while True:
+            if left & 1:
+                total = power if total is None else compose(total, power, grid)
+            left >>= 1
+            if not left:
+                return total if total is not None else power
+            power = compose(power, power, grid)
+
+
+def _whole(value: int, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise DeclarationError(f"{name} of an event must be a whole number, 1 or more")
+    return value
+
+
+# ---- What was run, as frozen data that states its own privacy loss. An event knows neither data nor how noise is drawn
+#
+# A new event class is one file with `@event_kind("its name")` above it, imported here so that ledgers can be read;
+# composition and the ledger need no change.
 
 
 @event_kind("laplace")

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
 from sordino.core.accounting.event_fields import read_delta
-from sordino.core.accounting.events import GaussianEvent, LaplaceEvent
+from sordino.core.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
 from sordino.core.accounting.zcdp import epsilon_from_renyi, epsilon_of
 from sordino.core.loss import Event, Number
 from sordino.core.rounding import float_up

@@ -18,8 +18,7 @@ from typing import Any, overload
 from sordino.core.accounting.composition import charge_amounts
 from sordino.core.accounting.event_fields import event_to_dict
 from sordino.core.errors import DeclarationChanged, DeclarationError, LedgerError
-from sordino.core.ledger import declarations as declared
-from sordino.core.ledger.durable_sqlite import Database
+from sordino.core.ledger import records as declared
 from sordino.core.ledger.high_water_mark import marks_at, marks_directory, read_mark
 from sordino.core.ledger.location import Place, ServerPlace, locate
 from sordino.core.ledger.records import (
@@ -43,6 +42,7 @@ from sordino.core.ledger.replay import replay
 from sordino.core.ledger.store import (
     ENTRIES,
     RESTORE,
+    Database,
     Transaction,
     answer_of,
     charge_of,

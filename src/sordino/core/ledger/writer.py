@@ -24,7 +24,6 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from sordino.core.errors import DeclarationError, InDoubt, LedgerError, SordinoError
-from sordino.core.ledger.durable_sqlite import Database
 from sordino.core.ledger.high_water_mark import (
     Checkpoint,
     HighWaterMark,
@@ -38,6 +37,7 @@ from sordino.core.ledger.records import Sums, amounts_to_dict, canonical, hash_o
 from sordino.core.ledger.replay import follow, replay
 from sordino.core.ledger.store import (
     ENTRIES,
+    Database,
     Transaction,
     check_mark,
     connect_file,

@@ -8,8 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
-from sordino.core.accounting.discrete import DiscreteGaussianEvent, DiscreteLaplaceEvent
-from sordino.core.accounting.events import GaussianEvent, LaplaceEvent
+from sordino.core.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
 from sordino.core.accounting.gaussian_dp import calibrate_gaussian, gaussian_variance
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Event, format_number

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from sordino.core.accounting.events import LaplaceEvent
-from sordino.core.accounting.threshold_event import ThresholdEvent
+from sordino.core.accounting.events import LaplaceEvent, ThresholdEvent
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import format_number
 from sordino.core.mechanisms.selection import positive

@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sordino.core.accounting.bounded_range import BoundedRangeEvent
 from sordino.core.accounting.concentration import bounded_range_epsilon_for
-from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.accounting.events import BoundedRangeEvent, LaplaceEvent
 from sordino.core.errors import DeclarationError
 from sordino.core.estimates.selections import Law, flip_gap, softmax_gap
 from sordino.core.loss import ZCDP, Loss, format_number

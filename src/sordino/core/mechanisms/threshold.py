@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
-from sordino.core.accounting.discrete import DiscreteGaussianEvent
-from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.accounting.events import DiscreteGaussianEvent, LaplaceEvent, ThresholdEvent
 from sordino.core.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance
-from sordino.core.accounting.threshold_event import ThresholdEvent
 from sordino.core.accounting.zcdp import rho_for
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import format_number

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from sordino.core.accounting.events import GaussianEvent
+from sordino.core.accounting.events import GaussianEvent, ThresholdEvent
 from sordino.core.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance
-from sordino.core.accounting.threshold_event import ThresholdEvent
 from sordino.core.mechanisms.selection import positive
 from sordino.core.mechanisms.threshold import Key, check_keys, keys_above, small_delta
 from sordino.core.noise.laws import DiscreteGaussian

@@ -9,7 +9,7 @@ from typing import Any
 
 from sordino.core.lazy import load_feature
 from sordino.lab.audit.attack import Attack
-from sordino.lab.audit.closeness import ClosestRecords
+from sordino.lab.audit.table_attacks import ClosestRecords
 
 
 @dataclass(frozen=True, slots=True, repr=False)

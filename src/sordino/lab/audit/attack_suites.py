@@ -17,13 +17,16 @@ from sordino.core.errors import DeclarationError, UnknownName, arg, nearest
 from sordino.core.loss import PureDP, format_number
 from sordino.core.noise.rng import Rng
 from sordino.core.source import Csv, Source
-from sordino.lab.audit.answer_attack import infer_answers
+from sordino.lab.audit.answer_attack import average_answers, check_bits, infer_answers, take_differences
 from sordino.lab.audit.attack import Epsilons, claims_from
 from sordino.lab.audit.attack_collection import Attacks
-from sordino.lab.audit.closeness import closest_records
-from sordino.lab.audit.repeated_questions import average_answers, check_bits, take_differences
-from sordino.lab.audit.row_distances import Released
-from sordino.lab.audit.table_attacks import infer_attribute, infer_membership, reconstruct_from_counts
+from sordino.lab.audit.table_attacks import (
+    Released,
+    closest_records,
+    infer_attribute,
+    infer_membership,
+    reconstruct_from_counts,
+)
 from sordino.lab.datasets.census import census_domain, make_census
 from sordino.local import SubsetSelection
 from sordino.local.protocols.memoization import memoize

@@ -16,7 +16,7 @@ import numpy as np
 from sordino.core.errors import DeclarationError
 from sordino.core.noise.rng import Rng
 from sordino.core.rounding import bisect
-from sordino.lab.audit.binomial_bounds import check_audit
+from sordino.lab.audit.verdict import check_audit
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,11 +1,13 @@
-"""Audits of a question as the curator answers it: by samples of its whole road, and by its noise on record.
-
-Tables here are invented. What an audit says of true rows is NOT PRIVATE.
-"""
+"""Audits of questions and plans: neighbor tables, replayed noise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import datetime
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure
@@ -13,20 +15,203 @@ from sordino.ask.curator.declare_tables import protect
 from sordino.ask.curator.dummy_table import dummy
 from sordino.ask.curator.plan import Plan
 from sordino.ask.curator.rehearsal import RecordedNoise, record_noise, rehearse
+from sordino.core.domain import Boolean, Category, Domain, Identifier, List
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import ZCDP, ApproxDP, LossArguments, show_arguments
+from sordino.core.neighbors import PrivacyUnit, neighbors_from
 from sordino.core.noise.rng import Rng
-from sordino.lab.audit.neighbor_tables import extreme_row, neighbor_tables
-from sordino.lab.audit.noise_replay import Norm, Replay, ReplayedVector, distance
 from sordino.lab.audit.sampled_audit import ALARM, audit_function, claim_of
 from sordino.lab.audit.verdict import Audit
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sordino.ask.curator.batch import Batch
     from sordino.ask.curator.curator import Curator
     from sordino.core.domain import Domain
     from sordino.core.neighbors import PrivacyUnit
     from sordino.core.source import PublicTable
+
+
+# ---- Two invented tables that are neighbors under a declaration, and as far apart as its bounds allow. No data is read
+
+_CHANGED = "the unit that changes"
+_MOST_ROWS = 1000
+_REACH = 1000  # where a column has no bound
+
+
+def neighbor_tables(
+    domain: Domain,
+    *,
+    neighbors: str,
+    privacy_unit: str | PrivacyUnit,
+    rows: int = 20,
+    changed: Mapping[str, Any] | None = None,
+    seed: int = 1,
+) -> tuple[pa.Table, pa.Table]:
+    """Return two made-up tables, the second with one unit more (add_remove) or another one in its place (replace).
+
+    The unit that changes has as many rows as its caps allow, up to 1,000, each with every column at its upper bound or last
+    value, but for what `changed` states; the one that it replaces has the lower bounds. The other rows are as of `sd.dummy`.
+
+    >>> from sordino import Integer
+    >>> here, there = neighbor_tables(Domain({"age": Integer(0, 125)}), neighbors="add_remove", privacy_unit="row")
+    >>> len(there) - len(here), there.column("age")[-1].as_py()
+    (1, 125)
+    """
+    import pyarrow as pa
+
+    stated = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
+    unknown = [name for name in changed or {} if name not in domain.stored]
+    if unknown:
+        raise DeclarationError(f"changed names {unknown[0]!r}, which is not a column of the domain")
+    base = dummy(domain, rows=rows, unit=stated.unit, rng=Rng.seeded(seed))
+    column = None if stated.unit is None else stated.unit.column
+    if column is not None:
+        base = base.set_column(
+            base.schema.get_field_index(column), column, pa.array([f"unit {i}" for i in range(rows)], pa.string())
+        )
+    copies = 1 if stated.unit is None else min(stated.unit.total_rows, _MOST_ROWS)
+    first, last = (
+        {**extreme_row(domain, upper=upper), **((changed or {}) if upper else {})} for upper in (False, True)
+    )
+    ends = []
+    for row in (first, last):
+        named = row if column is None else {**row, column: _CHANGED}
+        ends.append(pa.concat_tables([base, pa.Table.from_pylist([named] * copies, schema=base.schema)]))
+    return (base if neighbors == "add_remove" else ends[0]), ends[1]
+
+
+def extreme_row(domain: Domain, *, upper: bool) -> dict[str, Any]:
+    """Return a row with every column at its upper bound or last value, or at its lower bound or first value."""
+    return {name: _extreme(column, upper) for name, column in domain.stored.items()}
+
+
+def _extreme(column: Any, upper: bool) -> Any:
+    if isinstance(column, List):
+        return [_extreme(column.of, upper)] * min(column.max_items, _MOST_ROWS)
+    if isinstance(column, Category):
+        return column.values[-1 if upper else 0]
+    if isinstance(column, Boolean):
+        return upper
+    if isinstance(column, Identifier):
+        return "last" if upper else "first"
+    end, other = (column.upper, column.lower) if upper else (column.lower, column.upper)
+    if isinstance(end, (datetime.date, datetime.datetime)):
+        return end
+    if end is None:
+        end = (other or 0) + (_REACH if upper else -_REACH)
+    return int(end) if isinstance(end, int) else float(end)
+
+
+# ---- Record and replay: run on one table, run on its neighbor with the same noise, and see what moved, and how far
+#
+# It may be given vectors of numbers that some function added noise to. Mechanisms that draw more often for some data than for
+# other data, as selections do, are told apart by the next word of their generator.
+
+Norm = Literal["l1", "l2", "linf"]
+_ROUNDING = 1e-9  # relative, of functions that return floats
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedVector:
+    """Hold how far one vector moved between two neighbors, how far it may, and whether its noise stayed the same."""
+
+    name: str
+    norm: Norm
+    moved: float
+    allowed: float
+    same_noise: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether it moved no further than declared, by exact values alone."""
+        return self.same_noise and self.moved <= self.allowed * (1 + _ROUNDING)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Replay:
+    """Hold what moved between two runs with the same noise: `vectors`, and whether both drew the same random words."""
+
+    subject: str
+    vectors: tuple[ReplayedVector, ...]
+    same_draws: bool
+    seed: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing moved but exact values, and none further than declared."""
+        return self.same_draws and all(v.holds for v in self.vectors)
+
+    def describe(self) -> str:
+        """Return what was found, a sentence a vector."""
+        found = []
+        for v in self.vectors:
+            why = "" if v.holds else (": FURTHER THAN DECLARED" if v.same_noise else ": ITS NOISE DEPENDS ON THE DATA")
+            found.append(f"{v.name} moved by {v.moved:g} in {v.norm}, of {v.allowed:g} declared{why}")
+        drawn = "" if self.same_draws else "; THE TWO RUNS DREW DIFFERENT RANDOM WORDS"
+        return f"{self.subject}, replayed: {'; '.join(found)}{drawn}."
+
+    def __repr__(self) -> str:
+        return f"<Replay, NOT PRIVATE: {self.describe()}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>Replay, NOT PRIVATE.</b> {escape(self.describe())}</p>"
+
+
+def replay_function(
+    function: Callable[[Any, Rng], Any],
+    here: Any,
+    there: Any,
+    *,
+    sensitivity: float,
+    norm: Norm = "l1",
+    seed: int = 1,
+    subject: str = "a function",
+) -> Replay:
+    """Run `function(table, rng)` on two neighbors with the same words of an `Rng`, and compare how far its numbers moved.
+
+    Theorem: if the function adds noise that does not depend on the data, its outputs differ by exactly what its exact values
+    differ by, so one pair that moves further than `sensitivity` proves the declared sensitivity, or the independence of the
+    noise, wrong, whatever epsilon is. That none does proves nothing about other pairs. Where the noise is drawn in another
+    order, or more of it, the generator's next word differs (a chance of 2^-64 otherwise).
+
+    >>> def clumsy(table, rng):  # sums without a clip
+    ...     return sum(table) + rng.below(100)
+    >>> replay_function(clumsy, [1, 2], [1, 2, 50], sensitivity=10).holds
+    False
+    """
+    runs = []
+    for table in (here, there):
+        rng = Rng.seeded(seed)
+        runs.append((_numbers(function(table, rng)), rng.bits(64)))
+    (first, word), (second, other) = runs
+    if len(first) != len(second):
+        raise DeclarationError("a replayed function returns as many numbers for both tables")
+    moved = distance([b - a for a, b in zip(first, second, strict=True)], norm)
+    same = word == other
+    return Replay(subject, (ReplayedVector("the output", norm, moved, float(sensitivity), same),), same, seed)
+
+
+def distance(differences: Sequence[Fraction | float | int], norm: Norm) -> float:
+    """Return the length of a vector of differences."""
+    sizes = [abs(Fraction(d)) for d in differences]
+    if norm == "l2":
+        return math.sqrt(math.fsum(float(s) ** 2 for s in sizes))
+    if norm == "l1":
+        return float(sum(sizes))
+    if norm == "linf":
+        return float(max(sizes, default=0))
+    raise DeclarationError(f"norm is l1, l2 or linf, not {norm!r}")
+
+
+def _numbers(output: Any) -> list[Any]:
+    return list(output) if isinstance(output, (list, tuple)) or hasattr(output, "tolist") else [output]
+
+
+# ---- Audits of a question as the curator answers it: by samples of its whole road, and by its noise on record
+#
+# Tables here are invented. What an audit says of true rows is NOT PRIVATE.
 
 Through = Literal["procedure", "ask"]
 _FAR = 0.999  # of what the sensitivity allows: no other pair needs to be tried

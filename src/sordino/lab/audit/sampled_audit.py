@@ -16,9 +16,8 @@ from sordino.core.accounting.composition import best
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Event
 from sordino.core.noise.rng import Rng
-from sordino.lab.audit.binomial_bounds import check_audit, largest_epsilon, least_epsilon, typical_epsilon
 from sordino.lab.audit.telling_event import Outputs, TellingEvent, choose_event, read_outputs
-from sordino.lab.audit.verdict import Audit, Bar
+from sordino.lab.audit.verdict import Audit, Bar, check_audit, largest_epsilon, least_epsilon, typical_epsilon
 
 ALARM = 0.001
 _BARS = 40

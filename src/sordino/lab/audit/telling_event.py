@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sordino.core.errors import DeclarationError
-from sordino.lab.audit.binomial_bounds import bound_epsilons
+from sordino.lab.audit.verdict import bound_epsilons
 
 Outputs = np.ndarray[Any, Any]  # rows of floats, or one object each
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sordino.ask.project.cap_change import CapChange
+from sordino.ask.project.budget import CapChange
 from sordino.ask.project.edit import round_cap_down
-from sordino.core.accounting.hypotheses import epsilon_for_tables
+from sordino.core.accounting.belief import epsilon_for_tables
 from sordino.core.arguments import amount, format_count
 from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import Number, to_fraction

@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 from functools import partial
 
-from sordino.core.accounting.inverse import largest_epsilon, least_epsilon
+from sordino.core.accounting.belief import largest_epsilon, least_epsilon
 from sordino.core.arguments import amount, chance, whole
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Number, to_fraction

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sordino.ask.project.cap_change import CapChange, round_up_within
+from sordino.ask.project.budget import CapChange, round_up_within
 from sordino.ask.project.edit import round_cap_down
 from sordino.ask.project.load import DeclaredTable, Project
 from sordino.ask.queries.sql.parse import sql
@@ -22,8 +22,16 @@ from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import ZCDP, Number, format_number, to_fraction
 from sordino.core.neighbors import Relation
 from sordino.lab.risk.precision import Currency, Precision, precision_of
-from sordino.lab.risk.requirement_choice import Choice, Requirement, choose_epsilon
-from sordino.lab.risk.requirements import accuracy_of, for_questions, posterior, relative, test_power
+from sordino.lab.risk.requirement_choice import (
+    Choice,
+    Requirement,
+    accuracy_of,
+    choose_epsilon,
+    for_questions,
+    posterior,
+    relative,
+    test_power,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,4 @@
-"""The possible worlds of an attacker who knows everyone but not who is in the release, and what an answer reveals.
-
-It turns epsilon into the chance that the release is named, and back. It may not know engines, ledgers or real tables:
-the universe, the size and the prior are public.
-"""
+"""Disclosure risk by possible worlds (Lee & Clifton 2011), and the attacker who plays it."""
 
 from __future__ import annotations
 
@@ -18,13 +14,64 @@ import numpy as np
 from sordino.core.arguments import finite_number, format_count, probabilities, world_epsilon, world_risk
 from sordino.core.errors import DeclarationError
 from sordino.core.noise.rng import Rng
-from sordino.lab.risk.attacker import Simulation, play
-from sordino.lab.risk.counting import tally
 from sordino.lab.risk.odds import PAIRWISE, least_sum, least_sum_at, rising_root, softmax
-from sordino.lab.risk.statistic_answers import ENTRIES, Answers, lattice_from, listing, tables_of
+from sordino.lab.risk.statistic_answers import ENTRIES, Answers, lattice_from, listing, tables_of, tally
 from sordino.lab.sensitivity.empirical import global_sensitivity
 from sordino.lab.sensitivity.statistics import statistic_from
 from sordino.lab.sensitivity.universe import Floats, as_number, rational_from, size_in
+
+# ---- An attacker who plays: true worlds drawn from the prior, noisy answers, and the guess of the likeliest world
+#
+# It may not know queries, universes or budgets: answers come with the weight of their worlds.
+
+_CELLS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Hold what an attacker achieved: the share of `runs` where the top world was the true one, beside what bounds it.
+
+    `risk` is the exact worst risk over all outputs, `bound` the closed form above it.
+    """
+
+    runs: int
+    share: float
+    risk: float
+    bound: float
+
+
+def play(offsets: Floats, log_weights: Floats, log_tops: Floats, rate: float, *, runs: int, rng: Rng) -> float:
+    """Return the share of runs where the likeliest world, given an output, is the one it was drawn from.
+
+    Floating Laplace noise of scale 1/rate: a simulation, not a release. A guess of the right answer names the right world
+    with the share that its heaviest world has of it, so a coin decides between worlds that tie.
+    """
+    shares = softmax(log_weights)
+    truth = np.searchsorted(np.cumsum(shares), rng.uniform_doubles(runs), side="right").clip(max=shares.size - 1)
+    centred = rng.uniform_doubles(runs) - 0.5
+    noise = -np.sign(centred) * np.log1p(-2 * np.abs(centred).clip(max=0.5 - 2.0**-54)) / (rate or 1.0)
+    outputs = offsets[truth] + noise
+    right = rng.uniform_doubles(runs) < np.exp(log_tops[truth] - log_weights[truth])
+    return float((right & (_guesses(outputs, offsets, log_tops, rate) == truth)).mean())
+
+
+def _guesses(
+    outputs: Floats, offsets: Floats, log_tops: Floats, rate: float
+) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    if (log_tops == log_tops[0]).all():  # equal weights: the nearest answer
+        return np.searchsorted((offsets[1:] + offsets[:-1]) / 2, outputs)
+    guesses = np.empty(outputs.size, dtype=np.intp)
+    rows = max(1, _CELLS // offsets.size)
+    for start in range(0, outputs.size, rows):
+        part = outputs[start : start + rows, None]
+        guesses[start : start + rows] = (log_tops - rate * np.abs(part - offsets)).argmax(axis=1)
+    return guesses
+
+
+# ---- The possible worlds of an attacker who knows everyone but not who is in the release, and what an answer reveals
+#
+# It turns epsilon into the chance that the release is named, and back. It may not know engines, ledgers or real tables:
+# the universe, the size and the prior are public.
 
 _RARE = 16  # so few answers are summed one by one
 _CERTAIN = 745.0  # log odds past which a risk is 1

@@ -13,9 +13,9 @@ from fractions import Fraction
 import numpy as np
 
 from sordino.lab.sensitivity.moves import Moves
-from sordino.lab.sensitivity.running_sums import RunningSums, exact_running_sums
 from sordino.lab.sensitivity.statistics import Statistic, between
 from sordino.lab.sensitivity.universe import Floats, Places
+from sordino.lab.sensitivity.variance import RunningSums, exact_running_sums
 
 
 def farthest_neighbor(

@@ -1,7 +1,4 @@
-"""Smooth sensitivity of quantiles, mean and variance of bounded numbers: what may scale the noise in place of GS.
-
-The figure depends on the data and is itself private; only noise scaled by it may leave. This file knows no noise.
-"""
+"""Smooth sensitivity, and distances to instability."""
 
 from __future__ import annotations
 
@@ -13,9 +10,281 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import Number, format_number, to_fraction
-from sordino.lab.sensitivity.stability import Array, DistanceCurve, Windows, profile
+from sordino.core.neighbors import neighbors_from
+
+# ---- A_k: the largest local sensitivity within k moves of a table of bounded numbers, and the distance at which it
+# grows
+#
+# What is computed here depends on the data and is not private: a release may use it only through a mechanism. This file
+# knows no noise, no budget and no columns.
+#
+# With x sorted and clipped to [l, u], W = u - l, x_j = l below the first and u above the last, h = q (n - 1) = i + g with
+# 0 <= g < 1, w = max(q, 1 - q), d = max(u - mean, mean - l), and P_j the sum of the j smallest of x - l:
+#
+#     quantile, replace     A_k = max over p <= i <= r, r - p = k + 1, of (1-g)(x_r - x_p) + g (x_{r+1} - x_r)    exact
+#                           for g <= 1/2, and its mirror image for g > 1/2
+#     median, add_remove    half the widest gap that k removals leave at the middle                               exact
+#     quantile, add_remove  w (x[ceil(h + w(k+1))] - x[floor(h - w(k+1))])                                        bound
+#     mean, replace         max(u - x_min, x_max - l)/n at k = 0, W/n from k = 1                                  exact
+#     mean, add_remove      min(W/m, d n/m/(m-1)), m = n - k; W/2 where m < 2                                     bound
+#     var, replace          (n-1)/n^2 max(u - lowest, highest - l)^2, the means of n - 1 records after k moves    bound
+#     var, add_remove       min(W^2 (m-1)/m^2, (d n/m)^2/(m-1)), m = n - k; W^2/4 where m < 2                     bound
+#
+# Every bound B_k is at least A_k, never falls with k, and B_k(D) <= B_{k+1}(D') for neighbors D and D', which is all that
+# smooth sensitivity and propose-test-release need. An empty table has the quantiles and mean (l + u)/2 and variance 0.
+
+Array = npt.NDArray[np.float64]
+
+_FINEST = 10**9  # the largest denominator of a quantile: keeps positions exact in 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class DistanceCurve:
+    """A_0, A_1, ... as an array, constant from its last on."""
+
+    values: Array
+    exact: bool
+    because: str
+
+    def at(self, distance: int) -> float:
+        """Return A_k."""
+        return float(self.values[min(distance, len(self.values) - 1)])
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A_k of a quantile under replace: windows of k + 2 records around position `at_or_before`, weighed by `weight`."""
+
+    padded: Array  # l, x_0, ..., x_{n-1}, u, u: the record x_j is padded[j + 1]
+    at_or_before: int  # i
+    weight: float  # g, at most 1/2
+    because: str
+
+    def gaps(self, left: Any, right: Any) -> Array:
+        """Return (1-g)(x_r - x_p) + g(x_{r+1} - x_r) for indices p in -1..n and r in -1..n."""
+        x, g = self.padded, self.weight
+        ends = x[np.asarray(right) + 1]
+        gap: Array = (1 - g) * (ends - x[np.asarray(left) + 1])
+        return gap if g == 0 else gap + g * (x[np.asarray(right) + 2] - ends)
+
+    def at(self, distance: int) -> float:
+        """Return A_k, by the k + 2 windows."""
+        size, i = len(self.padded) - 3, self.at_or_before
+        if distance > size:
+            return self.at(size)
+        left = np.arange(max(i - 1 - distance, -1), i + 1)
+        return float(self.gaps(left, np.minimum(left + distance + 1, size)).max())
+
+
+def local_at_distance(
+    query: str, data: npt.ArrayLike, *, lower: Number, upper: Number, neighbors: str, most: int
+) -> Array:
+    """Return A_0, ..., A_most: how far one move can take the query, from any table within k moves of the data.
+
+    Moves add, remove or replace (by the relation) a record with any number of [lower, upper]; one more move is then
+    measured. Exact for quantiles and the mean under replace and for the median under add_remove; for the other cells an
+    upper bound B_k, with B_k(D) <= B_(k+1)(D') for neighbors. In units of the data (squared for "var"). Takes
+    O(most * min(most, n)) for a quantile under replace, else O(n log n).
+
+    Not private. Raises DeclarationError for bounds or data that are no numbers, QuestionRefused for an unknown query.
+
+    >>> local_at_distance("median", [1, 2, 3, 10, 11], lower=0, upper=20, neighbors="replace", most=3).tolist()
+    [7.0, 8.0, 17.0, 18.0]
+    >>> local_at_distance("median", [1, 2, 3, 10, 11], lower=0, upper=20, neighbors="add_remove", most=3).tolist()
+    [3.5, 4.0, 4.5, 5.0]
+
+    Nissim, Raskhodnikova, Smith, "Smooth Sensitivity and Sampling in Private Data Analysis" (2007), section 3.1.
+    """
+    if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+        raise DeclarationError(f"most must be a whole number of moves from 0, not {most!r}")
+    found = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
+    return np.array([found.at(k) for k in range(most + 1)])
+
+
+def distance_above(
+    query: str, data: npt.ArrayLike, *, lower: Number, upper: Number, neighbors: str, bound: Number
+) -> int | float:
+    """Return the least k with A_k > bound, the distance to instability, or infinity where there is none.
+
+    It changes by at most 1 between neighbors, so it can be released with noise of scale 1/epsilon. Where A_k is an upper
+    bound (see `local_at_distance`) the distance is at most the true one, and changes by at most 1 all the same.
+
+    Not private. Raises as `local_at_distance` does, and DeclarationError for a bound below 0.
+
+    >>> distance_above("median", [1, 2, 3, 10, 11], lower=0, upper=20, neighbors="replace", bound=8)
+    2
+    >>> distance_above("median", [1, 2, 3, 10, 11], lower=0, upper=20, neighbors="replace", bound=20)
+    inf
+
+    Dwork, Lei, "Differential Privacy and Robust Statistics" (2009); Dwork, Roth (2014), section 7.3.
+    """
+    ceiling = to_fraction(bound, name="bound")
+    if ceiling < 0:
+        raise DeclarationError(f"bound must not be negative, not {format_number(ceiling)}")
+    limit = float(ceiling)
+    found = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
+    last = len(found.values) - 1 if isinstance(found, DistanceCurve) else len(found.padded) - 3
+    if found.at(last) <= limit:
+        return math.inf
+    below, above = -1, last  # A_below <= limit < A_above, as A_k never falls
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (below, middle) if found.at(middle) > limit else (middle, above)
+    return above
+
+
+def profile(
+    query: str, data: npt.ArrayLike, *, lower: Number, upper: Number, neighbors: str
+) -> DistanceCurve | Windows:
+    """Return A_k of a query at a table, for both relations."""
+    relation = neighbors_from(neighbors=neighbors, privacy_unit="row").relation
+    kind, at = parse_query(query)
+    ends = [to_fraction(bound, name=name) for bound, name in ((lower, "lower"), (upper, "upper"))]
+    low, high = (float(end) for end in ends)
+    # past 2^53 a float rounds whole numbers, and gaps that are lost would make the bound too small
+    whole = any(end.denominator == 1 and end != Fraction(float(end)) for end in ends)
+    if max(abs(low), abs(high)) > 2**53 and (whole or np.asarray(data).dtype.kind != "f"):
+        raise DeclarationError(
+            "data and bounds must be floats, or whole numbers up to 2^53: subtract lower from the data and from both bounds"
+        )
+    if low > high:
+        raise DeclarationError(f"lower must not be above upper, not {low} and {high}; swap them")
+    x = clip_and_sort(data, low, high)
+    if relation == "replace" and len(x) == 0:
+        return DistanceCurve(np.zeros(1), True, "an empty table has no neighbor under replace")
+    if kind == "quantile":
+        if relation == "replace":
+            return _quantile_replace(x, low, high, at)
+        return _median_add_remove(x, low, high) if at == Fraction(1, 2) else _quantile_add_remove(x, low, high, at)
+    if relation == "replace":
+        return _mean_replace(x, low, high) if kind == "mean" else _var_replace(x, low, high)
+    return _mean_add_remove(x, low, high) if kind == "mean" else _var_add_remove(x, low, high)
+
+
+def parse_query(query: object) -> tuple[str, Fraction]:
+    """Return "quantile" with its q, or "mean" or "var"; raises QuestionRefused for what has no smooth sensitivity here."""
+    if query == "median":
+        return "quantile", Fraction(1, 2)
+    if isinstance(query, str) and query.startswith("quantile:"):
+        at = to_fraction(query.removeprefix("quantile:"), name="quantile")
+        if not 0 <= at <= 1 or at.denominator > _FINEST:
+            raise DeclarationError("quantile must lie within 0 and 1, with 9 decimals at most")
+        return "quantile", at
+    if query in ("mean", "var"):
+        return str(query), Fraction(0)
+    if query in ("count", "sum"):
+        raise QuestionRefused(f"a {query} is as sensitive at every table: use worst_case_sensitivity")
+    if not isinstance(query, str):
+        raise QuestionRefused(f"query must be the name of a statistic, not a {type(query).__name__}")
+    raise QuestionRefused(f"query {query[:40]!r} is not known; {nearest(query[:40], _KNOWN)}")
+
+
+def clip_and_sort(data: npt.ArrayLike, low: float, high: float) -> Array:
+    """Return the data clipped and sorted."""
+    try:
+        x = np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DeclarationError("data must be a list of numbers") from None
+    if x.ndim != 1:
+        raise DeclarationError(f"data must have one dimension, not {x.ndim}")
+    if np.isnan(x).any():
+        raise DeclarationError("data must not hold nan: drop or fill missing values first")
+    return np.sort(np.clip(x, low, high))
+
+
+_KNOWN = ("median", "quantile:0.9", "mean", "var")
+
+
+def _quantile_replace(x: Array, low: float, high: float, at: Fraction) -> Windows:
+    because = "k replaced records can be taken out of any window around the quantile: its ends are k + 2 records apart"
+    position = at * (len(x) - 1)
+    i = math.floor(position)
+    if position - i <= Fraction(1, 2):
+        return Windows(np.concatenate(([low], x, [high, high])), i, float(position - i), because)
+    mirror = np.concatenate(([-high], -x[::-1], [-low, -low]))
+    return Windows(mirror, len(x) - 2 - i, float(i + 1 - position), because)
+
+
+def _median_add_remove(x: Array, low: float, high: float) -> DistanceCurve:
+    """Half of the gap between the two middle records, or of the wider one of the two gaps beside the middle record."""
+    n = len(x)
+    padded = np.concatenate(([low], x, [high]))
+    k = np.arange(n + 1)
+    left = (n - k - 1) // 2  # the record at or before the middle of the n - k left, where the k above it are removed
+    here = padded[np.minimum(left + k + 1, n) + 1] - padded[left + 1]
+    odd = (n - k) % 2 == 1
+    shifted = padded[np.minimum(left + k, n) + 1] - padded[np.maximum(left - 1, -1) + 1]
+    values = np.where(odd, np.maximum(here, shifted), here) / 2
+    return DistanceCurve(
+        values, True, "k removed records open the gap at the middle, and one more moves the median by half"
+    )
+
+
+def _quantile_add_remove(x: Array, low: float, high: float, at: Fraction) -> DistanceCurve:
+    """A move takes the position by at most w records up or down, so k + 1 moves stay within w(k + 1) of it."""
+    n, top, bottom = len(x), at.numerator, at.denominator
+    step = max(top, bottom - top)
+    padded = np.concatenate(([low], x, [high]))
+    reach = step * np.arange(1, -(-(n + 1) * bottom // step) + 2, dtype=np.int64)
+    upper = np.clip(-((-top * (n - 1) - reach) // bottom), -1, n)
+    lower = np.clip((top * (n - 1) - reach) // bottom, -1, n)
+    because = "k + 1 moves take the quantile's position at most max(q, 1 - q)(k + 1) records up or down"
+    return DistanceCurve((padded[upper + 1] - padded[lower + 1]) * (step / bottom), False, because)
+
+
+def _mean_replace(x: Array, low: float, high: float) -> DistanceCurve:
+    now = max(high - float(x[0]), float(x[-1]) - low) / len(x)
+    because = "one record moves the mean by its distance to the farther bound over n; after a move, by the width over n"
+    return DistanceCurve(np.array([now, (high - low) / len(x)]), True, because)
+
+
+def _mean_add_remove(x: Array, low: float, high: float) -> DistanceCurve:
+    """With m records and deviation d, a move changes the mean by at most min(W/m, d/(m-1)), and d to at most dm/(m-1)."""
+    width = high - low
+    m, deviation = _deviations(x, low, high)
+    values = np.append(np.minimum(width / m, deviation / (m - 1)), width / 2)
+    because = "one record moves a mean of m by at most min(width, deviation m/(m-1))/m, and k removals leave m = n - k"
+    return DistanceCurve(values, False, because)
+
+
+def _var_replace(x: Array, low: float, high: float) -> DistanceCurve:
+    """With the other n - 1 at mean v, var is constant + (n-1)/n^2 (t - v)^2 in the record t; k moves push v to a bound."""
+    n = len(x)
+    if n == 1:
+        return DistanceCurve(np.zeros(1), True, "one record alone has variance 0")
+    k = np.arange(n)
+    sums = np.concatenate(([0.0], np.cumsum(x - low)))
+    tops = np.concatenate(([0.0], np.cumsum(high - x[::-1])))
+    width = high - low
+    farthest = width - np.minimum(sums[n - 1 - k], tops[n - 1 - k]) / (n - 1)
+    values = np.maximum.accumulate(np.minimum(farthest, width) ** 2 * ((n - 1) / n**2))
+    because = "a record moves var by at most (n-1)/n^2 times its squared distance to the mean of the others"
+    return DistanceCurve(values, False, because)
+
+
+def _var_add_remove(x: Array, low: float, high: float) -> DistanceCurve:
+    """With m records and deviation d, a move changes var by at most min(W^2 (m-1)/m^2, d^2/(m-1))."""
+    width = high - low
+    m, deviation = _deviations(x, low, high)
+    values = np.append(np.minimum(width**2 * ((m - 1) / m**2), deviation**2 / (m - 1)), width**2 / 4)
+    because = "one record moves var of m by at most min(width^2 (m-1)/m^2, deviation^2/(m-1)); k removals leave n - k"
+    return DistanceCurve(values, False, because)
+
+
+def _deviations(x: Array, low: float, high: float) -> tuple[Array, Array]:
+    """Return m = n, n - 1, ..., 2 and the largest distance of a mean of m records within n - m moves to a bound."""
+    n = len(x)
+    m = np.arange(n, 1, -1, dtype=np.float64)
+    middle = float(x.mean()) if n else low
+    far = max(high - middle, middle - low)
+    return m, np.minimum(high - low, far * (n / m))
+
+
+# ---- Smooth sensitivity of quantiles, mean and variance of bounded numbers: what may scale the noise in place of GS
+#
+# The figure depends on the data and is itself private; only noise scaled by it may leave. This file knows no noise.
 
 Indices = npt.NDArray[np.int64]
 
@@ -48,7 +317,7 @@ def smooth_sensitivity(
     `query` is "median", "quantile:q" (linear interpolation, as numpy), "mean" or "var" (of n, not n - 1). `neighbors`
     is "add_remove", where n is private too, or "replace". S is the least such bound for a quantile and the mean under
     replace and for the median under add_remove, an upper bound on it elsewhere, with `exact` False (the formulas stand
-    in `sordino.lab.sensitivity.stability`). An empty table has the middle of the bounds as its quantiles and mean, and the
+    in `sordino.lab.sensitivity.smooth`). An empty table has the middle of the bounds as its quantiles and mean, and the
     variance 0. Units: those of the data, squared for "var". Time O(n log n).
 
     Not private: S depends on the data. Raises DeclarationError for bounds, data or a beta that are no numbers,

@@ -1,41 +1,77 @@
-"""The pair of neighbors of a given size whose var or std differ most, over a whole universe. It may not know means.
-
-Let D = C + A and D' = C + B, and let var D' - var D, or std D' - std D, be largest; F are the free records, in no table.
-var and std are convex in each record, so, where an exchange of two records cannot gain, in sorted order
-
-    A makes var D small:   among A + F, A + B and A + C, the records of A are a window
-    B makes var D' large:  among B + F, B + A and B + C, the records of B are a prefix and a suffix
-    F beside C             B and A as many, var: the gain is linear in each record of C, so F is wholly below C or above
-                           B more, or std and B as many: C is a window among C + F; see below
-                           B fewer, var: the gain is convex in each record of C: F is a window among C + F
-
-For the third line let S, T be the sums of C and of its squares. With B more, the gain of var is T times a negative number
-plus a convex function of S. Std gains at most g where var D' - var D - g^2 <= 2 g std D: convex <= concave, a convex set
-of (S, T). Either way some linear function of (S, T), with T negative, is largest at the best C, which makes C a window.
-For std with B fewer there is no such proof: the candidates for var are tried, and `bound` says what cannot be passed.
-
-Each line leaves a few orders of blocks with one or two free sizes. Inside D the best place of A moves var D' up and then
-down, so bisection finds it. Two free sizes that remain are branched and bounded: given C and B,
-var D >= (SS C + the least SS of a window of A's size) / (n - ddof). They remain where A lies inside F around which C
-lies, or between F on one side of C; the latter only if C is smaller than A, since A lies around the mean of C + A.
-O(k^3 N log N) in all, apart from the branching.
-"""
+"""Sensitivities of a variance, from running sums."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import permutations
+from fractions import Fraction
+from itertools import accumulate, permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sordino.lab.sensitivity.moves import Moves
-from sordino.lab.sensitivity.running_sums import RunningSums
 from sordino.lab.sensitivity.statistics import Statistic
 from sordino.lab.sensitivity.universe import Floats, Places
+
+# ---- Running sums of sorted numbers and of their squares: those of windows, and of a prefix and a suffix, at once
+#
+# It knows numbers; not tables, neighbors or queries.
+
+
+class RunningSums:
+    """Hold running sums of an array and of its squares; each sum of a run of values is then a difference of two."""
+
+    __slots__ = ("size", "squares", "sums")
+
+    def __init__(self, values: Floats) -> None:
+        self.size = values.size
+        self.sums = np.append(0.0, np.cumsum(values))
+        self.squares = np.append(0.0, np.cumsum(values * values))
+
+    def windows(self, width: int) -> tuple[Floats, Floats]:
+        """Return the sums of each window of `width` neighboring values, and of their squares."""
+        stop = self.size + 1 - width
+        return self.sums[width:] - self.sums[:stop], self.squares[width:] - self.squares[:stop]
+
+    def ends(self, first: Any, last: Any) -> tuple[Any, Any]:
+        """Return the sums over [:first] and [last:], and of their squares; both may be arrays."""
+        sums = self.sums[first] + self.sums[-1] - self.sums[last]
+        return sums, self.squares[first] + self.squares[-1] - self.squares[last]
+
+
+def exact_running_sums(values: Iterable[float], offset: Fraction) -> list[Fraction]:
+    """Return the sums of the first 0, 1, ... of some numbers that each lie `offset` higher, without rounding.
+
+    >>> exact_running_sums([1.0, 2.5], Fraction(10))
+    [Fraction(0, 1), Fraction(11, 1), Fraction(47, 2)]
+    """
+    return list(accumulate((Fraction(value) + offset for value in values), initial=Fraction(0)))
+
+
+# ---- The pair of neighbors of a given size whose var or std differ most, over a whole universe. It may not know means
+#
+# Let D = C + A and D' = C + B, and let var D' - var D, or std D' - std D, be largest; F are the free records, in no table.
+# var and std are convex in each record, so, where an exchange of two records cannot gain, in sorted order
+#
+#     A makes var D small:   among A + F, A + B and A + C, the records of A are a window
+#     B makes var D' large:  among B + F, B + A and B + C, the records of B are a prefix and a suffix
+#     F beside C             B and A as many, var: the gain is linear in each record of C, so F is wholly below C or above
+#                            B more, or std and B as many: C is a window among C + F; see below
+#                            B fewer, var: the gain is convex in each record of C: F is a window among C + F
+#
+# For the third line let S, T be the sums of C and of its squares. With B more, the gain of var is T times a negative number
+# plus a convex function of S. Std gains at most g where var D' - var D - g^2 <= 2 g std D: convex <= concave, a convex set
+# of (S, T). Either way some linear function of (S, T), with T negative, is largest at the best C, which makes C a window.
+# For std with B fewer there is no such proof: the candidates for var are tried, and `bound` says what cannot be passed.
+#
+# Each line leaves a few orders of blocks with one or two free sizes. Inside D the best place of A moves var D' up and then
+# down, so bisection finds it. Two free sizes that remain are branched and bounded: given C and B,
+# var D >= (SS C + the least SS of a window of A's size) / (n - ddof). They remain where A lies inside F around which C
+# lies, or between F on one side of C; the latter only if C is smaller than A, since A lies around the mean of C + A.
+# O(k^3 N log N) in all, apart from the branching.
 
 _CELLS = 1_000_000_000  # of all sweeps over two free sizes; past it the bound of the rest is the answer
 _BATCH = 50_000  # cells of a sweep at a time

@@ -16,12 +16,12 @@ from fastapi.openapi.utils import get_openapi
 
 from sordino.core.errors import DeclarationError
 from sordino.local.collector.collector import Collector
-from sordino.local.collector.limits import Limits, Tokens
 from sordino.local.collector.pages import add_pages
 from sordino.local.collector.report_endpoint import ERRORS, Receive, ReportEndpoint, Scope, Send
 from sordino.local.collector.report_store import Store
 from sordino.local.collector.report_writer import ReportWriter
 from sordino.local.collector.routes import add_routes
+from sordino.local.collector.service import Limits, Tokens
 from sordino.local.collector.task_state import TaskState, counts_text
 from sordino.local.task import Task
 

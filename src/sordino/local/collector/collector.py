@@ -9,9 +9,9 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from sordino.local.collector.limits import Limits, Tokens
 from sordino.local.collector.report_store import Store
 from sordino.local.collector.report_writer import ReportWriter
+from sordino.local.collector.service import Limits, Tokens
 from sordino.local.collector.task_state import TaskState
 
 

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from sordino.local.collector.id_set import ID_BYTES
-from sordino.local.collector.limits import Buckets, Limits, Tokens
 from sordino.local.collector.report_writer import BUSY, FAILED, ReportWriter
+from sordino.local.collector.service import Buckets, Limits, Tokens
 from sordino.local.collector.task_state import HEAD_BYTES, TaskState
 
 Scope = MutableMapping[str, Any]

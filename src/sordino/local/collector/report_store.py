@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sordino.core.errors import DeclarationError
-from sordino.core.ledger.durable_sqlite import (
+from sordino.core.ledger.store import (
     FileFormat,
     create_tables,
     make_durable,

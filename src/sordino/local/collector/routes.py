@@ -13,10 +13,10 @@ from starlette.exceptions import HTTPException
 
 from sordino.core.errors import SordinoError
 from sordino.local.collector.collector import Collector
-from sordino.local.collector.limits import Buckets
 from sordino.local.collector.report_endpoint import ERRORS, error_body
 from sordino.local.collector.report_store import Chunk, Store
 from sordino.local.collector.results import export_batch, results
+from sordino.local.collector.service import Buckets
 from sordino.local.collector.task_state import TaskState
 
 Authorization = Annotated[str | None, Header()]

@@ -17,7 +17,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from sordino.core.errors import BudgetExhausted, DeclarationError, LedgerError
-from sordino.core.ledger.durable_sqlite import (
+from sordino.core.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark, marks_directory
+from sordino.core.ledger.store import (
     FileFormat,
     create_tables,
     make_durable,
@@ -26,7 +27,6 @@ from sordino.core.ledger.durable_sqlite import (
     read_format,
     transact,
 )
-from sordino.core.ledger.high_water_mark import Checkpoint, HighWaterMark, lock_mark, marks_directory
 from sordino.core.loss import Number, format_number, to_fraction
 from sordino.core.noise.rng import Rng
 

@@ -11,7 +11,7 @@ from sordino.ask.project.load import find_project
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, SignInNeeded
 from sordino.serve.remote.connection import RemoteConnection
-from sordino.serve.remote.far_questions import new_request
+from sordino.serve.remote.questions import new_request
 from sordino.serve.server.accounts import visitor_of_account
 from sordino.serve.server.asked import read_asked
 from sordino.serve.server.curator_service import CuratorService

@@ -10,11 +10,8 @@ from sordino.ask.queries.sql.parse import SqlText
 from sordino.core.loss import Loss
 from sordino.core.release import Release
 from sordino.serve.remote.connection import FarTable, Target
-from sordino.serve.remote.far_errors import refuse_near
-from sordino.serve.remote.far_models import FitWords, fit_far
-from sordino.serve.remote.far_plan import FarBatch, FarBudget, FarPlan
-from sordino.serve.remote.far_questions import FarQuestions, LossWords
-from sordino.serve.remote.transport import AsyncTransport, check_url, find_token
+from sordino.serve.remote.questions import FarBatch, FarBudget, FarPlan, FarQuestions, FitWords, LossWords, fit_far
+from sordino.serve.remote.transport import AsyncTransport, check_url, find_token, refuse_near
 
 if TYPE_CHECKING:
     from sordino.synth.model import Model

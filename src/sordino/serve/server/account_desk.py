@@ -9,12 +9,11 @@ from sordino.ask.project.serve_settings import ServeSettings
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded
 from sordino.serve.server.access import Visitor, check_access, sees_all
 from sordino.serve.server.accounts import Account, Accounts, Token
-from sordino.serve.server.approvals import Approval, Approvals
-from sordino.serve.server.audit_log import AuditLog
+from sordino.serve.server.approvals import Approval, Approvals, TwoPerson
 from sordino.serve.server.database import ServerDatabase
+from sordino.serve.server.jobs import ShortQueue
+from sordino.serve.server.logs import AuditLog
 from sordino.serve.server.sessions import Session, Sessions, SignInThrottle
-from sordino.serve.server.two_person import TwoPerson
-from sordino.serve.server.work_queue import ShortQueue
 
 
 class AccountDesk:

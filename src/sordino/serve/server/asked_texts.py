@@ -18,7 +18,7 @@ from sordino.core.release import Release
 from sordino.serve.server.account_schema import TEXTS
 from sordino.serve.server.asked import Asked
 from sordino.serve.server.database import ServerDatabase
-from sordino.serve.server.shared_writes import Job
+from sordino.serve.server.locks import Job
 
 Record = dict[str, Any]
 _NUMBERS = ("epsilon", "delta", "rho")

@@ -24,7 +24,7 @@ from sordino.ask.curator.connect import Connection
 from sordino.ask.curator.curator import Curator
 from sordino.ask.curator.explain import explain, explain_loss
 from sordino.ask.curator.plan import Plan
-from sordino.ask.project.budget_status import BudgetStatus, budget_status
+from sordino.ask.project.budget import BudgetStatus, budget_status
 from sordino.ask.project.load import Project
 from sordino.ask.project.serve_settings import ServeSettings
 from sordino.ask.queries.sql.parse import SqlText
@@ -36,9 +36,8 @@ from sordino.core.errors import (
     QuestionRefused,
     SordinoError,
 )
-from sordino.core.ledger.declarations import declaration_of
 from sordino.core.ledger.ledger import Ledger
-from sordino.core.ledger.records import Charge, canonical
+from sordino.core.ledger.records import Charge, canonical, declaration_of
 from sordino.core.loss import Loss, loss_to_numbers, to_fraction
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Release
@@ -46,15 +45,13 @@ from sordino.serve.server.access import OWNER, NotThere, Visitor, check_access, 
 from sordino.serve.server.account_desk import AccountDesk
 from sordino.serve.server.account_schema import JOBS
 from sordino.serve.server.accounts import check_name
+from sordino.serve.server.answer_time import PlanningTime, PublicClock
 from sordino.serve.server.asked import Asked
 from sordino.serve.server.asked_texts import AskedTexts, describe_asked
 from sordino.serve.server.database import ServerDatabase, text_of_time
-from sordino.serve.server.keyed_locks import KeyedLocks
-from sordino.serve.server.metrics import Metrics
-from sordino.serve.server.planning_time import PlanningTime
-from sordino.serve.server.public_clock import PublicClock
+from sordino.serve.server.locks import Job, KeyedLocks
+from sordino.serve.server.logs import Metrics
 from sordino.serve.server.request_ids import RequestIds, names_of_parts
-from sordino.serve.server.shared_writes import Job
 
 LONGEST_REQUEST = 200
 

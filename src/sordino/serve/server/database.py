@@ -22,8 +22,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from sordino.core.errors import DeclarationError
 from sordino.serve.server.account_schema import MIGRATIONS, SETTINGS
-from sordino.serve.server.presence import Presence
-from sordino.serve.server.shared_writes import SharedWrites
+from sordino.serve.server.locks import Presence, SharedWrites
 
 Clock = Callable[[], datetime.datetime]
 _LOCK = 0x536F7253  # of migrations on a PostgreSQL database

@@ -14,17 +14,13 @@ from sordino.core.errors import DeclarationError
 from sordino.serve.server.collection_desk import CollectionDesk
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.evaluation_desk import EvaluationDesk
-from sordino.serve.server.http_collections import COLLECTIONS
-from sordino.serve.server.http_desk import DESK
 from sordino.serve.server.http_guard import HttpGuard
-from sordino.serve.server.http_models import MODELS_AND_JOBS
-from sordino.serve.server.http_openid import OPENID, RETURN_PATH
-from sordino.serve.server.http_questions import QUESTIONS
 from sordino.serve.server.http_request import add_error_handlers, respond
-from sordino.serve.server.metrics import Metrics
+from sordino.serve.server.http_service import COLLECTIONS, DESK, MODELS_AND_JOBS, OPENID, QUESTIONS, RETURN_PATH
+from sordino.serve.server.jobs import WorkQueue
+from sordino.serve.server.logs import Metrics
 from sordino.serve.server.model_desk import ModelDesk
 from sordino.serve.server.openid import OpenIdProvider
-from sordino.serve.server.work_queue import WorkQueue
 
 _ABOUT = (
     "Answers questions about protected tables, each charged to a share of a budget. JSON is that of the command line."

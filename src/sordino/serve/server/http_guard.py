@@ -14,8 +14,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from sordino.serve.server.metrics import Metrics
-from sordino.serve.server.request_log import log_request
+from sordino.serve.server.logs import Metrics, log_request
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

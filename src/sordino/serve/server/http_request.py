@@ -19,11 +19,11 @@ from starlette.exceptions import HTTPException
 
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded, SordinoError, TooManyRequests
 from sordino.serve.server.access import Visitor
+from sordino.serve.server.answer_time import GONE
 from sordino.serve.server.curator_service import CuratorService
-from sordino.serve.server.planning_time import GONE
+from sordino.serve.server.jobs import WorkQueue
 from sordino.serve.server.problems import UNEXPECTED, problem_of, status_of
 from sordino.serve.server.sessions import Session
-from sordino.serve.server.work_queue import WorkQueue
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {  # of the OpenAPI document
     "4XX": {"description": "refused; nothing was charged", "content": {"application/problem+json": {}}},

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar, Unpack
 
 from sqlalchemy import insert, select
 
-from sordino.ask.curator.adaptive_procedure import plan_adaptive
+from sordino.ask.curator.adaptive_session import plan_adaptive
 from sordino.ask.curator.curator import Curator
 from sordino.ask.curator.plan import Plan
 from sordino.ask.engines.readers.table_file import csv_lines
@@ -29,7 +29,7 @@ from sordino.serve.server.database import StoreUnusable
 from sordino.serve.server.jobs import Job, Jobs
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.constraints import at_most, never
-from sordino.synth.fit_request import FitRequest
+from sordino.synth.methods import FitRequest
 from sordino.synth.model import Model, load
 from sordino.synth.watched_table import Stages, WatchedTable
 

@@ -15,7 +15,7 @@ from sqlalchemy import delete, insert, select
 
 from sordino.core.errors import NotAllowed, SignInNeeded, TooManyRequests
 from sordino.core.noise.rng import Rng
-from sordino.local.collector.limits import Buckets, Limits
+from sordino.local.collector.service import Buckets, Limits
 from sordino.serve.server.access import Visitor, check_role
 from sordino.serve.server.account_schema import ACCOUNTS, SESSIONS
 from sordino.serve.server.accounts import Account, make_secret, secret_hash

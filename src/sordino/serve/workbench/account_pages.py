@@ -1,4 +1,4 @@
-"""The pages of accounts: one's own password and tokens, what waits for an officer; and an account as an officer sees it."""
+"""Pages of accounts: sign-in, own password and tokens, those of others."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded
 from sordino.serve.server.access import OWNER, NotThere, Visitor, check_access, sees_all
 from sordino.serve.server.account_desk import AccountDesk
 from sordino.serve.server.accounts import Token
-from sordino.serve.server.http_request import StoredInt, service_of, set_cookie
+from sordino.serve.server.http_request import StoredInt, address_of, check_origin, cookie_name, service_of, set_cookie
 from sordino.serve.server.sessions import SESSION_HOURS, Session
-from sordino.serve.workbench.page_route import Changing, PageRoute, Reading, go, page, pick
+from sordino.serve.workbench.local_door import LocalSessions
+from sordino.serve.workbench.page_route import HEADERS, PAGES, Changing, PageRoute, Reading, go, page, pick
+
+# ---- The pages of accounts: one's own password and tokens, what waits for an officer; and an account as an officer
+# sees it
 
 ACCOUNT_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -131,3 +135,73 @@ def _end_of(day: str) -> str:
     except ValueError:
         raise DeclarationError("is a day, such as 2027-01-31", key="the last day") from None
     return f"{last}T23:59:59.999Z"
+
+
+# ---- The pages by which people come in and go, and the files that pages load. Each file is of this package
+
+SESSION_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
+_FILES = {"workbench.js": "text/javascript", "workbench.css": "text/css"}
+
+
+@SESSION_PAGES.get("/sign-in")
+async def show_sign_in(request: Request) -> Response:
+    """Show the form for name and password; of a local workbench, the page that reads the link."""
+    return page(request, "sign_in.html", None, words="")
+
+
+@SESSION_PAGES.post("/sign-in")
+async def sign_in(request: Request) -> Response:
+    """Begin a session with a name and a password, sent by a form of this very origin."""
+    _check_form(request)
+    given = await pick(request, "name", "password")
+    desk, address = service_of(request).desk, address_of(request)
+    cookie, _ = await run_in_threadpool(lambda: desk.sign_in(given["name"], given["password"], address=address))
+    return _begin(request, cookie)
+
+
+@SESSION_PAGES.post("/enter")
+async def enter(request: Request) -> Response:
+    """Begin the owner's session with the secret of the link, once."""
+    _check_form(request)
+    door = service_of(request).desk.sessions
+    if not isinstance(door, LocalSessions):
+        raise NotThere
+    return _begin(request, door.enter((await pick(request, "secret"))["secret"]))
+
+
+@SESSION_PAGES.post("/sign-out")
+async def sign_out(request: Request, session: Changing) -> Response:
+    """End the session."""
+    cookie = request.cookies.get(cookie_name(request), "")
+    await run_in_threadpool(service_of(request).desk.sign_out, session.visitor, cookie)
+    answer = go("/sign-in")
+    set_cookie(request, answer, "", seconds=0)
+    return answer
+
+
+@SESSION_PAGES.get("/page/{name}")
+async def show_file(name: str) -> Response:
+    """Return a script or a style."""
+    if name not in _FILES:
+        raise NotThere
+    text = (PAGES / name).read_text(encoding="utf-8")
+    return Response(text, media_type=_FILES[name], headers=HEADERS | {"cache-control": "no-cache"})
+
+
+@SESSION_PAGES.get("/favicon.ico")
+async def show_icon() -> Response:
+    """Return no icon, so that browsers ask for none."""
+    return HTMLResponse("", 204, headers=HEADERS)
+
+
+def _check_form(request: Request) -> None:
+    """Raise NotAllowed for a form of another site, and for one that does not say whose it is: browsers always say."""
+    check_origin(request)
+    if request.headers.get("origin") is None and request.headers.get("sec-fetch-site") is None:
+        raise NotAllowed("send this form from the page of this server")
+
+
+def _begin(request: Request, cookie: str) -> Response:
+    answer = go("/")
+    set_cookie(request, answer, cookie, seconds=SESSION_HOURS * 3600)
+    return answer

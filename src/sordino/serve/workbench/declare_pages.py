@@ -1,22 +1,227 @@
-"""The page that declares a table by form. It writes no file here: whoever holds the data puts the text into the project."""
+"""Pages that declare a table."""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
+from sordino.ask.project.load import check_file
+from sordino.ask.project.positions import quote_text, write_key
 from sordino.core.errors import DeclarationError
+from sordino.core.loss import to_fraction
 from sordino.serve.server.access import check_access
 from sordino.serve.server.http_request import read_form
 from sordino.serve.server.problems import words_of
 from sordino.serve.server.sessions import Session
-from sordino.serve.workbench.declare_form import COLUMNS, ITEMS, TYPES, read_tables, write_declaration
 from sordino.serve.workbench.page_route import HEADERS, Changing, PageRoute, Reading, fragment, page
+
+# ---- A declaration by form: its fields become the text of a project file, checked as such. It opens no source and
+# sees no data
+
+COLUMNS = 8  # that the form begins with; its script adds more
+TYPES: Mapping[str, str] = {  # what each type takes beside its name
+    "integer": "bounds missing",
+    "real": "bounds resolution missing",
+    "date": "bounds missing",
+    "datetime": "bounds zone resolution missing",
+    "category": "values missing",
+    "boolean": "missing",
+    "identifier": "",
+    "list": "items",
+}
+ITEMS = ("integer", "real", "category", "boolean", "date")  # what a list may hold
+_MISSING = ("drop", "keep", "fill")
+_MOST_COLUMNS, _MOST_TABLES = 500, 20
+_CAP = ("epsilon", "rho", "delta")
+
+
+def write_declaration(form: Mapping[str, str]) -> str:
+    """Return the project file that a form states; raises DeclarationError with every problem that `sordino check` finds.
+
+    Nothing is filled in: what the form leaves out is a problem. Bounds and values are what a person knows without the data.
+    """
+    lines: list[str] = []
+    budgets: set[str] = set()
+    for table in read_tables(form):
+        lines += [""] * bool(lines) + (_public(table) if table.get("kind") == "public" else _private(table, budgets))
+    text = "\n".join([*lines, ""])
+    _check(text)
+    return text
+
+
+def read_tables(form: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """Return the forms of the tables that were declared before on this page, and this one."""
+    try:
+        before = json.loads(form.get("before") or "[]")
+    except (ValueError, RecursionError):
+        before = None
+    if not isinstance(before, list) or len(before) >= _MOST_TABLES or not all(map(_is_form, before)):
+        raise DeclarationError("are not as this page sent them: declare them again", key="the tables of before")
+    return [*before, {name: value for name, value in form.items() if name not in ("before", "csrf_token")}]
+
+
+def _is_form(plain: Any) -> bool:
+    return isinstance(plain, dict) and all(isinstance(value, str) for value in plain.values())
+
+
+def _private(form: Mapping[str, str], budgets: set[str]) -> list[str]:
+    """Return the section of a table that is protected, and of its budget where no table before has it."""
+    name, lines = _text(form, "budget"), []
+    if name not in budgets:
+        budgets.add(name)
+        lines = [
+            f"[budgets.{write_key(name)}]",
+            f"cap = {{{_cap(form)}}}",
+            f"ledger = {quote_text(name + '.ledger')}",
+            *([f"reason = {quote_text(form['reason'])}"] if form.get("reason") else []),
+            "",
+        ]
+    return [
+        *lines,
+        f"[tables.{write_key(_text(form, 'name'))}]",
+        f"source = {quote_text(_text(form, 'source'))}",
+        f"budget = {quote_text(name)}",
+        f"neighbors = {quote_text(_text(form, 'neighbors'))}",
+        f"privacy_unit = {_unit(form)}",
+        *_columns(form, "tables"),
+    ]
+
+
+def _public(form: Mapping[str, str]) -> list[str]:
+    """Return the section of a table that holds nothing private, which others are joined with by its key."""
+    keys = [quote_text(part.strip()) for part in _text(form, "key").split(",")]
+    most = form.get("public_rows", "").strip()
+    return [
+        f"[public.{write_key(_text(form, 'name'))}]",
+        f"source = {quote_text(_text(form, 'source'))}",
+        f"key = {keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}",
+        *([f"max_rows = {_whole(most, 'the most rows of a key')}"] if most else []),
+        *_columns(form, "public"),
+    ]
+
+
+def _cap(form: Mapping[str, str]) -> str:
+    stated = [name for name in _CAP if form.get(name, "").strip()]
+    if not stated:
+        _text(form, "epsilon")
+    return ", ".join(f"{name} = {quote_text(str(to_fraction(form[name], name=name)))}" for name in stated)
+
+
+def _text(form: Mapping[str, str], name: str) -> str:
+    if not form.get(name, "").strip():
+        raise DeclarationError("is missing; state it", key=name)
+    return form[name].strip()
+
+
+def _whole(text: str, key: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise DeclarationError("must be a whole number", key=key)
+    return int(text)
+
+
+def _unit(form: Mapping[str, str]) -> str:
+    """Return the privacy unit: a row, or the rows of one value of a column, at most so many of them."""
+    if not form.get("unit"):
+        return '"row"'
+    parts = [f"column = {quote_text(form['unit'])}", f"max_rows = {_whole(_text(form, 'max_rows'), 'max_rows')}"]
+    parts += [f"of = {quote_text(form['of'])}"] if form.get("of") else []
+    return f"{{{', '.join(parts)}}}"
+
+
+def _columns(form: Mapping[str, str], kind: str) -> list[str]:
+    found = [name.partition(":")[2] for name in form if name.startswith("name:") and form[name].strip()]
+    places = sorted((place for place in found if place.isascii() and place.isdigit()), key=int)
+    if len(places) > _MOST_COLUMNS:
+        raise DeclarationError(f"are at most {_MOST_COLUMNS} by form; write the others into the file", key="columns")
+    head = ["", f"[{kind}.{write_key(form['name'].strip())}.columns]"]
+    return head + [f"{write_key(form[f'name:{at}'].strip())} = {{{', '.join(_column(form, at))}}}" for at in places]
+
+
+def _column(form: Mapping[str, str], at: str) -> list[str]:
+    """Return the keys of a column, as its type takes them."""
+    name, kind = form[f"name:{at}"], form.get(f"type:{at}", "")
+    _check_word(kind, list(TYPES), f"the type of {name}")
+    if kind != "list":
+        return [*_values(form, at, kind), *_missing(form, at, kind)]
+    of = form.get(f"items:{at}", "")
+    _check_word(of, ITEMS, f"the items of {name}")
+    most = _whole(form.get(f"max_items:{at}", "").strip(), f"the most items of {name}")
+    return [f"type = {quote_text(kind)}", f"of = {{{', '.join(_values(form, at, of))}}}", f"max_items = {most}"]
+
+
+def _values(form: Mapping[str, str], at: str, kind: str) -> list[str]:
+    """Return the type of cells or of items, and what they may be."""
+    name, takes, parts = form[f"name:{at}"], TYPES[kind].split(), [f"type = {quote_text(kind)}"]
+    if "bounds" in takes:
+        parts += [
+            f"{end} = {_bound(form.get(f'{end}:{at}', ''), kind, f'{name}, {end}')}" for end in ("lower", "upper")
+        ]
+    if "values" in takes:
+        values = [line.strip() for line in form.get(f"values:{at}", "").splitlines() if line.strip()]
+        parts.append(f"values = [{', '.join(quote_text(value) for value in values)}]")
+    if "zone" in takes:
+        parts.append(f"zone = {quote_text(form.get(f'zone:{at}', '').strip())}")
+    step = form.get(f"resolution:{at}", "").strip()
+    if "resolution" in takes and step:
+        parts.append(f"resolution = {quote_text(step) if step.isalpha() else _number(step, f'{name}, resolution')}")
+    return parts
+
+
+def _missing(form: Mapping[str, str], at: str, kind: str) -> list[str]:
+    said = form.get(f"missing:{at}", "")
+    if not said or "missing" not in TYPES[kind].split():
+        return []
+    key = f"missing of {form[f'name:{at}']}"
+    _check_word(said, _MISSING, key)
+    if said != "fill":
+        return [f"missing = {quote_text(said)}"]
+    value = form.get(f"fill:{at}", "").strip()
+    if kind == "boolean":
+        _check_word(value, ("true", "false"), key)
+        return [f"missing = {{fill = {value}}}"]
+    shown = _number(value, key) if kind in ("integer", "real") else quote_text(value)
+    return [f"missing = {{fill = {shown}}}"]
+
+
+def _check_word(word: str, known: Sequence[str], key: str) -> None:
+    if word not in known:
+        raise DeclarationError(f"is one of {', '.join(known)}", key=key)
+
+
+def _bound(text: str, kind: str, key: str) -> str:
+    """Return a bound as TOML writes it: a day or a moment as text, a number as it was stated."""
+    if not text.strip():
+        raise DeclarationError("is missing; state what is publicly known, never what the data holds", key=key)
+    return quote_text(text.strip()) if kind in ("date", "datetime") else _number(text, key)
+
+
+def _number(text: str, key: str) -> str:
+    number = to_fraction(text, name=key)
+    if number.denominator == 1:
+        return str(number.numerator)
+    if not text.strip().replace(".", "", 1).removeprefix("-").isdigit():
+        raise DeclarationError("is a number, such as 12.5", key=key)
+    return text.strip()
+
+
+def _check(text: str) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "sordino.toml"
+        path.write_text(text, encoding="utf-8")
+        problems = check_file(path)
+    if problems:
+        raise DeclarationError("; ".join(f"{one.key}: {one.message}" if one.key else one.message for one in problems))
+
+
+# ---- The page that declares a table by form. It writes no file here: whoever holds the data puts the text into the
+# project
 
 DECLARE_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 

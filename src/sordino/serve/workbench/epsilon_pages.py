@@ -11,13 +11,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from sordino.core.accounting.hypotheses import posterior_bounds, power_bound
+from sordino.core.accounting.belief import posterior_bounds, power_bound
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.lab.risk.table_choice import TableChoice, choose_for_table
 from sordino.reporting.charts import plot
-from sordino.reporting.dark_picture import darken
 from sordino.reporting.odds_icons import tradeoff_of
-from sordino.reporting.picture import encode_picture
+from sordino.reporting.picture import darken, encode_picture
 from sordino.serve.server.access import NotThere, check_access
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.http_request import read_form, service_of

@@ -1,8 +1,8 @@
-"""The pages of synthetic tables: a fit and its job, what a model is, rows and answers of it, how far it is from its table."""
+"""Pages of models: the form of a fit, models, their answers and evaluations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -12,8 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from sordino.core.errors import ApprovalNeeded, DeclarationError, QuestionRefused, SordinoError
 from sordino.reporting.charts import plot
-from sordino.reporting.dark_picture import darken
-from sordino.reporting.picture import Picture, encode_picture, read_picture
+from sordino.reporting.picture import Picture, darken, encode_picture, read_picture
 from sordino.serve.server.access import NotThere
 from sordino.serve.server.asked import read_asked
 from sordino.serve.server.evaluation_desk import EvaluationDesk
@@ -22,7 +21,6 @@ from sordino.serve.server.jobs import Job
 from sordino.serve.server.model_desk import ModelDesk
 from sordino.serve.server.problems import words_of
 from sordino.serve.server.sessions import Session
-from sordino.serve.workbench.model_form import method_labels, read_evaluation, read_fit, whole_number
 from sordino.serve.workbench.page_route import (
     HEADERS,
     PICTURE_HEADERS,
@@ -35,6 +33,67 @@ from sordino.serve.workbench.page_route import (
     page,
 )
 from sordino.serve.workbench.question_pages import left_of, release_words, table_of
+from sordino.synth.methods import METHODS, load_method
+
+# ---- A fit by form: its fields become what `POST /v1/models` takes. It sees declared columns only
+
+_LOSS = ("epsilon", "delta", "rho")
+
+
+def method_labels() -> dict[str, str]:
+    """Return each method's name with its label for people."""
+    return {name: load_method(name).label for name in METHODS}
+
+
+def read_fit(form: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
+    """Return what a form states of a fit; all columns, unless some are not ticked.
+
+    >>> read_fit({"table": "t", "epsilon": "1", "column:age": "on", "never": "age > 90"}, ["age", "sex"])
+    {'table': 't', 'epsilon': '1', 'columns': ['age'], 'never': ['age > 90']}
+    """
+    asked: dict[str, Any] = {name: form[name] for name in ("table", "method", *_LOSS) if form.get(name)}
+    ticked = [name for name in columns if form.get(f"column:{name}")]
+    if not ticked:
+        raise DeclarationError("tick at least one", key="columns")
+    if len(ticked) < len(columns) and asked.get("method") != "marginals":
+        asked["columns"] = ticked
+    for name in ("cap", "assume_rows"):
+        asked |= whole_number(form, name)
+    if rules := _lines(form.get("never", "")):
+        asked["never"] = rules
+    if pairs := _lines(form.get("at_most", "")):
+        asked["at_most"] = [_split(line, "<=") for line in pairs]
+    if sets := _lines(form.get("sets", "")):
+        asked["marginals" if asked.get("method") == "marginals" else "workload"] = [_split(line, ",") for line in sets]
+    return asked
+
+
+def read_evaluation(form: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a form states of an evaluation."""
+    asked: dict[str, Any] = {name: form[name].strip() for name in (*_LOSS, "predict") if form.get(name, "").strip()}
+    return asked | whole_number(form, "rows")
+
+
+def whole_number(form: Mapping[str, str], name: str) -> dict[str, int]:
+    """Return a field that holds a whole number by its name, nothing where it is empty; raises DeclarationError."""
+    text = form.get(name, "").strip()
+    if not text:
+        return {}
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise DeclarationError("must be a whole number", key=name)
+    return {name: int(text)}
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _split(line: str, by: str) -> list[str]:
+    return [part.strip() for part in line.split(by)]
+
+
+# ---- The pages of synthetic tables: a fit and its job, what a model is, rows and answers of it, how far it is from
+# its table
 
 MODEL_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 Place = Annotated[int, Field(ge=0, le=10_000)]  # in a list of drawings

@@ -14,8 +14,7 @@ from sordino.core.errors import DeclarationError
 from sordino.core.release import Release
 from sordino.core.release_exports import csv_text
 from sordino.reporting.charts import plot
-from sordino.reporting.dark_picture import darken
-from sordino.reporting.picture import Picture, encode_picture, need_plots
+from sordino.reporting.picture import Picture, darken, encode_picture, need_plots
 from sordino.serve.server.access import NotThere
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.http_request import run_work, service_of

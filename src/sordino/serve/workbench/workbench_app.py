@@ -5,7 +5,7 @@ from __future__ import annotations
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.http_app import curator_app
 from sordino.serve.server.http_guard import HttpGuard
-from sordino.serve.workbench.account_pages import ACCOUNT_PAGES
+from sordino.serve.workbench.account_pages import ACCOUNT_PAGES, SESSION_PAGES
 from sordino.serve.workbench.collection_pages import COLLECTION_PAGES
 from sordino.serve.workbench.declare_pages import DECLARE_PAGES
 from sordino.serve.workbench.desk_pages import DESK_PAGES
@@ -13,7 +13,6 @@ from sordino.serve.workbench.epsilon_pages import EPSILON_PAGES
 from sordino.serve.workbench.model_pages import MODEL_PAGES
 from sordino.serve.workbench.question_pages import QUESTION_PAGES
 from sordino.serve.workbench.release_pages import RELEASE_PAGES
-from sordino.serve.workbench.session_pages import SESSION_PAGES
 
 PAGE_ROUTERS = (
     SESSION_PAGES,

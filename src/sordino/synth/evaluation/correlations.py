@@ -11,11 +11,11 @@ import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable
 from sordino.core.estimates.curve import normal_quantile
-from sordino.synth.arrays import Floats
+from sordino.synth.encoded_column import Floats
 from sordino.synth.evaluation.table_counts import Counter, count_model, one_way_counts
 
 if TYPE_CHECKING:
-    from sordino.synth.arrays import Codes
+    from sordino.synth.encoded_column import Codes
     from sordino.synth.model import Model
 
 _BINS = 4  # bins of about equal mass that a correlation is over

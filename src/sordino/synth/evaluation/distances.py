@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable
 from sordino.ask.queries.queryable import Queryable
-from sordino.synth.arrays import Codes
+from sordino.synth.encoded_column import Codes
 from sordino.synth.measurement import release_vectors
 from sordino.synth.model import Model
 from sordino.synth.pair_selection import mean_distance

@@ -21,9 +21,8 @@ from sordino.core.errors import DeclarationError, QuestionRefused, arg
 from sordino.core.loss import LossArguments, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.core.source import Csv
-from sordino.synth.arrays import Codes
 from sordino.synth.condition_text import parse_condition
-from sordino.synth.encoded_column import encode_table
+from sordino.synth.encoded_column import Codes, encode_table
 from sordino.synth.evaluation.correlations import BinnedColumn, bin_columns, compare_correlations
 from sordino.synth.evaluation.distances import Distance, choose_sets, exact_distances, release_distances
 from sordino.synth.evaluation.evaluation import ColumnCounts, Evaluation, Prediction

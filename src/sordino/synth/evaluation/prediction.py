@@ -30,8 +30,7 @@ from sordino.synth.expression_eval import column_cells, evaluate_condition, name
 
 if TYPE_CHECKING:
     from sordino.core.release import Release
-    from sordino.synth.arrays import Codes, Floats
-    from sordino.synth.encoded_column import EncodedColumn
+    from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
     from sordino.synth.model import Model
 
 _GROUPS = 6  # of keys, of each column

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable
-from sordino.synth.arrays import Floats
+from sordino.synth.encoded_column import Floats
 from sordino.synth.inference import joint
 from sordino.synth.measurement import NoisyTable, release_counts
 
 if TYPE_CHECKING:
     from sordino.core.loss import Loss
-    from sordino.synth.arrays import Codes
+    from sordino.synth.encoded_column import Codes
     from sordino.synth.model import Model
 
 

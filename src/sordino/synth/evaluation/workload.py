@@ -12,13 +12,12 @@ import numpy as np
 from sordino.ask.queries.adaptive.marginal import ContingencyTable
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.curve import normal_quantile
-from sordino.synth.arrays import Floats
+from sordino.synth.encoded_column import Floats
 from sordino.synth.evaluation.table_counts import Counter, count_model
 
 if TYPE_CHECKING:
     from sordino.core.noise.rng import Rng
-    from sordino.synth.arrays import Codes
-    from sordino.synth.encoded_column import EncodedColumn
+    from sordino.synth.encoded_column import Codes, EncodedColumn
     from sordino.synth.model import Model
 
 BoxQuery = tuple[tuple[int, ...], "list[Codes]"]  # columns, and which keys of each are inside the box

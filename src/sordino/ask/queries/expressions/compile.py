@@ -17,15 +17,18 @@ from sordino.ask.queries.expressions.bound_number import (
     Interval,
     absolute,
     binary,
+    category_code,
     clip,
+    code_cell,
+    code_of,
     common_unit,
     compare_steps,
     constant,
     negate,
     number_cell,
     rescale,
+    truth,
 )
-from sordino.ask.queries.expressions.column_codes import category_code, code_cell, code_of, truth
 from sordino.ask.queries.expressions.declared_values import (
     bind_values,
     choose_values,
@@ -63,7 +66,6 @@ from sordino.ask.queries.expressions.nodes import (
 )
 from sordino.ask.queries.expressions.row_functions import apply_function
 from sordino.ask.queries.expressions.sql_trees import Build, comparison, one_of, sql, whole
-from sordino.ask.queries.expressions.time_formats import format_time
 from sordino.ask.queries.expressions.times import (
     LENGTHS,
     TIMES,
@@ -71,6 +73,7 @@ from sordino.ask.queries.expressions.times import (
     clip_bound,
     constant_like,
     constant_time,
+    format_time,
     length_of_time,
     moment_constant,
     part_of_time,

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
-from sordino.ask.queries.expressions.column_codes import category_code, truth_code
+from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval, category_code, truth_code
 from sordino.ask.queries.expressions.nodes import Constant, Match, Name, Node, TextFunction, describe
 from sordino.ask.queries.expressions.sql_trees import Build, one_of, whole
 from sordino.core.domain import Boolean, Category, Domain

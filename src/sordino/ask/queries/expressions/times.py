@@ -1,27 +1,207 @@
-"""Dates and moments of a row as numbers: constants, parts by a zone's clock, truncation, shifts and differences.
-
-A date is held as days since 1970-01-01, a moment as steps since 1970 in UTC. What a zone's clock shows follows from its
-public table of offsets (`time_zones.offsets`), which the SQL carries. Every function is total, and its value lies within the
-interval that it states: calendars and clocks are whole-number arithmetic, exact on every engine.
-"""
+"""Dates and moments in expressions: truncation, parts, zones, formats."""
 
 from __future__ import annotations
 
 import bisect
 import datetime
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval, common_unit, grid_constant, rescale
-from sordino.ask.queries.expressions.dates import DAY_PARTS, day_part, first_of_month, month_number, whole_number
+from sordino.ask.queries.expressions.declared_values import DeclaredValues
 from sordino.ask.queries.expressions.nodes import Constant, Value
-from sordino.ask.queries.expressions.sql_trees import Build, add, divide, multiply, plus, subtract, within
+from sordino.ask.queries.expressions.sql_trees import Build, add, constant, divide, multiply, plus, subtract, within
 from sordino.ask.queries.expressions.sql_trees import constant as whole_constant
 from sordino.core.errors import QuestionRefused
 from sordino.core.loss import format_number
 from sordino.core.time_zones import EPOCH, Offsets, local_time, offsets, parse_moment, seconds_since, show_time
+
+# ---- The calendar of days by whole-number arithmetic: parts of a day, months counted, the first day of a month
+#
+# A day is held as days since 1970-01-01. It may not know any engine: the words are + - * and whole division of numbers that
+# are never below 0. The calendar is the proleptic Gregorian one; weeks are those of ISO 8601, which begin on Monday.
+
+_ERA = 146_097  # days in 400 years
+_SHIFT = 719_468  # days from 0000-03-01, where years begin here, to 1970-01-01
+_ALL = 366  # days after which a part that comes again each year has taken every value
+_MONDAY = 3  # days from a Monday to 1970-01-01
+
+
+def day_part(part: str, of: BoundNumber) -> BoundNumber:
+    """Return a part of a day, with the range that the declared days allow.
+
+    In years that begin on March 1 the leap day is the last, so that month m (from 0) begins (153 m + 2) // 5 days into the
+    year, and a year's place in its 400 years is (e - e // 1460 + e // 36524 - e // 146096) // 365 for the day's place e
+    in them. A week of ISO 8601 belongs to the year of its Thursday.
+    """
+    low, high = (int(b or 0) for b in (of.interval.lower, of.interval.upper))
+    return whole_number(of, _range(part, low, high), _BUILDS[part](of.build))
+
+
+def whole_number(of: BoundNumber, ends: tuple[int, int], build: Build) -> BoundNumber:
+    """Return a whole number made of another number, within stated ends, missing where that is."""
+    interval = Interval(Fraction(ends[0]), Fraction(ends[1]))
+    return BoundNumber(Fraction(1), interval, interval, of.missable, build)
+
+
+def month_number(days: Build) -> Build:
+    """Return 12 times the year plus the month from 0."""
+    return add(multiply(_year(days), 12), subtract(_month(days), constant(1)))
+
+
+def first_of_month(months: Build) -> Build:
+    """Return the first day of a month, given as 12 times the year plus the month from 0."""
+    since = within(subtract(months, constant(2)), 0, 12 * 10_000)  # months since March of year 0
+    year = divide(since, 12)
+    place = subtract(since, multiply(year, 12))
+    begun = divide(add(multiply(place, 153), constant(2)), 5)
+    leaps = add(subtract(divide(year, 4), divide(year, 100)), divide(year, 400))
+    return add(add(add(multiply(year, 365), leaps), begun), constant(-_SHIFT))
+
+
+def _range(part: str, low: int, high: int) -> tuple[int, int]:
+    number = _NUMBERS[part]
+    if part in _RISING:
+        return number(_calendar(low)), number(_calendar(high))
+    if high - low >= _ALL:
+        return _CYCLES[part]
+    every = [number(_calendar(low + n)) for n in range(high - low + 1)]
+    return min(every), max(every)
+
+
+def _calendar(days: int) -> datetime.date:
+    return EPOCH + datetime.timedelta(days=days)
+
+
+def _year(days: Build) -> Build:
+    turned = divide(_year_day(days), 306)  # 1 from January 1 on, when the year of the calendar is the next
+    return add(add(_year_of_era(days), multiply(divide(_shift(days), _ERA), 400)), turned)
+
+
+def _month(days: Build) -> Build:
+    place = _month_place(days)
+    return subtract(add(place, constant(3)), multiply(divide(place, 10), 12))
+
+
+def _quarter(days: Build) -> Build:
+    return divide(add(_month(days), constant(2)), 3)
+
+
+def _day(days: Build) -> Build:
+    begun = divide(add(multiply(_month_place(days), 153), constant(2)), 5)
+    return add(subtract(_year_day(days), begun), constant(1))
+
+
+def _weekday(days: Build, sunday: int) -> Build:
+    """Return the day of the week from `sunday` (0 or 7) on: 0 to 6 from Sunday, or 1 to 7 from Monday."""
+    shifted = add(_shift(days), constant(3 if sunday == 0 else 2))  # 0000-03-01 was a Wednesday
+    found = subtract(shifted, multiply(divide(shifted, 7), 7))
+    return found if sunday == 0 else add(found, constant(1))
+
+
+def _day_of_year(days: Build) -> Build:
+    return add(subtract(days, _new_year(_year(days))), constant(1))
+
+
+def _new_year(year: Build) -> Build:
+    """Return January 1 of a year, as days since 1970-01-01."""
+    before = within(subtract(year, constant(1)), 0, 10_000)
+    leaps = add(subtract(divide(before, 4), divide(before, 100)), divide(before, 400))
+    return add(add(multiply(before, 365), leaps), constant(306 - _SHIFT))
+
+
+def _thursday(days: Build) -> Build:
+    return add(multiply(_week_number(days), 7), constant(3 - _MONDAY))
+
+
+def _iso_week(days: Build) -> Build:
+    thursday = _thursday(days)
+    return add(divide(subtract(thursday, _new_year(_year(thursday))), 7), constant(1))
+
+
+def _week_number(days: Build) -> Build:
+    """Return weeks, from Monday on, since the week of 1970-01-01."""
+    whole = 7 * 110_000
+    return subtract(divide(add(days, constant(_MONDAY + whole)), 7), constant(whole // 7))
+
+
+def _shift(days: Build) -> Build:
+    return add(days, constant(_SHIFT))
+
+
+def _era_day(days: Build) -> Build:
+    shifted = _shift(days)
+    return within(subtract(shifted, multiply(divide(shifted, _ERA), _ERA)), 0, _ERA - 1)
+
+
+def _year_of_era(days: Build) -> Build:
+    day = _era_day(days)
+    years = divide(subtract(add(subtract(day, divide(day, 1_460)), divide(day, 36_524)), divide(day, 146_096)), 365)
+    return within(years, 0, 399)
+
+
+def _year_day(days: Build) -> Build:
+    year = _year_of_era(days)
+    begun = subtract(add(multiply(year, 365), divide(year, 4)), divide(year, 100))
+    return within(subtract(_era_day(days), begun), 0, 365)
+
+
+def _month_place(days: Build) -> Build:
+    """Return the month from 0 (March) to 11 (February)."""
+    return divide(add(multiply(_year_day(days), 5), constant(2)), 153)
+
+
+_BUILDS: dict[str, Callable[[Build], Build]] = {
+    "year": _year,
+    "quarter": _quarter,
+    "month": _month,
+    "day": _day,
+    "dow": lambda days: _weekday(days, 0),
+    "isodow": lambda days: _weekday(days, 7),
+    "doy": _day_of_year,
+    "week": _iso_week,
+    "isoyear": lambda days: _year(_thursday(days)),
+    "days since 1970": lambda days: days,
+    "weeks since 1970": _week_number,
+    "months since 0": month_number,
+    "quarters since 0": lambda days: divide(month_number(days), 3),
+}
+_NUMBERS: dict[str, Callable[[datetime.date], int]] = {
+    "year": lambda day: day.year,
+    "quarter": lambda day: (day.month + 2) // 3,
+    "month": lambda day: day.month,
+    "day": lambda day: day.day,
+    "dow": lambda day: day.isoweekday() % 7,
+    "isodow": lambda day: day.isoweekday(),
+    "doy": lambda day: day.timetuple().tm_yday,
+    "week": lambda day: day.isocalendar().week,
+    "isoyear": lambda day: day.isocalendar().year,
+    "days since 1970": lambda day: (day - EPOCH).days,
+    "weeks since 1970": lambda day: ((day - EPOCH).days + _MONDAY) // 7,
+    "months since 0": lambda day: 12 * day.year + day.month - 1,
+    "quarters since 0": lambda day: 4 * day.year + (day.month - 1) // 3,
+}
+_CYCLES = {
+    "quarter": (1, 4),
+    "month": (1, 12),
+    "day": (1, 31),
+    "dow": (0, 6),
+    "isodow": (1, 7),
+    "doy": (1, 366),
+    "week": (1, 53),
+}
+_RISING = frozenset(_NUMBERS) - frozenset(_CYCLES)
+DAY_PARTS = frozenset(_BUILDS)
+
+
+# ---- Dates and moments of a row as numbers: constants, parts by a zone's clock, truncation, shifts and differences
+#
+# A date is held as days since 1970-01-01, a moment as steps since 1970 in UTC. What a zone's clock shows follows from its
+# public table of offsets (`time_zones.offsets`), which the SQL carries. Every function is total, and its value lies within the
+# interval that it states: calendars and clocks are whole-number arithmetic, exact on every engine.
 
 TIMES = frozenset({"date", "datetime"})
 LENGTHS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 7 * 86_400}
@@ -416,3 +596,87 @@ def _ends(of: BoundNumber) -> tuple[int, int]:
     assert low is not None  # dates and moments have bounds
     assert high is not None
     return int(low), int(high)
+
+
+# ---- Dates and moments as text: a format such as %Y-%m makes declared values, one for each part that a row may fall in
+
+_MOST = 100_000
+_CODE = re.compile("%[-]?.")
+_UNITS = (  # the codes that a format may have, and the truncation of which each text is one value
+    ("Y", "year"),
+    ("YmbB", "month"),
+    ("GV", "week"),
+    ("YmbBdejFaAuwGV", "day"),
+    ("YmbBdejFaAuwGVH", "hour"),
+    ("YmbBdejFaAuwGVHMR", "minute"),
+    ("YmbBdejFaAuwGVHMRST", "second"),
+)
+_PARTS = {"m": "month", "b": "month", "B": "month", "d": "day", "j": "doy", "a": "dow", "A": "dow", "w": "dow"} | {
+    "u": "isodow",
+    "H": "hour",
+    "M": "minute",
+    "S": "second",
+    "V": "week",
+}
+_SAMPLES = {  # a moment of which a part has this value
+    "month": lambda n: datetime.datetime(2000, n, 1),
+    "day": lambda n: datetime.datetime(2000, 1, n),
+    "doy": lambda n: datetime.datetime(2000, 1, 1) + datetime.timedelta(days=n - 1),
+    "dow": lambda n: datetime.datetime(2000, 1, 2) + datetime.timedelta(days=n),
+    "isodow": lambda n: datetime.datetime(2000, 1, 2) + datetime.timedelta(days=n),
+    "hour": lambda n: datetime.datetime(2000, 1, 1, n),
+    "minute": lambda n: datetime.datetime(2000, 1, 1, 0, n),
+    "second": lambda n: datetime.datetime(2000, 1, 1, 0, 0, n),
+    "week": lambda n: datetime.datetime.fromisocalendar(2004, n, 1),
+}
+
+
+def format_time(form: str, of: BoundNumber) -> DeclaredValues:
+    """Return the texts that a format makes of what a row may hold; raises QuestionRefused for an unknown format."""
+    if of.kind not in TIMES:
+        raise QuestionRefused("only dates and datetimes are formatted")
+    codes = {c[-1] for c in _CODE.findall(form) if c[-1] != "%"}
+    parts = {_PARTS.get(c) for c in codes}
+    if len(parts) == 1 and None not in parts:
+        return _of_part(form, parts.pop() or "", of)
+    unit = next((unit for known, unit in _UNITS if codes and codes <= set(known) and codes & set("YGF")), None)
+    if unit is None:
+        raise QuestionRefused(
+            f"the format {form[:40]!r} is not supported: use %Y, %m, %d, %H, %M, %S, %b, %B, %a, %A, %j, %G-%V"
+        )
+    found = truncate_time("day" if unit == "week day" else unit, 1, of)
+    low, high = int(found.index.interval.lower or 0), int(found.index.interval.upper or 0)
+    if high - low >= _MOST:
+        raise QuestionRefused(
+            f"the format {form[:40]!r} has {high - low + 1} values here, above {_MOST}: truncate further"
+        )
+    texts = tuple(_write(form, found.label(i)) for i in range(low, high + 1))
+    return DeclaredValues(texts, lambda on: plus(found.index.build(on), -low))
+
+
+def _of_part(form: str, part: str, of: BoundNumber) -> DeclaredValues:
+    found = part_of_time(part, of)
+    low, high = int(found.interval.lower or 0), int(found.interval.upper or Fraction(0))
+    texts = tuple(_write(form, _SAMPLES[part](n)) for n in range(low, high + 1))
+    return DeclaredValues(texts, lambda on: plus(found.build(on), -low))
+
+
+def _write(form: str, moment: datetime.date) -> str:
+    """Return a moment as text; a year has four digits, and names are English whatever the machine's language."""
+    names = {
+        "%Y": f"{moment.year:04d}",
+        "%G": f"{moment.isocalendar().year:04d}",
+        "%F": f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}",
+        "%B": _MONTHS[moment.month - 1],
+        "%b": _MONTHS[moment.month - 1][:3],
+        "%A": _DAYS[moment.weekday()],
+        "%a": _DAYS[moment.weekday()][:3],
+    }
+    return _CODE.sub(lambda code: names.get(code.group()) or moment.strftime(code.group()), form)
+
+
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

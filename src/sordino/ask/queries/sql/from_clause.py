@@ -1,8 +1,4 @@
-"""FROM: which table a SELECT is about, and what the names in it stand for, through sub-queries and WITH.
-
-A sub-query filters rows and computes columns; it is translated by putting what its columns stand for in their place, and
-its conditions beside the outer ones. A row that meets both conditions meets their conjunction, in three values too.
-"""
+"""FROM: the table that a SELECT is about, its joins, and sub-queries of one row a person."""
 
 from __future__ import annotations
 
@@ -11,15 +7,337 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from sordino.ask.queries import build, unit_aggregates
+from sordino.ask.queries.build import AggregateExpr, count, count_distinct, mean
 from sordino.ask.queries.expressions.expr import Expr, col
-from sordino.ask.queries.expressions.nodes import Connective, Node, depth
-from sordino.ask.queries.formulas import rename
-from sordino.ask.queries.joins import qualify
+from sordino.ask.queries.expressions.nodes import Connective, Constant, Name, Node, depth
+from sordino.ask.queries.formulas import FormulaColumn, rename
+from sordino.ask.queries.joins import Join, Unnest, qualify
+from sordino.ask.queries.per_unit import PerUnit, unit_columns
 from sordino.ask.queries.row_steps import RowStep
-from sordino.ask.queries.sql.join_clause import JoinedTable, read_join, read_unnest
 from sordino.ask.queries.sql.text import CLAUSES, Place, is_same_table, only_known, trees
 from sordino.ask.queries.sql.values import Translator
+from sordino.ask.queries.unit_aggregates import first, last
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
+
+# ---- A sub-query grouped by the privacy unit: one row a unit, its values computed from all of the unit's rows
+#
+# Whether the column that it is grouped by is the unit's, the curator says; nothing is declared here.
+
+_ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
+    "AnyValue": unit_aggregates.min,  # any value will do: one that does not depend on the order of rows
+    "Avg": mean,
+    "LogicalAnd": unit_aggregates.all,
+    "LogicalOr": unit_aggregates.any,
+    "Max": unit_aggregates.max,
+    "Min": unit_aggregates.min,
+    "Sum": build.sum,
+}
+_BY = {"ArgMin": first, "ArgMax": last, "First": first, "Last": last}
+_ALONE = "a sub-query is grouped by the privacy unit's column alone, so that each of its rows is one unit"
+_INSIDE = "COUNT, SUM, AVG, MIN, MAX, BOOL_OR, BOOL_AND, ANY_VALUE, ARG_MIN, ARG_MAX, FIRST and LAST are"
+_TAKE = "take one value of it a unit, such as MAX(x), ANY_VALUE(x) or FIRST(x ORDER BY t)"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSelect:
+    """The step that a grouped sub-query is, its columns by their names in lower case, and the units that it keeps."""
+
+    step: PerUnit
+    columns: Mapping[str, tuple[str, Expr]]
+    having: Node | None
+
+
+def read_unit_select(place: Place, select: Any, column: Callable[[Any], Expr], rows: Node | None) -> UnitSelect:
+    """Return what a sub-query with GROUP BY means; `column` says what a name of its rows stands for, `rows` which it has."""
+    return _Reader(place, select, column).read(rows)
+
+
+class _Reader:
+    """Translates the items and the HAVING of one grouped sub-query."""
+
+    def __init__(self, place: Place, select: Any, column: Callable[[Any], Expr]) -> None:
+        self._place = place
+        self._select = select
+        self._column = column
+        self._values = Translator(place, column)
+        self._outer = Translator(place, self._key, self._special)
+        self._parts: dict[str, AggregateExpr] = {}  # the aggregates of what is being translated, by their words
+        self._unit = self._group()
+
+    def read(self, rows: Node | None) -> UnitSelect:
+        """Return the step, its columns and its condition."""
+        asked: list[AggregateExpr] = []
+        columns: dict[str, tuple[str, Expr]] = {}
+        for item in self._select.expressions:
+            named = isinstance(item, (trees().Alias, trees().Column, trees().Star))
+            inner, name = item.unalias(), item.alias_or_name if named else ""
+            if isinstance(inner, trees().Star):
+                raise self._refuse(inner, f"SELECT * with GROUP BY is not supported in a sub-query: {_TAKE}")
+            if not name:
+                raise self._refuse(item, "a computed column of a sub-query needs a name: write AS name")
+            if name.lower() in columns:
+                raise self._refuse(
+                    item, f"a sub-query has two columns named {name.lower()!r}: name one of them with AS"
+                )
+            value, parts = self._translate(inner)
+            columns[name.lower()] = (name, value)
+            if parts:
+                asked.append(_name_column(value, parts, name))
+        values, made, having = unit_columns(asked, self._having())
+        shown = {low: (name, Expr(made.get(name, value.node))) for low, (name, value) in columns.items()}
+        return UnitSelect(PerUnit(values, rows, self._unit), shown, having)
+
+    def _having(self) -> AggregateExpr | None:
+        """Return the condition on a unit's values."""
+        clause = self._select.args.get("having")
+        if clause is None:
+            return None
+        condition, parts = self._translate(clause.this)
+        if not parts:
+            raise self._refuse(clause, "HAVING compares aggregates of a unit's rows: filter rows with WHERE")
+        return _name_column(condition, parts, "having")
+
+    def _translate(self, item: Any) -> tuple[Expr, list[AggregateExpr]]:
+        """Return an expression over aggregates, each by its own words, and the aggregates."""
+        self._parts = {}
+        value = self._outer.value(item)
+        return value, list(self._parts.values())
+
+    def _group(self) -> str:
+        """Return the one column that the sub-query is grouped by."""
+        clause = self._select.args.get("group")
+        keys = list(self._select.expressions) if clause is None else list(clause.expressions)
+        others = [n for n, v in ({} if clause is None else clause.args).items() if v and n != "expressions"]
+        if len(keys) != 1 or others:
+            raise QuestionRefused(f"{self._place.word('GROUP') or self._place.word('DISTINCT')}{_ALONE}: {_TAKE}")
+        key = keys[0]
+        if (
+            isinstance(key, trees().Literal)
+            and key.this.isdigit()
+            and 1 <= int(key.this) <= len(self._select.expressions)
+        ):
+            key = self._select.expressions[int(key.this) - 1]
+        if isinstance(key, trees().Column) and not self._owns(key):
+            key = next((e for e in self._select.expressions if e.alias.lower() == key.name.lower()), key)
+        node = self._values.value(key.unalias()).node
+        if not isinstance(node, Name):
+            raise self._refuse(key, f"{_ALONE}, not by an expression")
+        return node.name
+
+    def _key(self, item: Any) -> Expr:
+        """Return what a name outside of an aggregate stands for: the unit's column, or in HAVING a column of SELECT."""
+        if not item.table and not self._owns(item):
+            for other in self._select.expressions:
+                if isinstance(other, trees().Alias) and other.alias.lower() == item.name.lower():
+                    return self._outer.value(other.this)
+        value = self._column(item)
+        if value.node != Name(self._unit):
+            raise self._refuse(item, f"{item.name} has several values in one unit: {_TAKE.replace('x', item.name)}")
+        return value
+
+    def _owns(self, item: Any) -> bool:
+        try:
+            self._column(item)
+        except QuestionRefused:
+            return False
+        return True
+
+    def _special(self, item: Any) -> Expr | None:
+        """Return the aggregate that a tree is, by its words; None for what is none."""
+        made = self._aggregate(item)
+        if made is None:
+            return None
+        self._parts[made.aggregate.describe()] = made
+        return Expr(Name(made.aggregate.describe()))
+
+    def _aggregate(self, item: Any) -> AggregateExpr | None:
+        kinds = trees()
+        while isinstance(item, (kinds.IgnoreNulls, kinds.Paren)):
+            item = item.this
+        name = type(item).__name__
+        if isinstance(item, kinds.Anonymous) and str(item.this).upper() == "EVERY" and len(item.expressions) == 1:
+            return unit_aggregates.all(self._values.value(item.expressions[0]))
+        if isinstance(item, kinds.Count):
+            return self._count(item)
+        if isinstance(getattr(item, "this", None), kinds.Order) or name in _BY:
+            return self._by(item, name)
+        if name not in _ONE:
+            if isinstance(item, kinds.AggFunc):
+                raise self._refuse(item, f"{item.sql_name()} is not computed for one unit: {_INSIDE}")
+            return None
+        if isinstance(item.this, kinds.Distinct) or item.expressions:
+            raise self._refuse(item, f"{item.sql_name()} takes one column, without DISTINCT")
+        value = self._values.value(item.this)
+        return count() if name == "Sum" and value.node == Constant(Fraction(1)) else _ONE[name](value)
+
+    def _count(self, item: Any) -> AggregateExpr:
+        kinds = trees()
+        if isinstance(item.this, kinds.Distinct) and len(item.this.expressions) == 1:
+            return count_distinct(self._values.value(item.this.expressions[0]))
+        if isinstance(item.this, kinds.Distinct) or item.expressions:
+            raise self._refuse(item, "COUNT takes *, one column or DISTINCT and one column")
+        if isinstance(item.this, kinds.Star):
+            return count()
+        value = self._values.value(item.this)
+        return count() if isinstance(value.node, Constant) else count(value)
+
+    def _by(self, item: Any, name: str) -> AggregateExpr:
+        """ARG_MIN(x, t), ARG_MAX(x, t), FIRST(x ORDER BY t) and LAST(x ORDER BY t)."""
+        kinds = trees()
+        take = _BY.get(name, first)
+        if isinstance(item.this, kinds.Order) and len(item.this.expressions) == 1 and name in (*_BY, "AnyValue"):
+            order = item.this.expressions[0]
+            if order.args.get("desc"):
+                take = last if take is first else first
+            return take(self._values.value(item.this.this), by=self._values.value(order.this))
+        if name not in ("ArgMin", "ArgMax") or item.args.get("count"):
+            word = item.sql_name()
+            raise self._refuse(item, f"{word} of a unit's rows needs the order of one column: {word}(x ORDER BY t)")
+        return take(self._values.value(item.this), by=self._values.value(item.expression))
+
+    def _refuse(self, item: Any, message: str) -> QuestionRefused:
+        return QuestionRefused(self._place.of(item) + message)
+
+
+def _name_column(value: Expr, parts: list[AggregateExpr], name: str) -> AggregateExpr:
+    """Return a column over aggregates, each by its own words, under its name."""
+    first_part, *others = parts
+    return AggregateExpr(first_part.aggregate, tuple(p.aggregate for p in others), FormulaColumn(name, value.node))
+
+
+# ---- What a SELECT joins in SQL: equi-joins of public tables, EXISTS, and CROSS JOIN UNNEST. It knows no data
+
+_WRITE = "write JOIN regions ON adult.state = regions.state, with a table declared as [public.NAME]"
+_WRITE_UNNEST = "write FROM posts CROSS JOIN UNNEST(tags) AS t(tag), and conditions in WHERE"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedTable:
+    """A joined table in a scope: the name it goes by, and what its columns stand for, by their names in lower case."""
+
+    table: str
+    alias: str
+    columns: Mapping[str, tuple[str, Expr]]
+    same: tuple[str, ...] = ()  # the columns that equal the private column of the same name, in lower case
+
+    def has(self, name: str) -> bool:
+        """Return whether a column of this name is declared."""
+        return name.lower() in self.columns
+
+    def column(self, place: Place, item: Any) -> Expr:
+        """Return what a name that is qualified by this table stands for."""
+        if item.name.lower() not in self.columns:
+            hint = nearest(item.name, [name for name, _ in self.columns.values()])
+            raise UnknownName(f"{place.of(item)}column {item.name!r} is not declared in {self.table}; {hint}")
+        return self.columns[item.name.lower()][1]
+
+    def every(self) -> dict[str, tuple[str, Expr]]:
+        """Return all columns, as a sub-query's * makes them."""
+        return dict(self.columns)
+
+
+def read_join(
+    place: Place, item: Any, joined: JoinedTable, private: Callable[[Any], Expr], owns: Callable[[str], bool]
+) -> tuple[Join, JoinedTable]:
+    """Return one JOIN of a SELECT; `private` says what a name of the rows before it stands for, `owns` if they have one."""
+    how = _how(place, item)
+    on, key = _condition(place, item, joined, private, owns)
+    same = tuple(k.lower() for o, k in zip(on, key, strict=True) if o.lower() == k.lower())
+    return Join(joined.table, on, how, key), replace(joined, same=same)
+
+
+def _how(place: Place, item: Any) -> Any:
+    """Return "inner" or "left"; raises QuestionRefused for any other kind of join, by its name."""
+    words = [str(item.args.get(n) or "").upper() for n in ("method", "side", "kind")]
+    if not any(words) and not item.args.get("on") and not item.args.get("using"):
+        at = place.word(",") or place.word("JOIN")
+        raise QuestionRefused(f"{at}JOIN without a condition is not supported: {_WRITE}")
+    if words in (["", "", ""], ["", "", "INNER"]):
+        return "inner"
+    if words in (["", "LEFT", ""], ["", "LEFT", "OUTER"]):
+        return "left"
+    said = " ".join(w for w in words if w)
+    raise QuestionRefused(f"{place.word(said)}{said} JOIN is not supported, JOIN and LEFT JOIN are: {_WRITE}")
+
+
+def _condition(
+    place: Place, item: Any, joined: JoinedTable, private: Callable[[Any], Expr], owns: Callable[[str], bool]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the private columns and the public ones that a join compares, pair by pair."""
+    kinds = trees()
+    at = place.word("ON") or place.word("USING") or place.word("JOIN")
+    using, on = item.args.get("using"), item.args.get("on")
+    if using:
+        columns = [kinds.column(u.name) for u in using]
+        pairs = [(private(column), joined.column(place, column)) for column in columns]
+    else:
+        parts = [part.unnest() for part in on.flatten()] if isinstance(on, kinds.And) else [on]
+        pairs = [_sides(place, at, part, joined, private, owns) for part in parts]
+    for ours, _ in pairs:
+        if not isinstance(ours.node, Name):
+            raise QuestionRefused(f"{at}JOIN compares a declared column of the private table, not one that is computed")
+    keys = [column.node for _, column in pairs]
+    if not all(isinstance(key, Name) for key in keys):
+        raise QuestionRefused(f"{at}JOIN compares declared columns of {joined.table}, not computed ones")
+    return (
+        tuple(ours.node.name for ours, _ in pairs if isinstance(ours.node, Name)),
+        tuple(key.name.removeprefix(f"{joined.table}.") for key in keys if isinstance(key, Name)),
+    )
+
+
+def _sides(
+    place: Place, at: str, part: Any, joined: JoinedTable, private: Callable[[Any], Expr], owns: Callable[[str], bool]
+) -> tuple[Expr, Expr]:
+    """Return the private column and the public one that an equality in ON compares."""
+    kinds = trees()
+    sides = [part.this, part.expression] if isinstance(part, kinds.EQ) else []
+    if len(sides) != 2 or not all(isinstance(s, kinds.Column) for s in sides):
+        raise QuestionRefused(f"{at}JOIN only compares columns with a key; write filters in WHERE: {_WRITE}")
+    theirs = [s for s in sides if _is_of(s, joined, owns)]
+    if len(theirs) != 1:
+        raise QuestionRefused(f"{at}JOIN compares a column of the table with the key of {joined.table}: {_WRITE}")
+    ours = sides[1] if sides[0] is theirs[0] else sides[0]
+    return private(ours), joined.column(place, theirs[0])
+
+
+def _is_of(item: Any, joined: JoinedTable, owns: Callable[[str], bool]) -> bool:
+    if item.table:
+        return bool(item.table.lower() == joined.alias)
+    return joined.has(item.name) and not owns(item.name)
+
+
+def read_unnest(place: Place, item: Any, meaning: Callable[[Any], Expr]) -> tuple[Unnest, JoinedTable, str]:
+    """Return the step, what its item goes by, and the list's name in the scope, in lower case."""
+    kinds, source = trees(), item.this
+    at = place.word("UNNEST")
+    words = [str(item.args.get(n) or "").upper() for n in ("method", "side", "kind")]
+    condition = item.args.get("using") or item.args.get("on")
+    if words not in (["", "", ""], ["", "", "CROSS"]) or condition:
+        raise QuestionRefused(
+            f"{at}UNNEST is joined without a condition, and drops rows without items: {_WRITE_UNNEST}"
+        )
+    if source.args.get("offset"):
+        raise QuestionRefused(f"{at}UNNEST with an offset or ordinality is not supported: {_WRITE_UNNEST}")
+    if len(source.expressions) != 1 or not isinstance(source.expressions[0], kinds.Column):
+        raise QuestionRefused(f"{at}UNNEST takes one column of lists, nothing else: {_WRITE_UNNEST}")
+    column = source.expressions[0]
+    found = meaning(column).node
+    names = source.alias_column_names
+    alias = source.alias or (names[0] if names else "")
+    if not isinstance(found, Name) or not alias or len(names) > 1:
+        raise QuestionRefused(
+            f"{at}UNNEST names its items, and takes a column that is declared as a list: {_WRITE_UNNEST}"
+        )
+    name = names[0] if names else alias
+    columns = {name.lower(): (name, Expr(found))}
+    return Unnest(found.name), JoinedTable(alias, alias.lower(), columns), column.name.lower()
+
+
+# ---- FROM: which table a SELECT is about, and what the names in it stand for, through sub-queries and WITH
+#
+# A sub-query filters rows and computes columns; it is translated by putting what its columns stand for in their place, and
+# its conditions beside the outer ones. A row that meets both conditions meets their conjunction, in three values too.
 
 _INNER = {"expressions", "from_", "from", "where", "with_", "joins"}
 _STAR = "SELECT * is refused: rows are never released; ask for aggregates of them"
@@ -288,7 +606,7 @@ def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[st
     if rows is not None:
         depth(rows)
     if _is_grouped(select):
-        from sordino.ask.queries.sql.unit_select import read_unit_select
+        from sordino.ask.queries.sql.from_clause import read_unit_select
 
         made = read_unit_select(place, select, lambda item: scope.column(place, item), rows)
         return replace(scope, columns=made.columns, where=made.having, joined=(), steps=(*scope.steps, made.step))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 
-from sordino.ask.queries.sql import functions, spellings, text, time_functions, values
+from sordino.ask.queries.sql import dialects, functions, text, time_functions, values
 
 # By the name of the parsed tree: an example, and what it is.
 AGGREGATE_FORMS: dict[str, tuple[str, str]] = {
@@ -229,8 +229,8 @@ def _forms(forms: dict[str, tuple[str, str]], read: Iterable[str]) -> str:
 
 def _spellings() -> list[str]:
     """Return what each rewriting says of itself, and the other names of functions."""
-    said = [_first_line(change) for change in dict.fromkeys(spellings.CHANGES.values())]
-    named = {other: spellings.WORDS.get(name, other) for other, name in spellings.NAMES.items()}
+    said = [_first_line(change) for change in dict.fromkeys(dialects.CHANGES.values())]
+    named = {other: dialects.WORDS.get(name, other) for other, name in dialects.NAMES.items()}
     return sorted({*said, *(f"{other} is {name}." for other, name in named.items() if name != other)} - {""})
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from sordino.ask.queries import build
 from sordino.ask.queries.aggregates.most_common import MostCommon, most_common
 from sordino.ask.queries.aggregates.quantile import median
 from sordino.ask.queries.aggregation import Aggregation, Grouping, columns_of, tighten
@@ -25,20 +26,17 @@ from sordino.ask.queries.build import (
     label,
     mean,
     std,
-    sum,
     variance,
 )
 from sordino.ask.queries.expressions.expr import Expr, col
+from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
 from sordino.ask.queries.expressions.nodes import Constant, Name, Node, describe
 from sordino.ask.queries.formulas import FormulaColumn, rename
-from sordino.ask.queries.key_list import KeyList, check_min_units, key_list, selection_name
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.post_processing import PostProcessing
-from sordino.ask.queries.sql.aggregate_calls import is_unit_total, read_bounds, read_quantile, read_unit_total
+from sordino.ask.queries.sql.dialects import normalize
 from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, base_table, scope_of
 from sordino.ask.queries.sql.functions import cast_released
-from sordino.ask.queries.sql.normalize import normalize
-from sordino.ask.queries.sql.row_values import take_key_list
 from sordino.ask.queries.sql.text import (
     Place,
     Start,
@@ -51,7 +49,15 @@ from sordino.ask.queries.sql.text import (
     trees,
 )
 from sordino.ask.queries.sql.unit_conditions import read_exists
-from sordino.ask.queries.sql.values import AGGREGATES, Translator
+from sordino.ask.queries.sql.values import (
+    AGGREGATES,
+    Translator,
+    is_unit_total,
+    read_bounds,
+    read_quantile,
+    read_unit_total,
+    take_key_list,
+)
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.neighbors import ContributionBounds
 
@@ -66,7 +72,7 @@ _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "Stddev": lambda of: std(of, ddof=1),
     "StddevPop": lambda of: std(of, ddof=0),
     "StddevSamp": lambda of: std(of, ddof=1),
-    "Sum": sum,
+    "Sum": build.sum,
     "Variance": lambda of: variance(of, ddof=1),
     "VariancePop": lambda of: variance(of, ddof=0),
 }

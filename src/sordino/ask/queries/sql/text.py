@@ -263,7 +263,7 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str, start: Start) -> e
         raise QuestionRefused(f"{opening}{kind} is not supported: a question is one SELECT of aggregates")
     if dialect in _OWN_MEANINGS:
         return statements[0]
-    from sordino.ask.queries.sql.dialect_words import apply_dialect
+    from sordino.ask.queries.sql.dialects import apply_dialect
 
     return apply_dialect(statements[0], dialect)
 

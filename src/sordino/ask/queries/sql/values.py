@@ -1,20 +1,100 @@
-"""Expressions of SQL to our trees: numbers, conditions and choices; the rest is refused by name and place."""
+"""SQL values to expressions, aggregates and rows of values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime
+import re
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from sordino.ask.queries import build
+from sordino.ask.queries.aggregates.quantile import quantile, quantiles
+from sordino.ask.queries.aggregation import Grouping
+from sordino.ask.queries.build import AggregateExpr
 from sordino.ask.queries.expressions.cases import Cases, when
 from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.keys import KeyList, Label
 from sordino.ask.queries.expressions.nodes import Constant, IsIn, IsNull
 from sordino.ask.queries.sql.functions import fold, read_function
-from sordino.ask.queries.sql.row_values import is_row_list, match_rows
 from sordino.ask.queries.sql.text import SUPPORTED, Place, trees
 from sordino.ask.queries.sql.time_functions import PARTS, read_time
-from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import to_fraction
+from sordino.core.neighbors import ContributionBounds
+
+# ---- Row values in SQL: (state, year) IN (('NY', 2020), ...), as the list of an answer's keys or as a condition
+
+Read = Callable[[Any], Expr]
+
+
+def is_row_list(item: Any) -> bool:
+    """Return whether a tree is (a, b) IN (...)."""
+    return isinstance(item, trees().In) and isinstance(item.this, trees().Tuple)
+
+
+def take_key_list(
+    place: Place, where: Any, groups: Sequence[Grouping], read: Read
+) -> tuple[KeyList | None, list[Any] | None]:
+    """Return the list of keys that a condition states, and the other conditions; None and None where it states none.
+
+    A row of the table with other keys takes no part, so the list is the whole meaning of its condition.
+    """
+    parts = list(where.flatten()) if isinstance(where, trees().And) else [where]
+    parts = [part.unnest() for part in parts]
+    for part in parts:
+        if not is_row_list(part):
+            continue
+        nodes = [read(column).node for column in part.this.expressions]
+        names = [next((g.alias for g in groups if g.of == node), None) for node in nodes]
+        if None in names:
+            continue
+        rows = dict.fromkeys(tuple(map(_label, row)) for row in _constants(place, part, read))
+        return KeyList(tuple(n for n in names if n is not None), tuple(rows)), [p for p in parts if p is not part]
+    return None, None
+
+
+def match_rows(place: Place, item: Any, read: Read) -> Expr:
+    """Return the condition that columns equal one of some rows of constants."""
+    columns = [read(column) for column in item.this.expressions]
+    found: list[Expr] = []
+    for row in _constants(place, item, read):
+        terms = [column == Expr(Constant(value)) for column, value in zip(columns, row, strict=True)]
+        found.append(_balance(terms, lambda a, b: a & b))
+    return _balance(found, lambda a, b: a | b)
+
+
+def _constants(place: Place, item: Any, read: Read) -> list[tuple[Any, ...]]:
+    kinds = trees()
+    rows = [r for e in item.expressions for r in (e.expressions if isinstance(e, kinds.Values) else [e])]
+    width = len(item.this.expressions)
+    found = []
+    for row in rows:
+        nodes = [read(e).node for e in row.expressions] if isinstance(row, kinds.Tuple) else []
+        if len(nodes) != width or not all(isinstance(n, Constant) for n in nodes):
+            raise QuestionRefused(f"{place.of(row)}each row of this IN is {width} constants, such as ('NY', 2020)")
+        found.append(tuple(n.value for n in nodes if isinstance(n, Constant)))
+    if not found:
+        raise QuestionRefused(f"{place.of(item)}IN takes a list of rows, such as (state, year) IN (('NY', 2020))")
+    return found
+
+
+def _label(value: Any) -> Label:
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else float(value)
+    assert isinstance(value, (str, bool, datetime.date))
+    return value
+
+
+def _balance(terms: Sequence[Expr], join: Callable[[Expr, Expr], Expr]) -> Expr:
+    """Return the terms joined as a tree that is as flat as can be."""
+    if len(terms) == 1:
+        return terms[0]
+    half = len(terms) // 2
+    return join(_balance(terms[:half], join), _balance(terms[half:], join))
+
+
+# ---- Expressions of SQL to our trees: numbers, conditions and choices; the rest is refused by name and place
 
 AGGREGATES = {
     "Avg",
@@ -312,3 +392,80 @@ _READERS: dict[str, Callable[[Translator, Any], Expr]] = {
 }
 _LEAVES = {"Column", "Literal"}
 FORMS = tuple(name for name in (*_BINARY, *_READERS) if name != "Extract")
+
+
+# ---- Aggregates that SQL writes in ways of its own: quantiles, sums of each unit's total, and the hint that bounds
+# contributions
+
+
+def read_quantile(place: Place, values: Translator, item: Any) -> AggregateExpr:
+    """Return the quantiles of QUANTILE_CONT(x, q), QUANTILE_CONT(x, [q, r]) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
+    kinds = trees()
+    if isinstance(item, kinds.WithinGroup):
+        level, order = item.this.this, item.expression.expressions
+        if type(item.this).__name__ not in ("PercentileCont", "PercentileDisc") or len(order) != 1:
+            raise QuestionRefused(f"{place.of(item)}WITHIN GROUP takes PERCENTILE_CONT(0.5) and one column")
+        if order[0].args.get("desc"):
+            raise QuestionRefused(f"{place.word('DESC')}DESC is not supported here: ask for 1 - the quantile")
+        of = order[0].this
+    else:
+        of, level = item.this, item.args.get("quantile") or item.expression
+    if level is None:
+        raise QuestionRefused(f"{place.of(item)}a quantile needs its level: QUANTILE_CONT(age, 0.9)")
+    value = values.value(of)
+    if isinstance(level, kinds.Array):
+        return quantiles(value, [values.number(e) for e in level.expressions])
+    return quantile(value, values.number(level))
+
+
+_ONE = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(\d{1,10})\s*\)\s*,?")
+_NAMES_aggregate_calls = tuple(name for name, _ in ContributionBounds().items())
+
+
+def read_bounds(place: Place, tree: Any) -> ContributionBounds | None:
+    """Return the bounds that the hint of a parsed question states, None where it has none.
+
+    Raises QuestionRefused for any other hint, and for one that is not in the outer SELECT.
+    """
+    stated: dict[str, int] = {}
+    for select in tree.find_all(trees().Select):
+        hint = select.args.get("hint")
+        texts = [c[1:] for c in select.comments or () if c.startswith("+")]
+        texts += [] if hint is None else [", ".join(e.sql() for e in hint.expressions)]
+        if texts and select is not tree:
+            raise QuestionRefused(
+                f"{place.of(select)}a hint bounds the whole question: write it after the outer SELECT"
+            )
+        for text in texts:
+            stated |= _read(text)
+    return ContributionBounds(**stated) if stated else None
+
+
+def is_unit_total(item: Any) -> bool:
+    """Say whether an aggregate is SUM(CLIP_UNIT(...))."""
+    inner = item.this
+    return isinstance(item, trees().Sum) and isinstance(inner, trees().Anonymous) and inner.name.upper() == "CLIP_UNIT"
+
+
+def read_unit_total(place: Place, values: Translator, item: Any) -> AggregateExpr:
+    """Return the sum that CLIP_UNIT(x, lower, upper) stands in: of each unit's total, clipped."""
+    if len(item.expressions) != 3:
+        raise QuestionRefused(f"{place.of(item)}CLIP_UNIT takes a number and two bounds: CLIP_UNIT(cost, 0, 500)")
+    of, lower, upper = item.expressions
+    return build.sum(values.value(of), per_unit=(values.number(lower), values.number(upper)))
+
+
+def _read(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    at = 0
+    while text[at:].strip():
+        one = _ONE.match(text, at)
+        name = "" if one is None else one[1].lower()
+        if one is None or name not in _NAMES_aggregate_calls:
+            word = " ".join(text[at:].split())[:40] if one is None else one[1]
+            close = "" if one is None else "; " + nearest(name, _NAMES_aggregate_calls)
+            raise QuestionRefused(
+                f"the hint {word!r} is not supported: hints are MAX_ROWS(5), MAX_GROUPS(3) and MAX_ROWS_PER_GROUP(1){close}"
+            )
+        found[name], at = int(one[2]), one.end()
+    return found

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sordino.core.errors import DeclarationError
-from sordino.serve.server.public_clock import PublicClock
-from sordino.serve.server.request_log import log_statement
+from sordino.serve.server.answer_time import PublicClock
+from sordino.serve.server.jobs import WorkQueue
+from sordino.serve.server.logs import log_statement
 from sordino.serve.server.sql_wire import wire_frames as wire
 from sordino.serve.server.sql_wire.sql_session import VERBS, Outcome, SqlSession
 from sordino.serve.server.sql_wire.sqlstates import WireError, error_fields
@@ -22,7 +23,6 @@ from sordino.serve.server.sql_wire.wire_cursors import copy_lines
 from sordino.serve.server.sql_wire.wire_settings import REPORTED
 from sordino.serve.server.sql_wire.wire_statements import Statement, split_statements
 from sordino.serve.server.sql_wire.wire_values import encode_cell, literal_of
-from sordino.serve.server.work_queue import WorkQueue
 
 Read = TypeVar("Read")
 _MOST_NAMED = 200  # prepared statements, and portals, of a session

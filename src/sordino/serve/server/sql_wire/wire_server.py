@@ -21,15 +21,15 @@ from cryptography.hazmat.primitives import hashes
 
 from sordino.core.errors import DeclarationError, SignInNeeded, SordinoError
 from sordino.core.noise.rng import Rng
-from sordino.local.collector.open_files import BACKLOG, most_connections
+from sordino.local.collector.service import BACKLOG, most_connections
 from sordino.serve.server.curator_service import CuratorService
+from sordino.serve.server.jobs import WorkQueue
 from sordino.serve.server.scram import ScramExchange
 from sordino.serve.server.sql_wire import wire_frames as wire
 from sordino.serve.server.sql_wire.declared_catalog import DeclaredCatalog
 from sordino.serve.server.sql_wire.sql_session import SqlSession
 from sordino.serve.server.sql_wire.sqlstates import WireError, error_fields
 from sordino.serve.server.sql_wire.wire_connection import WireConnection
-from sordino.serve.server.work_queue import WorkQueue
 
 _PLAIN, _BOUND = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")

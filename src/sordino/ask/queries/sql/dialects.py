@@ -1,0 +1,838 @@
+"""SQL of other dialects brought to one form: what words mean there, spellings of one thing, and normal trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, Any
+
+from sordino.core.errors import QuestionRefused
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+# ---- Words that a dialect means otherwise than DuckDB: written as what they mean here, or refused. It knows no data
+#
+# The parser keeps what a word says, not what it means: BigQuery, MySQL, Spark and T-SQL count the days of a week from 1, Spark's
+# CAST to a whole number rounds towards 0, Snowflake's REGEXP_LIKE matches all of a text.
+
+_FROM_ONE = frozenset({"bigquery", "mysql", "spark", "tsql"})  # Sunday is day 1 of a week
+_FROM_MONDAY = frozenset({"mysql", "spark"})  # their WEEKDAY is 0 on Monday
+_ELAPSED = frozenset({"mysql", "spark", "trino"})  # a difference counts the months that have passed whole
+_CUT = frozenset({"spark", "sqlite", "tsql"})  # CAST to a whole number rounds towards 0
+_SHORT = frozenset({"snowflake", "spark"})  # DAYNAME is 'Sun'
+_DAYS = frozenset({"DOW", "DAYOFWEEK", "DAY_OF_WEEK"})
+_WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+_MONDAYS = {  # where WEEK begins on Sunday, and what the week of ISO 8601 is called there
+    "bigquery": "ISOWEEK",
+    "mysql": "WEEK(x, 3), or WEEKOFYEAR(x),",
+    "tsql": "ISO_WEEK",
+}
+
+
+def apply_dialect(select: exp.Select, dialect: str) -> exp.Select:
+    """Return a SELECT of another dialect with its words as they are meant here; the tree that is given is changed.
+
+    Raises QuestionRefused for a word that means something else there and has no word here.
+    """
+    for node in reversed(list(select.walk())):  # what is inside first
+        change = _CHANGES.get(type(node).__name__)
+        made = None if change is None else change(node, dialect)
+        if made is not None:
+            node.replace(made)
+    return select
+
+
+def _trees() -> Any:
+    from sqlglot import exp as kinds
+
+    return kinds
+
+
+def _moved(node: Any, by: int) -> Any:
+    kinds = _trees()
+    sides = {"this": node.copy(), "expression": kinds.Literal.number(1)}
+    return kinds.Paren(this=kinds.Add(**sides) if by > 0 else kinds.Sub(**sides))
+
+
+def _day_of_week(node: Any, dialect: str) -> Any:
+    return _moved(node, 1) if dialect in _FROM_ONE else None
+
+
+def _extract(node: Any, dialect: str) -> Any:
+    """EXTRACT(DOW) and EXTRACT(WEEK) go by the dialect's own calendar."""
+    kinds, word = _trees(), node.this.name.upper()
+    if word in _DAYS and dialect == "trino":
+        return kinds.DayOfWeekIso(this=node.expression.copy())
+    if word in _DAYS:
+        return _day_of_week(node, dialect)
+    if word == "WEEKISO":
+        return kinds.Extract(this=kinds.Var(this="WEEK"), expression=node.expression.copy())
+    if word == "WEEK":
+        _refuse_sundays(dialect)
+    return None
+
+
+def _week(node: Any, dialect: str) -> None:
+    mode = node.args.get("mode")
+    if mode is None or mode.name != "3":
+        _refuse_sundays(dialect)
+    node.set("mode", None)
+
+
+def _refuse_sundays(dialect: str) -> None:
+    if dialect in _MONDAYS:
+        raise QuestionRefused(
+            f"WEEK begins on Sunday in {dialect}, and here on Monday: write {_MONDAYS[dialect]} for the week of ISO 8601"
+        )
+
+
+def _named(node: Any, dialect: str) -> Any:
+    """WEEKDAY and YEARWEEK are functions that the parser does not know."""
+    kinds, name, given = _trees(), str(node.this).upper(), node.expressions
+    if name == "WEEKDAY" and dialect in _FROM_MONDAY and len(given) == 1:
+        return _moved(kinds.DayOfWeekIso(this=given[0].copy()), -1)
+    if name == "YEARWEEK" and dialect == "mysql":
+        if len(given) != 2 or given[1].name not in ("1", "3"):
+            raise QuestionRefused("YEARWEEK(x) begins weeks on Sunday in mysql: write YEARWEEK(x, 3), that of ISO 8601")
+        node.set("expressions", given[:1])
+    if name in ("DATE_PART", "DATEPART") and len(given) == 2 and given[0].name.upper() in _DAYS:
+        return _extract(kinds.Extract(this=kinds.Var(this=given[0].name), expression=given[1].copy()), dialect)
+    return None
+
+
+def _difference(node: Any, dialect: str) -> None:
+    """A difference in parts: those that begin in between, as here, or those that have passed whole."""
+    _unit_of_weeks(node, dialect)
+    unit = "DAY" if node.args.get("unit") is None else node.args["unit"].name.upper()
+    moments = type(node).__name__ == "TimestampDiff"
+    elapsed = dialect in _ELAPSED or (dialect == "bigquery" and moments)
+    if elapsed and unit not in ("SECOND", *([] if moments else ["DAY"])):
+        raise QuestionRefused(
+            f"a difference in {unit.lower()}s counts in {dialect} those that have passed whole, and here those that begin in "
+            "between: count days, by DATEDIFF or DATE_DIFF, or ask in DuckDB's SQL, DATEDIFF('month', a, b)"
+        )
+    # these dialects count the Mondays in between, DuckDB sevens of days
+    if unit in ("WEEK", "WEEKS"):
+        node.set("unit", _trees().Var(this="ISOWEEK"))
+
+
+def _unit_of_weeks(node: Any, dialect: str) -> None:
+    """WEEK(MONDAY) is the week here; BigQuery's other weeks, and T-SQL's, begin on another day."""
+    unit = node.args.get("unit")
+    name = "" if unit is None else unit.name.upper()
+    if type(unit).__name__ == "WeekStart" and name == "MONDAY":
+        node.set("unit", _trees().Var(this="WEEK"))
+    elif type(unit).__name__ == "WeekStart" or (name == "WEEK" and dialect == "tsql"):
+        _refuse_sundays(dialect)
+
+
+def _name_of_day(node: Any, dialect: str) -> Any:
+    kinds = _trees()
+    sign = "%a" if isinstance(node, kinds.Dayname) else "%b"
+    return kinds.TimeToStr(this=node.this.copy(), format=kinds.Literal.string(sign)) if dialect in _SHORT else None
+
+
+def _round(node: Any, _: str) -> Any:
+    """T-SQL's ROUND(x, n, 1) cuts digits off."""
+    kinds, cut, places = _trees(), node.args.get("truncate"), node.args.get("decimals")
+    if cut is None or cut.name == "0":
+        return None
+    if places is not None and places.name != "0":
+        raise QuestionRefused(
+            "ROUND(x, n, 1) cuts digits off, which is supported only to whole numbers: ROUND(x, 0, 1)"
+        )
+    return kinds.Trunc(this=node.this.copy())
+
+
+def _regular_expression(node: Any, _: str) -> Any:
+    """Snowflake's REGEXP_LIKE, RLIKE and REGEXP match all of a text."""
+    kinds, pattern = _trees(), node.expression
+    if node.args.get("full_match") and isinstance(pattern, kinds.Literal):
+        node.set("expression", kinds.Literal.string(f"^(?:{pattern.this})$"))
+        node.set("full_match", None)
+    return None
+
+
+def _length(node: Any, dialect: str) -> Any:
+    """LENGTH counts bytes in MySQL; LEN in T-SQL no blanks at the end."""
+    kinds = _trees()
+    if dialect == "mysql" and node.args.get("binary"):
+        raise QuestionRefused("LENGTH counts bytes in mysql: write CHAR_LENGTH(x) for the number of characters")
+    return kinds.Length(this=kinds.Trim(this=node.this.copy(), position="TRAILING")) if dialect == "tsql" else None
+
+
+def _like(node: Any, dialect: str) -> Any:
+    """LIKE sees no difference of case in SQLite; [...] stands for some characters in T-SQL."""
+    if dialect == "tsql" and "[" in node.expression.name:
+        raise QuestionRefused("a LIKE with [...] is not supported: % stands for any text and _ for one character")
+    return _trees().ILike(this=node.this.copy(), expression=node.expression.copy()) if dialect == "sqlite" else None
+
+
+def _cast(node: Any, dialect: str) -> None:
+    kind = node.args["to"].this
+    if dialect in _CUT and str(getattr(kind, "value", kind)).upper() in _WHOLE:
+        node.meta["cut"] = True
+
+
+def _equal(node: Any, _: str) -> Any:
+    """EQUAL_NULL(a, b) is a IS NOT DISTINCT FROM b."""
+    return _trees().NullSafeEQ(this=node.this.copy(), expression=node.expression.copy())
+
+
+def _months(node: Any, dialect: str) -> Any:
+    """ADD_MONTHS adds months as an interval does in Spark; elsewhere the last day of a month stays the last."""
+    kinds = _trees()
+    sides = {"this": node.this.copy(), "expression": node.expression.copy(), "unit": kinds.Var(this="MONTH")}
+    return kinds.DateAdd(**sides) if dialect == "spark" else None
+
+
+def _convert(node: Any, dialect: str) -> Any:
+    made = _trees().Cast(this=node.expression.copy(), to=node.this.copy()) if node.args.get("style") is None else None
+    if made is not None:
+        _cast(made, dialect)
+    return made
+
+
+_CHANGES: dict[str, Callable[[Any, str], Any]] = {
+    "AddMonths": _months,
+    "Anonymous": _named,
+    "Cast": _cast,
+    "Convert": _convert,
+    "DateDiff": _difference,
+    "DateTrunc": _unit_of_weeks,
+    "DayOfWeek": _day_of_week,
+    "Dayname": _name_of_day,
+    "EqualNull": _equal,
+    "Extract": _extract,
+    "Length": _length,
+    "Like": _like,
+    "Monthname": _name_of_day,
+    "RegexpLike": _regular_expression,
+    "Round": _round,
+    "TimestampDiff": _difference,
+    "TimestampTrunc": _unit_of_weeks,
+    "TryCast": _cast,
+    "TsOrDsDiff": _difference,
+    "Week": _week,
+}
+
+
+# ---- Functions that dialects name and write differently, brought to the ones that the translation reads. Meaning
+# stays the same
+#
+# FILTER (WHERE c) is CASE WHEN c, COUNT_IF counts such a CASE, an approximate quantile is a quantile (ours is noisy anyway),
+# REGR_SLOPE is a covariance divided by a variance.
+
+NAMES = {  # how others name what we know by another name
+    "COUNTIF": "CountIf",
+    "COUNT_IF": "CountIf",
+    "STDEV": "Stddev",
+    "STD": "Stddev",
+    "STDEVP": "StddevPop",
+    "STDDEVP": "StddevPop",
+    "VAR": "Variance",
+    "VARP": "VariancePop",
+    "VARIANCEP": "VariancePop",
+    "MEAN": "Avg",
+    "AVERAGE": "Avg",
+    "EVERY": "LogicalAnd",
+}
+
+
+WORDS = {  # the names in NAMES as they are written
+    "Avg": "AVG",
+    "CountIf": "COUNT_IF",
+    "Stddev": "STDDEV",
+    "StddevPop": "STDDEV_POP",
+    "Variance": "VARIANCE",
+    "VariancePop": "VAR_POP",
+}
+
+
+def rewrite_functions(select: Any) -> exp.Select:
+    """Return a SELECT whose functions are those that the translation reads; the tree that is given is changed."""
+    from sqlglot import exp as kinds
+
+    for node in reversed(list(select.walk())):  # what is inside first
+        now = node
+        if isinstance(node, kinds.Anonymous) and str(node.this).upper() in NAMES:
+            now = getattr(kinds, NAMES[str(node.this).upper()])(this=node.expressions[0] if node.expressions else None)
+            now.meta.update(node.meta)
+            node.replace(now)
+        change = CHANGES.get(type(now).__name__)
+        made = now if change is None else change(now)
+        if made is not now:
+            now.replace(made)
+    changed: exp.Select = select
+    return changed
+
+
+def _count_if(node: Any) -> Any:
+    """COUNT_IF(c) is COUNT(CASE WHEN c THEN 1 END)."""
+    return _count(node.this)
+
+
+def _count(condition: Any) -> Any:
+    from sqlglot import exp as kinds
+
+    return kinds.Count(this=_case(condition, kinds.Literal.number(1)))
+
+
+def _filter(node: Any) -> Any:
+    """AGG(x) FILTER (WHERE c) is AGG(CASE WHEN c THEN x END): rows that do not meet c have nothing to add."""
+    from sqlglot import exp as kinds
+
+    of, condition = node.this, node.expression.this
+    if not isinstance(of.this, kinds.Expression):  # a function that no dialect knows: refused by its name later on
+        return of
+    if isinstance(of, kinds.Count) and isinstance(of.this, kinds.Star):
+        return _count(condition)
+    if isinstance(of, kinds.WithinGroup):
+        order = of.expression.expressions[0]
+        order.set("this", _case(condition, order.this))
+        return of
+    distinct = of.this if isinstance(of.this, kinds.Distinct) else None
+    if distinct is not None and any(isinstance(e, kinds.Tuple) for e in distinct.expressions):
+        # a row that does not meet the condition would be a combination of missing values, which is counted
+        raise QuestionRefused(
+            "FILTER is not supported with COUNT(DISTINCT (a, b)): write the condition in WHERE, or COUNT(DISTINCT a, b), "
+            "which leaves out rows with a missing value"
+        )
+    if distinct is not None:
+        distinct.set("expressions", [_case(condition.copy(), e) for e in distinct.expressions])
+    else:
+        of.set("this", _case(condition, of.this))
+    return of
+
+
+def _case(condition: Any, value: Any) -> Any:
+    from sqlglot import exp as kinds
+
+    return kinds.Case(ifs=[kinds.If(this=condition.copy(), true=value.copy())])
+
+
+def _count_all(node: Any) -> Any:
+    """COUNT(ALL x) is COUNT(x)."""
+    from sqlglot import exp as kinds
+
+    return node.this if isinstance(node.parent, kinds.Count) else node
+
+
+def _distinct_count(node: Any) -> Any:
+    """APPROX_COUNT_DISTINCT(x) is COUNT(DISTINCT x)."""
+    from sqlglot import exp as kinds
+
+    return kinds.Count(this=kinds.Distinct(expressions=[node.this]))
+
+
+def _quantile(node: Any) -> Any:
+    """APPROX_QUANTILE(x, q) and APPROX_PERCENTILE(x, q) are QUANTILE(x, q)."""
+    from sqlglot import exp as kinds
+
+    return kinds.Quantile(this=node.this, quantile=node.args.get("quantile") or node.expression)
+
+
+def _quantiles(node: Any) -> Any:
+    """APPROX_QUANTILES(x, 4) lists the least value, the quartiles and the largest: all but the two ends are quantiles."""
+    from sqlglot import exp as kinds
+
+    count = _whole(node.expression)
+    if isinstance(node.parent, kinds.Bracket) or count is None:
+        return node
+    inner = ", ".join(f"APPROX_QUANTILES({node.this.sql()}, {count})[OFFSET({i})]" for i in range(1, min(count, 4)))
+    raise QuestionRefused(
+        "APPROX_QUANTILES lists the least and the largest value too, and one row decides those: "
+        f"ask for {inner or 'QUANTILE_CONT(x, 0.5)'}{', ...' if count > 4 else ''}"
+    )
+
+
+def _one_of_quantiles(node: Any) -> Any:
+    """APPROX_QUANTILES(x, 100)[OFFSET(50)] is QUANTILE(x, 0.5)."""
+    from sqlglot import exp as kinds
+
+    if not isinstance(node.this, kinds.ApproxQuantiles) or len(node.expressions) != 1:
+        return node
+    count, place = _whole(node.this.expression), _whole(node.expressions[0])
+    if count is None or place is None:
+        return node
+    level = (place - int(node.args.get("offset") or 0)) / count
+    return kinds.Quantile(this=node.this.this, quantile=kinds.Literal.number(repr(level)))
+
+
+def _whole(node: Any) -> int | None:
+    return int(node.this) if node is not None and node.key == "literal" and str(node.this).isdigit() else None
+
+
+def _slope(node: Any) -> Any:
+    """REGR_SLOPE(y, x) is COVAR_POP(y, x) / VAR_POP(x), over the rows that have both."""
+    from sqlglot import exp as kinds
+
+    both = kinds.VariancePop(this=_where_present(node.expression, node.this))
+    return kinds.Paren(
+        this=kinds.Div(this=kinds.CovarPop(this=node.this.copy(), expression=node.expression.copy()), expression=both)
+    )
+
+
+def _intercept(node: Any) -> Any:
+    """REGR_INTERCEPT(y, x) is AVG(y) - REGR_SLOPE(y, x) * AVG(x)."""
+    from sqlglot import exp as kinds
+
+    moved = kinds.Mul(this=_slope(node), expression=kinds.Avg(this=_where_present(node.expression, node.this)))
+    return kinds.Paren(
+        this=kinds.Sub(this=kinds.Avg(this=_where_present(node.this, node.expression)), expression=moved)
+    )
+
+
+def _determination(node: Any) -> Any:
+    """REGR_R2(y, x) is CORR(y, x) squared."""
+    from sqlglot import exp as kinds
+
+    one = kinds.Corr(this=node.this, expression=node.expression)
+    return kinds.Paren(this=kinds.Mul(this=one, expression=one.copy()))
+
+
+def _where_present(value: Any, other: Any) -> Any:
+    """Return a value in the rows that have the other too."""
+    from sqlglot import exp as kinds
+
+    return _case(kinds.Not(this=kinds.Is(this=other.copy(), expression=kinds.Null())), value)
+
+
+def _bucket(node: Any) -> Any:
+    """WIDTH_BUCKET(x, l, u, n) counts n equal bins from l to u from 1; 0 is below l, n + 1 from u on."""
+    from sqlglot import exp as kinds
+
+    low, high, count = (node.args[name] for name in ("min_value", "max_value", "num_buckets"))
+    place = kinds.Floor(
+        this=kinds.Div(
+            this=kinds.Mul(this=kinds.Paren(this=kinds.Sub(this=node.this, expression=low)), expression=count),
+            expression=kinds.Paren(this=kinds.Sub(this=high.copy(), expression=low.copy())),
+        )
+    )
+    last = kinds.Paren(this=kinds.Add(this=count.copy(), expression=kinds.Literal.number(1)))
+    counted = kinds.Greatest(
+        this=kinds.Add(this=place, expression=kinds.Literal.number(1)), expressions=[kinds.Literal.number(0)]
+    )
+    return kinds.Least(this=counted, expressions=[last])
+
+
+def _mode(node: Any) -> Any:
+    """MODE() WITHIN GROUP (ORDER BY x) is MODE(x)."""
+    from sqlglot import exp as kinds
+
+    if not isinstance(node.this, kinds.Mode) or len(node.expression.expressions) != 1:
+        return node
+    return kinds.Mode(this=node.expression.expressions[0].this)
+
+
+def _whole_window(node: Any) -> Any:
+    """PERCENTILE_CONT(x, q) OVER () of all rows is the aggregate itself."""
+    from sqlglot import exp as kinds
+
+    quantile = isinstance(node.this, (kinds.PercentileCont, kinds.PercentileDisc, kinds.WithinGroup))
+    parts = [name for name, value in node.args.items() if value and name not in ("this", "over")]
+    return node.this if quantile and not parts else node
+
+
+def _sum_constant(node: Any) -> Any:
+    """SUM(1) is COUNT(*)."""
+    from sqlglot import exp as kinds
+
+    return kinds.Count(this=kinds.Star()) if isinstance(node.this, kinds.Literal) and node.this.this == "1" else node
+
+
+def _convert_spellings(node: Any) -> Any:
+    """CONVERT(type, x) is CAST(x AS type)."""
+    from sqlglot import exp as kinds
+
+    return kinds.Cast(this=node.expression, to=node.this) if node.args.get("style") is None else node
+
+
+def _both_counted(node: Any) -> Any:
+    """REGR_COUNT(y, x) counts the rows that have both."""
+    from sqlglot import exp as kinds
+
+    return kinds.Count(this=_where_present(node.this, node.expression))
+
+
+def _any_of(node: Any) -> Any:
+    """x = ANY(ARRAY[a, b]) is x IN (a, b); SOME is ANY."""
+    from sqlglot import exp as kinds
+
+    listed = _items(node.expression, "SOME")
+    return node if listed is None else kinds.In(this=node.this, expressions=listed)
+
+
+def _none_of(node: Any) -> Any:
+    """x <> ALL(ARRAY[a, b]) is x NOT IN (a, b)."""
+    from sqlglot import exp as kinds
+
+    listed = None if isinstance(node.expression, kinds.Any) else _items(node.expression, "ALL")
+    return node if listed is None else kinds.Not(this=kinds.In(this=node.this, expressions=listed))
+
+
+def _items(node: Any, word: str) -> list[Any] | None:
+    """Return what the array of ANY, or of the quantifier of that name, lists; None where there is no such array.
+
+    A cast of texts to an array of texts changes none of them, and is left out.
+    """
+    from sqlglot import exp as kinds
+
+    if isinstance(node, kinds.Any):
+        listed = node.this.unnest()
+    elif isinstance(node, kinds.Anonymous) and str(node.this).upper() == word and len(node.expressions) == 1:
+        listed = node.expressions[0].unnest()
+    else:
+        return None
+    if isinstance(listed, kinds.Cast) and isinstance(listed.this, kinds.Array):
+        of = listed.to.expressions[0] if listed.to.expressions else None
+        listed = listed.this if _is_text(of) and all(_is_literal(e) for e in listed.this.expressions) else listed
+    if not isinstance(listed, kinds.Array) or not listed.expressions:
+        return None
+    casts = [isinstance(e, kinds.Cast) and _is_text(e.to) and _is_literal(e.this) for e in listed.expressions]
+    return [e.this if cast else e for e, cast in zip(listed.expressions, casts, strict=True)]
+
+
+def _is_text(kind: Any) -> bool:
+    """Return whether a type is text of any length."""
+    from sqlglot import exp as kinds
+
+    return kind is not None and kind.this in (kinds.DType.TEXT, kinds.DType.VARCHAR) and not kind.expressions
+
+
+def _is_literal(node: Any) -> bool:
+    return bool(node.key == "literal" and node.is_string)
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "All": _count_all,
+    "ApproxDistinct": _distinct_count,
+    "ApproxQuantile": _quantile,
+    "ApproxQuantiles": _quantiles,
+    "Bracket": _one_of_quantiles,
+    "Convert": _convert_spellings,
+    "CountIf": _count_if,
+    "EQ": _any_of,
+    "Filter": _filter,
+    "NEQ": _none_of,
+    "RegrIntercept": _intercept,
+    "RegrR2": _determination,
+    "RegrSlope": _slope,
+    "RegrCount": _both_counted,
+    "Sum": _sum_constant,
+    "WidthBucket": _bucket,
+    "Window": _whole_window,
+    "WithinGroup": _mode,
+}
+
+
+# ---- Other ways to write the same SELECT: a parsed tree is brought to the one shape that the translation reads
+#
+# Only spelling changes here, never meaning: FILTER (WHERE c) is CASE WHEN c, a comma join on equality is JOIN ... ON, a
+# public table that stands first changes places with the private one, WITH name(a, b) names the columns of its query,
+# GROUP BY ALL lists the keys, and a SELECT over an answer is the one SELECT that it means.
+#
+# A SELECT over an answer, `SELECT sex, n FROM (SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex) WHERE n > 9`, only filters,
+# orders and renames what is released: it becomes the one SELECT that it means.
+
+_OUTER = {"expressions", "from_", "from", "where", "order", "limit", "offset", "with_", "with", "kind"}
+_INNER = {"expressions", "from_", "from", "where", "group", "having", "joins", "with_", "with", "kind"}
+
+
+def unfold_answer(select: Any) -> Any:
+    """Return a SELECT over an answer as one SELECT; any other as it is."""
+    inner = _answer_below(select)
+    while inner is not None:
+        select = _merge(select, inner)
+        inner = _answer_below(select)
+    return select
+
+
+def _answer_below(select: Any) -> Any:
+    """Return the grouped sub-query that a SELECT without aggregates reads; None where it reads rows."""
+    from sqlglot import exp
+
+    source = _source(select)
+    if not _has_only(select, _OUTER) or any(e.find(exp.AggFunc, exp.Window) for e in select.expressions):
+        return None
+    inner = source.this if isinstance(source, exp.Subquery) else _named_normalize(select, source)
+    inner = unfold_answer(inner) if isinstance(inner, exp.Select) else None
+    if inner is None or not _has_only(inner, _INNER):
+        return None
+    aggregates = any(e.find(exp.AggFunc) for e in inner.expressions)
+    stars = any(isinstance(e, exp.Star) for e in inner.expressions)
+    return inner if aggregates and not stars and all(e.alias_or_name for e in inner.expressions) else None
+
+
+def _source(select: Any) -> Any:
+    clause = select.args.get("from_") or select.args.get("from")
+    return None if clause is None else clause.this
+
+
+def _has_only(select: Any, known: set[str]) -> bool:
+    return all(name in known for name, value in select.args.items() if value)
+
+
+def _named_normalize(select: Any, source: Any) -> Any:
+    """Return the query that WITH gives the name of the table that FROM names."""
+    from sqlglot import exp
+
+    clause = select.args.get("with_") or select.args.get("with")
+    if clause is None or not isinstance(source, exp.Table) or clause.args.get("recursive"):
+        return None
+    found = [c.this for c in clause.expressions if c.alias.lower() == source.name.lower() and not c.alias_column_names]
+    return found[0] if len(found) == 1 else None
+
+
+def _merge(outer: Any, inner: Any) -> Any:
+    from sqlglot import exp
+
+    meanings = {e.alias_or_name.lower(): e.unalias() for e in inner.expressions}
+
+    def replace(tree: Any) -> Any:
+        def mean(node: Any) -> Any:
+            known = isinstance(node, exp.Column) and node.name.lower() in meanings
+            return exp.Paren(this=meanings[node.name.lower()].copy()) if known else node
+
+        return tree.copy().transform(mean)
+
+    made = inner.copy()
+    _name_groups(made)
+    names = {e.alias_or_name.lower(): e.alias_or_name for e in inner.expressions}
+    items: list[Any] = []
+    for item in outer.expressions:
+        if isinstance(item, exp.Star):
+            items += [exp.alias_(e.unalias().copy(), e.alias_or_name, quoted=True) for e in inner.expressions]
+            continue
+        of = replace(item.unalias())
+        name = item.alias or (names.get(item.name.lower(), "") if isinstance(item, exp.Column) else "")
+        of = of.this if isinstance(of, exp.Paren) and isinstance(item.unalias(), exp.Column) else of
+        items.append(exp.alias_(of, name, quoted=True) if name else of)
+    made.set("expressions", items)
+    if outer.args.get("where") is not None:
+        condition, having = replace(outer.args["where"].this), made.args.get("having")
+        both = condition if having is None else exp.and_(having.this, condition)
+        made.set("having", exp.Having(this=both))
+    for clause in ("order", "limit", "offset"):
+        if outer.args.get(clause) is not None:
+            made.set(clause, replace(outer.args[clause]) if clause == "order" else outer.args[clause].copy())
+    before = outer.args.get("with_") or outer.args.get("with")
+    if before is not None and made.args.get("with_") is None:
+        kept = before.copy()
+        kept.set("expressions", [c for c in kept.expressions if not _is_read(c, _source(outer))])
+        made.set("with_", kept if kept.expressions else None)
+    return made
+
+
+def _is_read(named: Any, source: Any) -> bool:
+    """Return whether a query of WITH is the one that FROM names, which stands in its own place now."""
+    from sqlglot import exp
+
+    return isinstance(source, exp.Table) and bool(named.alias.lower() == source.name.lower())
+
+
+def _name_groups(select: Any) -> None:
+    """Write what GROUP BY names by its place in SELECT, since the places are about to change."""
+    from sqlglot import exp
+
+    for item in list(getattr(select.args.get("group"), "expressions", [])):
+        if isinstance(item, exp.Literal) and item.this.isdigit() and 1 <= int(item.this) <= len(select.expressions):
+            item.replace(select.expressions[int(item.this) - 1].unalias().copy())
+
+
+def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
+    """Return a SELECT in the shape that is translated; `public` has the names of public tables, in lower case."""
+    from sqlglot import exp as kinds
+
+    made: Any = select.copy()
+    for inner in list(made.find_all(kinds.Select)):
+        _rename_columns(inner)
+        _unwrap_table(inner)
+        _join_commas(inner)
+        _put_private_first(inner, public)
+        _list_groups(inner)
+        _drop_needless_distinct(inner)
+        _order_by_all(inner)
+        _limit_by_fetch(inner)
+    made = rewrite_functions(made)
+    changed: exp.Select = unfold_answer(made) if made.find(kinds.Subquery, kinds.With) else made
+    return changed
+
+
+def _rename_columns(select: Any) -> None:
+    """WITH name(a, b) AS (SELECT x, y ...) is WITH name AS (SELECT x AS a, y AS b ...); a sub-query's names likewise."""
+    from sqlglot import exp as kinds
+
+    clause = select.args.get("with_") or select.args.get("with")
+    sources = list(clause.expressions) if clause is not None else []
+    start = select.args.get("from_") or select.args.get("from")
+    sources += [s for s in [start.this if start is not None else None] if isinstance(s, kinds.Subquery)]
+    for source in sources:
+        names, inner = source.alias_column_names, source.this
+        if not names or not isinstance(inner, kinds.Select) or len(names) != len(inner.expressions):
+            continue
+        if any(isinstance(e, kinds.Star) for e in inner.expressions):
+            continue
+        renamed = [
+            kinds.alias_(e.unalias(), name, quoted=True) for e, name in zip(inner.expressions, names, strict=True)
+        ]
+        inner.set("expressions", renamed)
+        source.args["alias"].set("columns", None)
+
+
+def _unwrap_table(select: Any) -> None:
+    """FROM (adult) is FROM adult, and JOIN ... ON (a = b) is ON a = b."""
+    from sqlglot import exp as kinds
+
+    clause = select.args.get("from_") or select.args.get("from")
+    for holder in [clause, *(select.args.get("joins") or [])]:
+        source = None if holder is None else holder.this
+        while isinstance(source, kinds.Subquery) and isinstance(source.this, (kinds.Table, kinds.Subquery)):
+            inner = source.this
+            if source.args.get("alias") is not None:
+                inner.set("alias", source.args["alias"])
+            source = inner
+        if holder is not None and source is not holder.this:
+            holder.set("this", source)
+        on = None if holder is None else holder.args.get("on")
+        while isinstance(on, kinds.Paren):
+            on = on.this
+        if holder is not None and on is not None:
+            holder.set("on", on)
+
+
+def _join_commas(select: Any) -> None:
+    """FROM a, b WHERE a.x = b.y AND rest is FROM a JOIN b ON a.x = b.y WHERE rest."""
+    from sqlglot import exp as kinds
+
+    where = select.args.get("where")
+    joins = select.args.get("joins") or []
+    for place, join in enumerate(joins):
+        plain = not any(join.args.get(n) for n in ("method", "side", "on", "using"))
+        plain = plain and not isinstance(join.this, kinds.Unnest)
+        if where is None or not plain or str(join.args.get("kind") or "").upper() not in ("", "CROSS"):
+            continue
+        parts = list(where.this.flatten()) if isinstance(where.this, kinds.And) else [where.this]
+        alias = join.this.alias_or_name.lower()
+        later = {other.this.alias_or_name.lower() for other in joins[place + 1 :]}
+        found = [p for p in parts if _compares_tables(p, alias, later)]
+        if not found:
+            continue
+        join.set("on", kinds.and_(*(p.unnest() for p in found), copy=False) if len(found) > 1 else found[0].unnest())
+        join.set("kind", None)
+        rest = [p for p in parts if not any(p is f for f in found)]
+        if rest:
+            where.set("this", kinds.and_(*rest, copy=False))
+        else:
+            select.set("where", None)
+            where = None
+
+
+def _compares_tables(condition: Any, alias: str, later: Container[str]) -> bool:
+    """Return whether a condition says that a column of the named table equals one of another, not of a later one."""
+    from sqlglot import exp as kinds
+
+    condition = condition.unnest()
+    if not isinstance(condition, kinds.EQ):
+        return False
+    sides = [condition.this, condition.expression]
+    if not all(isinstance(s, kinds.Column) and s.table for s in sides):
+        return False
+    tables = [s.table.lower() for s in sides]
+    return tables.count(alias) == 1 and not any(t in later for t in tables)
+
+
+def _put_private_first(select: Any, public: Container[str]) -> None:
+    """FROM regions JOIN adult ON ... is FROM adult JOIN regions ON ...: an inner join has no order."""
+    from sqlglot import exp as kinds
+
+    joins = select.args.get("joins") or []
+    clause = select.args.get("from_") or select.args.get("from")
+    if clause is None or not isinstance(clause.this, kinds.Table):
+        return
+    first = joins[0] if len(joins) == 1 and isinstance(joins[0].this, kinds.Table) else None
+    right = first is not None and str(first.args.get("side") or "").upper() == "RIGHT"
+    if clause.this.name.lower() not in public:
+        if first is not None and right and first.this.name.lower() not in public:  # a RIGHT JOIN b is b LEFT JOIN a
+            joined = first.this
+            first.set("this", clause.this)
+            clause.set("this", joined)
+            first.set("side", "LEFT")
+        return
+    for join in joins:
+        inner = not join.args.get("side") and str(join.args.get("kind") or "").upper() in ("", "INNER")
+        turned = str(join.args.get("side") or "").upper() == "RIGHT" and len(joins) == 1
+        if isinstance(join.this, kinds.Table) and join.this.name.lower() in public:
+            continue
+        if inner or turned:
+            first, second = clause.this, join.this
+            clause.set("this", second)
+            join.set("this", first)
+            if turned:
+                join.set("side", "LEFT")
+        return
+
+
+def _list_groups(select: Any) -> None:
+    """GROUP BY ALL is GROUP BY every item of SELECT without an aggregate in it."""
+    from sqlglot import exp as kinds
+
+    group = select.args.get("group")
+    if group is None or not group.args.get("all") or group.expressions:
+        return
+    keys = [e.unalias().copy() for e in select.expressions if e.find(kinds.AggFunc) is None]
+    select.set("group", kinds.Group(expressions=keys) if keys else None)
+
+
+def _drop_needless_distinct(select: Any) -> None:
+    """SELECT DISTINCT of groups and aggregates has no row twice; of columns alone, it is GROUP BY these columns."""
+    from sqlglot import exp as kinds
+
+    distinct, group = select.args.get("distinct"), select.args.get("group")
+    if distinct is None or distinct.args.get("on"):
+        return
+    if group is None:
+        columns = [e.unalias() for e in select.expressions]
+        if any(e.is_star or e.find(kinds.AggFunc) is not None for e in columns):
+            return
+        select.set("group", kinds.Group(expressions=[c.copy() for c in columns]))
+        select.set("distinct", None)
+        return
+    shown = [e.unalias() for e in select.expressions]
+    positions = {int(e.this) for e in group.expressions if isinstance(e, kinds.Literal) and e.this.isdigit()}
+    names = {e.alias.lower() for e in select.expressions if e.alias}
+    for i, key in enumerate(group.expressions):
+        named = isinstance(key, kinds.Column) and key.name.lower() in names
+        if not (key in shown or i + 1 in positions or named or isinstance(key, kinds.Literal)):
+            return
+    select.set("distinct", None)
+
+
+def _order_by_all(select: Any) -> None:
+    """ORDER BY ALL is ORDER BY every item of SELECT, from left to right."""
+    from sqlglot import exp as kinds
+
+    order = select.args.get("order")
+    if (
+        order is None
+        or len(order.expressions) != 1
+        or not isinstance(order.expressions[0].this, (kinds.Var, kinds.All))
+    ):
+        return
+    item = order.expressions[0]
+    if item.this.name.upper() in ("ALL", ""):
+        places = [kinds.Literal.number(i + 1) for i in range(len(select.expressions))]
+        order.set("expressions", [kinds.Ordered(this=at, desc=item.args.get("desc")) for at in places])
+
+
+def _limit_by_fetch(select: Any) -> None:
+    """FETCH FIRST n ROWS ONLY is LIMIT n."""
+    from sqlglot import exp as kinds
+
+    fetch = select.args.get("limit")
+    if not isinstance(fetch, kinds.Fetch):
+        return
+    options = fetch.args.get("limit_options")
+    if options is None or not (options.args.get("percent") or options.args.get("with_ties")):
+        select.set("limit", kinds.Limit(expression=fetch.args.get("count") or kinds.Literal.number(1)))

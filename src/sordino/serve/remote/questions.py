@@ -1,0 +1,544 @@
+"""Tables of a server: plans, questions, models, as if they were here."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+from sordino.ask.queries.question_records import is_whole, question_to_json
+from sordino.ask.queries.sql.parse import SqlText
+from sordino.core.domain import Domain, column_from_dict
+from sordino.core.errors import ApprovalNeeded, DeclarationChanged, DeclarationError, UnknownName, nearest
+from sordino.core.loss import Loss, Number, format_number, loss_from_numbers, to_fraction
+from sordino.core.neighbors import Neighbors, PrivacyUnit, neighbors_from
+from sordino.core.noise.rng import Rng
+from sordino.core.release import Release, show_number, show_rows
+from sordino.serve.remote.transport import Call, Operation, Pause, PendingApproval, error_of, exchange
+
+if TYPE_CHECKING:
+    from sordino.synth.model import Model
+
+
+# ---- FarPlan, FarBatch and FarBudget: what a server says of a question's price and of a budget. Nothing here is spent
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FarPlan:
+    """Hold a question with its whole cost and its expected error, as a server planned it; give it to `ask`.
+
+    `cost`, `.error(0.95)`, `table_name`, `names`, `notes` and `earlier` are those of a local `Plan`; `to_dict()` is what
+    `sordino plan --format json` prints.
+    """
+
+    asked: Mapping[str, Any] = field(repr=False)
+    said: Mapping[str, Any]
+    again: Callable[[float], Mapping[str, Any]] | None = field(default=None, compare=False)
+
+    @property
+    def cost(self) -> Loss:
+        """What asking will cost."""
+        return loss_from_numbers(self.said["cost"])
+
+    @property
+    def table_name(self) -> str:
+        """The table that it was planned for."""
+        return str(self.said["table"])
+
+    @property
+    def declaration(self) -> str:
+        """The digest of the declaration that it was planned under."""
+        return str(self.said["declaration"])
+
+    @property
+    def columns(self) -> list[dict[str, Any]]:
+        """What is said of each answered column."""
+        return list(self.said["columns"])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its release must say beside its numbers."""
+        return tuple(self.said["notes"])
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        """Your charges that answered the same question before."""
+        return tuple(self.said["earlier"])
+
+    def error(self, confidence: float) -> Any:
+        """Return the expected error, not exceeded with probability `confidence`, of each value by itself.
+
+        A number for a single column, a dict by column name for several. Another confidence than the plan's is asked of the
+        server again; an asynchronous plan states one, `plan(..., confidence=)`.
+        """
+        found = {column["name"]: column["expected_error"] for column in self._at(confidence)["columns"]}
+        return next(iter(found.values())) if len(found) == 1 else found
+
+    def error_times_rows(self, confidence: float) -> dict[str, float]:
+        """Return, for each mean, its expected error times the number of rows in its group, a public figure."""
+        return dict(self._at(confidence)["error_times_rows"])
+
+    def _at(self, confidence: float) -> Mapping[str, Any]:
+        if not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
+            raise DeclarationError(f"must lie between 0 and 1, such as 0.95, not {confidence}", key="confidence")
+        if confidence == self.said["confidence"]:
+            return self.said
+        if self.again is None:
+            raise DeclarationError(f"state it with the plan: plan(..., confidence={confidence})", key="confidence")
+        return self.again(confidence)
+
+    def sentence(self) -> str:
+        """Return the question in words."""
+        return str(self.said["question"])
+
+    def describe(self, confidence: float = 0.95) -> str:
+        """Return the plan in a few lines."""
+        said = self._at(confidence)
+        lines = [f"question   {said['question']}", f"cost       {self.cost.describe()}"]
+        for one in said["columns"]:
+            error = one["expected_error"]
+            off = "its error depends on the rows: give assume_rows" if error is None else _say_error(error, one)
+            at = "" if error is None else f" at {100 * confidence:g}%"
+            lines.append(f"{one['name']:<10} {off}{at}")
+        lines += [f"note       {note}" for note in said["notes"]]
+        lines += [f"earlier    answered before as {', '.join(self.earlier)}"] if self.earlier else []
+        return "\n".join(lines)
+
+    def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
+        """Return the plan as JSON data, as the server said it."""
+        return dict(self._at(confidence))
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.sentence()}; cost {self.cost.describe()}, nothing spent>"
+
+    def __str__(self) -> str:
+        return self.describe(self.said["confidence"])
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="font-family: monospace">{escape(str(self))}</pre>'
+
+
+def _say_error(error: float, column: Mapping[str, Any]) -> str:
+    value = column["error_unit"] == "value"
+    return f"+-{show_number(error)}" if value else show_rows(error, column["error_unit"])
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FarBatch:
+    """Hold the plans of several questions, as a server made them; give it to `ask` for a list of releases."""
+
+    asked: Mapping[str, Any] = field(repr=False)
+    said: Mapping[str, Any]
+
+    @property
+    def cost(self) -> Loss:
+        """What all of them cost together."""
+        return loss_from_numbers(self.said["cost"])
+
+    @property
+    def confidence(self) -> float:
+        """The confidence of the errors."""
+        return float(self.said["confidence"])
+
+    @property
+    def plans(self) -> tuple[FarPlan, ...]:
+        """The plan of each question, to read; they are asked together."""
+        return tuple(FarPlan({}, plan) for plan in self.said["plans"])
+
+    def errors(self) -> list[float]:
+        """Return the largest expected error of each question, at the confidence of the batch."""
+        return list(self.said["errors"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the batch as JSON data, as the server said it."""
+        return dict(self.said)
+
+    def describe(self) -> str:
+        """Return the batch in a few lines."""
+        each = [f"           {plan.cost.describe()}: {plan.sentence()}" for plan in self.plans]
+        return "\n".join([f"cost       {self.cost.describe()} in all", *each])
+
+    def __repr__(self) -> str:
+        return f"<Batch of {len(self.said['plans'])} plans; cost {self.cost.describe()}, nothing spent>"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+@dataclass(frozen=True, slots=True)
+class FarBudget:
+    """State how a budget stands, as `sordino budget --format json`; `own` is your share of it, None for an officer."""
+
+    said: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The budget's name."""
+        return str(self.said["budget"])
+
+    @property
+    def own(self) -> Mapping[str, Any] | None:
+        """Your share: its cap, spent and remaining."""
+        shares = list(self.said["shares"].values())
+        return shares[0] if self.said["ledger"] is None and len(shares) == 1 else None
+
+    @property
+    def cap(self) -> Loss:
+        """The cap."""
+        return loss_from_numbers(self.said["cap"])
+
+    @property
+    def spent(self) -> Loss:
+        """All that was charged, by everyone."""
+        return loss_from_numbers(self.said["spent"])
+
+    @property
+    def remaining(self) -> Loss:
+        """What everyone together can still be charged."""
+        return loss_from_numbers(self.said["remaining"])
+
+    @property
+    def charges(self) -> int:
+        """The number of all charges."""
+        return int(self.said["charges"])
+
+    @property
+    def answered(self) -> int:
+        """The number of charges that were answered."""
+        return int(self.said["answered"])
+
+    def own_loss(self, name: str) -> Loss:
+        """Return cap, spent or remaining of your share, or of the whole budget where you have none."""
+        return loss_from_numbers((self.own or self.said)[name])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the status as JSON data, as the server said it."""
+        return dict(self.said)
+
+
+# ---- FarQuestions: what one may ask of a server, as operations without a network; both clients run these
+
+T = TypeVar("T")
+_NUMBERS = ("epsilon", "delta", "rho")
+
+
+class LossWords(TypedDict, total=False):
+    """What a plan is asked with, as of a local table."""
+
+    epsilon: Number | None
+    delta: Number | None
+    rho: Number | None
+    error: Number | Sequence[Number] | None
+    confidence: float
+    weights: Sequence[Number] | Mapping[str, Number] | None
+    share: str
+    scale: Mapping[str, Number] | None
+    assume_rows: int | None
+    assume_mean: float | None
+
+
+class FarQuestions:
+    """Say what is asked of one server. `tables` is what it declares, once `load` was run; its digests go with each question."""
+
+    def __init__(
+        self, url: str, *, patience: float, dialect: str | None, begin: Callable[[Operation[Any]], Any]
+    ) -> None:
+        self.url = url
+        self.tables: dict[str, Any] = {}
+        self._patience = patience
+        self._dialect = dialect
+        self._begin = begin  # runs an operation later, as the client does
+
+    # ---- what is declared
+
+    def load(self) -> Operation[None]:
+        """Read what the server declares now."""
+        said = yield from self.get("/v1/tables")
+        self.tables = {table["name"]: table for table in said["tables"]}
+
+    def find_table(self, name: str | None) -> str:
+        """Return the name of a declared table, or of the only one; raises UnknownName or DeclarationError."""
+        if name is None:
+            if len(self.tables) != 1:
+                raise DeclarationError(
+                    f"several tables are declared: name one of {', '.join(self.tables)}", key="table"
+                )
+            return next(iter(self.tables))
+        if name not in self.tables:
+            raise UnknownName(f"no table {name!r} is declared; {nearest(str(name), self.tables)}")
+        return name
+
+    def domain(self, table: str) -> Domain:
+        """Return what is declared about a table."""
+        said = self.tables[table]
+        columns = {name: column_from_dict(column) for name, column in said["columns"].items()}
+        return Domain(columns, row_ceiling=said["row_ceiling"])
+
+    def neighbors(self, table: str) -> Neighbors:
+        """Return which tables count as neighbors, and the privacy unit."""
+        said = self.tables[table]
+        unit = said["privacy_unit"]
+        return neighbors_from(neighbors=said["neighbors"], privacy_unit=unit if unit == "row" else PrivacyUnit(**unit))
+
+    # ---- questions
+
+    def plan(self, question: Any, table: str | None, words: LossWords) -> Operation[FarPlan | FarBatch]:
+        """Return what a question would cost."""
+        asked = self._state(question, table, words)
+        said = yield from self._post("/v1/plan", asked)
+        if "plans" in said:
+            return FarBatch(asked, said)
+        return FarPlan(asked, said)
+
+    def plan_at(self, asked: Mapping[str, Any], confidence: float) -> Operation[Any]:
+        """Return what a plan says at another confidence."""
+        return (yield from self._post("/v1/plan", {**asked, "confidence": confidence}))
+
+    def ask(
+        self,
+        question: Any,
+        table: str | None,
+        words: LossWords,
+        *,
+        request_id: str | None,
+        on: str,
+        confirm: Callable[[FarPlan], None] | None,
+    ) -> Operation[Release | list[Release]]:
+        """Return the private answer, charged once however often it has to be sent; of a batch, the list of them."""
+        planned = isinstance(question, (FarPlan, FarBatch))
+        if planned and any(v is not None for v in words.values()):
+            raise DeclarationError(
+                "a plan states its loss already: ask(plan), without epsilon, delta, rho, or shares of it"
+            )
+        if not planned and isinstance(question, (list, tuple)) and any(map(is_whole, question)):
+            raise DeclarationError("several whole questions are asked as a batch: ask(plan([...], epsilon=...))")
+        if confirm is not None and not planned:
+            question = yield from self.plan(question, table, words)
+            planned = True
+        if planned:
+            for plan in question.plans if isinstance(question, FarBatch) else [question]:
+                if confirm is not None:
+                    confirm(plan)
+        asked = _again(question) if planned else self._state(question, table, words)
+        body = asked if on == "data" else {**asked, "on": on}
+        several = isinstance(question, FarBatch) or (isinstance(question, SqlText) and len(question.statements()) > 1)
+
+        def read(said: Any) -> Operation[Release | list[Release]]:
+            yield from ()
+            found = [Release.from_dict(one) for one in (said if isinstance(said, list) else [said])]
+            return found if several else found[0]
+
+        return (yield from self.charge("/v1/ask", body, request_id, read))
+
+    def charge(
+        self, path: str, body: Mapping[str, Any], request_id: str | None, read: Callable[[Any], Operation[T]]
+    ) -> Operation[T]:
+        """Return what follows from the answer to a call that is charged once; a request id is made where none is given."""
+        key = new_request() if request_id is None else request_id
+        return (yield from self._answer(Call("POST", path, body, {"idempotency-key": _ascii(key)}), read))
+
+    def _answer(self, call: Call, read: Callable[[Any], Operation[T]]) -> Operation[T]:
+        try:
+            said = yield from self._exchange(call)
+        except ApprovalNeeded as error:
+            request = call.headers["idempotency-key"]
+            raise PendingApproval(
+                str(error),
+                approval=error.approval,
+                request=request,
+                again=lambda timeout, every: self._begin(self._await_approval(call, read, timeout, every)),
+            ) from None
+        return (yield from read(said))
+
+    def _await_approval(
+        self, call: Call, read: Callable[[Any], Operation[T]], timeout: float | None, every: float
+    ) -> Operation[T]:
+        waited = 0.0
+        while True:
+            try:
+                return (yield from self._answer(call, read))
+            except ApprovalNeeded:
+                if timeout is not None and waited + every > timeout:
+                    raise
+            yield Pause(every)
+            waited += every
+
+    def _state(self, question: Any, table: str | None, words: LossWords) -> dict[str, Any]:
+        """Return the body that states a question: numbers as text, so that they are exact."""
+        if isinstance(question, SqlText):
+            question = question.in_dialect(self._dialect)
+        elif table is None:
+            raise DeclarationError('takes SQL: ask(sd.sql("SELECT ..."), ...); else ask a table', key="a connection")
+        plain: dict[str, Any] = {"question": question_to_json(question), "table": table}
+        plain |= {name: value for name, value in words.items() if value is not None}
+        for name in _NUMBERS:
+            if name in plain:
+                plain[name] = format_number(to_fraction(plain[name], name=name))
+        for name in ("weights", "scale", "error"):
+            if name in plain:
+                plain[name] = _numbers(plain[name], name)
+        return {**plain, "declarations": {name: one["declaration"] for name, one in self.tables.items()}}
+
+    # ---- what was released
+
+    def budgets(self, name: str | None) -> Operation[list[FarBudget]]:
+        """Return how budgets stand."""
+        said = yield from self.get("/v1/budgets", budget=name)
+        return [FarBudget(one) for one in said["budgets"]]
+
+    def budget_of(self, table: str) -> Operation[FarBudget]:
+        """Return how the budget stands that a table draws on."""
+        return (yield from self.budgets(self.tables[table]["budget"]))[0]
+
+    def charges(self, budget: str | None) -> Operation[list[dict[str, Any]]]:
+        """Return what was charged to you, as `sordino releases --format json`."""
+        said = yield from self.get("/v1/releases", budget=budget)
+        return list(said["releases"])
+
+    def releases(self, budget: str | None) -> Operation[list[Release]]:
+        """Return your past releases, oldest first."""
+        found: list[Release] = []
+        for charge in (yield from self.charges(budget)):
+            if charge["state"] == "answered":
+                found += [(yield from self.release(charge["id"], charge["budget"]))]
+        return found
+
+    def release(self, charge: str, budget: str | None) -> Operation[Release]:
+        """Return a past release as it was."""
+        return Release.from_dict((yield from self.get(f"/v1/releases/{_part(charge)}", budget=budget)))
+
+    def explain(self, charge: str, budget: str | None) -> Operation[str]:
+        """Return what a past release reveals at most."""
+        said = yield from self.get(f"/v1/releases/{_part(charge)}/explanation", budget=budget)
+        return str(said["explanation"])
+
+    # ---- one exchange
+
+    def get(self, path: str, **query: str | None) -> Operation[Any]:
+        """Return what the server says at a path: JSON data, or the bytes of a file."""
+        from urllib.parse import urlencode
+
+        given = {name: value for name, value in query.items() if value is not None}
+        return (yield from self._exchange(Call("GET", f"{path}?{urlencode(given)}" if given else path)))
+
+    def _post(self, path: str, body: Any) -> Operation[Any]:
+        return (yield from self._exchange(Call("POST", path, body)))
+
+    def _exchange(self, call: Call) -> Operation[Any]:
+        try:
+            return (yield from exchange(call, patience=self._patience, where=self.url))
+        except DeclarationChanged:
+            raise DeclarationChanged(
+                f"a table at {self.url} is declared otherwise than when this connection read it: look at what changed, "
+                "then .refresh() and plan again; nothing was charged"
+            ) from None
+
+
+def new_request() -> str:
+    """Return a request id that nobody has."""
+    return base64.urlsafe_b64encode(Rng.secure().bytes(18)).decode()
+
+
+def _again(planned: FarPlan | FarBatch) -> dict[str, Any]:
+    """Return the body that asks what was planned, at that very cost."""
+    if not planned.asked:
+        raise DeclarationError("this plan is one of a batch: ask(batch) asks them together")
+    plans = planned.said["plans"] if isinstance(planned, FarBatch) else [planned.said]
+    return {**planned.asked, "costs": [plan["cost"] for plan in plans]}
+
+
+def _numbers(given: Any, name: str) -> Any:
+    if isinstance(given, Mapping):
+        return {key: format_number(to_fraction(value, name=name)) for key, value in given.items()}
+    if isinstance(given, (list, tuple)):
+        return [format_number(to_fraction(value, name=name)) for value in given]
+    return format_number(to_fraction(given, name=name))
+
+
+def _ascii(request: str) -> str:
+    if not isinstance(request, str) or not request.isascii() or not request.isprintable() or not request.strip():
+        raise DeclarationError("must be printable ASCII, such as 'count-2026-11'", key="request_id")
+    return request
+
+
+def _part(charge: str) -> str:
+    from urllib.parse import quote
+
+    return quote(str(charge), safe="")
+
+
+# ---- Synthetic models of a far table: the server fits one in a job of its own, and the model comes back whole, free
+# to use
+
+_FIRST, _LONGEST = 0.2, 5.0  # seconds between looks at a job
+
+
+class FitWords(TypedDict, total=False):
+    """What a fit is asked with: as `sordino synth fit`, conditions of `never` as text, pairs of `at_most` the lower first."""
+
+    columns: Sequence[str] | None
+    marginals: Sequence[Sequence[str]] | None
+    workload: str | Sequence[Sequence[str]]
+    never: Sequence[str]
+    at_most: Sequence[tuple[str, str]]
+    cap: int | None
+    assume_rows: int | None
+    epsilon: Number | None
+    delta: Number | None
+    rho: Number | None
+
+
+def fit_far(
+    asked: FarQuestions,
+    table: str,
+    method: str,
+    words: FitWords,
+    *,
+    request_id: str | None,
+    watch: Callable[[str, float], None] | None,
+) -> Operation[Model]:
+    """Return the model, once its job is done: charged once, however often it has to be asked.
+
+    `watch` is called with the stage and the seconds so far as they change. Raises what `sd.synth.fit` does, ApprovalNeeded
+    where an officer has to approve, and DeclarationChanged where the table is declared otherwise than when it was read.
+    """
+    known = asked.tables[table]["declaration"]
+    now = yield from asked.get("/v1/tables")
+    if not any(one["name"] == table and one["declaration"] == known for one in now["tables"]):
+        raise DeclarationChanged(
+            f"table {table!r} at {asked.url} is declared otherwise than when this connection read it: look at what changed, "
+            "then .refresh() and fit again; nothing was charged"
+        )
+    body: dict[str, Any] = {"table": table, "method": method, **{n: v for n, v in words.items() if v is not None}}
+    for name in ("epsilon", "delta", "rho"):
+        if name in body:
+            body[name] = format_number(to_fraction(body[name], name=name))
+    return (yield from asked.charge("/v1/models", body, request_id, lambda job: _await_model(asked, job, watch)))
+
+
+def _await_model(
+    asked: FarQuestions, job: dict[str, Any], watch: Callable[[str, float], None] | None
+) -> Operation[Model]:
+    from sordino.synth.model import load
+
+    pause, stage = _FIRST, ""
+    while job["state"] == "running":
+        if watch is not None and job["stage"] != stage:
+            stage = str(job["stage"])
+            watch(stage, float(job["seconds"]))
+        yield Pause(pause)
+        pause = min(1.5 * pause, _LONGEST)
+        job = yield from asked.get(f"/v1/jobs/{job['id']}")
+    if job["state"] != "done":
+        raise error_of(job["problem"])
+    data = yield from asked.get(f"/v1/models/{job['model']}/file")
+    if not isinstance(data, bytes):
+        raise DeclarationError("sent no model file", key="the server")
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "far.model"
+        path.write_bytes(data)
+        return load(path)

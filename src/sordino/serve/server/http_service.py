@@ -1,0 +1,506 @@
+"""The routes of the API: questions, releases, models, collections, accounts, sign-in."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from sordino.ask.project.parts import share_from
+from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded, nearest
+from sordino.core.ledger.records import charge_to_dict
+from sordino.core.loss import loss_to_numbers
+from sordino.core.release import Release
+from sordino.serve.server.access import Visitor
+from sordino.serve.server.accounts import Account
+from sordino.serve.server.asked import asked_schema, read_asked
+from sordino.serve.server.collection_desk import CollectionDesk
+from sordino.serve.server.evaluation_desk import EVALUATION_SCHEMA, EvaluationDesk
+from sordino.serve.server.http_request import (
+    PROBLEMS,
+    StoredInt,
+    address_of,
+    body_of,
+    check_origin,
+    cookie_name,
+    fields_schema,
+    read_json,
+    respond,
+    run_work,
+    service_of,
+    session_of,
+    set_cookie,
+    visitor_of,
+)
+from sordino.serve.server.jobs import ShortQueue
+from sordino.serve.server.model_desk import FIT_SCHEMA, ModelDesk
+from sordino.serve.server.openid import TRY_SECONDS, OpenIdProvider, OpenIdTry
+from sordino.serve.server.sessions import SESSION_HOURS, Session
+
+# ---- The routes of collections: what their collectors have by now. Reports go to a collector, never here
+
+COLLECTIONS = APIRouter(prefix="/v1", tags=["collections"], responses=PROBLEMS)
+Who = Annotated[Visitor, Depends(visitor_of)]
+
+
+def _desk(request: Request) -> CollectionDesk:
+    desk: CollectionDesk = request.app.state.collections
+    return desk
+
+
+@COLLECTIONS.get("/collections")
+async def list_collections(request: Request, visitor: Who) -> Response:
+    """Return the collections of the project: name, question, reports so far, epsilons, whether each is closed."""
+    found = await run_in_threadpool(_desk(request).list_collections, visitor)
+    return respond({"schema": 1, "collections": found})
+
+
+@COLLECTIONS.get("/collections/{name}")
+async def estimate(request: Request, visitor: Who, name: str, confidence: float = 0.95) -> Response:
+    """Return the estimates of a collection with their intervals, as `sordino local estimate --format json`."""
+    return respond(await run_in_threadpool(lambda: _desk(request).estimate(visitor, name, confidence=confidence)))
+
+
+@COLLECTIONS.post("/collections/{name}/close")
+async def close(request: Request, visitor: Who, name: str) -> Response:
+    """Close a collection for ever."""
+    await run_in_threadpool(_desk(request).close, visitor, name)
+    return respond({"schema": 1})
+
+
+# ---- The routes of people: sessions, accounts, passwords, tokens, shares, approvals, the audit log
+
+DESK = APIRouter(prefix="/v1", tags=["accounts"], responses=PROBLEMS)
+
+
+async def _fields(request: Request, needs: str = "", may: str = "") -> dict[str, Any]:
+    """Return the JSON object of a body that has these keys alone, all but `may` of them, as text; booleans stay."""
+    given = {name: value for name, value in (await read_json(request)).items() if value is not None}
+    known = (*needs.split(), *may.split())
+    for name, value in given.items():
+        if name not in known:
+            raise DeclarationError(f"is no such key here; {nearest(name, known)}", key=name[:40])
+        if not isinstance(value, (str, bool, int, float)):
+            raise DeclarationError("must be text or a number", key=name)
+    for name in needs.split():
+        if not isinstance(given.get(name), str):
+            raise DeclarationError("is missing; state it as text", key=name)
+    return given
+
+
+# ---- sessions
+
+
+@DESK.post("/session", openapi_extra=body_of(fields_schema("name password")))
+async def sign_in(request: Request) -> Response:
+    """Begin a session with a name and a password; the answer sets its cookie and holds its CSRF token."""
+    check_origin(request)
+    if not request.headers.get("content-type", "").startswith("application/json"):
+        raise NotAllowed("send JSON with content-type application/json: a form of another site cannot")
+    given = await _fields(request, "name password")
+    desk = service_of(request).desk
+    address = address_of(request)
+    cookie, session = await run_in_threadpool(lambda: desk.sign_in(given["name"], given["password"], address=address))
+    answer = respond(_session(session))
+    set_cookie(request, answer, cookie, seconds=SESSION_HOURS * 3600)
+    return answer
+
+
+@DESK.get("/session")
+async def show_session(session: Annotated[Session, Depends(session_of)]) -> Response:
+    """Return who is signed in, and the session's CSRF token."""
+    return respond(_session(session))
+
+
+@DESK.delete("/session")
+async def sign_out(request: Request, visitor: Who) -> Response:
+    """End the session."""
+    cookie = request.cookies.get(cookie_name(request), "")
+    await run_in_threadpool(service_of(request).desk.sign_out, visitor, cookie)
+    answer = respond({"schema": 1})
+    set_cookie(request, answer, "", seconds=0)
+    return answer
+
+
+def _session(session: Session) -> dict[str, Any]:
+    who = session.visitor
+    return {"schema": 1, "name": who.name, "role": who.role, "csrf": session.csrf}
+
+
+@DESK.get("/me")
+async def show_visitor(visitor: Who) -> Response:
+    """Return who asks: the account's name, its role, and the share that is spent."""
+    return respond({"schema": 1, "name": visitor.name, "role": visitor.role, "spender": visitor.spender})
+
+
+# ---- accounts and shares
+
+
+@DESK.get("/accounts")
+async def list_accounts(request: Request, visitor: Who) -> Response:
+    """Return the accounts; an analyst sees its own."""
+    found = await run_in_threadpool(service_of(request).desk.list_accounts, visitor)
+    return respond({"schema": 1, "accounts": [account.to_dict() for account in found]})
+
+
+@DESK.post("/accounts", openapi_extra=body_of(fields_schema("name role", "password")))
+async def add_account(request: Request, visitor: Who) -> Response:
+    """Add an account with a name and a role, with a password or without."""
+    given = await _fields(request, "name role", "password")
+    desk = service_of(request).desk
+    made: Account = await run_in_threadpool(lambda: desk.add_account(visitor, **given))
+    return respond(made.to_dict(), 201)
+
+
+@DESK.patch("/accounts/{name}", openapi_extra=body_of(fields_schema("", "role disabled", flags="disabled")))
+async def change_account(request: Request, visitor: Who, name: str) -> Response:
+    """Change an account's role, or disable it."""
+    given = await _fields(request, "", "role disabled")
+    if not isinstance(given.get("disabled", False), bool) or not isinstance(given.get("role", ""), str):
+        raise DeclarationError("state role as text, or disabled as true or false")
+    desk = service_of(request).desk
+    changed: Account = await run_in_threadpool(lambda: desk.change_account(visitor, name, **given))
+    return respond(changed.to_dict())
+
+
+@DESK.put("/accounts/{name}/password", openapi_extra=body_of(fields_schema("new", "old")))
+async def change_password(request: Request, visitor: Who, name: str) -> Response:
+    """Set a password: one's own with the `old` one, another's as an officer. All sessions of the account end."""
+    given = await _fields(request, "new", "old")
+    desk = service_of(request).desk
+    await run_in_threadpool(lambda: desk.change_password(visitor, name, given["new"], old=given.get("old")))
+    return respond({"schema": 1})
+
+
+@DESK.put("/shares/{budget}/{spender}", openapi_extra=body_of(fields_schema("", "epsilon delta rho")))
+async def set_share(request: Request, visitor: Who, budget: str, spender: str) -> Response:
+    """Give a spender, an account's name or a program's, a share of a budget, or change it: {"epsilon": "0.5"}."""
+    stated = await _fields(request, "", "epsilon delta rho")
+    service = service_of(request)
+
+    def work() -> None:
+        service.set_share(visitor, spender, budget, lambda cap: share_from(stated, spender, cap=cap))
+
+    await run_in_threadpool(work)
+    return respond({"schema": 1})
+
+
+# ---- tokens
+
+
+@DESK.get("/accounts/{name}/tokens")
+async def list_tokens(request: Request, visitor: Who, name: str) -> Response:
+    """Return the tokens of an account, never the secrets."""
+    found = await run_in_threadpool(service_of(request).desk.list_tokens, visitor, name)
+    return respond({"schema": 1, "tokens": [token.to_dict() for token in found]})
+
+
+@DESK.post("/tokens", openapi_extra=body_of(fields_schema("name")))
+async def make_token(request: Request, visitor: Who) -> Response:
+    """Make a token for one's own account; its secret is in this answer, and nowhere else ever again."""
+    given = await _fields(request, "name")
+    token, secret = await run_in_threadpool(service_of(request).desk.make_token, visitor, given["name"])
+    return respond({**token.to_dict(), "secret": secret}, 201)
+
+
+@DESK.delete("/tokens/{number}")
+async def revoke_token(request: Request, visitor: Who, number: StoredInt) -> Response:
+    """Revoke a token."""
+    await run_in_threadpool(service_of(request).desk.revoke_token, visitor, number)
+    return respond({"schema": 1})
+
+
+# ---- approvals and the log
+
+
+@DESK.get("/approvals")
+async def list_approvals(request: Request, visitor: Who, state: str | None = None) -> Response:
+    """Return what waits for an officer, or did: question, plans, cost, and what it reveals; an analyst sees its own."""
+    desk = service_of(request).desk
+    found = await run_in_threadpool(lambda: desk.list_approvals(visitor, state=state))
+    return respond({"schema": 1, "approvals": [one.to_dict() for one in found]})
+
+
+@DESK.get("/approvals/{number}")
+async def show_approval(request: Request, visitor: Who, number: StoredInt) -> Response:
+    """Return one of them."""
+    found = await run_in_threadpool(service_of(request).desk.find_approval, visitor, number)
+    return respond(found.to_dict())
+
+
+@DESK.post("/approvals/{number}", openapi_extra=body_of(fields_schema("decision", "reason")))
+async def decide(request: Request, visitor: Who, number: StoredInt) -> Response:
+    """Approve or decline: {"decision": "approved", "reason": "..."}; 409 where another officer was first."""
+    given = await _fields(request, "decision", "reason")
+    if given["decision"] not in ("approved", "declined"):
+        raise DeclarationError('must be "approved" or "declined"', key="decision")
+    reason = None if "reason" not in given else str(given["reason"])[:2000]
+    desk = service_of(request).desk
+    decided = await run_in_threadpool(lambda: desk.decide(visitor, number, given["decision"], reason=reason))
+    return respond(decided.to_dict())
+
+
+@DESK.get("/audit")
+async def read_audit_log(request: Request, visitor: Who, after: StoredInt = 0, most: StoredInt = 1000) -> Response:
+    """Return who did what when, oldest first, after the line of a number."""
+    desk = service_of(request).desk
+    lines = await run_in_threadpool(lambda: desk.read_audit_log(visitor, after=after, most=most))
+    return respond({"schema": 1, "lines": lines})
+
+
+# ---- The routes of synthetic models and of jobs
+
+MODELS_AND_JOBS = APIRouter(prefix="/v1", tags=["models"], responses=PROBLEMS)
+_SAMPLE = {"type": "object", "properties": {"rows": {"type": "integer"}, "where": {"type": "string"}}}
+RequestId = Annotated[str | None, Header(alias="Idempotency-Key")]
+
+
+def _desk_http_models(request: Request) -> ModelDesk:
+    desk: ModelDesk = request.app.state.models
+    return desk
+
+
+def _evaluations(request: Request) -> EvaluationDesk:
+    desk: EvaluationDesk = request.app.state.evaluations
+    return desk
+
+
+@MODELS_AND_JOBS.post("/models", openapi_extra=body_of(FIT_SCHEMA))
+async def fit(request: Request, visitor: Who, key: RequestId = None) -> Response:
+    """Begin to fit a model, charged once; the answer is its job. With an Idempotency-Key the same call again is the same job."""
+    asked = await read_json(request)
+    job = await run_work(request, visitor, lambda: _desk_http_models(request).fit(visitor, asked, request=key))
+    return respond(job.to_dict(), 201)
+
+
+@MODELS_AND_JOBS.get("/models")
+async def list_models(request: Request, visitor: Who) -> Response:
+    """Return the models: number, table, charge, moment."""
+    return respond({"schema": 1, "models": await run_in_threadpool(_desk_http_models(request).list_models, visitor)})
+
+
+@MODELS_AND_JOBS.get("/models/{number}")
+async def show_model(request: Request, visitor: Who, number: StoredInt, confidence: float = 0.95) -> Response:
+    """Return what a model is, as `sordino synth show --format json`."""
+    if not 0 < confidence < 1:
+        raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
+    model = await run_work(request, visitor, lambda: _desk_http_models(request).model(visitor, number))
+    return respond(model.to_dict(confidence=confidence))
+
+
+@MODELS_AND_JOBS.get("/models/{number}/file")
+async def send_model(request: Request, visitor: Who, number: StoredInt) -> Response:
+    """Return a model as a file, which `sd.synth.load` reads."""
+    model = await run_work(request, visitor, lambda: _desk_http_models(request).model(visitor, number))
+    headers = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{number}.model"'}
+    return Response(
+        await run_work(request, visitor, model.to_bytes), media_type="application/octet-stream", headers=headers
+    )
+
+
+@MODELS_AND_JOBS.post("/models/{number}/sample", openapi_extra=body_of(_SAMPLE))
+async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
+    """Return drawn rows as CSV, free: {"rows": 1000, "where": "age > 40"}."""
+    given = await read_json(request)
+    rows, where = given.get("rows"), given.get("where")
+    if not (rows is None or (isinstance(rows, int) and not isinstance(rows, bool))):
+        raise DeclarationError("must be a whole number", key="rows")
+    if not (where is None or isinstance(where, str)):
+        raise DeclarationError("must be text, such as age > 40", key="where")
+    parts = await run_work(
+        request, visitor, lambda: _desk_http_models(request).sample(visitor, number, rows=rows, where=where)
+    )
+    return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers={"cache-control": "no-store"})
+
+
+@MODELS_AND_JOBS.post("/models/{number}/answer", openapi_extra=body_of(asked_schema()))
+async def answer(request: Request, visitor: Who, number: StoredInt) -> Response:
+    """Return a model's own answer to a question, free, as `sordino synth answer --format json`."""
+    asked = read_asked(await read_json(request))
+    release = await run_work(request, visitor, lambda: _desk_http_models(request).answer(visitor, number, asked))
+    return respond(release.to_dict(confidence=asked.confidence))
+
+
+@MODELS_AND_JOBS.post("/models/{number}/evaluations", openapi_extra=body_of(EVALUATION_SCHEMA))
+async def evaluate(request: Request, visitor: Who, number: StoredInt, key: RequestId = None) -> Response:
+    """Begin to compare a model's rows with its table, charged once; the answer is its job, as of a fit."""
+    asked = await read_json(request)
+    job = await run_work(request, visitor, lambda: _evaluations(request).begin(visitor, number, asked, request=key))
+    return respond(job.to_dict(), 201)
+
+
+@MODELS_AND_JOBS.get("/models/{number}/evaluations")
+async def list_evaluations(request: Request, visitor: Who, number: StoredInt) -> Response:
+    """Return the evaluations of a model: number, charge, mean distances over one, two and three columns."""
+    found = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
+    return respond({"schema": 1, "evaluations": found})
+
+
+@MODELS_AND_JOBS.get("/models/{number}/evaluations/{evaluation}")
+async def send_evaluation(request: Request, visitor: Who, number: StoredInt, evaluation: StoredInt) -> Response:
+    """Return an evaluation as the page that `sordino synth report` writes."""
+    text = await run_work(request, visitor, lambda: _evaluations(request).page(visitor, number, evaluation))
+    headers = {"cache-control": "no-store", "content-disposition": 'attachment; filename="evaluation.html"'}
+    return Response(text, media_type="text/html", headers=headers | {"content-security-policy": "sandbox"})
+
+
+@MODELS_AND_JOBS.get("/jobs")
+async def list_jobs(request: Request, visitor: Who) -> Response:
+    """Return jobs, each with its stage and elapsed time."""
+    found = await run_in_threadpool(_desk_http_models(request).list_jobs, visitor)
+    return respond({"schema": 1, "jobs": [job.to_dict() for job in found]})
+
+
+@MODELS_AND_JOBS.get("/jobs/{number}")
+async def show_job(request: Request, visitor: Who, number: StoredInt) -> Response:
+    """Return a job; when it is done, `model` is the number of its model."""
+    return respond((await run_in_threadpool(_desk_http_models(request).find_job, visitor, number)).to_dict())
+
+
+# ---- The routes by which people of an organisation sign in: to the provider, and back
+
+RETURN_PATH = "/v1/openid/return"
+_COOKIE = "sordino_openid"
+_PURPOSE = "openid"
+# whoever has no account may make this server talk to the provider, which may be slow
+_TALKS = ShortQueue(running=6, waiting=6)
+OPENID = APIRouter(tags=["accounts"])
+_ARRIVED = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Continue</a>'
+
+
+def _provider(request: Request) -> OpenIdProvider:
+    provider: OpenIdProvider | None = request.app.state.openid
+    if provider is None:
+        raise DeclarationError("this server knows no OpenID provider: state one in [serve] openid")
+    return provider
+
+
+@OPENID.get("/v1/openid/login")
+async def begin_openid(request: Request) -> Response:
+    """Send a browser to the provider."""
+    provider = _provider(request)
+
+    def begin() -> tuple[str, OpenIdTry]:
+        with _TALKS.hold():
+            return provider.begin()
+
+    address, begun = await run_in_threadpool(begin)
+    answer = RedirectResponse(address, 303, headers={"cache-control": "no-store"})
+    sealed = service_of(request).desk.sessions.seal(_PURPOSE, begun.to_text().encode().hex())
+    secure = address.startswith("https://") and (service_of(request).settings.origin or "").startswith("https://")
+    # lax: the provider sends the browser back from another site
+    answer.set_cookie(
+        _COOKIE, sealed, max_age=TRY_SECONDS, path=RETURN_PATH, httponly=True, samesite="lax", secure=secure
+    )
+    return answer
+
+
+@OPENID.get(RETURN_PATH)
+async def finish_openid(request: Request, state: str = "", code: str = "") -> Response:
+    """Begin the session of whoever comes back from the provider, where an account is bound to its subject."""
+    provider, service = _provider(request), service_of(request)
+    sealed = request.cookies.get(_COOKIE)
+    if sealed is None:
+        raise SignInNeeded("sign in again: this browser began no sign-in here, or too long ago")
+    text = bytes.fromhex(service.desk.sessions.unseal(_PURPOSE, sealed)).decode()
+    try:
+        begun = OpenIdTry.from_text(text)
+    except (json.JSONDecodeError, TypeError):
+        raise SignInNeeded("sign in again") from None
+
+    def finish() -> str:
+        with _TALKS.hold():
+            return provider.finish(begun, state=state, code=code)
+
+    subject = await run_in_threadpool(finish)
+    account = await run_in_threadpool(service.desk.accounts.with_subject, subject)
+    if account is None or account.disabled:
+        raise NotAllowed(f"no account is bound to {subject}: an officer can bind one")
+    cookie, _ = await run_in_threadpool(lambda: service.desk.begin_session(account, by="openid"))
+    # a page, not a redirect: what follows a redirect from another site brings no strict cookie
+    answer = HTMLResponse(_ARRIVED, headers={"cache-control": "no-store"})
+    set_cookie(request, answer, cookie, seconds=SESSION_HOURS * 3600)
+    answer.delete_cookie(_COOKIE, path=RETURN_PATH)
+    return answer
+
+
+# ---- The routes of questions: tables, plan, ask, budgets, past releases. JSON is that of the command line
+
+QUESTIONS = APIRouter(prefix="/v1", tags=["questions"], responses=PROBLEMS)
+
+
+@QUESTIONS.get("/tables")
+async def list_tables(request: Request, visitor: Who) -> Response:
+    """Return the declared tables."""
+    tables = await run_in_threadpool(service_of(request).tables, visitor)
+    return respond({"schema": 1, "tables": tables})
+
+
+@QUESTIONS.post("/plan", openapi_extra=body_of(asked_schema()))
+async def plan(request: Request, visitor: Who) -> Response:
+    """Return what a question would cost and how wrong its answer would be; free, as `sordino plan --format json`."""
+    asked = read_asked(await read_json(request))
+
+    def work() -> Any:
+        made = service_of(request).plan(visitor, asked)
+        return made.to_dict() if hasattr(made, "plans") else made.to_dict(confidence=asked.confidence)
+
+    return respond(await run_work(request, visitor, work))
+
+
+@QUESTIONS.post("/ask", openapi_extra=body_of(asked_schema()))
+async def ask(request: Request, visitor: Who, key: RequestId = None) -> Response:
+    """Return the private answer, charged once, as `sordino ask --format json`; it leaves on the public clock.
+
+    With an Idempotency-Key the same call again returns the same answer. 202 says that an officer has to approve first.
+    """
+    service = service_of(request)
+    started = service.public_clock.start()
+    asked = read_asked(await read_json(request))
+
+    def work() -> list[Release]:
+        try:
+            return service.ask(visitor, asked, request=key)
+        finally:
+            # the thread waits too: were it free before the answer leaves, the next of the account would tell when the work ended
+            service.public_clock.sleep(started)
+
+    releases = await run_work(request, visitor, work)
+    found = [release.to_dict(confidence=asked.confidence) for release in releases]
+    return respond(found[0] if len(found) == 1 else found)
+
+
+@QUESTIONS.get("/budgets")
+async def list_budgets(request: Request, visitor: Who, budget: str | None = None) -> Response:
+    """Return how budgets stand, as `sordino budget --format json`; of the shares an analyst sees its own."""
+    found = await run_in_threadpool(service_of(request).budgets, visitor, budget)
+    return respond({"schema": 1, "budgets": found})
+
+
+@QUESTIONS.get("/releases")
+async def list_releases(request: Request, visitor: Who, budget: str | None = None) -> Response:
+    """Return every question that was charged, as `sordino releases --format json`; an analyst sees its own."""
+    found = await run_in_threadpool(service_of(request).charges, visitor, budget=budget)
+    return respond({"schema": 1, "releases": [charge_to_dict(name, charge) for name, charge in found]})
+
+
+@QUESTIONS.get("/releases/{charge}")
+async def show_release(
+    request: Request, visitor: Who, charge: str, budget: str | None = None, confidence: float = 0.95
+) -> Response:
+    """Return a past release as it was, as `sordino show --format json`."""
+    release = await run_in_threadpool(service_of(request).release, visitor, charge, budget=budget)
+    return respond(release.to_dict(confidence=confidence))
+
+
+@QUESTIONS.get("/releases/{charge}/explanation")
+async def explain_release(request: Request, visitor: Who, charge: str, budget: str | None = None) -> Response:
+    """Return in plain words what a past release reveals at most, as `sordino explain --format json`."""
+    service = service_of(request)
+    release = await run_in_threadpool(service.release, visitor, charge, budget=budget)
+    text = await run_work(request, visitor, lambda: service.explain(visitor, charge, budget=budget))
+    said = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
+    return respond(said)
