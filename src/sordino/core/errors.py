@@ -233,3 +233,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return "none is declared"
     shown = ", ".join(repr(n) for n in names[:12])
     return f"known: {shown}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+# Tracebacks and logs name the errors as users import them.
+for _kind in [kind for kind in vars().values() if isinstance(kind, type) and issubclass(kind, SordinoError)]:
+    _kind.__module__ = "sordino.errors"

@@ -280,7 +280,7 @@ def public(
     >>> public("regions.parquet", key="state", columns=Domain({"state": Real(0, 1)}))
     Traceback (most recent call last):
         ...
-    sordino.core.errors.DeclarationError: key 'state' is declared as real: reals cannot be compared for equality
+    sordino.errors.DeclarationError: key 'state' is declared as real: reals cannot be compared for equality
     """
     key = key if isinstance(key, str) else tuple(key)
     if isinstance(source, (str, Path)):

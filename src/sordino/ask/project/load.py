@@ -152,7 +152,7 @@ def find_project(start: Path | None = None) -> Path:
     >>> find_project(Path("/"))
     Traceback (most recent call last):
         ...
-    sordino.core.errors.DeclarationError: no sordino.toml here or above; `sordino init FILE` writes one
+    sordino.errors.DeclarationError: no sordino.toml here or above; `sordino init FILE` writes one
     """
     here = (Path.cwd() if start is None else start).absolute()
     for directory in (here, *here.parents):
@@ -170,7 +170,7 @@ def load_project(path: Path | str) -> Project:
     >>> load_project("no.toml")
     Traceback (most recent call last):
         ...
-    sordino.core.errors.DeclarationError: no.toml:1:1: cannot be read: no such file
+    sordino.errors.DeclarationError: no.toml:1:1: cannot be read: no such file
     """
     project, problems = _read(Path(path))
     if problems:

@@ -212,7 +212,7 @@ def refuse_foreign(question: object) -> None:
     ...     pass
     >>> refuse_foreign(Mine())
     Traceback (most recent call last):
-    sordino.core.errors.QuestionRefused: a question is made of Sordino's own classes, and Mine is none of them: ...
+    sordino.errors.QuestionRefused: a question is made of Sordino's own classes, and Mine is none of them: ...
     """
     kind = type(question)
     if kind in _PLAIN:

@@ -24,7 +24,7 @@ def load_adult(path: Path | str) -> pa.Table:
     >>> load_adult("no.data")
     Traceback (most recent call last):
         ...
-    sordino.core.errors.SourceError: no.data: no such file
+    sordino.errors.SourceError: no.data: no such file
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 import sordino as sd
 from protecting import protect
-from sordino.ask.queries.sql import spellings, time_functions, values
+from sordino.ask.queries.sql import dialects, time_functions, values
 from sordino.ask.queries.sql.grammar import AGGREGATE_FORMS, CLAUSE_FORMS, ROW_FORMS, TIME_FORMS, page, row_forms
 from sordino.ask.queries.sql.text import parse_select
 
@@ -59,7 +59,7 @@ def test_every_form_has_an_example_and_every_example_is_read() -> None:
     assert set(ROW_FORMS) == row_forms()
     assert set(TIME_FORMS) == set(time_functions.FORMS)
     assert set(AGGREGATE_FORMS) == set(values.AGGREGATES)
-    assert set(spellings.NAMES.values()) - set(spellings.WORDS) <= {"LogicalAnd"}
+    assert set(dialects.NAMES.values()) - set(dialects.WORDS) <= {"LogicalAnd"}
 
 
 @pytest.mark.parametrize(("name", "form"), [(n, f) for n, (f, _) in (ROW_FORMS | TIME_FORMS).items()])

@@ -32,7 +32,7 @@ def load_rows(
     >>> load_rows("no.csv", Domain({"sex": Boolean()}))
     Traceback (most recent call last):
         ...
-    sordino.core.errors.SourceError: no.csv: no such file
+    sordino.errors.SourceError: no.csv: no such file
     """
     import pyarrow as pa
 

@@ -38,7 +38,7 @@ def refuse_privacy_clause(text: str) -> None:
     >>> refuse_privacy_clause("SELECT WITH ANONYMIZATION OPTIONS (epsilon=1) ANON_SUM(x CLAMPED BETWEEN 0 AND 9) FROM t")
     Traceback (most recent call last):
         ...
-    sordino.core.errors.QuestionRefused: WITH ANONYMIZATION is not supported: the loss is stated beside the question, and \
+    sordino.errors.QuestionRefused: WITH ANONYMIZATION is not supported: the loss is stated beside the question, and \
 the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9)) FROM t" with epsilon=1
     """
     found, anonymous = _CLAUSE.search(text), _ANONYMOUS.search(text)
