@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -110,6 +110,8 @@ class Neighbors:
     """State when two tables are neighbors: `relation` in privacy units; `unit` None for a row, else a PrivacyUnit.
 
     add_remove: one has all rows of one more unit. replace: the rows of one unit are exchanged for those of another.
+    `contributions` is the most rows that one unit may have after the caps and after joins with public tables, `groups` the most
+    groups of one question that it may count in, `rows_per_group` the most of its rows in one of them.
 
     >>> Neighbors("add_remove", PrivacyUnit("user_id", max_rows=5)).contributions
     5
@@ -120,10 +122,21 @@ class Neighbors:
     copies: int = 1  # joined rows that one row may become: a fact of a question, not of a declaration
     capped: bool = True  # whether rows beyond the cap are left out: not where each row is made of all rows of a unit
     bounds: ContributionBounds | None = None  # what a question enforces on its rows: see `enforce`
+    contributions: int = field(init=False, repr=False, compare=False)
+    groups: int = field(init=False, repr=False, compare=False)
+    rows_per_group: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.relation not in ("add_remove", "replace"):
             raise DeclarationError(explain_relations(self.relation), key="neighbors")
+        bounds = self.bounds or ContributionBounds()
+        rows = bounds.max_rows
+        if rows is None:
+            rows = self.copies * (1 if self.unit is None else self.unit.total_rows)
+        each = bounds.max_rows_per_group
+        object.__setattr__(self, "contributions", rows)
+        object.__setattr__(self, "groups", rows if bounds.max_groups is None else min(bounds.max_groups, rows))
+        object.__setattr__(self, "rows_per_group", rows if each is None else min(each, rows))
 
     @property
     def id_column(self) -> str | None:
@@ -131,28 +144,9 @@ class Neighbors:
         return None if self.unit is None else self.unit.column
 
     @property
-    def contributions(self) -> int:
-        """The most rows that one unit may have after the caps and after joins with public tables."""
-        if self.bounds is not None and self.bounds.max_rows is not None:
-            return self.bounds.max_rows
-        return self.copies * (1 if self.unit is None else self.unit.total_rows)
-
-    @property
     def people(self) -> str | None:
         """Whose rows they are, None where each row is a unit of its own."""
         return None if self.unit is None else self.unit.people
-
-    @property
-    def groups(self) -> int:
-        """The most groups of one question that one unit may count in."""
-        most = None if self.bounds is None else self.bounds.max_groups
-        return self.contributions if most is None else min(most, self.contributions)
-
-    @property
-    def rows_per_group(self) -> int:
-        """The most rows of one unit in one group of a question."""
-        most = None if self.bounds is None else self.bounds.max_rows_per_group
-        return self.contributions if most is None else min(most, self.contributions)
 
     def enforce(self, asked: ContributionBounds | None, *, by_group: bool) -> Neighbors:
         """Return the relation of a question's rows once its bounds are enforced: the unit's, and tighter ones `asked`.

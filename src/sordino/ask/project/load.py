@@ -202,6 +202,7 @@ class _Reading:
         self.path = path
         self.problems: dict[At, Diagnostic] = {}
         self._beside = path.absolute().parent
+        self._text = ""
         self._places: dict[At, tuple[int, int]] = {}
         self._document: Mapping[str, Any] = {}
 
@@ -241,7 +242,7 @@ class _Reading:
                 raise DeclarationError("is too large for a project file")
             text = self.path.read_bytes().decode("utf-8")
             document = tomllib.loads(text, parse_float=Decimal)
-            self._places = positions(text)
+            self._text = text
             return document
         except FileNotFoundError:
             said = "cannot be read: no such file"
@@ -270,6 +271,10 @@ class _Reading:
             at = at[:-1]
         above = [at[:n] for n in range(len(at), -1, -1)]
         if not any(path in self.problems for path in above):
+            # Where each key stands is looked up once there is a problem to tell.
+            if self._text:
+                self._places = positions(self._text)
+                self._text = ""
             place = next((self._places[path] for path in above if path in self._places), (1, 1))
             self.problems[at] = Diagnostic(self.path, *place, dotted_key(at), message)
 
