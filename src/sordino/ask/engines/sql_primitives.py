@@ -36,22 +36,64 @@ if TYPE_CHECKING:
 _STEP = re.compile(r"\bsordino_[0-9]+_\b")
 
 
-class SqlSteps:
-    """Name the steps of one SELECT (`sordino_0_`, ...), so that the text stays as long as the question.
+# ---- How an engine that speaks SQL reads a declared cell, and the words that it writes differently, which its own
+# class overrides
+#
+# Every primitive is total, so that no stored value can make a query fail or NULL others.
 
-    An engine's own words override what it writes differently. `//` is the whole quotient, HUGEINT a type of 38 digits.
+WHOLE_KINDS = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"])
+LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
+FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])
+TEXTS = frozenset(["VARCHAR", "ENUM"])
+BLANK_TEXT = "chr(32) || chr(9) || chr(10) || chr(13)"
+
+
+# ---- The rows of one SELECT of any engine that speaks SQL: units and their caps, joins, items of lists. It reads no
+# cell itself
+
+_READ = (
+    "'sordino_read'"  # stands for the cells that are read until all words are said; no text in quotes holds single ones
+)
+_NUMBERS = WHOLE_KINDS | LARGE | FLOATING
+_DIGITS = "0|-?[1-9][0-9]{0,17}"  # a number as each engine writes it
+
+
+class SqlPrimitives(ABC):
+    """Builds the cells of one SELECT over one table. Take a new one for each SELECT, and `source()` last.
+
+    Its steps have names (`sordino_0_`, ...), so that the text stays as long as the question. An engine states its words, at
+    least the abstract ones, each of which returns its SQL text of a part; those that are not abstract are DuckDB's, which
+    Spark's dialect writes for Spark. `//` is the whole quotient, HUGEINT a type of 38 digits.
     """
 
     dialect: ClassVar[DialectType] = "duckdb"
     fence: ClassVar[str] = ""  # ends a sub-query whose steps an engine would otherwise compute where they are used
 
-    def __init__(self) -> None:
+    whole_cast: ClassVar[str] = "CAST"  # of a float that a CASE found within 64 bits
+
+    def __init__(self, held: TableLayout) -> None:
+        self._held = held
         self._stages: list[dict[str, str]] = []
         self._levels: dict[str, int] = {}
         self._conditions: list[tuple[int, str]] = []
         self._joins: list[tuple[int, str, str, str]] = []
         self._floor = 0
         self._clips: dict[str, tuple[str, int, int]] = {}  # the step that clips a cell: the cell, and its bounds
+        self._joined: dict[str, tuple[str, str]] = {}  # columns of joined tables: physical type and SQL name
+        self._texts: set[str] = set()  # what is known to be text
+        self._read: set[str] = set()  # columns that the question reads
+        self._declared: dict[str, Column] = dict(held.domain.columns)  # and of joined tables of the same people
+        self._copies = 1  # joined rows that one row may have become
+        self._is_bounded = False
+        self._unit_group = ""  # the cells that name a row's unit and group
+        self._counts: str | None = None
+        self._row_order = ""  # ORDER BY the hash of a unit's rows
+        self._unhashed = 0  # how many stages there are before the hash
+        self._read_before: set[str] = set()  # columns read before the bounds
+        self._row_cap: int | None = None  # of each unit and group, where the last condition is no more than this
+        self._last_rank = ("", 0, 0, 0)  # and the numbers of stages, conditions and joins by then
+
+    # ---- steps: named parts of one statement
 
     def _words(self, tree: exp.Expression) -> str:
         """Return the engine's text of a tree."""
@@ -86,7 +128,7 @@ class SqlSteps:
     def _column(self, text: str) -> exp.Expression:
         return self._tree(self.let(text))
 
-    def _stage(self, relation: str) -> str:
+    def _write_stage(self, relation: str) -> str:
         """Return the relation with each stage's steps, the conditions in their places between them."""
         for i in range(len(self._stages) + 1):
             for level, named, on, name in self._joins:
@@ -178,33 +220,7 @@ class SqlSteps:
             f"CASE WHEN {inside} THEN CAST({self.bisect(cell, edges[1:-1], [str(i) for i in range(count)])} AS BIGINT) END"
         )
 
-
-# ---- How an engine that speaks SQL reads a declared cell, and the words that it writes differently, which its own
-# class overrides
-#
-# Every primitive is total, so that no stored value can make a query fail or NULL others.
-
-WHOLE_KINDS = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"])
-LARGE = frozenset(["UBIGINT", "HUGEINT", "UHUGEINT"])
-FLOATING = frozenset(["FLOAT", "DOUBLE", "DECIMAL"])
-TEXTS = frozenset(["VARCHAR", "ENUM"])
-BLANK_TEXT = "chr(32) || chr(9) || chr(10) || chr(13)"
-
-
-class SqlCells(SqlSteps, ABC):
-    """Read the cells of one table. An engine states its words, at least the abstract ones: each returns its SQL text of a part.
-
-    Those that are not abstract are DuckDB's, which Spark's dialect writes for Spark.
-    """
-
-    whole_cast: ClassVar[str] = "CAST"  # of a float that a CASE found within 64 bits
-
-    def __init__(self, held: TableLayout) -> None:
-        super().__init__()
-        self._held = held
-        self._joined: dict[str, tuple[str, str]] = {}  # columns of joined tables: physical type and SQL name
-        self._texts: set[str] = set()  # what is known to be text
-        self._read: set[str] = set()  # columns that the question reads
+    # ---- cells: how a declared column is read, whatever its physical type
 
     def raw(self, column: str) -> exp.Expression:
         """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
@@ -498,32 +514,7 @@ class SqlCells(SqlSteps, ABC):
     def read_micros(self, kind: str, cell: str) -> str:
         """Return the microseconds since 1970 of a timestamp, within the years 1 to 9999."""
 
-
-# ---- The rows of one SELECT of any engine that speaks SQL: units and their caps, joins, items of lists. It reads no
-# cell itself
-
-_READ = (
-    "'sordino_read'"  # stands for the cells that are read until all words are said; no text in quotes holds single ones
-)
-_NUMBERS = WHOLE_KINDS | LARGE | FLOATING
-_DIGITS = "0|-?[1-9][0-9]{0,17}"  # a number as each engine writes it
-
-
-class SqlPrimitives(SqlCells):
-    """Build the cells of one SELECT over one table. Take a new one for each SELECT, and `source()` last."""
-
-    def __init__(self, held: TableLayout) -> None:
-        super().__init__(held)
-        self._declared: dict[str, Column] = dict(held.domain.columns)  # and of joined tables of the same people
-        self._copies = 1  # joined rows that one row may have become
-        self._is_bounded = False
-        self._unit_group = ""  # the cells that name a row's unit and group
-        self._counts: str | None = None
-        self._row_order = ""  # ORDER BY the hash of a unit's rows
-        self._unhashed = 0  # how many stages there are before the hash
-        self._read_before: set[str] = set()  # columns read before the bounds
-        self._row_cap: int | None = None  # of each unit and group, where the last condition is no more than this
-        self._last_rank = ("", 0, 0, 0)  # and the numbers of stages, conditions and joins by then
+    # ---- the primitives that a question is built with
 
     def source(self) -> exp.Expression:
         """Return the relation with all named steps; where a unit is declared, its rows without one dropped, the rest capped."""
@@ -588,7 +579,7 @@ class SqlPrimitives(SqlCells):
         """
         rank, *then = self._last_rank
         if self._row_cap is None or self._read or then != [len(self._stages), len(self._conditions), len(self._joins)]:
-            made = super()._stage(relation)
+            made = self._write_stage(relation)
             return self._order_rows(made) if self._row_order else made
         stages, conditions = self._stages, self._conditions
         self._conditions = conditions[:-1]
@@ -597,7 +588,7 @@ class SqlPrimitives(SqlCells):
         else:
             self._stages = [{text: name for text, name in stage.items() if text != rank} for stage in stages]
         made = f"{self._repeat(f'LEAST(COUNT(*), {self._row_cap})')} AS sordino_copy"
-        rows = self._order_rows(super()._stage(relation))
+        rows = self._order_rows(self._write_stage(relation))
         self._stages, self._conditions = stages, conditions
         return f"(SELECT {self._unit_group}, {made} FROM {rows} GROUP BY {self._unit_group}) AS sordino_b"
 
