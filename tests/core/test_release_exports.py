@@ -82,7 +82,7 @@ def test_parquet_holds_the_table_and_the_whole_release(tmp_path: Path) -> None:
     release.to_parquet(str(tmp_path / "answer.parquet"), intervals=True)
     found = pq.read_table(tmp_path / "answer.parquet")
     assert found.replace_schema_metadata(None) == release.to_arrow(intervals=True)
-    about = json.loads((found.schema.metadata or {})[b"sordino.core.release"])
+    about = json.loads((found.schema.metadata or {})[b"sordino.release"])
     assert sd.Release.from_dict(about) == release
     assert about["private"] is False
 

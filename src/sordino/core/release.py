@@ -204,7 +204,7 @@ class Release:
         write_csv(self.to_arrow(intervals=intervals, confidence=confidence), path)
 
     def to_parquet(self, path: str | Path, *, intervals: bool = False, confidence: float = 0.95) -> None:
-        """Write the table as Parquet, as `to_arrow` has it, and the whole release as its metadata, `sordino.core.release`."""
+        """Write the table as Parquet, as `to_arrow` has it, and the whole release as its metadata, `sordino.release`."""
         about = self.to_json(confidence=confidence)
         write_parquet(self.to_arrow(intervals=intervals, confidence=confidence), path, about=about)
 

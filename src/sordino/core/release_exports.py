@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ABOUT = "sordino.core.release"  # the key of a Parquet file's metadata that holds the release as JSON
+ABOUT = "sordino.release"  # the key of a Parquet file's metadata that holds the release as JSON
 
 
 def arrow_table(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> pa.Table:

@@ -74,7 +74,7 @@ def test_bad_input(change: dict[str, Any], words: str) -> None:
 def test_the_package_is_lazy_and_no_export_bears_the_name_of_a_module() -> None:
     from importlib import resources
 
-    modules = {entry.name.removesuffix(".py") for entry in resources.files("sordino.sensitivity").iterdir()}
+    modules = {entry.name.removesuffix(".py") for entry in resources.files("sordino.lab.sensitivity").iterdir()}
     assert not modules & set(sens.__all__)
     assert set(sens.__all__) <= set(dir(sens))
     with pytest.raises(AttributeError, match="medain"):

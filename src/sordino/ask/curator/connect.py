@@ -19,8 +19,9 @@ from sordino.ask.project.budget import BudgetStatus, amend_ledger, budget_status
 from sordino.ask.project.edit import compared_on
 from sordino.ask.project.load import DeclaredTable, Project, find_project, load_project
 from sordino.ask.queries.sql.parse import SqlText, sql
-from sordino.ask.queries.sql.text import known_dialect
-from sordino.core.errors import DeclarationError
+from sordino.ask.queries.sql.statement import tables_of
+from sordino.ask.queries.sql.text import is_same_table, known_dialect
+from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.lazy import load_feature
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.records import declaration_of
@@ -216,7 +217,15 @@ class Connection:
 
     def _read(self, asked: SqlText) -> tuple[Curator, SqlText]:
         columns = [column for table in self.project.tables.values() for column in table.domain]
-        select = asked.in_dialect(self.dialect).parse(columns, self.project.public)
+        try:
+            select = asked.in_dialect(self.dialect).parse(columns, self.project.public)
+        except QuestionRefused:
+            # A statement around private questions may be no SELECT of one table: it is about the one that it names.
+            named = tables_of(asked.text, dialect=asked.in_dialect(self.dialect).dialect)
+            about = {table for table in self.project.tables for name in named if is_same_table(name, table)}
+            if len(about) != 1:
+                raise
+            return self.table(about.pop()), asked
         same = [name for name in self.project.tables if name.lower() == select.table.lower()]
         return self.table(same[0] if same else select.table), replace(asked, select=select)
 

@@ -31,7 +31,7 @@ from sordino.ask.curator.plan import (
     take_loss,
 )
 from sordino.ask.curator.planning import is_batch, plan_again, plan_question
-from sordino.ask.curator.question_reading import Question, Whole, read_question
+from sordino.ask.curator.question_reading import Question, Whole, read_question, read_statement_question
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.build import Column
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
@@ -428,9 +428,13 @@ class Curator(TableFace):
         try:
             return plan_question(read_question(question, self._table), self._table, asked=asked, split=split, **guesses)
         except QuestionRefused as refused:
-            if isinstance(question, SqlText):
+            if not isinstance(question, SqlText):
+                raise
+            # What is no single question may be a statement around several.
+            statement = read_statement_question(question, self._table) if split.is_equal else None
+            if statement is None:
                 raise refused.in_sql() from None
-            raise
+            return plan_question(statement, self._table, asked=asked)
 
     def _practise(self, plan: Plan) -> Release:
         declared, cap = self._charging.declared, self._ledger.cap

@@ -8,6 +8,7 @@ from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan
 from sordino.ask.curator.most_common_procedure import plan_most_common
 from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, PlannedQuestion, TableContext
 from sordino.ask.curator.question_reading import Whole, bind_tables, register_procedure, registered_procedure
+from sordino.ask.curator.statement_procedure import StatementQuestion, plan_statement
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.planning_watch import check_planning
@@ -100,3 +101,4 @@ def _noise(plan: Plan) -> object:
 
 
 register_procedure(MostCommon, plan_most_common)
+register_procedure(StatementQuestion, plan_statement)

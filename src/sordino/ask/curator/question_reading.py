@@ -14,6 +14,7 @@ from sordino.ask.queries.expressions.nodes import has_exists
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
 from sordino.ask.queries.sql.parse import SqlText, parse_question
+from sordino.ask.queries.sql.statement import read_statement
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
 from sordino.core.source import PrivateTable
@@ -88,16 +89,43 @@ def read_question(question: Question, table: TableContext) -> PlannedQuestion:
         raise QuestionRefused('write SQL as sd.sql("SELECT ..."): text alone could mean a column')
     if not isinstance(question, SqlText):
         return bind_tables(as_aggregation(cast(Any, question)), table, names="written")
-    public = {name: tuple(joinable.columns) for name, joinable in table.public.items()}
-    private = {name: tuple(other.domain) for name, other in table.private.items()}
+    return _read_sql(question, table)
+
+
+def _read_sql(question: SqlText, table: TableContext) -> Aggregation | MostCommon:
+    """Return the one question that a text is."""
     asked = parse_question(
         question.in_dialect(table.dialect),
         table=table.name,
         columns=tuple(table.domain.stored),
-        public=public,
-        private=private,
+        public={name: tuple(joinable.columns) for name, joinable in table.public.items()},
+        private={name: tuple(other.domain) for name, other in table.private.items()},
     )
     return asked if isinstance(asked, MostCommon) else bind_tables(asked, table, names="resolved")
+
+
+def read_statement_question(question: SqlText, table: TableContext) -> PlannedQuestion | None:
+    """Return the statement around private questions that a text is; None where it is none."""
+    from sordino.ask.curator.statement_procedure import StatementQuestion
+
+    if question.keys is not None:
+        return None
+    blocks: dict[str, Aggregation] = {}
+
+    def accept(text: str) -> None:
+        block = _read_sql(replace(question, text=text, select=None, dialect="duckdb"), table)
+        if not isinstance(block, Aggregation):
+            raise QuestionRefused("MODE is a question of its own")
+        blocks[text] = block
+
+    dialect = question.in_dialect(table.dialect).dialect
+    try:
+        statement = read_statement(
+            question.text, table=table.name, columns=tuple(table.domain.stored), accept=accept, dialect=dialect
+        )
+    except QuestionRefused:
+        return None
+    return StatementQuestion(question.text, tuple(blocks[text] for text in statement.blocks), statement)
 
 
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from sordino.ask.engines.sql_text import quote_text
 
@@ -130,9 +130,15 @@ def _remove_unheld(path: str) -> None:
 # curators' tables never meet, whatever their names. Nothing else may be made in a shared instance. Its settings are made once and
 # locked, and it opens no file.
 
-# "rows": private tables that are in memory. "declared": what is declared, on one thread.
-Purpose = Literal["rows", "declared"]
+# "rows": private tables that are in memory. "declared": what is declared, on one thread. "outer": released tables alone.
+Purpose = Literal["rows", "declared", "outer"]
 
+_CONFIG: dict[Purpose, dict[str, Any]] = {
+    "declared": {"threads": 1},
+    "outer": {"threads": 1, "memory_limit": "1GB"},
+}
+
+# Of each instance, and of those that read files.
 SETTINGS = (
     # By statistics and by pushed filters, a NaN would decide whether its row counts.
     "SET GLOBAL disabled_optimizers = 'statistics_propagation,filter_pushdown,join_filter_pushdown'",
@@ -178,9 +184,12 @@ def _open(purpose: Purpose) -> Instance:
     import duckdb
 
     spill = SpillDirectory()
-    root = duckdb.connect(":memory:", config={"threads": 1} if purpose == "declared" else {})
+    root = duckdb.connect(":memory:", config=_CONFIG.get(purpose, {}))
     for setting in SETTINGS:
         root.execute(setting)
+    if purpose == "outer":
+        # Released rows keep their order where a statement states none.
+        root.execute("SET GLOBAL preserve_insertion_order = true")
     # A progress bar is a matter of the connection that an instance was opened with: no cursor shows one.
     root.execute(f"SET temp_directory = {quote_text(spill.path)}")
     root.execute("SET enable_external_access = false")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sordino.core.estimates import (  # noqa: F401
+    computed,
     curve,
     formula,
     model_estimate,

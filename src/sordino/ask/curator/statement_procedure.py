@@ -1,0 +1,184 @@
+"""How a statement around private questions is answered: its blocks as one charge, and what surrounds them for free.
+
+Theorem: the blocks are answered under sequential composition, each with its share of the loss, and all else is a function of
+their released values and of public facts (post-processing; Dwork & Roth 2014, Proposition 2.1 and Theorem 3.16).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.queryable import ReleaseContent
+from sordino.ask.queries.sql.statement import BLOCK, Statement
+from sordino.core.accounting.events import Composed
+from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.computed import Computed
+from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP
+from sordino.core.noise.rng import Rng
+from sordino.core.release import Key, Output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Types = Mapping[str, Sequence[tuple[str, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementQuestion:
+    """A statement: its private blocks as questions, and the SQL that is computed from their answers."""
+
+    text: str
+    blocks: tuple[Aggregation, ...]
+    statement: Statement
+
+    def identity(self) -> str:
+        """Return canonical text: equal for equal statements."""
+        return json.dumps([[block.identity() for block in self.blocks], self.statement.outside])
+
+    def describe(self) -> str:
+        """Return the statement as it was written, on one line."""
+        return " ".join(self.text.split())
+
+    @property
+    def steps(self) -> tuple[Any, ...]:
+        """The steps of the blocks: which other private tables they read."""
+        return tuple(step for block in self.blocks for step in block.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementProcedure(Procedure):
+    """Answers the blocks of a statement, each by its own procedure, and runs the outside over the answers.
+
+    `types` are the types of the columns of each block, and `names` the columns of the answer with theirs.
+    """
+
+    question: StatementQuestion
+    plans: tuple[Plan, ...]
+    types: Types
+    names: tuple[tuple[str, str], ...]
+
+    def columns(self, confidence: float) -> Sequence[PlannedColumn]:
+        """Return the columns of the answer: their errors follow from those of the blocks."""
+        del confidence
+        words = "computed from the released blocks, at no cost"
+        return [PlannedColumn((name,), name, (None,), "value", (words,), (), ()) for name, _ in self.names]
+
+    def write(self, rows: DataAccess) -> list[Any]:
+        """Write the statements of the blocks."""
+        return [plan.procedure.write(rows) for plan in self.plans]
+
+    def release(self, statements: list[Any], rows: DataAccess, rng: Rng) -> ReleaseContent:
+        """Answer the blocks, then compute the rest from their released values alone."""
+        from sordino.ask.engines.outer import run
+
+        tables: dict[str, pa.Table] = {}
+        notes: list[str] = []
+        for place, (plan, statement) in enumerate(zip(self.plans, statements, strict=True)):
+            answer = plan.procedure.release(statement, rows, rng)
+            content = answer if isinstance(answer, ReleaseContent) else ReleaseContent(*answer)
+            tables[f"{BLOCK}{place}"] = _block_table(content, [name for name, _ in self.types[f"{BLOCK}{place}"]])
+            notes += content.notes
+        computed = run(self.question.statement.outside, tables, self.types)
+        if computed is None:
+            notes.append("what surrounds the private questions could not be computed from their answers")
+            return ReleaseContent((), (), tuple(notes))
+        return ReleaseContent(*_as_parts(computed, [name for name, _ in self.names]), tuple(notes))
+
+
+def plan_statement(question: StatementQuestion, table: TableContext, *, asked: Loss) -> Plan:
+    """Return the plan of a statement: its blocks share the loss equally; raises QuestionRefused where one has no plan."""
+    from sordino.ask.curator.planning import plan_question
+    from sordino.ask.engines.outer import declared_types, describe
+
+    part = _share(asked, len(question.blocks))
+    plans = tuple(plan_question(block, table, asked=part) for block in question.blocks)
+    declared = {table.name.rpartition(".")[2]: declared_types(table.domain)}
+    types: dict[str, list[tuple[str, str]]] = {}
+    for place, text in enumerate(question.statement.blocks):
+        types[f"{BLOCK}{place}"] = [(name, _released_type(kind)) for name, kind in describe(text, declared)]
+    described = describe(question.statement.outside, types)
+    names = _shown_names(question.text, declared, [name for name, _ in described])
+    notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
+    count = len(plans)
+    notes.append(
+        f"{count} private question{'s' * (count > 1)}"
+        + (
+            f", each with a {count}th of the loss"
+            if count > 2
+            else ", each with half of the loss"
+            if count == 2
+            else ""
+        )
+        + "; all else is computed from what they release, at no cost"
+    )
+    procedure = StatementProcedure(
+        question=question,
+        event=plans[0].event if count == 1 else Composed(plan.event for plan in plans),
+        rows=UNKNOWN_ROWS,
+        notes=tuple(notes),
+        layout=tuple(names),
+        plans=plans,
+        types=types,
+        names=tuple(zip(names, (kind for _, kind in described), strict=True)),
+    )
+    return price(procedure, table, asked=asked)
+
+
+def _share(loss: Loss, count: int) -> Loss:
+    """Return an equal share of a loss: sums of the shares are the loss (basic composition, and that of zCDP)."""
+    if isinstance(loss, PureDP):
+        return PureDP(loss.epsilon / count)
+    if isinstance(loss, ApproxDP):
+        return ApproxDP(loss.epsilon / count, loss.delta / count)
+    return ZCDP(loss.rho / count, slack=None if loss.slack is None else loss.slack / count)
+
+
+def _shown_names(text: str, declared: Types, usual: list[str]) -> list[str]:
+    """Return the names that DuckDB gives the columns of the statement as it was written; else those of the outside."""
+    from sordino.ask.engines.outer import describe
+
+    try:
+        names = [name for name, _ in describe(text.strip().rstrip(";"), declared)]
+    except QuestionRefused:
+        names = usual
+    names = names if len(names) == len(usual) else usual
+    return [name if name not in names[:place] else f"{name}_{place}" for place, name in enumerate(names)]
+
+
+def _released_type(kind: str) -> str:
+    """Return the type of a released number: noisy sums of whole numbers stay whole, and need no 128 bits."""
+    return "DOUBLE" if kind.startswith(("DECIMAL", "HUGEINT", "FLOAT")) else kind
+
+
+def _block_table(content: ReleaseContent, names: Sequence[str]) -> pa.Table:
+    """Return a block's released cells as a table, its columns in the order of the block's text."""
+    from sordino.core.release_exports import arrow_table
+
+    cells: dict[str, Sequence[Any]] = {key.name: key.labels for key in content.keys}
+    cells |= {output.name: output.estimate.values() for output in content.outputs}
+    return arrow_table({name: cells[name] for name in names}, dict.fromkeys(names, "real"))
+
+
+def _as_parts(table: pa.Table, names: Sequence[str]) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
+    """Return computed rows as keys and outputs: a single row has values alone, several rows at least one key."""
+    from sordino.ask.engines.outer import plain_cells
+    from sordino.core.release_exports import label_kind
+
+    columns = {name: plain_cells(column) for name, column in zip(names, table.columns, strict=True)}
+    labels: list[str] = []
+    if table.num_rows != 1:
+        labels = [n for n, cells in columns.items() if not all(isinstance(c, (int, float)) or c is None for c in cells)]
+        labels = labels or [names[0]]
+    keys = tuple(Key(name, tuple(columns[name]), label_kind(columns[name])) for name in names if name in labels)
+    outputs = tuple(
+        Output(name, Computed(tuple(columns[name])), "computed from released values")
+        for name in names
+        if name not in labels
+    )
+    return keys, outputs

@@ -1,0 +1,112 @@
+"""What is computed from answers: a statement over released tables, in a DuckDB instance in which no private table ever was.
+
+The instance opens no file, resolves no name of Python's, and its settings are locked. A statement has limits of rows, memory
+and seconds. Everything here sees released values and declarations alone.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sordino.ask.engines.instances import shared_instance
+from sordino.ask.engines.sql_text import quote_name
+from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Identifier, Integer
+from sordino.core.errors import QuestionRefused
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+_MOST_ROWS = 1_000_000
+_SECONDS = 10.0
+
+
+def describe(text: str, tables: Mapping[str, Sequence[tuple[str, str]]]) -> list[tuple[str, str]]:
+    """Return the names and types of a statement's columns over tables of these columns and types, none of which has a row.
+
+    Raises QuestionRefused, in DuckDB's words about the text, where it cannot be run.
+    """
+    import duckdb
+
+    connection = shared_instance("outer").root.cursor()
+    refusal = ""
+    found: list[tuple[str, str]] = []
+    try:
+        for name, columns in tables.items():
+            typed = ", ".join(f"{quote_name(column)} {kind}" for column, kind in columns)
+            connection.execute(f"CREATE TEMP TABLE {quote_name(name)} ({typed})")
+        rows = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {text})").fetchall()
+        found = [(str(name), str(kind)) for name, kind in rows]
+    except duckdb.Error as error:
+        # No row was there, so that the words are about the text and declared names alone.
+        refusal = str(error).split("\n")[0][:300]
+    finally:
+        connection.close()
+    if refusal:
+        raise QuestionRefused(f"what surrounds the private questions cannot be run: {refusal}")
+    return found
+
+
+def run(text: str, tables: Mapping[str, pa.Table], types: Mapping[str, Sequence[tuple[str, str]]]) -> pa.Table | None:
+    """Return a statement's answer over released tables, None where it fails or passes a limit."""
+    import duckdb
+
+    connection: duckdb.DuckDBPyConnection = shared_instance("outer").root.cursor()
+    timer = threading.Timer(_SECONDS, connection.interrupt)
+    timer.start()
+    try:
+        for name, table in tables.items():
+            connection.register("sordino_incoming", table)
+            cells = ", ".join(
+                f"TRY_CAST({quote_name(source)} AS {kind}) AS {quote_name(column)}"
+                for source, (column, kind) in zip(table.column_names, types[name], strict=True)
+            )
+            connection.execute(f"CREATE TEMP TABLE {quote_name(name)} AS SELECT {cells} FROM sordino_incoming")
+            connection.unregister("sordino_incoming")
+        answer = connection.sql(f"SELECT * FROM ({text}) LIMIT {_MOST_ROWS + 1}").to_arrow_table()
+        return None if answer.num_rows > _MOST_ROWS else answer
+    except duckdb.Error:
+        return None
+    finally:
+        timer.cancel()
+        connection.close()
+
+
+def declared_types(domain: Domain) -> list[tuple[str, str]]:
+    """Return the columns of a declared table with the types that DuckDB would hold them in."""
+    return [(name, _type(column)) for name, column in domain.stored.items()]
+
+
+def _type(column: Any) -> str:
+    kinds: tuple[tuple[type, str], ...] = (
+        (Boolean, "BOOLEAN"),
+        (DateTime, "TIMESTAMP"),
+        (Date, "DATE"),
+        (Integer, "BIGINT"),
+    )
+    for kind, name in kinds:
+        if isinstance(column, kind):
+            return name
+    if isinstance(column, Category):
+        values = [v for v in column.values if v is not None]
+        whole = values and all(isinstance(v, int) and not isinstance(v, bool) for v in values)
+        return "BIGINT" if whole else "VARCHAR"
+    return "VARCHAR" if isinstance(column, Identifier) else "DOUBLE"
+
+
+def plain_cells(column: pa.ChunkedArray) -> list[Any]:
+    """Return the cells of a column as plain values; what is no finite number is missing."""
+    from decimal import Decimal
+
+    cells = []
+    for cell in column.to_pylist():
+        value = cell
+        if isinstance(cell, Decimal):
+            value = int(cell) if cell == cell.to_integral_value() else float(cell)
+        if isinstance(value, float) and not math.isfinite(value):
+            value = None
+        cells.append(value)
+    return cells
