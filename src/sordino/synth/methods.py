@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from sordino.ask.queries.queryable import Adaptive
 from sordino.core.errors import DeclarationError, arg, nearest
 from sordino.core.loss import LossArguments
-from sordino.synth.constraints import Constraint
-from sordino.synth.model import Model
+
+if TYPE_CHECKING:
+    from sordino.ask.queries.queryable import Adaptive
+    from sordino.synth.constraints import Constraint
+    from sordino.synth.model import Model
 
 # ---- The synthesizers by name: the one place that lists them, for Python, the command line, servers and the workbench
 #

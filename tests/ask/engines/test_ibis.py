@@ -58,7 +58,7 @@ def test_an_expression_that_fails_says_nothing_of_its_cells(store: Path) -> None
 
 
 def test_sql_is_read_and_written_alike_wherever_ibis_has_changed_sqlglot() -> None:
-    changed, ours = "import ibis.backends.sql.dialects", "from engines.sql_texts import print_texts"
+    changed, ours = "import ibis.backends.sql.dialects", "from ask.engines.sql_texts import print_texts"
     never, before, after = (
         subprocess.run(
             [sys.executable, "-c", f"{lines}; print_texts()"],
