@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.curator.data_access import DataAccess
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.queryable import ReleaseContent
-from sordino.ask.queries.sql.statement import BLOCK, Statement
+from sordino.ask.queries.sql.statement import BLOCK, ROW, Statement
 from sordino.core.accounting.events import Composed
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.computed import Computed
+from sordino.core.estimates.estimate import take_rows
 from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Key, Output
@@ -64,10 +65,15 @@ class StatementProcedure(Procedure):
     names: tuple[tuple[str, str], ...]
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
-        """Return the columns of the answer: their errors follow from those of the blocks."""
-        del confidence
-        words = "computed from the released blocks, at no cost"
-        return [PlannedColumn((name,), name, (None,), "value", (words,), (), ()) for name, _ in self.names]
+        """Return the columns of the answer; those that are released as they are have the error of their block."""
+        words = "computed from released values, at no cost"
+        columns = [PlannedColumn((name,), name, (None,), "value", (words,), (), ()) for name, _ in self.names]
+        for trace in self.question.statement.traces:
+            planned = {n: c for c in self.plans[trace.block].procedure.columns(confidence) for n in c.names}
+            column = planned.get(trace.column)
+            if column is not None and len(column.names) == 1:
+                columns[trace.place] = replace(column, names=(self.names[trace.place][0],))
+        return columns
 
     def write(self, rows: DataAccess) -> list[Any]:
         """Write the statements of the blocks."""
@@ -78,17 +84,35 @@ class StatementProcedure(Procedure):
         from sordino.ask.engines.outer import run
 
         tables: dict[str, pa.Table] = {}
+        estimates: list[dict[str, Output]] = []
         notes: list[str] = []
         for place, (plan, statement) in enumerate(zip(self.plans, statements, strict=True)):
             answer = plan.procedure.release(statement, rows, rng)
             content = answer if isinstance(answer, ReleaseContent) else ReleaseContent(*answer)
             tables[f"{BLOCK}{place}"] = _block_table(content, [name for name, _ in self.types[f"{BLOCK}{place}"]])
+            estimates.append({output.name: output for output in content.outputs})
             notes += content.notes
+        names = [name for name, _ in self.names]
         computed = run(self.question.statement.outside, tables, self.types)
         if computed is None:
+            # The charge stands, so the answer says so, and holds nothing.
             notes.append("what surrounds the private questions could not be computed from their answers")
-            return ReleaseContent((), (), tuple(notes))
-        return ReleaseContent(*_as_parts(computed, [name for name, _ in self.names]), tuple(notes))
+            nothing = Computed((None,), "no value: it could not be computed")
+            outputs = tuple(Output(name, nothing, "computed from released values") for name in names)
+            return ReleaseContent((), outputs, tuple(notes))
+        keys, outputs = _as_parts(computed.select(range(len(names))), names)
+        if self.question.statement.traces:
+            places = computed.column(len(names)).to_pylist()
+            traced = {
+                names[trace.place]: estimates[trace.block][trace.column] for trace in self.question.statement.traces
+            }
+            outputs = tuple(
+                replace(output, estimate=take_rows(source.estimate, places), mechanism=source.mechanism)
+                if (source := traced.get(output.name)) is not None
+                else output
+                for output in outputs
+            )
+        return ReleaseContent(keys, outputs, tuple(notes))
 
 
 def plan_statement(question: StatementQuestion, table: TableContext, *, asked: Loss) -> Plan:
@@ -101,8 +125,11 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     declared = {table.name.rpartition(".")[2]: declared_types(table.domain)}
     types: dict[str, list[tuple[str, str]]] = {}
     for place, text in enumerate(question.statement.blocks):
-        types[f"{BLOCK}{place}"] = [(name, _released_type(kind)) for name, kind in describe(text, declared)]
+        columns = [(name, _released_type(kind)) for name, kind in describe(text, declared)]
+        types[f"{BLOCK}{place}"] = [*columns, (ROW, "BIGINT")]
     described = describe(question.statement.outside, types)
+    if question.statement.traces:
+        described.pop()
     names = _shown_names(question.text, declared, [name for name, _ in described])
     notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
     count = len(plans)
@@ -162,7 +189,8 @@ def _block_table(content: ReleaseContent, names: Sequence[str]) -> pa.Table:
 
     cells: dict[str, Sequence[Any]] = {key.name: key.labels for key in content.keys}
     cells |= {output.name: output.estimate.values() for output in content.outputs}
-    return arrow_table({name: cells[name] for name in names}, dict.fromkeys(names, "real"))
+    cells[ROW] = range(max(map(len, cells.values()), default=0))
+    return arrow_table({name: list(cells[name]) for name in names}, dict.fromkeys(names, "real"))
 
 
 def _as_parts(table: pa.Table, names: Sequence[str]) -> tuple[tuple[Key, ...], tuple[Output, ...]]:

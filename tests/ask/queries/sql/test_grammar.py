@@ -12,7 +12,15 @@ from sqlglot import exp
 import sordino as sd
 from protecting import protect
 from sordino.ask.queries.sql import dialects, time_functions, values
-from sordino.ask.queries.sql.grammar import AGGREGATE_FORMS, CLAUSE_FORMS, ROW_FORMS, TIME_FORMS, page, row_forms
+from sordino.ask.queries.sql.grammar import (
+    AGGREGATE_FORMS,
+    AROUND,
+    CLAUSE_FORMS,
+    ROW_FORMS,
+    TIME_FORMS,
+    page,
+    row_forms,
+)
 from sordino.ask.queries.sql.text import parse_select
 
 _PAGE = Path(__file__).parents[4] / "docs" / "sql.md"
@@ -92,3 +100,9 @@ def test_a_question_is_priced(tables: dict[str, sd.Curator], example: str) -> No
 def _delta(example: str) -> str | None:
     """Return the delta that private keys need; other questions take none."""
     return "1e-6" if "town," in example else None
+
+
+@pytest.mark.parametrize("text", AROUND)
+def test_statements_around_questions_are_planned(tables: dict[str, sd.Curator], text: str) -> None:
+    plan = tables["people"].plan(sd.sql(text.rstrip(";")), epsilon=1)
+    assert any("private question" in note for note in plan.notes)

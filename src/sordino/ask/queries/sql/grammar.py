@@ -198,6 +198,23 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+_AROUND = """\
+A statement may hold several questions, or compute with their answers: windows, second aggregates, joins of answers, UNION ALL,
+ROLLUP, CUBE and GROUPING SETS, QUALIFY, scalar sub-queries, CASE and text of keys and aggregates. Each SELECT that aggregates
+the private table is a *private question*; they share the loss equally, and equal ones are asked once. All else runs in DuckDB,
+over what they released and nothing else, and costs nothing. A column that is released as it is keeps its interval unless rows
+were chosen by noisy values; one that is computed has none. What noise makes impossible, such as the logarithm of a negative
+count, is missing. Not read there: tables of any kind, RANDOM, NOW, table functions, WITH RECURSIVE, LATERAL, and a private
+question inside WHERE."""
+AROUND = (
+    "SELECT job, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct FROM people GROUP BY job;",
+    "SELECT AVG(n) FROM (SELECT job, COUNT(*) AS n FROM people GROUP BY job) AS t;",
+    "SELECT job, member, COUNT(*) AS n FROM people GROUP BY ROLLUP(job, member);",
+    "SELECT job, COUNT(*) AS n FROM people GROUP BY job UNION ALL SELECT 'all', COUNT(*) FROM people;",
+    "SELECT (SELECT COUNT(*) FROM people WHERE member) * 1.0 / (SELECT COUNT(*) FROM people) AS share;",
+)
+
+
 def page() -> str:
     """Return the page, as Markdown.
 
@@ -206,6 +223,7 @@ def page() -> str:
     """
     parts = [_HEAD.format(dialects=", ".join(text.DIALECTS))]
     parts += ["## A question", _table(("part", "example", "about it"), ((n, _code(e), a) for n, e, a in CLAUSE_FORMS))]
+    parts += ["## Around questions", _AROUND, "\n".join(["```sql", *AROUND, "```"])]
     parts += ["## Aggregates", _forms(AGGREGATE_FORMS, values.AGGREGATES)]
     parts += ["## Values and conditions of a row", _VALUES, _forms(ROW_FORMS, row_forms())]
     parts += ["## Dates and times", _TIMES, _forms(TIME_FORMS, time_functions.FORMS)]
@@ -285,6 +303,6 @@ quotes, also with an offset such as +01:00. What has none is read by the clock o
 _SPELLINGS = "They are read as the form on the right, which is priced."
 _NOT_READ = """\
 MIN, MAX and BOOL_OR are refused, since one row decides them: ask for `QUANTILE_CONT(x, 0.01)` and `QUANTILE_CONT(x, 0.99)`, or
-for clipping bounds with `sordino bounds`. Window functions, UNION, ROLLUP, CUBE and sub-queries in conditions are refused,
+for clipping bounds with `sordino bounds`. Sub-queries in WHERE are refused unless they are EXISTS or IN of the same people,
 and so are these clauses:"""
 _PARTLY = {"WITH", "DISTINCT", "JOIN", "HAVING", "GROUP BY", "ORDER BY", "LIMIT", "OFFSET", "SAMPLE"}

@@ -18,6 +18,8 @@ from sordino.core.errors import QuestionRefused
 BLOCK = "sordino_block_"
 _KEY = "sordino_key_"
 _VALUE = "sordino_value_"
+# The row of a block that a row of the answer was made of: its number, in each block and in the outside.
+ROW = "sordino_row"
 
 # What would make an answer depend on more than the released values, or take more than a statement may.
 _REFUSED = (
@@ -60,6 +62,19 @@ class Statement:
 
     blocks: tuple[str, ...]
     outside: str
+    traces: tuple[Trace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A column of the answer that is a released one as it is: its place, the block, and the column there.
+
+    The row of the block stands in the column `ROW` of the outside, which is no column of the answer.
+    """
+
+    place: int
+    block: int
+    column: str
 
 
 def read_statement(
@@ -83,7 +98,8 @@ def read_statement(
     if not splitter.blocks:
         raise QuestionRefused("the statement asks nothing of a private table")
     splitter.check_outside(outside)
-    return Statement(tuple(splitter.blocks), _totalize(outside).sql(dialect="duckdb"))
+    traces = _trace(outside)
+    return Statement(tuple(splitter.blocks), _totalize(outside).sql(dialect="duckdb"), traces)
 
 
 def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
@@ -422,6 +438,85 @@ class _Splitter:
             return
         for part in list(node.iter_expressions()):
             self._swap(part, names, values)
+
+
+def _trace(outside: Any) -> tuple[Trace, ...]:
+    """Return the columns that are released ones as they are, and let the outside tell their rows.
+
+    Only where each row of the answer is a row of one block, and none is left out because of a noisy value: a value that
+    was selected by itself is no longer within its interval as often as stated.
+    """
+    exp = trees()
+    if not isinstance(outside, exp.Select):
+        return ()
+    clause = outside.args.get("with_") or outside.args.get("with")
+    named = {} if clause is None else {cte.alias.lower(): cte.this for cte in clause.expressions}
+    columns = _lineage(outside, named)
+    if columns is None:
+        return ()
+    found = [
+        Trace(place, *columns[item.output_name.lower()])
+        for place, item in enumerate(outside.expressions)
+        if item.output_name.lower() in columns
+    ]
+    if found:
+        _show_rows(outside, named)
+    return tuple(found)
+
+
+def _lineage(select: Any, named: dict[str, Any]) -> dict[str, tuple[int, str]] | None:
+    """Return, for each column of a SELECT that is a released one, its block and name; None where rows are mixed or left out.
+
+    `named` are the queries of WITH by their names.
+    """
+    exp = trees()
+    others = ("joins", "where", "group", "having", "qualify", "distinct", "limit", "offset", "laterals")
+    source = _only_source(select, named)
+    if source is None or any(select.args.get(part) for part in others):
+        return None
+    if any(not isinstance(a.parent, exp.Window) for item in select.expressions for a in item.find_all(exp.AggFunc)):
+        return None
+    inner = None
+    block = 0
+    if isinstance(source, exp.Table):
+        block = int(source.name.removeprefix(BLOCK))
+    else:
+        inner = _lineage(source, named)
+        if inner is None:
+            return None
+    columns: dict[str, tuple[int, str]] = {}
+    for item in select.expressions:
+        column = item.unalias()
+        if not isinstance(column, exp.Column):
+            continue
+        if inner is None and column.name.startswith(_VALUE):
+            columns[item.output_name.lower()] = (block, column.name)
+        elif inner is not None and column.name.lower() in inner:
+            columns[item.output_name.lower()] = inner[column.name.lower()]
+    return columns
+
+
+def _only_source(select: Any, named: dict[str, Any]) -> Any:
+    """Return the table of a block, or the SELECT, that is all that a SELECT reads; None where it reads anything else."""
+    exp = trees()
+    start = select.args.get("from_") or select.args.get("from")
+    source = None if start is None else start.this
+    if isinstance(source, exp.Table) and source.name.lower() in named:
+        source = named[source.name.lower()]
+    elif isinstance(source, exp.Subquery):
+        source = source.this
+    elif not (isinstance(source, exp.Table) and source.name.startswith(BLOCK)):
+        source = None
+    return source if isinstance(source, (exp.Table, exp.Select)) else None
+
+
+def _show_rows(select: Any, named: dict[str, Any]) -> None:
+    """Let a SELECT, and those that it reads, give the row of the block too."""
+    exp = trees()
+    source = _only_source(select, named)
+    if isinstance(source, exp.Select):
+        _show_rows(source, named)
+    select.set("expressions", [*select.expressions, exp.column(ROW)])
 
 
 def _members(grouping: Any) -> tuple[Any, ...]:

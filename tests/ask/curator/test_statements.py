@@ -1,0 +1,219 @@
+"""Statements around private questions: their answers are those of SQL, at the price of their blocks, and nothing else is read."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from sordino.ask.curator.statement_procedure import StatementProcedure
+from sordino.errors import QuestionRefused, UnknownName
+
+VISITS = sd.Domain(
+    {
+        "person": sd.Identifier(),
+        "member": sd.Boolean(),
+        "store": sd.Category(["north", "south", "west"]),
+        "amount": sd.Integer(0, 100),
+        "year": sd.Integer(2018, 2024),
+    }
+)
+# Each is written by us in the style of a dashboard, a report or a textbook.
+FREE = [
+    "SELECT AVG(n) FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) AS t",
+    "SELECT MAX(n) AS most, MIN(n) AS least FROM (SELECT year, COUNT(*) AS n FROM visits GROUP BY year) AS t",
+    "SELECT MEDIAN(n) AS middle FROM (SELECT year, COUNT(*) AS n FROM visits GROUP BY year) AS t",
+    "SELECT year, n, n - LAG(n) OVER (ORDER BY year) AS change FROM"
+    " (SELECT year, COUNT(*) AS n FROM visits GROUP BY year) t ORDER BY year",
+    "SELECT year, SUM(COUNT(*)) OVER (ORDER BY year) AS running FROM visits GROUP BY year ORDER BY year",
+    "SELECT store, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY store",
+    "SELECT store, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM visits GROUP BY store",
+    "SELECT store, COUNT(*) AS n, SUM(amount) AS total, ROW_NUMBER() OVER (ORDER BY SUM(amount) DESC) AS place"
+    " FROM visits GROUP BY store ORDER BY place",
+    "WITH a AS (SELECT store, COUNT(*) n FROM visits GROUP BY store),"
+    " b AS (SELECT store, AVG(amount) v FROM visits GROUP BY store)"
+    " SELECT a.store, a.n, b.v FROM a JOIN b ON a.store = b.store",
+    "WITH t AS (SELECT year, COUNT(*) AS n FROM visits GROUP BY year)"
+    " SELECT now.year, now.n - past.n AS more FROM t AS now JOIN t AS past ON now.year = past.year + 1 ORDER BY now.year",
+    "SELECT UPPER(store) AS name, COUNT(*) AS n FROM visits GROUP BY store",
+    "SELECT store || ' store' AS label, COUNT(*) FROM visits GROUP BY store",
+    "SELECT CASE WHEN COUNT(*) > 100 THEN 'many' ELSE 'few' END AS size, store FROM visits GROUP BY store",
+    "SELECT store, member, COUNT(*) AS n FROM visits GROUP BY ROLLUP(store, member)",
+    "SELECT store, member, SUM(amount) AS n FROM visits GROUP BY CUBE(store, member)",
+    "SELECT store, year, COUNT(*) AS n FROM visits GROUP BY GROUPING SETS ((store), (year), ())",
+    "SELECT store, COUNT(*) AS n FROM visits GROUP BY store UNION ALL SELECT 'all', COUNT(*) FROM visits",
+    "SELECT (SELECT COUNT(*) FROM visits WHERE member) * 1.0 / (SELECT COUNT(*) FROM visits) AS share",
+    "SELECT store, COUNT(*) AS n FROM visits GROUP BY store HAVING COUNT(*) >"
+    " (SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM visits GROUP BY store) q)",
+    "SELECT store, COUNT(*) AS n FROM visits GROUP BY store QUALIFY RANK() OVER (ORDER BY COUNT(*) DESC) = 1",
+    "SELECT store, AVG(amount) - (SELECT AVG(amount) FROM visits) AS apart FROM visits GROUP BY store",
+    "SELECT store, NTILE(2) OVER (ORDER BY COUNT(*)) AS half FROM visits GROUP BY store",
+    "WITH old AS (SELECT * FROM visits WHERE year < 2021)"
+    " SELECT store, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER () AS share FROM old GROUP BY store",
+    "SELECT COUNT(*) AS stores FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) t WHERE n > 10",
+    "SELECT store, year, n, FIRST_VALUE(n) OVER (PARTITION BY store ORDER BY year) AS first FROM"
+    " (SELECT store, year, COUNT(*) AS n FROM visits GROUP BY store, year) t ORDER BY store, year",
+    "SELECT store, ROUND(SUM(amount) * 100.0 / SUM(SUM(amount)) OVER (), 1) AS pct FROM visits GROUP BY 1 ORDER BY 2 DESC",
+    "SELECT year % 2 = 0 AS even, SUM(n) AS n FROM (SELECT year, COUNT(*) AS n FROM visits GROUP BY year) t GROUP BY 1",
+    "SELECT STDDEV_POP(n) AS spread FROM (SELECT year, SUM(amount) AS n FROM visits GROUP BY year) t",
+]
+REFUSED = [
+    "SELECT * FROM duckdb_settings()",
+    "SELECT store, COUNT(*) FROM visits GROUP BY store UNION ALL SELECT current_setting('memory_limit'), 1",
+    "SELECT store, RANDOM() AS r, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+    "SELECT * FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) t, read_csv('/etc/passwd')",
+    "SELECT * FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) t JOIN '/etc/passwd' p ON true",
+    "SELECT amount, RANK() OVER (ORDER BY amount) FROM visits",
+    "SELECT store, amount - AVG(amount) OVER (PARTITION BY store) FROM visits",
+    "WITH RECURSIVE a AS (SELECT COUNT(*) AS n FROM visits UNION ALL SELECT n + 1 FROM a) SELECT * FROM a",
+    "SELECT n FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) a,"
+    " LATERAL (SELECT COUNT(*) AS k FROM visits WHERE amount > a.n) b",
+    "SELECT REPEAT('x', COUNT(*)) AS text, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+    "SELECT query('SELECT 1'), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+    "SELECT MAX(amount) - MIN(amount), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+    "SELECT nothing, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+]
+
+
+@pytest.fixture(scope="module")
+def rows() -> pa.Table:
+    draw = random.Random(7)
+    cells = [
+        (
+            f"p{person}",
+            draw.random() < 0.6,
+            draw.choice(["north", "south", "south", "west"]),
+            draw.randint(0, 100),
+            year,
+        )
+        for person in range(300)
+        for year in draw.sample(range(2018, 2025), draw.randint(1, 5))
+    ]
+    return pa.table({name: [row[i] for row in cells] for i, name in enumerate(VISITS.stored)})
+
+
+def open_visits(rows: pa.Table, *, budget: int = 10**7, ledger: Path | None = None) -> Any:
+    return sd.protect(
+        rows,
+        domain=VISITS,
+        neighbors="add_remove",
+        privacy_unit=sd.PrivacyUnit("person", max_rows=5),
+        budget=sd.PureDP(budget),
+        ledger=ledger,
+        name="visits",
+    )
+
+
+def cells_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def is_near(cell: Any, other: Any) -> bool:
+    if cell is None or other is None or isinstance(other, (str, bool)):
+        return bool(cell == other)
+    return abs(float(cell) - float(other)) <= 0.005 * max(1.0, abs(float(other)))
+
+
+@pytest.mark.parametrize("text", FREE)
+def test_answers_are_those_of_duckdb(rows: pa.Table, text: str) -> None:
+    """At an epsilon of 100,000 a block, in values, names and, where ORDER BY says so, order."""
+    release = open_visits(rows).ask(sd.sql(text), epsilon=900_000)
+    connection = duckdb.connect()
+    connection.register("visits", rows)
+    expected = connection.sql(text)
+    assert list(release.columns) == expected.columns
+    answer = cells_of(release.table)
+    right = [tuple(row) for row in expected.fetchall()]
+    assert len(answer) == len(right)
+    if "ORDER BY" in text.rsplit(")", 1)[-1]:
+        assert all(all(map(is_near, row, other)) for row, other in zip(answer, right, strict=True)), (answer, right)
+    for other in right:
+        match = next((row for row in answer if all(map(is_near, row, other))), None)
+        assert match is not None, (other, answer)
+        answer.remove(match)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_reads_anything_but_answers_is_refused_and_costs_nothing(rows: pa.Table, text: str) -> None:
+    visits = open_visits(rows)
+    with pytest.raises((QuestionRefused, UnknownName)):
+        visits.ask(sd.sql(text), epsilon=1)
+    assert visits.spent == sd.PureDP(0) or visits.spent.amounts()["epsilon"] == 0
+
+
+def test_blocks_share_the_loss_and_equal_ones_are_asked_once(rows: pa.Table) -> None:
+    visits = open_visits(rows)
+    two = visits.plan(sd.sql(FREE[8]), epsilon=1)
+    assert two.cost == sd.PureDP(1)
+    assert [plan.cost for plan in two.procedure.plans] == [sd.PureDP("0.5"), sd.PureDP("0.5")]
+    again = visits.plan(sd.sql(FREE[9]), epsilon=1)
+    assert isinstance(again.procedure, StatementProcedure)
+    assert len(again.procedure.plans) == 1
+    visits.ask(two)
+    assert visits.spent == sd.PureDP(1)
+
+
+def test_rho_and_delta_are_shared_too(rows: pa.Table) -> None:
+    visits = sd.protect(
+        rows,
+        domain=VISITS,
+        neighbors="add_remove",
+        privacy_unit=sd.PrivacyUnit("person", max_rows=5),
+        budget=sd.ZCDP(10, slack="1e-6"),
+        ledger=None,
+        name="visits",
+    )
+    plan = visits.plan(sd.sql(FREE[8]), rho="0.5")
+    assert plan.cost.amounts()["rho"] == sd.ZCDP("0.5").rho
+    visits.ask(plan)
+
+
+def test_a_released_column_keeps_its_interval_and_a_computed_one_has_none(rows: pa.Table) -> None:
+    text = "SELECT store, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM visits GROUP BY store ORDER BY place"
+    visits = open_visits(rows)
+    plan = visits.plan(sd.sql(text), epsilon=1)
+    release = visits.ask(plan)
+    ends = release.interval(0.95).to_pylist()
+    assert all(row["n_lower"] < value["n"] < row["n_upper"] for row, value in zip(ends, release.rows, strict=True))
+    assert all(row["place_lower"] is None for row in ends)
+    assert plan.error(0.95)["n"] > 0
+    assert plan.error(0.95)["place"] is None
+    selected = visits.ask(sd.sql(text.replace(" ORDER BY place", " QUALIFY place < 3 ORDER BY place")), epsilon=1)
+    assert all(row["n_lower"] is None for row in selected.interval(0.95).to_pylist())
+
+
+def test_it_is_stored_and_read_again_and_a_request_is_answered_once(rows: pa.Table, tmp_path: Path) -> None:
+    visits = open_visits(rows, ledger=tmp_path / "budget.ledger")
+    question = sd.sql(FREE[5])
+    first = visits.ask(question, epsilon=1, request_id="one")
+    again = visits.ask(question, epsilon=1, request_id="one")
+    assert again.rows == first.rows
+    assert visits.spent == sd.PureDP(1)
+    assert sd.Release.from_dict(json.loads(first.to_json())).to_json() == first.to_json()
+    assert visits.release(first.charge).rows == first.rows
+
+
+def test_what_noise_makes_impossible_is_missing(rows: pa.Table) -> None:
+    release = open_visits(rows).ask(
+        sd.sql(
+            "SELECT store, LN(COUNT(*) - 1000000) AS l, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY store"
+        ),
+        epsilon=10,
+    )
+    assert [row["l"] for row in release.rows] == [None, None, None]
+
+
+def test_no_variable_of_the_caller_is_a_table(rows: pa.Table) -> None:
+    secret = pa.table({"x": [1]})
+    assert secret.num_rows == 1
+    with pytest.raises(QuestionRefused):
+        open_visits(rows).ask(
+            sd.sql("SELECT a.n FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) a JOIN secret ON true"),
+            epsilon=1,
+        )
