@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from sordino.ask.curator.aggregation_procedure import plan_aggregation
 from sordino.ask.curator.data_access import DataAccess
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.aggregation import Aggregation
@@ -117,11 +118,10 @@ class StatementProcedure(Procedure):
 
 def plan_statement(question: StatementQuestion, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of a statement: its blocks share the loss equally; raises QuestionRefused where one has no plan."""
-    from sordino.ask.curator.planning import plan_question
     from sordino.ask.engines.outer import declared_types, describe
 
     part = _share(asked, len(question.blocks))
-    plans = tuple(plan_question(block, table, asked=part) for block in question.blocks)
+    plans = tuple(plan_aggregation(block, table, asked=part) for block in question.blocks)
     declared = {table.name.rpartition(".")[2]: declared_types(table.domain)}
     types: dict[str, list[tuple[str, str]]] = {}
     for place, text in enumerate(question.statement.blocks):
