@@ -12,6 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import accounting
 import accuracy
 import bounds
 import collector
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "results" / "latest.json")
     options = parser.parse_args()
     found = {
+        "accounting": accounting.run(),
         "accuracy": accuracy.run(),
         "ask": ask.run(options.rows),
         "cost": cost.run(options.rows),

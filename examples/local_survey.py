@@ -137,7 +137,7 @@ def sordino(*arguments: str) -> str:
 
 def wait_for(url: str, service: subprocess.Popen[bytes]) -> None:
     """Return when the collector answers."""
-    for _ in range(200):
+    for _ in range(2400):
         try:
             with urllib.request.urlopen(url, timeout=5):
                 return

@@ -102,7 +102,7 @@ def running(
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        for _ in range(500):
+        for _ in range(12_000):
             if server.started or not thread.is_alive():
                 break
             time.sleep(0.01)
@@ -112,7 +112,7 @@ def running(
             yield Running(f"http://127.0.0.1:{found}", store, found, client)
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(100)
         assert not thread.is_alive()
 
 

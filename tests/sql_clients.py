@@ -73,7 +73,7 @@ class SqlPort:
     @contextmanager
     def raw(self) -> Iterator[ssl.SSLSocket]:
         """Give a socket on which TLS is up, before the start of the protocol."""
-        with socket.create_connection(("localhost", self.server.port), timeout=20) as plain:
+        with socket.create_connection(("localhost", self.server.port), timeout=300) as plain:
             plain.sendall(struct.pack("!ii", 8, 80877103))
             assert plain.recv(1) == b"S"
             context = ssl.create_default_context(cafile=str(self.tls.certificate))
@@ -94,7 +94,7 @@ def psql(port: SqlPort, text: str, who: str = "ana", **more: str) -> subprocess.
         input=text,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env={**os.environ, "PGPASSWORD": password, "LC_ALL": "C.UTF-8"},
     )

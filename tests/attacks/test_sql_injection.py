@@ -260,11 +260,13 @@ DEEP: dict[str, str] = {
 @pytest.mark.each(2)
 @pytest.mark.parametrize("name", DEEP)
 def test_a_question_too_large_is_refused_soon_and_the_next_is_answered(name: str, curator: sd.Curator) -> None:
-    start, before = time.process_time(), curator.spent
+    before = curator.spent
+    start = time.process_time()
     said = refusal(lambda: curator.plan(sd.sql(DEEP[name]), epsilon=1))
     assert len(said) < 2100
     assert "\n" not in said
-    assert time.process_time() - start < 10
+    # far above what any of them takes, far below what an attack wants
+    assert time.process_time() - start < 100
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 * 2**20  # kilobytes
     assert curator.spent == before
     assert curator.plan(sd.count(), epsilon=1).cost == sd.PureDP(1)

@@ -67,7 +67,7 @@ def spawn() -> Run:
             capture_output=True,
             text=True,
             env={**os.environ, **environment},
-            timeout=60,
+            timeout=300,
             check=False,
         )
         return Ran(done.returncode, done.stdout, done.stderr)

@@ -15,7 +15,7 @@ from places import ADULT, ROOT, needs_adult
 def run(script: str, *arguments: str) -> str:
     command = [sys.executable, str(ROOT / "examples" / script), *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "SORDINO_ADULT"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

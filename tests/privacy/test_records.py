@@ -149,7 +149,7 @@ def test_every_kind_of_release_is_shown_again_by_the_command_line_and_a_new_proc
         [sys.executable, "-c", _READ, str(project / "main.ledger")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env={**os.environ},
     )

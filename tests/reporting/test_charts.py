@@ -275,7 +275,7 @@ def test_the_scripts_of_a_page_are_whole(tmp_path: Path) -> None:
     _, bundle, drawn, _ = parts_of(tmp_path / "p.html")
     (tmp_path / "page.mjs").write_text(bundle + drawn)
     done = subprocess.run(
-        ["node", "--check", str(tmp_path / "page.mjs")], capture_output=True, text=True, timeout=60, check=False
+        ["node", "--check", str(tmp_path / "page.mjs")], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr[-300:]
 

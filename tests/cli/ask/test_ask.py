@@ -271,7 +271,7 @@ def test_five_processes_under_a_cap_of_four() -> None:
     script = "import sys; from sordino.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-c", script, "ask", COUNT, "--epsilon", "0.5", "--quiet"]
     asked = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(5)]
-    assert sorted(process.wait(timeout=60) for process in asked) == [0, 0, 0, 0, 4]
+    assert sorted(process.wait(timeout=300) for process in asked) == [0, 0, 0, 0, 4]
 
 
 @pytest.mark.usefixtures("census")
@@ -281,7 +281,7 @@ def test_a_reader_who_stops_reading() -> None:
     asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert asked.stdout is not None
     asked.stdout.close()
-    _, err = asked.communicate(timeout=60)
+    _, err = asked.communicate(timeout=300)
     assert asked.returncode == 141
     assert "Traceback" not in err
     assert "error" not in err

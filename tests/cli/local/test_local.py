@@ -135,7 +135,7 @@ def example(*arguments: str) -> str:
     script = ROOT / "examples" / "local_adult.py"
     environment = {name: value for name, value in os.environ.items() if name != "SORDINO_ADULT"}
     command = [sys.executable, str(script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -29,7 +29,7 @@ def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
     port = free_port()
     command = [sys.executable, "-m", "sordino", "serve", *arguments, "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for _ in range(1200):
+    for _ in range(2400):
         with suppress(httpx.HTTPError):
             httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=5)
             break
@@ -39,7 +39,7 @@ def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
 
 def stop(process: subprocess.Popen[str]) -> tuple[str, str]:
     process.send_signal(signal.SIGTERM)
-    said = process.communicate(timeout=30)
+    said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     return said
 
@@ -55,7 +55,7 @@ def test_from_nothing_to_an_answer(project: Path, capsys: pytest.CaptureFixture[
     token = capsys.readouterr().out.strip()
     process, url = start(project.name)
     headers = {"authorization": f"Bearer {token}"}
-    answer = httpx.post(f"{url}/v1/ask", headers=headers, json={"sql": COUNT, "epsilon": "0.1"}, timeout=30)
+    answer = httpx.post(f"{url}/v1/ask", headers=headers, json={"sql": COUNT, "epsilon": "0.1"}, timeout=300)
     assert answer.status_code == 200
     assert answer.json()["remaining"] == {"epsilon": 0.4}
     assert main([*account, "disable", "ana"]) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,12 +107,6 @@ def test_columns_depend_on_each_other(census: pa.Table) -> None:
     old, prime = pc.greater(census["age"], 70), pc.and_(pc.greater(census["age"], 30), pc.less(census["age"], 60))
     assert mean("hours_per_week", prime) > 10 + mean("hours_per_week", old)
     assert share(pc.equal(census["hours_per_week"], 40)) > 0.25
-
-
-def test_a_million_people_in_a_second() -> None:
-    start = time.process_time()
-    make_census(10**6, Rng.seeded(3))
-    assert time.process_time() - start < 2  # measured: 0.1; ten million in about one second
 
 
 def test_a_project_to_try(tmp_path: Path) -> None:

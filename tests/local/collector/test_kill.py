@@ -34,7 +34,7 @@ serve_app(app, host="127.0.0.1", port=int(sys.argv[3]))
 
 def _serve(store: str, envelope: Path, port: int) -> subprocess.Popen[bytes]:
     service = subprocess.Popen([sys.executable, "-c", SERVE, store, str(envelope), str(port)])
-    for _ in range(300):
+    for _ in range(2400):
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
             return service
@@ -58,13 +58,13 @@ class _Senders:
 
     def wait_for_an_acknowledgement(self) -> None:
         """Wait until one post was stored: a busy machine takes a while to send the first."""
-        until = time.monotonic() + 30
+        until = time.monotonic() + 300
         while not self.acknowledged and time.monotonic() < until:
             time.sleep(0.005)
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join(30)
+            thread.join(100)
 
     def _send(self, rng: Rng) -> None:
         with httpx.Client(headers={"authorization": "Bearer r"}, timeout=5) as client:

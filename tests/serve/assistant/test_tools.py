@@ -110,9 +110,9 @@ def http_tools(arguments: list[str], **environment: str) -> Iterator[tuple[str, 
         said = process.stderr.readline()
         found = re.search(r"tools at (\S+); Authorization: Bearer (\S+)", said)
         assert found, said
-        for _ in range(200):
+        for _ in range(2400):
             try:
-                httpx.get(found[1], timeout=5)
+                httpx.get(found[1], timeout=60)
                 break
             except httpx.TransportError:
                 asyncio.run(asyncio.sleep(0.05))

@@ -71,7 +71,7 @@ def test_a_fit_waits_for_the_officer_also_in_an_event_loop(tmp_path: Path) -> No
             where, decision = f"/v1/approvals/{waiting.value.approval}", {"decision": "approved"}
             done = await asyncio.to_thread(lambda: server.send("POST", where, who="ola", json=decision))
             assert done.status_code == 200
-            return await waiting.value.wait(timeout=60, every=0.05)
+            return await waiting.value.wait(timeout=300, every=0.05)
 
     with far_project(tmp_path, serve="approve_above = {epsilon = 0.5}") as (server, url):
         model = asyncio.run(fit(url, server.tokens["ana"]))

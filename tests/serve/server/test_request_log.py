@@ -178,8 +178,8 @@ def test_a_thread_is_taken_until_the_answer_leaves(server: Served, monkeypatch: 
     with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(server.ask) for _ in range(2)]
         try:
-            assert arrived.acquire(timeout=60)
-            assert arrived.acquire(timeout=60)
+            assert arrived.acquire(timeout=300)
+            assert arrived.acquire(timeout=300)
             assert len(server.service.ledger("people").charges()) == 2  # both are charged and answered
             plan = pool.submit(server.send, "POST", "/v1/plan", json={"sql": COUNT, "epsilon": "0.1"})
             while not work._waiting.total():
