@@ -61,6 +61,9 @@ FREE = [
     " (SELECT store, year, COUNT(*) AS n FROM visits GROUP BY store, year) t ORDER BY store, year",
     "SELECT store, ROUND(SUM(amount) * 100.0 / SUM(SUM(amount)) OVER (), 1) AS pct FROM visits GROUP BY 1 ORDER BY 2 DESC",
     "SELECT year % 2 = 0 AS even, SUM(n) AS n FROM (SELECT year, COUNT(*) AS n FROM visits GROUP BY year) t GROUP BY 1",
+    "SELECT *, n + 1 AS more FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) t",
+    "SELECT *, n AS same FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) t",
+    "WITH t AS (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) SELECT t.*, t.n AS same FROM t",
     "SELECT STDDEV_POP(n) AS spread FROM (SELECT year, SUM(amount) AS n FROM visits GROUP BY year) t",
 ]
 REFUSED = [
@@ -77,6 +80,7 @@ REFUSED = [
     "SELECT REPEAT('x', COUNT(*)) AS text, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT query('SELECT 1'), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT MAX(amount) - MIN(amount), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+    "SELECT store, CURRENT_USER AS who, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT nothing, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
 ]
 

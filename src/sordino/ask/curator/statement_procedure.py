@@ -96,8 +96,9 @@ class StatementProcedure(Procedure):
         names = [name for name, _ in self.names]
         computed = run(self.question.statement.outside, tables, self.types)
         if computed is None:
-            # The charge stands, so the answer says so, and holds nothing.
-            notes.append("what surrounds the private questions could not be computed from their answers")
+            # The charge stands: the answer says so, and nothing that was released is lost.
+            notes.append("what surrounds the private questions could not be computed from their answers, which were:")
+            notes += [f"{name}: {json.dumps(table.to_pylist(), default=str)}" for name, table in tables.items()]
             nothing = Computed((None,), "no value: it could not be computed")
             outputs = tuple(Output(name, nothing, "computed from released values") for name in names)
             return ReleaseContent((), outputs, tuple(notes))

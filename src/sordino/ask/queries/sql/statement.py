@@ -155,7 +155,11 @@ class _Splitter:
                 raise QuestionRefused(
                     f"{self._place.of(node)}table {node.name!r} is not declared, or is read row by row"
                 )
-            if kind in _REFUSED or (isinstance(node, exp.With) and node.args.get("recursive")):
+            if (
+                kind in _REFUSED
+                or kind.startswith(("Current", "Session"))
+                or (isinstance(node, exp.With) and node.args.get("recursive"))
+            ):
                 word = node.sql_name() if isinstance(node, exp.Func) else kind.upper()
                 raise QuestionRefused(
                     f"{word} is not supported around private questions: it is no function of released values"
@@ -475,6 +479,9 @@ def _lineage(select: Any, named: dict[str, Any]) -> dict[str, tuple[int, str]] |
     if source is None or any(select.args.get(part) for part in others):
         return None
     if any(not isinstance(a.parent, exp.Window) for item in select.expressions for a in item.find_all(exp.AggFunc)):
+        return None
+    # A star would show the rows of the block too.
+    if any(isinstance(star.parent, (exp.Select, exp.Column)) for star in select.find_all(exp.Star)):
         return None
     inner = None
     block = 0
