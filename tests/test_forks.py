@@ -23,6 +23,7 @@ import pytest
 
 import sordino as sd
 from protecting import protect
+from sordino.ask.engines.instances import shared_instance
 from sordino.errors import LedgerError, SourceError
 
 DOMAIN = sd.Domain({"x": sd.Integer(0, 5)})
@@ -103,6 +104,11 @@ def open_table(kind: str, folder: Path) -> sd.Curator:
     )
 
 
+def ask_dummy(curator: sd.Curator) -> float:
+    value: float = curator.ask(sd.count(), epsilon=SURE, on="dummy").value
+    return value
+
+
 def states(curator: sd.Curator) -> list[str]:
     return [charge.state for charge in curator.ledger.charges()]
 
@@ -117,6 +123,15 @@ def test_a_child_is_answered_whatever_its_parent_asked(kind: str, tmp_path: Path
     # The parent's own connection and thread are as they were.
     assert table.ask(sd.count(), epsilon=SURE).value == len(ROWS)
     assert states(table) == ["committed"] * 4
+
+
+def test_a_child_opens_a_shared_instance_and_a_dummy_table_of_its_own(tmp_path: Path) -> None:
+    table = open_table("memory", tmp_path)
+    assert 900 < ask_dummy(table) < 1100
+    mine = shared_instance("rows")
+    assert in_child(lambda: [shared_instance("rows") is mine, 900 < ask_dummy(table) < 1100]) == [False, True]
+    assert shared_instance("rows") is mine
+    assert 900 < ask_dummy(table) < 1100
 
 
 def test_a_pool_of_processes_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.batch import Batch, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
 from sordino.ask.curator.data_access import DataAccess, check_text, open_rows
-from sordino.ask.curator.dummy_table import check_target, open_practice
+from sordino.ask.curator.dummy_table import check_target, open_dummy, practice_curator
 from sordino.ask.curator.explain import explain
 from sordino.ask.curator.plan import (
     EQUAL,
@@ -84,6 +84,8 @@ class Curator(TableFace):
                 "seeded noise is not private, so a durable ledger refuses it: use ledger=None in tests, or Rng.secure()"
             )
         self._engine = engine
+        # Of made-up rows, opened when a question is first asked of them.
+        self._dummy_engine: Engine | None = None
         self._ledger = ledger
         account: dict[str, Any] = {"private": rng.private, "share": share, "resumes": resumes, "remarks": remarks}
         self._charging = Charging(name, ledger=ledger, declared=declaration, neighbors=neighbors, **account)
@@ -403,6 +405,9 @@ class Curator(TableFace):
     def close(self) -> None:
         """Close the connection to the data; the ledger needs no closing."""
         self._engine.close()
+        if self._dummy_engine is not None:
+            self._dummy_engine.close()
+            self._dummy_engine = None
 
     def __repr__(self) -> str:
         return f"<Curator of {self._table.name!r}: {self._table.neighbors.describe()}; {self._ledger!r}>"
@@ -437,8 +442,11 @@ class Curator(TableFace):
             return plan_question(statement, self._table, asked=asked)
 
     def _practise(self, plan: Plan) -> Release:
+        # Two threads that come first at once open one each, and the later one stays: a lock would not cross a fork.
+        engine = self._dummy_engine or open_dummy(self._table)
+        self._dummy_engine = engine
         declared, cap = self._charging.declared, self._ledger.cap
-        release = open_practice(Curator, self._table, cap=cap, declared=declared).ask(plan)
+        release = practice_curator(Curator, self._table, engine, cap=cap, declared=declared).ask(plan)
         return replace(release, practice=True, charge="none", spent=self.spent, remaining=self.remaining)
 
     def _plan_to_run(self, question: Question | Plan, given: PlanArguments) -> Plan:

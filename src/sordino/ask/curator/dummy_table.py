@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from sordino.ask.engines.engine import Engine
+
     Doubles = npt.NDArray[np.float64]
 
 _MOST_ROWS = 10**8
@@ -151,8 +153,8 @@ def check_target(on: object) -> None:
         raise DeclarationError(f'on is "data" or "dummy", a made-up table to practise on, not {on!r}')
 
 
-def open_practice(make: Callable[..., C], table: TableContext, *, cap: Loss, declared: dict[str, Any]) -> C:
-    """Return the curator that `make` makes of made-up rows: the same declaration, a budget of its own that nobody keeps."""
+def open_dummy(table: TableContext) -> Engine:
+    """Return the engine of made-up rows, of a table and of those of the same people: nothing is read from data."""
     unit = table.neighbors.unit
     rows = dummy(table.domain, rows=_ROWS, unit=unit)
     people = {
@@ -161,9 +163,16 @@ def open_practice(make: Callable[..., C], table: TableContext, *, cap: Loss, dec
         )
         for name, other in table.private.items()
     }
+    return open_source(rows, domain=table.domain, unit=unit, public=table.public_rows, people=people)
+
+
+def practice_curator(
+    make: Callable[..., C], table: TableContext, engine: Engine, *, cap: Loss, declared: dict[str, Any]
+) -> C:
+    """Return the curator that `make` makes of made-up rows: the same declaration, a budget of its own that nobody keeps."""
     return make(
         table.name,
-        engine=open_source(rows, domain=table.domain, unit=unit, public=table.public_rows, people=people),
+        engine=engine,
         domain=table.domain,
         neighbors=table.neighbors,
         ledger=Ledger.open(None, cap=cap),
