@@ -242,7 +242,9 @@ class RobustProcedure(Procedure):
         empty = fine_steps(_default_steps(question, found.unit))
         exact_total = empty * (question.chunks or 1)
         order = np.lexsort((exact_steps, chunks))
-        chunks, exact_steps, counts = chunks[order], exact_steps[order], counts[order]
+        chunks = chunks[order]
+        exact_steps = exact_steps[order]
+        counts = counts[order]
         starts = np.flatnonzero(np.diff(chunks, prepend=-1))
         for i, start in enumerate(starts):
             end = starts[i + 1] if i + 1 < len(starts) else len(chunks)
@@ -261,7 +263,8 @@ class RobustProcedure(Procedure):
 
 def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of a robust question; raises QuestionRefused where its theorem does not hold for this table."""
-    domain, neighbors = table.domain, table.neighbors
+    domain = table.domain
+    neighbors = table.neighbors
     found, low, high = question.measure(domain)
     if max(abs(low), abs(high)) >= _LARGEST or (question.statistic == "var" and high - low >= 2**26):
         raise QuestionRefused(
@@ -356,7 +359,8 @@ def _only_rows(question: Robust, domain: Domain, neighbors: Neighbors, missable:
 
 def _check(asked: Robust) -> Robust:
     """Return a robust question that was read as its own builder makes it."""
-    of, where = Expr(asked.of), None if asked.where is None else Expr(asked.where)
+    of = Expr(asked.of)
+    where = None if asked.where is None else Expr(asked.where)
     if asked.method == "smooth":
         return smooth(asked.statistic, of, where=where, alias=asked.alias)
     if asked.method == "propose_test_release" and asked.proposal is not None:

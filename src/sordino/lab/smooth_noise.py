@@ -26,7 +26,8 @@ def exact_statistic(statistic: str, values: Any, *, lower: int, upper: int) -> F
 
     Of no values the mean and quantiles are the midpoint of the bounds, the variance 0. `values` is a sorted int64 array.
     """
-    size, level = len(values), level_of(statistic)
+    size = len(values)
+    level = level_of(statistic)
     if size == 0:
         return Fraction(0) if statistic == "var" else Fraction(lower + upper, 2)
     if level is not None:

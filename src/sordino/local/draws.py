@@ -89,7 +89,8 @@ def pack_bernoulli(threshold: int, rows: int, bits: int, rng: Rng) -> Bytes:
     256, the other three are drawn. Padding bits are 0.
     """
     width = bytes_for(bits)
-    first, rest = threshold >> 24, threshold & 0xFFFFFF
+    first = threshold >> 24
+    rest = threshold & 0xFFFFFF
     out = np.empty((rows, width), dtype=np.uint8)
     step = max(1, _CHUNK // (8 * width))
     for start in range(0, rows, step):
@@ -116,7 +117,8 @@ def bit_sums(rows: Bytes, bits: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         wide = -(-width // 8) * 8
         step = max(255, _CHUNK // wide // 255 * 255)
     else:
-        wide, step = width, max(255, _CHUNK // width // 255 * 255)
+        wide = width
+        step = max(255, _CHUNK // width // 255 * 255)
     for start in range(0, count, step):
         part = rows[start : start + step]
         full = -(-len(part) // 255) * 255
@@ -130,7 +132,8 @@ def bit_sums(rows: Bytes, bits: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def _field_sums(words: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the sums of the bits of rows of words; the number of rows is a multiple of 255 = 3 * 5 * 17."""
-    groups, columns = len(words) // 255, words.shape[1]
+    groups = len(words) // 255
+    columns = words.shape[1]
     threes = words.reshape(3, groups * 85, columns)
     twos = [_add(threes, shift, _M1) for shift in (0, 1)]
     fours = [

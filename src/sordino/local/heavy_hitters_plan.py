@@ -57,12 +57,15 @@ class HeavyHittersPlan:
         candidates pass z deviations with C P(Z > z) = candidates / 2. In the last, its estimate must pass the error.
         Groups are independent. What other texts add to the prefix is left out, so it may be more.
         """
-        found, depth, parents = 1.0, 0, 1
+        found = 1.0
+        depth = 0
+        parents = 1
         for level in self.protocol.levels[:-1]:
             others = parents * self.protocol.g ** (level - depth)
             tail = min(0.5, CANDIDATES / 2 / others)
             found *= self._passes(share, -NormalDist().inv_cdf(tail) if others > CANDIDATES else -math.inf)
-            depth, parents = level, CANDIDATES
+            depth = level
+            parents = CANDIDATES
         return found * self._passes(share, self.error / self._deviation(0.0))
 
     def share(self, chance: float = _LIKELY) -> float | None:
@@ -85,7 +88,9 @@ class HeavyHittersPlan:
     @property
     def lines(self) -> dict[str, str]:
         """What the plan says, by heading."""
-        made, least, most = self.protocol, self.share(), self.share(0.5)
+        made = self.protocol
+        least = self.share()
+        most = self.share(0.5)
         finds = "too few: not even a text that all of them have is found with a chance of 90%"
         if least is not None and most is not None:
             one, half = (round_up(100 * share, digits=2) for share in (least, most))

@@ -81,7 +81,10 @@ def shape_test(protocol: Randomizer, reports: Reports) -> ShapeTest:
 
 def _bits_set(protocol: Unary | Rappor, ones: np.ndarray[Any, Any]) -> ShapeTest:
     """Test the numbers of bits set, by the binomial tail of how many are odd."""
-    k, p, q, n = len(protocol.labels), float(protocol.p), float(protocol.q), ones.size
+    k = len(protocol.labels)
+    p = float(protocol.p)
+    q = float(protocol.q)
+    n = ones.size
     least = max((c for c in range(k + 2) if tail(c, 1, k, p, q) > _ODD), default=0)
     most = min((c for c in range(k + 1) if 1.0 - tail(c + 1, 0, k, p, q) > _ODD), default=k)
     odd = int(((ones > least) | (ones < most)).sum())
@@ -98,7 +101,9 @@ def _bits_set(protocol: Unary | Rappor, ones: np.ndarray[Any, Any]) -> ShapeTest
 
 def _farthest(protocol: SHE, numbers: np.ndarray[Any, Any]) -> ShapeTest:
     """Test the number that lies farthest from 1/2 in each report: 1/2 + d or more, or 1/2 - d or less, whatever the answer."""
-    ratio, n, k = float(protocol.ratio), len(numbers), numbers.shape[1]
+    ratio = float(protocol.ratio)
+    n = len(numbers)
+    k = numbers.shape[1]
 
     def likely(steps: int) -> float:  # P(a number is above `steps` or at most -steps): r^steps, alike for 0 and for 1
         return float(-np.expm1(k * np.log1p(-(ratio**steps))))

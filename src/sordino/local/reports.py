@@ -23,7 +23,8 @@ Rows = np.ndarray[Any, np.dtype[np.uint8]]
 Parameters = dict[str, int | str | None]
 
 _HEAD = struct.Struct("<4sBBH32sQ")
-_MAGIC, _VERSION = b"SRDL", 1
+_MAGIC = b"SRDL"
+_VERSION = 1
 HEADER_BYTES = _HEAD.size
 
 

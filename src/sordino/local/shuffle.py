@@ -90,7 +90,8 @@ def shuffled(epsilon0: Number, n: int, delta: Number, *, protocol: Overlapping |
     >>> round(shuffled(4, 100_000, "1e-6", protocol=GRR(range(14), epsilon=4)).epsilon, 3)
     0.118
     """
-    loss, chance = to_fraction(epsilon0, name="epsilon0"), to_fraction(delta, name="delta")
+    loss = to_fraction(epsilon0, name="epsilon0")
+    chance = to_fraction(delta, name="delta")
     if loss <= 0:
         raise DeclarationError(f"epsilon0 must be above 0, not {format_number(loss)}")
     if isinstance(n, bool) or not isinstance(n, int) or n < 2:
@@ -99,7 +100,8 @@ def shuffled(epsilon0: Number, n: int, delta: Number, *, protocol: Overlapping |
         raise DeclarationError(f"delta must lie between 0 and 1, not {format_number(chance)}")
     if chance < _LEAST:
         raise DeclarationError("delta must be 1e-12 or more: smaller ones are lost in the sums of floats")
-    local, small = float(loss), float(chance)
+    local = float(loss)
+    small = float(chance)
     closed, simple = _forms(local, n, small)
     found = [local if closed is None else closed, _least(_clones(math.exp(-local), n), local, small)]
     if protocol is not None:

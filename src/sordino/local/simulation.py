@@ -57,8 +57,10 @@ class CollectionSimulation:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What the errors are, in sentences."""
-        made, n = self.protocol, self.estimate.n
-        error, central = n * float(self.estimate.errors(0.95).max()), self.curator.error(0.95)
+        made = self.protocol
+        n = self.estimate.n
+        error = n * float(self.estimate.errors(0.95).max())
+        central = self.curator.error(0.95)
         return (
             f"{made.name} at epsilon {made.epsilon:.5g}, {made.width} byte{'s' * (made.width > 1)} a report: each count "
             f"within {error:,.0f} at 95%; a trusted curator's within {central:,.0f} at the same epsilon",
@@ -136,7 +138,8 @@ def simulate_collection(
     (300.0, 310, 301.0)
     """
     estimate = protocol.estimate(protocol.count(protocol.perturb(answers, rng)))
-    held, n = Counter(answers), estimate.n
+    held = Counter(answers)
+    n = estimate.n
     labels = protocol.labels
     law = DiscreteLaplace(Fraction(2) / protocol.claim)
     central = [held[label] + int(noise) for label, noise in zip(labels, law.sample(rng, size=len(labels)), strict=True)]

@@ -182,8 +182,10 @@ class Task:
     @property
     def summary(self) -> dict[str, str]:
         """What the task asks and reveals, by heading."""
-        manifest, searched = self.manifest, self.protocol
-        once, most = format_number(manifest.epsilon), format_number(manifest.lifetime_epsilon)
+        manifest = self.manifest
+        searched = self.protocol
+        once = format_number(manifest.epsilon)
+        most = format_number(manifest.lifetime_epsilon)
         if self.permanent:
             reveals = (
                 f"epsilon {once} by one report, {most} by all of an epoch: each answer is fixed by its first value"
@@ -193,10 +195,8 @@ class Task:
         labels = ", ".join("no answer" if one is None else str(one) for one in manifest.labels[:12])
         more = f" and {len(manifest.labels) - 12} more" if len(manifest.labels) > 12 else ""
         if isinstance(searched, HeavyHitters):
-            labels, more = (
-                f"any text of up to {searched.length} characters, of: {''.join(map(str, manifest.labels))}",
-                "",
-            )
+            labels = f"any text of up to {searched.length} characters, of: {''.join(map(str, manifest.labels))}"
+            more = ""
         return {
             "task": f"{manifest.task}, epoch {manifest.epoch}",
             "question": manifest.question,
@@ -250,13 +250,17 @@ def create_task(
             raise DeclarationError(
                 "lifetime_epsilon must not be given for permanent answers: theirs is the permanent one"
             )
-        first, second, most = protocol.permanent.parameters(), protocol.instant.parameters(), protocol.permanent.claim
+        first = protocol.permanent.parameters()
+        second = protocol.instant.parameters()
+        most = protocol.permanent.claim
     else:
         if lifetime_epsilon is None:
             raise DeclarationError(
                 "lifetime_epsilon must be given: the most that the reports of one epoch may sum up to"
             )
-        first, second, most = None, protocol.parameters(), to_fraction(lifetime_epsilon, name="lifetime_epsilon")
+        first = None
+        second = protocol.parameters()
+        most = to_fraction(lifetime_epsilon, name="lifetime_epsilon")
     manifest = Manifest(
         task=task,
         question=question,

@@ -47,9 +47,11 @@ class Texts:
 
     def count_digits(self, base: int) -> int:
         """Return how many digits in a base hold every text."""
-        digits, room = 0, 1
+        digits = 0
+        room = 1
         while room < self.numbers:
-            room, digits = room * base, digits + 1
+            room = room * base
+            digits = digits + 1
         return digits
 
     def encode(self, text: object) -> int | None:
@@ -91,7 +93,8 @@ class Texts:
         cells = answers.to_pylist() if hasattr(answers, "to_pylist") else answers
         rows: dict[object, int] = {}
         table: list[list[int]] = []
-        many, codes = self.count_digits(base), []
+        many = self.count_digits(base)
+        codes = []
         for cell in cells:
             key = str(cell) if isinstance(cell, str) else None
             if key not in rows:

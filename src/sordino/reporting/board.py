@@ -137,7 +137,8 @@ def _account(project: Project, budget: Budget, draw: Draw) -> Account:
     reason = None if budget.reason is None else plain(budget.reason)
     with open_ledger(budget) as ledger:
         if ledger is None:
-            amounts, sound = _amounts(BudgetStatus(budget, None)), "Nothing has been asked yet: there is no ledger."
+            amounts = _amounts(BudgetStatus(budget, None))
+            sound = "Nothing has been asked yet: there is no ledger."
             return Account(plain(budget.name), reason, amounts, protects, None, (), (), (), sound)
         found = ledger.verify()
         charges = ledger.charges()

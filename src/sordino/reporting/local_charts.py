@@ -21,7 +21,9 @@ MOST_LABELS = 200  # as many rows as a release shows
 _MALICIOUS = 0.01
 _DRAWN = 20  # times the least error of a protocol: a longer bar would hide the others
 _PARTS = {"error": "the noise", "shift": "what the assumed malicious clients can add"}  # column: what the bar is due to
-_TRUE, _LOCAL, _CENTRAL = "true", "local model", "trusted curator (Laplace)"
+_TRUE = "true"
+_LOCAL = "local model"
+_CENTRAL = "trusted curator (Laplace)"
 
 
 def draw(shares: FrequencyEstimate | BloomEstimate, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -53,7 +55,8 @@ def draw(shares: FrequencyEstimate | BloomEstimate, confidence: float, title: st
     ]
     said = title or "Estimated shares, local model"
     added, taken = shares.shift(_MALICIOUS)
-    up, down = round_up(100 * added, digits=2), round_up(100 * taken, digits=2)
+    up = round_up(100 * added, digits=2)
+    down = round_up(100 * taken, digits=2)
     notes = [
         f"lines: {100 * confidence:g}% intervals, each by itself; a raw share may be below 0",
         f"bands: if 1% collude, up to {up} points added or {down} taken",
@@ -67,7 +70,8 @@ def draw_spread(spread: DistributionEstimate, confidence: float, title: str | No
     """Return the chart of an estimated distribution, and its title."""
     import altair as alt
 
-    edges, shares = spread.edges, spread.frequencies
+    edges = spread.edges
+    shares = spread.frequencies
     rows = [
         {"lower": float(edges[i]), "upper": float(edges[i + 1]), "share": float(s), "zero": 0.0}
         for i, s in enumerate(shares)
@@ -169,7 +173,8 @@ def draw_simulation(simulated: CollectionSimulation, confidence: float, title: s
     if not simulated.rows:
         raise DeclarationError("this simulation has no label to draw")
     names = _names([row.label for row in simulated.rows])
-    points, ends = [], []
+    points = []
+    ends = []
     for name, row in zip(names, simulated.rows, strict=False):
         points += [
             {"label": name, "who": who, "count": count}

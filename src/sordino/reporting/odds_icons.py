@@ -24,7 +24,8 @@ _REACH = 100.0  # how far below the least error asked a curve is drawn
 _SIDE = 10  # icons a row, and rows
 _SLACK = 1e-9  # of an icon: what rounding may add to a share that is a whole number of icons
 _TINY = 1e-9
-_LEAST, _MOST = "least epsilon", "largest epsilon"
+_LEAST = "least epsilon"
+_MOST = "largest epsilon"
 _COLORS = {_LEAST: COLORS[2], _MOST: COLORS[1]}
 
 
@@ -54,7 +55,10 @@ def tradeoff_of(found: TableChoice) -> Tradeoff:
 
     Raises DeclarationError where no question with an error was stated.
     """
-    made, precision, rows, prior = found.choice, found.precision, found.rows, found.attacker_prior
+    made = found.choice
+    precision = found.precision
+    rows = found.rows
+    prior = found.attacker_prior
     if precision is None:
         raise DeclarationError(
             f"a picture of accuracy against risk needs a question and its error: {arg('query=')}, {arg('error=')}"

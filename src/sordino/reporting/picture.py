@@ -186,10 +186,14 @@ def _png(picture: Picture) -> bytes:
 
 def squeeze(png: bytes) -> bytes:
     """Return the same PNG with its pixels packed again, as small as zlib makes them: the converter packs in haste."""
-    head, place, chunks, pixels = png[:8], 8, [], b""
+    head = png[:8]
+    place = 8
+    chunks = []
+    pixels = b""
     while place < len(png):
         size = int.from_bytes(png[place : place + 4], "big")
-        kind, body = png[place + 4 : place + 8], png[place + 8 : place + 8 + size]
+        kind = png[place + 4 : place + 8]
+        body = png[place + 8 : place + 8 + size]
         place += 12 + size
         if kind == b"IDAT":
             pixels += body
@@ -227,7 +231,9 @@ def _version() -> str:
 
 # ---- A picture for dark pages: the same chart, its ground dark and its words light. It changes no number
 
-_GROUND, _WORDS, _LINES = "#1b1e24", "#e6e8ec", "#3a3f49"
+_GROUND = "#1b1e24"
+_WORDS = "#e6e8ec"
+_LINES = "#3a3f49"
 _FINE = "#a9b0bb"
 _LIGHTER = {
     "black": _WORDS,

@@ -51,7 +51,8 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
         for i, outputs in enumerate(_share_panels(release.outputs))
     ]
     panels = panels or [_nothing()]
-    notes, mark = _notes(release, confidence), None if release.private else SEEDED
+    notes = _notes(release, confidence)
+    mark = None if release.private else SEEDED
     width = (120 if release.keys else 0) + 340 * len(panels)
     return add_title(join_panels(panels), title or release.question, notes, width=width, mark=mark)
 
@@ -154,10 +155,8 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
     import altair as alt
 
     keyed = rows.axis is not None
-    color, base = (
-        _color(rows),
-        alt.Chart(data_of(_points(output, rows, confidence))).encode(**_places(rows, first=first)),
-    )
+    color = _color(rows)
+    base = alt.Chart(data_of(_points(output, rows, confidence))).encode(**_places(rows, first=first))
     tips = [alt.Tooltip(field=f) for f in ("label", *(["group"] if rows.groups else []), "text", "lower", "upper")]
     height: Any = alt.Step(_step(rows)) if keyed else 70
     if any(isinstance(v, str) for v in output.estimate.values()):
@@ -242,7 +241,8 @@ def _step(rows: _Rows) -> float:
 
 def _points(output: Output, rows: _Rows, confidence: float) -> list[dict[str, Any]]:
     """Return a dict for each row that has a value; the ends of an interval that is not stated are None."""
-    values, pairs = output.estimate.values(), output.estimate.intervals(confidence)
+    values = output.estimate.values()
+    pairs = output.estimate.intervals(confidence)
     return [
         {
             "label": label,

@@ -59,11 +59,13 @@ def _ends(ends: str, interval: str) -> str:
 
 def _format_estimate(estimate: Any, confidence: float) -> list[tuple[str, str]]:
     """Return each value and its interval as text, to two figures of the smallest error; interval ends go outward."""
-    values, errors = estimate.values(), estimate.errors(confidence)
+    values = estimate.values()
+    errors = estimate.errors(confidence)
     ends = estimate.intervals(confidence)
     known = [i for i, (a, _) in enumerate(ends) if a is not None]
     if len(known) < len(values):  # an error in rows says nothing about values, and some intervals have no ends
-        unit, why = getattr(estimate, "error_unit", ""), explain_no_ends(estimate)
+        unit = getattr(estimate, "error_unit", "")
+        why = explain_no_ends(estimate)
         cells = [(_cell(v), why if e is None else show_rows(e, unit)) for v, e in zip(values, errors, strict=True)]
         shown = _format_interval([values[i] for i in known], [errors[i] for i in known], [ends[i] for i in known])
         for i, cell in zip(known, shown, strict=True):

@@ -23,7 +23,8 @@ _FEW = 100_000  # worlds up to which a curve has many points
 _FEW_VALUES = 8  # of a universe, that a panel names one by one
 _BARS = 40  # more worlds than anyone reads
 _REACH = 4  # scales of the noise that are drawn past the outermost answers
-_BOUND, _EXACT = "closed-form upper bound", "exact risk"
+_BOUND = "closed-form upper bound"
+_EXACT = "exact risk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,8 @@ def _point(worlds: Worlds, epsilon: float) -> tuple[float, float, float]:
 
 
 def _risks(one: RiskAssessment, *, end: float) -> Risks:
-    worlds, at = one.worlds, one.to_dict().get("at", {})
+    worlds = one.worlds
+    at = one.to_dict().get("at", {})
     rows = at.get("posteriors", ())
     densities, why = _densities_at(at, worlds.sensitivity) if rows else (None, "")
     return Risks(

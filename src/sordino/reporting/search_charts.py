@@ -34,7 +34,8 @@ def draw_bounds(release: Release, confidence: float, title: str | None) -> tuple
         notes.append(
             "right: what clipping loses of the smoothed sums, the noise of each sum, and the root mean square of both"
         )
-    title, mark = title or f"{release.question}: {chosen}", None if release.private else SEEDED
+    title = title or f"{release.question}: {chosen}"
+    mark = None if release.private else SEEDED
     return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
 
 
@@ -158,7 +159,8 @@ def draw_caps(release: Release, confidence: float, title: str | None) -> tuple[A
         release.summary(),
     ]
     panels = [_caps_panel(release, name, confidence) for name in release.value]
-    title, mark = title or f"{release.question}: {chosen}", None if release.private else SEEDED
+    title = title or f"{release.question}: {chosen}"
+    mark = None if release.private else SEEDED
     return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
 
 

@@ -166,7 +166,8 @@ def draw_evaluation(evaluation: Evaluation, confidence: float, title: str | None
     """Return the chart of an evaluation: distances by the number of columns, and the correlations if they were asked for."""
     import altair as alt
 
-    e, mark = evaluation, None if evaluation.private else OPEN if evaluation.exact else SEEDED
+    e = evaluation
+    mark = None if evaluation.private else OPEN if evaluation.exact else SEEDED
     figures = [(w, e.mean(w), 0.0 if e.exact else e.error(w, confidence), e.floor(w)) for w in e.ways]
     remarks = (*e.figures(), e.cost)
     above, said = draw_ways(Ways(figures, mark, remarks), confidence, title or "Synthetic rows beside the table")
@@ -220,7 +221,8 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
     kind, order, absent = _axis_of(made)
     if not made.ordered and len(order) > _MOST_LABELS:
         order = sorted(sorted(order, key=lambda i: -float(made.series[0][1][i]))[:_MOST_LABELS])
-    names, numbers = [n for n, _ in made.series], kind != "N"
+    names = [n for n, _ in made.series]
+    numbers = kind != "N"
     scale = alt.Scale(domain=names, range=list(COLORS[: len(names)]))
     color = alt.Color(
         "series:N",
@@ -253,7 +255,8 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
 
 def _points(made: Histograms, kind: str, order: Sequence[int]) -> list[dict[str, Any]]:
     """Return a dict for each bin of each series, with the ends of its interval where there is one."""
-    errors, points = dict(made.errors), []
+    errors = dict(made.errors)
+    points = []
     for name, counts in made.series:
         reach = errors.get(name)
         for i in order:
@@ -308,7 +311,8 @@ def _accuracy(rows: list[dict[str, Any]], ways: int, color: Any) -> Any:
 
 def bins_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list[Any], bool]:
     """Return a label for each key of a column, numbers (lower ends) where it has an order; missing last."""
-    declared, size = keyed.column, keyed.size - keyed.missing
+    declared = keyed.column
+    size = keyed.size - keyed.missing
     values = getattr(declared, "values", None)
     if values is not None:
         made: list[Any] = [str(v) for v in values]

@@ -195,7 +195,8 @@ def _apply_constraints(
         if math.prod(wider.shape) > _MOST_CELLS:
             notes.append(f"not held in this answer: {one.describe()}, which joins too many values")
             continue
-        names, grid = list(dict.fromkeys([*names, *needed])), wider
+        names = list(dict.fromkeys([*names, *needed]))
+        grid = wider
         forbidden.append(one.condition)
     return grid, forbidden, tuple(notes)
 
@@ -241,19 +242,22 @@ class _Sums:
 
     def _column(self, aggregate: Any) -> tuple[tuple[Floats, Floats, Any], float, tuple[float, float]]:
         """Return what `_linear` does, and the least and most possible value of one aggregate over all groups."""
-        errors, cells = self.parts.errors, self.grid.cells
+        errors = self.parts.errors
+        cells = self.grid.cells
         total = max(float(self.parts.field.tables[0].sum()), 1.0)
         if aggregate.of is None or isinstance(aggregate, Count):
             present = 1.0 if aggregate.of is None else ~_absent(aggregate.of, cells)
             return self._linear(present), 0.0, (total, errors.rows)
         value, absent = evaluate_number(aggregate.of, cells)
-        live, value = ~absent, np.where(absent, 0.0, value)
+        live = ~absent
+        value = np.where(absent, 0.0, value)
         low, high = float(np.min(value)), float(np.max(value))
         if isinstance(aggregate, Sum):
             largest = max(high, 0.0)
             least = 0.0 if low >= 0 else -math.inf
             return self._linear(value), least, (total * largest, errors.rows * largest)
-        counts, sums = self._sum(live), self._sum(value)
+        counts = self._sum(live)
+        sums = self._sum(value)
         means = np.divide(sums, counts, out=np.full(len(sums), (low + high) / 2.0), where=counts > 0)
         about = means[0] if self.groups is None else means[np.maximum(self.groups, 0)]
         moved, deviation, known = self._linear(live * (value - about))
@@ -265,7 +269,8 @@ class _Sums:
 
         What lies within a measured table comes of the measured counts, all else of the model.
         """
-        found, deviation = self._sum(values), self._deviation(values)
+        found = self._sum(values)
+        deviation = self._deviation(values)
         known = np.zeros(self.sizes if self.groups is not None else 1, dtype=bool)
         if not self.exact or not self.chosen:
             return found, deviation, known
@@ -330,7 +335,9 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, ColumnCells]) -> Any
         from sordino.ask.queries.expressions.compile import bind_number
 
         values = bind_number(node.of, domain).values
-        width, low, high = float(node.width or 1), float(values.lower or 0), float(values.upper or 0)
+        width = float(node.width or 1)
+        low = float(values.lower or 0)
+        high = float(values.upper or 0)
         cuts = low + width * np.arange(max(1, math.ceil((high - low) / width)) + 1)
     else:
         if any(isinstance(e, datetime.date) for e in edges):

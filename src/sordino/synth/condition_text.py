@@ -27,7 +27,8 @@ def parse_condition(text: str, columns: Sequence[str]) -> Expr:
     try:
         asked = parse_sql(f"SELECT COUNT(*) AS n FROM model WHERE (\n{text}\n)", table="model", columns=columns)
     except QuestionRefused as error:  # the words name no place in a text that the user did not write
-        words, kind = _PLACE.sub("", str(error)), type(error)
+        words = _PLACE.sub("", str(error))
+        kind = type(error)
     else:
         if asked.where is None or asked.groups or asked.after is not None or asked.steps or len(asked.aggregates) != 1:
             raise QuestionRefused("a condition is what follows WHERE alone, without GROUP BY, ORDER BY or LIMIT")

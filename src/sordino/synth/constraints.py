@@ -90,7 +90,8 @@ def check_constraints(constraints: Sequence[Constraint], columns: Sequence[Encod
         _mapping(one, by_name)
     of = {c.column: c.of for c in constraints if isinstance(c, Determines)}
     for start in of:
-        at, seen = start, {start}
+        at = start
+        seen = {start}
         while at in of:
             at = of[at]
             if at in seen:
@@ -175,7 +176,8 @@ def _require_a_cell(group: Sequence[Never], by_name: Mapping[str, EncodedColumn]
 
 
 def _mapping(one: Determines, by_name: Mapping[str, EncodedColumn]) -> Any:
-    source, target = by_name[one.of], by_name[one.column]
+    source = by_name[one.of]
+    target = by_name[one.column]
     if source.edges is not None or target.edges is not None:
         raise DeclarationError(f"{one.describe()}: both need a declared value each key; declare them as categories")
     given = dict(one.values)

@@ -46,7 +46,8 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
     """
     columns = tuple(_column_noise(fitted, within, c) for c in range(len(fitted.compressed.columns)))
     contrasts = list(_contrasts(session, fitted, within, columns))
-    rows, measured = fitted.compressed.rows, frozenset(fitted.measured)
+    rows = fitted.compressed.rows
+    measured = frozenset(fitted.measured)
     own = np.geomspace(0.25, 64.0, 80)
     about = np.maximum(np.exp(-0.5 * np.square(np.log(own) / math.log(1.6))), 0.02 / np.sqrt(own))
     wide = np.geomspace(0.5 * rows, max(rows, 2.0) ** 2, 120)
@@ -113,8 +114,10 @@ def _column_noise(fitted: FittedModel, within: Sequence[Floats], column: int) ->
     Counts are cut at 0 after a common amount is taken off, so that they keep their sum: where many keys hold noise alone,
     the large ones lose `cut` each, and the others gain as much together.
     """
-    compressed, one_way = fitted.compressed, fitted.one_way
-    projected, noise = one_way.projected[column], math.sqrt(one_way.variances[column])
+    compressed = fitted.compressed
+    one_way = fitted.one_way
+    projected = one_way.projected[column]
+    noise = math.sqrt(one_way.variances[column])
     home = fitted.field.tree.require_home((column,), compressed.sizes)
     modeled = marginal(fitted.field.tables[home], fitted.field.tree.cliques[home], (column,))
     counts = modeled[compressed.codes[column].codes] * within[column]

@@ -48,12 +48,14 @@ def smooth(counts: Floats, variance: float) -> tuple[Floats, float]:
     count = len(counts)
     if count < _FEWEST or variance <= 0:
         return counts, variance
-    means, levels = np.concatenate([counts, counts[::-1]]), []
+    means = np.concatenate([counts, counts[::-1]])
+    levels = []
     width = 1
     while 2 * width <= count:
         later = np.roll(means, -width)
         levels.append(shrink((means - later) / 2.0, variance / (2.0 * width)))
-        means, width = (means + later) / 2.0, 2 * width
+        means = (means + later) / 2.0
+        width = 2 * width
     left = variance / width
     for found, spread in reversed(levels):
         width //= 2
@@ -87,7 +89,8 @@ def _low_rank(values: Floats, deviation: float) -> tuple[Floats, int]:
     """Return a matrix without the singular values that noise explains, the others shrunk, and how many are left."""
     left, singular, right = np.linalg.svd(values, full_matrices=False)
     few, many = sorted(values.shape)
-    ratio, unit = few / many, deviation * math.sqrt(many)
+    ratio = few / many
+    unit = deviation * math.sqrt(many)
     scaled = singular / max(unit, 1e-9)
     beyond = np.maximum(np.square(np.square(scaled) - ratio - 1.0) - 4.0 * ratio, 0.0)
     shrunk = np.where(scaled > 1.0 + math.sqrt(ratio), np.sqrt(beyond) / np.maximum(scaled, 1e-9), 0.0) * unit

@@ -190,7 +190,8 @@ def _encode(column: EncodedColumn, cells: Any) -> Codes:
                 found = pc.if_else(pc.and_(pc.is_valid(cells), pc.is_null(found)), other, found)
             filled = -1 if fill is None else declared.values.index(fill)
         else:
-            found, filled = cells, -1 if fill is None else int(bool(fill))
+            found = cells
+            filled = -1 if fill is None else int(bool(fill))
         absent = column.size - 1 if column.missing else filled
         return np.asarray(pc.fill_null(found.cast(pa.int64()), absent))
     numbers = cells.cast(pa.date32()).cast(pa.int32()) if isinstance(declared, Date) else cells

@@ -60,7 +60,8 @@ class ColumnCells:
 
     def reshape(self, shape: tuple[int, ...]) -> ColumnCells:
         """Return the cells reshaped, to stand along an axis of a table."""
-        keys, missing = self.keys.reshape(shape), self.missing.reshape(shape)
+        keys = self.keys.reshape(shape)
+        missing = self.missing.reshape(shape)
         return ColumnCells(self.encoded, keys, missing, self.low.reshape(shape), self.high.reshape(shape))
 
 
@@ -182,7 +183,9 @@ def _text_number(node: TextFunction, cells: Mapping[str, ColumnCells]) -> tuple[
 
 
 def _compare(node: Compare, cells: Mapping[str, ColumnCells]) -> Truth:
-    left, right, op = node.left, node.right, node.op
+    left = node.left
+    right = node.right
+    op = node.op
     if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right, op = right, left, MIRROR[op]
     if is_text(left):

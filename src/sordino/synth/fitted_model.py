@@ -77,7 +77,8 @@ def fit_field(
     In the end every table counts `rows`: soft measurements that disagree leave a total of their own, farther from the truth
     than the estimate that all one-way counts make together.
     """
-    rows, sizes = compressed.rows, compressed.sizes
+    rows = compressed.rows
+    sizes = compressed.sizes
     field = independent_field(junction_tree(cliques), compressed.counts, rows)
     given: list[tuple[tuple[int, ...], Floats, Floats | float]] = [
         ((c,), counts, np.maximum(_FIRM * variance, _HARDEST * rows))
@@ -111,7 +112,8 @@ def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: Noi
     but for cells that the noise hides.
     """
     product = compressed.independent(columns)
-    residual, variance = counts.cells - product, counts.variance
+    residual = counts.cells - product
+    variance = counts.variance
     shown = float(np.square(residual).sum()) - residual.size * variance
     tau = max(shown / max(float(product.sum()), 1e-9), _LOOSEST)
     softer = denoise_pair(residual, product, variance) if len(columns) == 2 else None

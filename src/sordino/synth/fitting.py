@@ -275,7 +275,8 @@ class FitPlan:
 
     def run(self, algorithm: Algorithm, method: str, rng: Rng | None, *, draws: Draws = "vectors") -> Model:
         """Charge the whole loss, fit, measure the model's error with what was kept for it, and return the model."""
-        declared, own = self.source.domain, Rng.secure() if rng is None else rng
+        declared = self.source.domain
+        own = Rng.secure() if rng is None else rng
         domain = Domain(
             {c.name: declared[c.name] for c in self.columns},
             row_ceiling=declared.row_ceiling,

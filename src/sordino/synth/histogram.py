@@ -355,7 +355,8 @@ class Histogram:
         return [_bins(name, domain, widths.get(name)) for name in names]
 
     def _layout(self, columns: Sequence[EncodedColumn], *, pure: bool) -> Layout:
-        column, size = columns[0], columns[0].value_count
+        column = columns[0]
+        size = columns[0].value_count
         if not self.ranges:
             return layout_of(size, None)
         if len(columns) > 1:
@@ -498,7 +499,8 @@ class Representation:
 
     def _sum(self, cells: Floats) -> Range:
         """Return the sum of cells of a flat histogram, each with noise of its own."""
-        level, count = self.levels[0], cells.size
+        level = self.levels[0]
+        count = cells.size
         return Range(float(cells.sum()), math.sqrt(level.variance * count), 3.0 / max(count, 1), level.law, count)
 
     def __repr__(self) -> str:

@@ -98,11 +98,13 @@ def _collect(field: MarkovRandomField, wanted: Mapping[int, Floats]) -> tuple[Fl
                 messages.append((ratio, names))
         up = set(tree.links[above[clique]].separator) if clique in above else set()
         needed = sorted(up.union(*(set(names) & set(tree.cliques[clique]) for _, names in messages)))
-        table, axes = marginal(field.tables[clique], tree.cliques[clique], needed), tuple(needed)
+        table = marginal(field.tables[clique], tree.cliques[clique], needed)
+        axes = tuple(needed)
         for place, (message, names) in enumerate(messages):
             later = up.union(*(names for _, names in messages[place + 1 :]))
             keep = tuple(sorted(c for c in set(axes) | set(names) if c >= _CLASS or c in later))
-            table, axes = _product(table, axes, message, names, keep), keep
+            table = _product(table, axes, message, names, keep)
+            axes = keep
         if clique not in above:
             return table, axes
         done[above[clique]] = (table, axes)

@@ -137,7 +137,8 @@ def junction_tree(cliques: Sequence[int]) -> JunctionTree:
     Cliques that share nothing are linked by an empty separator, so that there is one tree.
     """
     order = sorted(cliques)
-    joined, left = [0], set(range(1, len(order)))
+    joined = [0]
+    left = set(range(1, len(order)))
     parents: dict[int, int] = {}
     best = {i: ((order[i] & order[0]).bit_count(), 0) for i in left}
     while left:

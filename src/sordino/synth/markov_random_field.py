@@ -138,7 +138,8 @@ def _send(field: MarkovRandomField, index: int, link: Link, *, up: bool) -> None
 
 
 def _update(field: MarkovRandomField, clique: int, one: Factor) -> None:
-    table, columns = field.tables[clique], field.tree.cliques[clique]
+    table = field.tables[clique]
+    columns = field.tree.cliques[clique]
     now = marginal(table, columns, one.columns)
     goal = one.counts / one.softness - one.theta
     step = goal - wright_omega(goal + np.log(np.maximum(now, _TINY) / one.softness))

@@ -315,17 +315,20 @@ class MeasuredCounts:
         """
         if not self.one_way:
             return None
-        chosen, shape = set(asked.columns), asked.values.shape
+        chosen = set(asked.columns)
+        shape = asked.values.shape
         own = _combine([self._cells(t, asked, keys) for t in self._all() if chosen <= set(t)])
         if own is None:
             return None
-        cells, variance = own[0].ravel(), own[1].ravel()
+        cells = own[0].ravel()
+        variance = own[1].ravel()
         sums = list(self._sums(asked, keys)) if shape else []
         place = np.zeros(cells.size, dtype=np.int64)
         if asked.groups is not None:
             place = np.broadcast_to(asked.groups, shape).ravel()
         kept = place >= 0
-        place, weights = place[kept], np.broadcast_to(asked.values, shape).ravel()[kept]
+        place = place[kept]
+        weights = np.broadcast_to(asked.values, shape).ravel()[kept]
         spread = _sum_by(place, np.square(weights) * variance[kept], asked.count)
         if sums and sum(len(u) for _, (u, _) in sums) * asked.count <= _MOST_NUMBERS:
             labels = _labels([axis for axis, _ in sums], shape)
@@ -351,7 +354,8 @@ class MeasuredCounts:
         """Return a table's sums over the classes of those of its columns that are asked, None for a margin of parted codes."""
         noisy = self.one_way[table[0]] if len(table) == 1 else self.tables[table]
         places = {c: i for i, c in enumerate(asked.columns)}
-        cells, variance = noisy.cells, np.asarray(noisy.variance)
+        cells = noisy.cells
+        variance = np.asarray(noisy.variance)
         order = [c for c in asked.columns if c in table]
         cells = cells.sum(axis=tuple(i for i, c in enumerate(table) if c not in places))
         variance = variance * (noisy.cells.size / cells.size)

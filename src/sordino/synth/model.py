@@ -127,7 +127,9 @@ class Model:
 
     def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
         """Return what the model is as JSON data: how it was made, its columns, cliques, and stated errors at `confidence`."""
-        parts, names, facts = self.parts, self.columns, self.facts
+        parts = self.parts
+        names = self.columns
+        facts = self.facts
         reach = normal_quantile(confidence)
         columns = [
             {
@@ -192,7 +194,8 @@ class Model:
         evidence, rest = ({}, None) if where is None else self._evidence(where)
         kept_keys: list[list[Codes]] = []
         kept_steps: list[list[Codes]] = []
-        have, asked = 0, rows
+        have = 0
+        asked = rows
         for _ in range(_TRIES):
             keys = self._keys(asked, evidence, rng, independent)
             apply_dependencies(self.constraints, self.parts.columns, keys)
@@ -261,7 +264,8 @@ class Model:
         self, field: MarkovRandomField, weights: Sequence[Floats], rows: int, rng: Rng, independent: bool
     ) -> list[Codes]:
         """Return the keys of some rows; many rows are drawn in chunks, whose sorts fit the cache."""
-        parts, alphas = self.parts, spacings()
+        parts = self.parts
+        alphas = spacings()
         sizes = [c.size for c in parts.codes]
         codes = draw_codes(field, sizes, rows=rows, alphas=alphas, rng=rng, independent=independent)
         # refining moves rows towards the expected pairs, which is what makes rows depend on each other

@@ -168,7 +168,8 @@ def _require(holds: bool) -> None:
 
 def _check_tree(header: Any, sizes: Sequence[int]) -> None:
     """Raise an error of `_BROKEN` unless the cliques and links are a tree over all columns, and each list names columns."""
-    cliques, links = header["cliques"], header["links"]
+    cliques = header["cliques"]
+    links = header["links"]
     loose = [columns for columns, _ in header.get("loose", [])]
     for columns in (*cliques, *(separator for *_, separator in links), *header["measured"], *loose):
         _require(isinstance(columns, list) and all(type(c) is int and 0 <= c < len(sizes) for c in columns))

@@ -150,7 +150,8 @@ def estimate_one_way(
     sums = [float(c.sum()) for c in noisy]
     rows = max(sum(s * w for s, w in zip(sums, weights, strict=True)) / sum(weights), 1.0)
     less = [_denoise(*one) for one in zip(columns, noisy, variances, strict=True)]
-    projected, left = tuple(project(c, rows) for c, _ in less), tuple(v for _, v in less)
+    projected = tuple(project(c, rows) for c, _ in less)
+    left = tuple(v for _, v in less)
     return OneWayMarginals(
         tuple(columns), tuple(noisy), tuple(variances), rows, 1.0 / math.sqrt(sum(weights)), projected, left
     )
@@ -167,7 +168,8 @@ def _denoise(column: EncodedColumn, noisy: Floats, variance: float) -> tuple[Flo
 
 def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMarginals:
     """Return the combination of two independent measurements with the least variance."""
-    noisy, variances = [], []
+    noisy = []
+    variances = []
     for a, va, b, vb in zip(first.noisy, first.variances, second.noisy, second.variances, strict=True):
         noisy.append((a * vb + b * va) / (va + vb))
         variances.append(va * vb / (va + vb))
@@ -243,13 +245,22 @@ def _shrink(counts: Floats, variance: float) -> Floats:
 
 def _runs(counts: Floats, deviation: float, most: int) -> Codes:
     codes = np.zeros(len(counts), dtype=np.int64)
-    left, slots, mass, width, code = float(counts.sum()), most, 0.0, 0, 0
+    left = float(counts.sum())
+    slots = most
+    mass = 0.0
+    width = 0
+    code = 0
     for i, count in enumerate(counts.tolist()):
         codes[i] = code
-        mass, width = mass + count, width + 1
+        mass = mass + count
+        width = width + 1
         enough = max(_RARE * deviation * math.sqrt(width), left / max(slots, 1))
         if mass >= enough and i + 1 < len(counts) and code + 1 < most:
-            left, slots, mass, width, code = left - mass, slots - 1, 0.0, 0, code + 1
+            left = left - mass
+            slots = slots - 1
+            mass = 0.0
+            width = 0
+            code = code + 1
     if code > 0 and mass < _RARE * deviation * math.sqrt(max(width, 1)):  # the tail alone is noise: join it
         codes[codes == code] = code - 1
     return codes

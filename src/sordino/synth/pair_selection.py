@@ -75,7 +75,8 @@ def model_pairs(
     session: FitSession, compressed: CompressedMarginals, field: MarkovRandomField, pairs: Sequence[Columns]
 ) -> list[Floats]:
     """Return the model's table of each set of columns: exact within a clique, else counted in rows drawn from the model."""
-    sizes, tree = compressed.sizes, field.tree
+    sizes = compressed.sizes
+    tree = field.tree
     rows = int(max(min(2 * compressed.rows, _SAMPLE), 1000))
     drawn = None
     found: list[Floats] = []
@@ -257,7 +258,8 @@ def edges_of(triples: Sequence[Columns]) -> list[Pair]:
 
 def _candidates(session: FitSession, compressed: CompressedMarginals) -> list[Columns]:
     """Return the triples to score: as many as keep the noise of each score clear, none where that is too few."""
-    sizes, rows = compressed.sizes, compressed.rows
+    sizes = compressed.sizes
+    rows = compressed.rows
     live = [c for c, size in enumerate(sizes) if size > 1]
     every = math.comb(len(live), 3)
     clear = (_CLEAR * rows) ** 2 / session.variance(share_of(_SHARE))

@@ -84,8 +84,10 @@ def _move_column(own: Codes, others: Sequence[Codes], expected: Sequence[Floats]
 
     `expected` has for each other column the counts of its codes by the codes of this one.
     """
-    rows, size = len(own), expected[0].shape[1]
-    excesses, worse = [], np.zeros(rows)
+    rows = len(own)
+    size = expected[0].shape[1]
+    excesses = []
+    worse = np.zeros(rows)
     for codes, table in zip(others, expected, strict=True):
         cells = codes * size + own
         counts = np.bincount(cells, minlength=table.size).reshape(table.shape)
@@ -94,11 +96,14 @@ def _move_column(own: Codes, others: Sequence[Codes], expected: Sequence[Floats]
     worst = min(rows, max(int(rows * _LOOKED_AT), _TOGETHER))
     chosen = np.argpartition(-worse, worst - 1)[:worst]
     chosen = chosen[np.argsort(rng.uniform_doubles(worst), kind="stable")]
-    excess, starts = np.concatenate(excesses), np.cumsum([0, *(len(e) for e in excesses)])
+    excess = np.concatenate(excesses)
+    starts = np.cumsum([0, *(len(e) for e in excesses)])
     places = np.stack([codes[chosen] + start for codes, start in zip(others, starts.tolist(), strict=False)])
     for start in range(0, worst, _TOGETHER):
-        some, at = chosen[start : start + _TOGETHER], places[:, start : start + _TOGETHER]
-        here, each = own[some], np.arange(len(some))
+        some = chosen[start : start + _TOGETHER]
+        at = places[:, start : start + _TOGETHER]
+        here = own[some]
+        each = np.arange(len(some))
         there = excess[at[0]]
         for place in at[1:]:
             there += excess[place]

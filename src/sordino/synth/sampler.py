@@ -119,7 +119,8 @@ def _sort_rows(group: Codes, groups: int, order: Sequence[tuple[Codes, int]], rn
     """
     rows = len(group)
     index_bits = max(1, (rows - 1).bit_length())
-    key, bits = group, max(1, groups - 1).bit_length()
+    key = group
+    bits = max(1, groups - 1).bit_length()
     for codes, size in order:
         wide = max(1, size - 1).bit_length()
         if bits + wide + index_bits > _KEY_BITS:

@@ -145,7 +145,8 @@ def _maximal_cliques(cliques: Sequence[Sequence[int]], sizes: Sequence[int]) -> 
 
 _ONE_WAY = 0.2
 _ROUNDS = 8
-_SWEEPS_aim, _SWEEPS_LAST = 10, 40
+_SWEEPS_aim = 10
+_SWEEPS_LAST = 40
 _SCORES = 0.3  # of a round's part, for its scores
 _MEAN = math.sqrt(2.0 / math.pi)
 
@@ -213,7 +214,8 @@ _ONE_WAY_ERROR = 0.006  # the mean error of one-way counts above which they get 
 _SHARP, _SCORES_LEAST = 0.012, 0.01  # noise of a score, in shares of the rows, that is small; what scores get at least
 _FIRST = 0.3  # of what is left after the first scores, for the first round of pairs
 _SMALL, _LARGE = 3e4, 1.5e5  # cells of all cliques, first and last round: pairs beyond them shape the rows alone
-_SWEEPS_adaptive, _SWEEPS_LAST_adaptive = 10, 30
+_SWEEPS_adaptive = 10
+_SWEEPS_LAST_adaptive = 30
 _FAINT_ERROR = 0.02  # the mean error of one-way counts above which a second round of pairs does not pay
 
 
@@ -263,7 +265,8 @@ def _fit_in_two_rounds(
     large: float,
 ) -> FittedModel:
     """Return the model of pairs chosen twice, by their `first` scores and by those against the model of the first round."""
-    pairs, scores = list(first), np.array(list(first.values()))
+    pairs = list(first)
+    scores = np.array(list(first.values()))
     budget = share_of(float(session.left) * _FIRST)
     each = session.variance(budget)
     taken, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))

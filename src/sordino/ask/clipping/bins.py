@@ -63,7 +63,9 @@ def check_reach(number: BoundNumber) -> None:
 
     A bound that is declared may be an edge itself, below 2^TOP; one that is to be found lies among `powers_of_two`.
     """
-    low, high, reach = number.interval.lower, number.interval.upper, 2 ** (TOP - 1)
+    low = number.interval.lower
+    high = number.interval.upper
+    reach = 2 ** (TOP - 1)
     beyond = any(abs(int(end)) >= 2 * reach for end in (low, high) if end is not None)
     nothing_above = low is not None and high is None and low > reach
     nothing_below = high is not None and low is None and high < -reach
@@ -99,7 +101,8 @@ def find_occupied(rows: Noisy, false_alarm: float = _FALSE_ALARM) -> tuple[int, 
     A bin is found by its own count, or by a run of bins to the end of the histogram that holds enough together: the
     threshold of each is the quantile of its noise below which all empty ones stay with probability 1 - `false_alarm`.
     """
-    counts, size = rows.steps, len(rows.steps)
+    counts = rows.steps
+    size = len(rows.steps)
     threshold = rows.law.error(1 - false_alarm / size)
     deviation = math.sqrt(rows.law.variance())
     depth = math.log(4 * size / false_alarm)
@@ -128,7 +131,8 @@ def rows_at_most(rows: Noisy, places: Sequence[int]) -> float:
     >>> rows_at_most(Noisy((5, 7, 900), Fraction(1), DiscreteLaplace(Fraction(0))), [0, 1])
     12.0
     """
-    unit, length = float(rows.unit), len(places)
+    unit = float(rows.unit)
+    length = len(places)
     confidence = 1 - _FALSE_ALARM / (2 * len(rows.steps))
     margin = sum_margin([rows.law] * length, [unit] * length, confidence) if length else 0.0
     return max(0.0, math.fsum(rows.steps[i] * unit for i in places) + margin)
@@ -179,8 +183,10 @@ def sums_by_bound(edges: Sequence[int], unit: Fraction, rows: Noisy, offsets: No
     step = float(rows.unit)
     n = [s * step for s in rows.steps]
     r = [s * float(offsets.unit) for s in offsets.steps]
-    noise_n, noise_r = rows.law.variance() * step**2, offsets.law.variance() * float(offsets.unit) ** 2
-    starts, scale = [float(e) for e in edges], float(unit)
+    noise_n = rows.law.variance() * step**2
+    noise_r = offsets.law.variance() * float(offsets.unit) ** 2
+    starts = [float(e) for e in edges]
+    scale = float(unit)
     widths = [b - a for a, b in itertools.pairwise(starts)]
     whole = [f * c + w * o for f, c, w, o in zip(starts, n, widths, r, strict=False)]
 

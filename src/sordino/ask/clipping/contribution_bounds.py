@@ -85,11 +85,14 @@ def find_contribution_bounds(
         found: list[CapCosts] = []
         for name in chosen:
             groups = next((one.chosen for one in found if one.name == "max_groups"), groups)
-            histogram, each = Contributions(None), noise
+            histogram = Contributions(None)
+            each = noise
             if name == "max_groups":
-                histogram, each = Contributions(node), noise * key_count
+                histogram = Contributions(node)
+                each = noise * key_count
             elif name == "max_rows_per_group":
-                histogram, each = Contributions(node, pairs=groups), noise * key_count * groups
+                histogram = Contributions(node, pairs=groups)
+                each = noise * key_count * groups
             units = q.release(histogram, loss_from(amounts)).outputs[0].estimate
             assert isinstance(units, Noisy)
             found.append(_choose_cap(units, name=name, noise=each))

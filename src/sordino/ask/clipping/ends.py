@@ -55,7 +55,9 @@ def find_ends(q: Queryable, node: Node, number: BoundNumber, loss: Loss) -> Ends
     """
     histogram = ends_histogram(node, number)
     edges = histogram.edges
-    first, last, top = 0, len(edges) - 1, len(edges) - 1
+    first = 0
+    last = len(edges) - 1
+    top = len(edges) - 1
     if number.interval.upper is None:
         zero = next((j for j, edge in enumerate(edges) if edge >= 0), top)
         steps = [Fraction(max(j - zero, 0)) + Fraction(min(j - zero, 0), 8) for j in range(top + 1)]
@@ -105,7 +107,8 @@ def _lower_handicaps(edges: Sequence[int]) -> list[Fraction]:
     Of sixteen columns at epsilon 0.1, 1 and 10 the mean then errs by at most 1.12 times the best of eleven such rules; by 1 an
     edge up to 9.7 times, by four a doubling up to 1.12 and on average 4% more (`lower_rules` in `bench/bounds.py`).
     """
-    top, found = edges[-1], [Fraction(0)]
+    top = edges[-1]
+    found = [Fraction(0)]
     for inner, outer in itertools.pairwise(edges[-2::-1]):
         wider = _DOUBLING * (math.log2(top - outer) - math.log2(top - inner))
         found.append(found[-1] + (Fraction(1) if inner > 0 else min(Fraction(1), max(Fraction(1, 8), Fraction(wider)))))

@@ -171,7 +171,8 @@ def _by_histogram(q: Queryable, node: Node, number: BoundNumber) -> Bounds:
         edges = equal_bins(*bounds_in_steps(number))
         rows, curves = _count_bins(q, MagnitudeHistogram(node, edges, offsets=True), number, q.loss)
         return _histogram_bounds(edges, rows, find_occupied(rows), curves, number, (0.0, 0.0))
-    third, coarse = _share(q.loss, 1, 3), False
+    third = _share(q.loss, 1, 3)
+    coarse = False
     powers, counts, seen = _search_powers(q, node, number, third, coarse=coarse)
     rest = _share(q.loss, 2, 3)
     wide = search_number(node, q.domain, coarse=True)
@@ -200,7 +201,8 @@ def _count_bins(
     q: Queryable, histogram: MagnitudeHistogram, number: BoundNumber, loss: Loss
 ) -> tuple[Noisy, tuple[ClippedSums, ...]]:
     answer = q.release(histogram, loss)
-    rows, offsets = _noisy(answer, 0), _noisy(answer, 1)
+    rows = _noisy(answer, 0)
+    offsets = _noisy(answer, 1)
     return rows, tuple(sums_by_bound(histogram.edges, number.unit, rows, offsets))
 
 
@@ -279,7 +281,8 @@ def _by_edges(q: Queryable, node: Node, number: BoundNumber, method: Method) -> 
 
 def _first_crossings(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> tuple[int, int, int, float]:
     """Return the outer edges by sparse vector, the rows aimed at beyond each, and at most how many there may be."""
-    top, moved = len(histogram.edges) - 1, q.neighbors.contributions
+    top = len(histogram.edges) - 1
+    moved = q.neighbors.contributions
     epsilon = _epsilon(loss, pure_epsilon_for)
     at_threshold, at_edge = (
         (2.0, 2.0) if q.neighbors.relation == "add_remove" else (2.6, 3.27)
@@ -295,7 +298,8 @@ def _first_crossings(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) ->
 
 def _quantile_edges(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> tuple[int, int, int, float]:
     """Return the outer edges by the exponential mechanism, the rows aimed at beyond each, and at most how many."""
-    edges, moved = histogram.edges, q.neighbors.contributions
+    edges = histogram.edges
+    moved = q.neighbors.contributions
     epsilon = _epsilon(loss, bounded_range_epsilon_for)
     top = len(edges) - 1
     target = math.ceil(2 * (math.log(top) + _LEFT) / epsilon) * moved
@@ -345,7 +349,9 @@ def _round(value: float) -> int:
 
 def _values(edges: Sequence[int], first: int, last: int, number: BoundNumber) -> tuple[Fraction, Fraction]:
     """Return the values at two edges, within the declared bounds; below the upper one: a step less on whole numbers."""
-    unit, low, high = number.unit, number.values.lower, number.values.upper
+    unit = number.unit
+    low = number.values.lower
+    high = number.values.upper
     lower, upper = edges[first] * unit, (edges[last] - 1) * unit if unit.denominator == 1 else edges[last] * unit
     return (lower if low is None else max(lower, low)), (upper if high is None else min(upper, high))
 

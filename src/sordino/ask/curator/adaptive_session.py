@@ -249,7 +249,8 @@ class AdaptiveSession:
             return self._make_release(plan.sentence(), answer, plan.event, cost)
         mechanisms, event, asked = self._noise(query, loss)
         self._write(query)
-        cost, unit = self._charge(event, asked), query.unit
+        cost = self._charge(event, asked)
+        unit = query.unit
         outputs = [
             Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), unit, m.law), m.describe())
             for name, m, x in zip(query.names(), mechanisms, self._exact(query), strict=True)

@@ -130,7 +130,8 @@ class AggregationProcedure(Procedure):
             if selection is None:
                 found.append(next(summed))
                 continue
-            lead, quantiles = place if selection.lead is None else selection.lead, self._quantiles(selection, keys)
+            lead = place if selection.lead is None else selection.lead
+            quantiles = self._quantiles(selection, keys)
             if lead not in drawn:
                 first = statements[1][place] if statements[1] else None
                 drawn[lead] = quantiles.draw(rows, rng, first=first)
@@ -144,7 +145,8 @@ class AggregationProcedure(Procedure):
         """Select the keys in rounds, then answer for those that show: from then on they are a public list."""
         from sordino.ask.curator.key_rounds import select_in_rounds
 
-        selection, compiled = self.allocation.threshold, self.compiled
+        selection = self.allocation.threshold
+        compiled = self.compiled
         assert isinstance(selection, WeightedSelection)
         assert first is not None
         found = select_in_rounds(first, rows, rng, compiled=compiled, selection=selection)
@@ -170,8 +172,10 @@ class AggregationProcedure(Procedure):
     # ---- words
 
     def _vector_column(self, place: int, confidence: float) -> PlannedColumn:
-        asked, parts = self.question.aggregates[place], self.allocation.vectors[place]
-        own, mixes = self.compiled.parts[place], self.allocation.mixes
+        asked = self.question.aggregates[place]
+        parts = self.allocation.vectors[place]
+        own = self.compiled.parts[place]
+        mixes = self.allocation.mixes
         laws = [law for p in parts if not isinstance(law := p.mechanism.law, TruncatedLaplace)]
         mix = mixes[place] if mixes else ()
         expected = ExpectedNoise(laws, confidence, self.assume_rows, self.assume_mean, mix)
@@ -261,9 +265,11 @@ def plan_aggregation(
         raise DeclarationError(
             f"{arg('assume_rows')}, a public guess at the number of rows, must be a whole number, 1 or more"
         )
-    domain, wider = table.domain, table.neighbors
+    domain = table.domain
+    wider = table.neighbors
     if question.steps:
-        domain, wider = step_domain(domain, question.steps), step_neighbors(wider, question.steps)
+        domain = step_domain(domain, question.steps)
+        wider = step_neighbors(wider, question.steps)
     compiled = compile_query(question, domain, possible=table.possible_keys())
     _check_groups(question, compiled, table, wider)
 
@@ -290,7 +296,8 @@ def plan_aggregation(
         weights = aggregate_weights(question, compiled, split, lambda loss: plan_at(loss, ()), asked, assume_rows)
         made = plan_at(asked, weights)
     allocation = made.allocation
-    event, sample = allocation.event, None
+    event = allocation.event
+    sample = None
     if question.sample is not None:
         event = _sample_event(question.sample, event, table.neighbors)
         sample = _say_sample(question.sample, asked, cost_of(event, table.cap))
@@ -346,7 +353,8 @@ def _plan_rows(allocation: Allocation, sample: str | None) -> PlannedRows:
     if allocation.threshold is not None:
         words = allocation.threshold.describe()
         return PlannedRows(None, words, private_keys=words, sample=sample)
-    resolved, cells = allocation.resolved, allocation.resolved.cells
+    resolved = allocation.resolved
+    cells = allocation.resolved.cells
     which = "the listed keys" if resolved.listed else "every declared key"
     which = "every possible key" if resolved.declared else which
     return PlannedRows(cells, f"{cells:,}: {which}" if resolved.keys else None, sample=sample)
@@ -363,7 +371,8 @@ def _say_notes(
     question: Aggregation, allocation: Allocation, domain: Domain, neighbors: Neighbors, sample: str | None
 ) -> tuple[str, ...]:
     """Return what a release must say: which rows it is about, and how they were chosen."""
-    threshold, compiled = allocation.threshold, allocation.resolved
+    threshold = allocation.threshold
+    compiled = allocation.resolved
     notes = neighbors.describe_caps()
     if compiled.totals and all(t.per_unit is not None for t in compiled.terms):
         notes = neighbors.describe_ids()

@@ -56,7 +56,8 @@ class Batch:
 
     def check_covered(self, remaining: Loss) -> None:
         """Raise BudgetExhausted unless what is left covers all plans, so that nothing is asked where it does not."""
-        left, cost = remaining.amounts(), self.cost.amounts()
+        left = remaining.amounts()
+        cost = self.cost.amounts()
         if set(cost) != set(left):
             raise DeclarationError("this batch was planned for a budget of another kind: plan again")
         if any(amount > left[name] for name, amount in cost.items()):
@@ -98,7 +99,8 @@ class Batch:
 
 
 def _say_error(plan: Plan, confidence: float) -> str:
-    column, error = plan.procedure.columns(confidence)[0], _largest_error(plan, confidence)
+    column = plan.procedure.columns(confidence)[0]
+    error = _largest_error(plan, confidence)
     if error is None:
         return column.say()[0]
     return f"+-{show_number(error)}" if column.unit == "value" else show_rows(error, column.unit)

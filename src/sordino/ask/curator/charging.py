@@ -97,7 +97,8 @@ class Charging:
 
     def remaining(self) -> Loss:
         """Return what may still be charged: what the budget leaves, and of it no more than the share does."""
-        left, share = self.ledger.remaining(), self._read_share()
+        left = self.ledger.remaining()
+        share = self._read_share()
         if share is None:
             return left
         most = share.remaining.amounts()
@@ -193,7 +194,8 @@ class Charging:
 
     def fail(self, charge: Charge, failure: Failure) -> NoReturn:
         """Record that a charge has no answer, and say so, with a cause in our own words or without."""
-        cause, resumable = failure.cause, failure.passing and charge.request is not None
+        cause = failure.cause
+        resumable = failure.passing and charge.request is not None
         # It may lie on the server that failed: the charge then stays without an outcome.
         with contextlib.suppress(LedgerError):
             self.ledger.fail(charge, cause or "the engine could not compute the answer", resumable=resumable)

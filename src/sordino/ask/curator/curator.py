@@ -445,7 +445,8 @@ class Curator(TableFace):
         # Two threads that come first at once open one each, and the later one stays: a lock would not cross a fork.
         engine = self._dummy_engine or open_dummy(self._table)
         self._dummy_engine = engine
-        declared, cap = self._charging.declared, self._ledger.cap
+        declared = self._charging.declared
+        cap = self._ledger.cap
         release = practice_curator(Curator, self._table, engine, cap=cap, declared=declared).ask(plan)
         return replace(release, practice=True, charge="none", spent=self.spent, remaining=self.remaining)
 

@@ -53,8 +53,10 @@ class FoundBoundsProcedure(Procedure):
         made = list(self.within.procedure.columns(confidence))
         for i, (asked, column) in enumerate(zip(self.question.aggregates, made, strict=False)):
             if _is_sought(asked, self.sought):
-                size, said = len(column.names), (_say_shares(),)
-                words, none = (_WORDS,) * size, (None,) * size
+                size = len(column.names)
+                said = (_say_shares(),)
+                words = (_WORDS,) * size
+                none = (None,) * size
                 made[i] = PlannedColumn(
                     column.names, asked.describe(), none, column.unit, words, (), said, share=column.share
                 )

@@ -76,7 +76,8 @@ class KeySelection:
 
     def describe(self) -> str:
         """Return in words which keys show."""
-        half, sure = self.units_to_show(0.5), self.units_to_show(0.95)
+        half = self.units_to_show(0.5)
+        sure = self.units_to_show(0.95)
         one = self.min_units
         alone = round_up(self.appears(one), digits=2)
         least = "" if one == 1 else f"; none of fewer than {one:,} units"
@@ -87,7 +88,8 @@ class KeySelection:
 
     def note(self) -> str:
         """Return below which size private keys stay hidden, as a release must say."""
-        half, sure = self.units_to_show(0.5), self.units_to_show(0.95)
+        half = self.units_to_show(0.5)
+        sure = self.units_to_show(0.95)
         how = (
             "a key shows by chance, the more surely the more units it has"
             if self.threshold is None
@@ -158,7 +160,8 @@ def _choose_by_weights(neighbors: Neighbors, loss: Loss, *, share: Fraction) -> 
     assert isinstance(loss, ApproxDP)
     if loss.delta < _LEAST:
         return None, loss
-    part, delta = loss.epsilon * share, loss.delta if share == 1 else loss.delta / 2
+    part = loss.epsilon * share
+    delta = loss.delta if share == 1 else loss.delta / 2
     made = weighted_selection_for_pair(groups=neighbors.groups, moved=moved, epsilon=part, delta=delta)
     return made, loss if share == 1 else ApproxDP(loss.epsilon - part, delta)
 
@@ -182,7 +185,8 @@ def _choose_by_counts(
             f"is shown; give {arg('epsilon=')} and {arg('delta=')}, such as {arg('delta=')}1e-6 (under a cap on "
             f"rho with a slack: {arg('rho=')} and {arg('delta=')}), or declare the column as a category with its values"
         )
-    part, delta = loss.epsilon * share, loss.delta
+    part = loss.epsilon * share
+    delta = loss.delta
     found: list[KeySelector] = [TruncatedThreshold(moved, part, delta), LaplaceThreshold(moved, part, delta, new)]
     if not counts and expected_steps(part / moved, delta / moved) <= MOST_STEPS:
         found.insert(0, PartitionSelection(moved, part, delta))

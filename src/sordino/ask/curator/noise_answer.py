@@ -70,7 +70,8 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
     `table` is the engine's answer, None where no aggregate needs one. Of private keys only those that are selected show, in
     the order of the keys; their values get noise of their own, but for the count that they were selected by.
     """
-    resolved, vectors = parts.resolved, parts.noisy
+    resolved = parts.resolved
+    vectors = parts.noisy
     shown: tuple[int | None, ...] = ()
     if isinstance(parts.threshold, KeySelection):
         assert table is not None
@@ -86,7 +87,8 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
         if i == parts.counted:
             outputs.append(Output(asked.alias, _shown_count(parts, shown), _mechanisms(several)))
         elif parts.selections[i] is None:
-            own, mix = [noisy[v.place] for v in several], parts.mixes[i] if parts.mixes else ()
+            own = [noisy[v.place] for v in several]
+            mix = parts.mixes[i] if parts.mixes else ()
             shared = SharedNoise(mix, tuple(v.place for v in several)) if mix else None
             estimate = asked.estimate(resolved.parts[i], own, shared)
             outputs.append(Output(asked.alias, estimate, _mechanisms(several)))
@@ -147,10 +149,12 @@ def _release_keys(
     resolved = parts.resolved
     exact_units = table.column(f"t{len(resolved.terms) - 1}").to_pylist()
     noisy = selection.release({i: int(n or 0) for i, n in enumerate(exact_units)}, rng)
-    table, counts = table.take(pa.array(list(noisy), pa.int64())), list(noisy.values())
+    table = table.take(pa.array(list(noisy), pa.int64()))
+    counts = list(noisy.values())
     places = key_places(table, resolved)
     kept = sort_keys(places)
-    vectors, at = [v.part for v in parts.noisy], [places[key] for key in kept]
+    vectors = [v.part for v in parts.noisy]
+    at = [places[key] for key in kept]
     read = {term for vector in vectors for _, term in vector.terms}  # the count that keys are selected by has its noise
     found: list[list[int]] = []
     for i, term in enumerate(resolved.terms):

@@ -352,7 +352,8 @@ class Plan:
 
     def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
         """Return the plan as JSON data, the same for every kind of question."""
-        rows, columns = self.rows, self.procedure.columns(confidence)
+        rows = self.rows
+        columns = self.procedure.columns(confidence)
         return {
             "schema": 1,
             "question": self.sentence(),
@@ -406,5 +407,6 @@ def cost_of(event: Event, cap: Loss) -> Loss:
 
 def price(procedure: Procedure, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of the question that a procedure answers, at its cost in the currency of the table's cap."""
-    question, event = procedure.question, procedure.event
+    question = procedure.question
+    event = procedure.event
     return Plan(question, table, asked, procedure, event, cost_of(event, table.cap), question.describe())

@@ -230,7 +230,8 @@ class _Rows:
         for name in dict.fromkeys([*uses, *met]):
             if name not in self._base:
                 continue
-            column, known = self._base[name], self._known.get(name)
+            column = self._base[name]
+            known = self._known.get(name)
             missing = name not in self._present
             if known is not None:
                 missing = None in known

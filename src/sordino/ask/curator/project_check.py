@@ -116,7 +116,8 @@ def _of_lines(lines: LineCounts | None, csv: Csv | None) -> Iterator[Misfit]:
 
 
 def _of_cells(name: str, column: Any, counts: CellCounts) -> Iterator[Misfit]:
-    key, kind = f"columns.{name}", type(column).__name__.lower()
+    key = f"columns.{name}"
+    kind = type(column).__name__.lower()
     yield Misfit(
         key,
         counts.unreadable,

@@ -141,7 +141,8 @@ class PlannedQuantile:
 
     def outputs(self, found: Sequence[Sequence[int]]) -> list[Output]:
         """Return the outputs of what was drawn, one a column, a value a group."""
-        names, words = self.asked.columns(), self.selection.describe()
+        names = self.asked.columns()
+        words = self.selection.describe()
         return [Output(n, e, words) for n, e in zip(names, self._estimates(found, self.row_ceiling), strict=True)]
 
     def stated_and_dense(self) -> tuple[float, float]:
@@ -155,7 +156,8 @@ class PlannedQuantile:
 
     def _estimates(self, found: Sequence[Sequence[int]], rows: int) -> Sequence[ColumnEstimate]:
         """Return one estimate a column; those of dates and moments are such."""
-        ranks, of = self._ranks(found, rows), self.measure
+        ranks = self._ranks(found, rows)
+        of = self.measure
         if of.kind == "number" or self.asked.spread:
             return ranks
         return [TimeValues(one, of.kind, of.zone, of.unit) for one in ranks]
@@ -195,7 +197,8 @@ def plan_quantile(
 
     levels = with_pivots(tuple(sorted(asked.levels)))
     epsilon = _stage_epsilon(loss, len(halving_stages(len(levels))), neighbors, over)
-    halving, levels = select(QuantileSelection(levels, epsilon, neighbors, groups)), tuple(sorted(set(asked.levels)))
+    halving = select(QuantileSelection(levels, epsilon, neighbors, groups))
+    levels = tuple(sorted(set(asked.levels)))
     if resolved.private_keys or not JointQuantiles.suits(levels, values=high - low + 1, groups=groups):
         return halving
     joint = select(JointQuantiles(levels, _stage_epsilon(loss, 1, neighbors, over), neighbors, groups))
@@ -291,13 +294,16 @@ class _ExactCounts:
         """Return each group's partition in bins of `width` steps."""
         plan = self._plan
         last = len(plan.resolved.keys)
-        bins, counts = table.column(f"k{last}"), table.column("t0")
+        bins = table.column(f"k{last}")
+        counts = table.column("t0")
         places, kept = _places([table.column(f"k{i}") for i in range(last)], plan.resolved, bins)
         first = _numbers(bins, kept)
         first = first * width + plan.low if _fits(plan.low, plan.high) else first.astype(object) * width + plan.low
         exact_rows = _numbers(counts, kept).astype(np.int64)
         order = np.lexsort((first, places)) if first.dtype != object else _sort_wide(places, first)
-        places, first, exact_rows = places[order], first[order], exact_rows[order]
+        places = places[order]
+        first = first[order]
+        exact_rows = exact_rows[order]
         edges = np.searchsorted(places, np.arange(plan.selection.groups + 1))
         ends = np.minimum(first + (width - 1), plan.high)
         return [Partition.of(first[a:b], ends[a:b], exact_rows[a:b]) for a, b in itertools.pairwise(edges.tolist())]

@@ -40,7 +40,8 @@ class RecordedNoise:
 
 def rehearse(curator: Curator, plan: Plan, *, runs: int, rng: Rng) -> list[Answer | ReleaseContent]:
     """Return what `runs` releases of a plan would hold, over one scan of the rows."""
-    engine, names = _engine_of(curator), private_tables(plan.question)
+    engine = _engine_of(curator)
+    names = private_tables(plan.question)
     with (engine.open_tables(names) if names else engine).snapshot() as rows:
         one_scan: Any = _OneScan(rows)
         held = DataAccess(one_scan)
@@ -55,7 +56,8 @@ def record_noise(curator: Curator, plan: Plan, rng: Rng) -> list[RecordedNoise]:
         raise QuestionRefused(
             "only noise that is added to counts and sums of declared keys is replayed: audit it by samples"
         )
-    allocation, records = procedure.allocation, list[RecordedNoise]()
+    allocation = procedure.allocation
+    records = list[RecordedNoise]()
     if any(s is not None for s in allocation.selections):
         raise QuestionRefused("a selection draws as often as the data makes it: audit it by samples")
     made = {v.place: _Recorder(f"{v.column} ({v.part.role})", v.mechanism, records) for v in allocation.noisy}

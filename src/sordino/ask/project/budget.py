@@ -206,7 +206,8 @@ class BudgetStatus:
 
     def sums(self) -> list[tuple[str, str, str, str]]:
         """Return each amount's name, cap, spent and left, as text."""
-        spent, left = self.spent.amounts(), self.remaining.amounts()
+        spent = self.spent.amounts()
+        left = self.remaining.amounts()
         return [
             (name, format_number(most), format_number(spent[name]), format_number(left[name]))
             for name, most in self.cap.amounts().items()
@@ -219,7 +220,8 @@ class BudgetStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status as JSON data."""
-        report, best = self.report, self.tight
+        report = self.report
+        best = self.tight
         return {
             "budget": self.budget.name,
             "cap": loss_to_numbers(self.cap),

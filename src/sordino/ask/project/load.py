@@ -331,7 +331,8 @@ class _Reading:
 
     def _table(self, name: str, raw: Mapping[str, Any]) -> DeclaredTable | None:
         at = ("tables", name)
-        budget, budgets = raw.get("budget"), self._tables_at("budgets")
+        budget = raw.get("budget")
+        budgets = self._tables_at("budgets")
         if isinstance(budget, str) and budget not in budgets:
             self._refuse((*at, "budget"), f"no budget {budget!r} is declared in [budgets]; {nearest(budget, budgets)}")
         source, columns = self._lies(at, raw)
@@ -374,7 +375,8 @@ class _Reading:
 
     def _settings(self) -> Mapping[str, str]:
         """Return the stated settings of a Spark session, none where they are not well stated."""
-        at, raw = ("engine", "spark"), self._tables_at("engine").get("spark")
+        at = ("engine", "spark")
+        raw = self._tables_at("engine").get("spark")
         if not raw or not self._is_clean(at):
             return {}
         return self._attempt(at, partial(spark_settings, raw)) or {}
@@ -404,7 +406,8 @@ class _Reading:
 
 
 def _unit(table: DeclaredTable) -> str:
-    people, unit = table.neighbors.people, table.neighbors.unit
+    people = table.neighbors.people
+    unit = table.neighbors.unit
     if unit is not None and unit.column is None:
         return "a promise of max_rows"
     return '"row"' if people is None else f'all rows of one "{people}" (a column of that name, or of = "{people}")'

@@ -91,7 +91,8 @@ def source_of(raw: Mapping[str, Any], *, beside: Path, spark: Mapping[str, str])
 
     `spark` are the settings of a session, where it is Spark that reads it.
     """
-    stated, on_spark = raw["source"], "engine" in raw or raw.get("format") in BY_SPARK
+    stated = raw["source"]
+    on_spark = "engine" in raw or raw.get("format") in BY_SPARK
     if "://" in stated and not stated.startswith((*SERVERS, *FAR)) and not on_spark:
         raise DeclarationError(
             "must be a file on this machine, in S3 or behind HTTP, or the URL of a PostgreSQL server, not an address of "

@@ -141,7 +141,8 @@ class Aggregation:
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves all noisy parts together."""
-        found, neighbors = compile_query(self, step_domain(domain, self.steps)), step_neighbors(neighbors, self.steps)
+        found = compile_query(self, step_domain(domain, self.steps))
+        neighbors = step_neighbors(neighbors, self.steps)
         return stack([found.sensitivity(p, neighbors) for parts in found.parts for p in parts])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -368,7 +369,8 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
     if question.formulas:
         _check_times(question, parts)
     terms = tuple(dict.fromkeys(t for several in parts for p in several for _, t in p.terms))
-    totals, lossy = any(t.per_unit is not None for t in terms), domain.unreadable_rows
+    totals = any(t.per_unit is not None for t in terms)
+    lossy = domain.unreadable_rows
     return CompiledQuery(
         found,
         condition,

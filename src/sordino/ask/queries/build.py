@@ -254,7 +254,8 @@ class Selection:
         if not columns and not named:
             raise QuestionRefused('group_by takes columns, such as group_by("occupation")')
         made = [(getattr(c, "name", None), _key(c)) for c in columns] + [(n, _key(c)) for n, c in named.items()]
-        groups, least = groupings(made), max(self.min_units, check_min_units(min_units))
+        groups = groupings(made)
+        least = max(self.min_units, check_min_units(min_units))
         how, given = (word, None) if (word := selection_name(keys)) else (self.key_selection, keys)
         listed = self.key_list if given is None else key_list(given, [g.alias for g in groups], before=self.key_list)
         return replace(self, groups=(*self.groups, *groups), key_list=listed, min_units=least, key_selection=how)

@@ -51,19 +51,23 @@ def bind_names(
     if sum(isinstance(s, _JOINS) for s in question.steps) > _MOST_JOINS:
         raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not more")
     steps: list[RowStep] = []
-    unit, own = neighbors.unit, PrivateTable(domain, neighbors, {})
+    unit = neighbors.unit
+    own = PrivateTable(domain, neighbors, {})
     rows, joins = domain, 0  # what the next joins are with, and how many there have been since
     meant = _Names(table, rows, (), unit, written=names == "written")
     for step in question.steps:
         if isinstance(step, PerUnit):
             steps.append(_bind_unit(replace_names(step, meant.node), unit, steps))
-            rows, joins = step_domain(domain, steps), 0
+            rows = step_domain(domain, steps)
+            joins = 0
         elif isinstance(step, UnitMark):
             steps.append(step)
-            rows, joins = step_domain(domain, steps), 0
+            rows = step_domain(domain, steps)
+            joins = 0
         elif isinstance(step, Unnest):
             steps.append(step.bind(rows))
-            rows, joins = step.bind(rows).domain(rows), joins + 1
+            rows = step.bind(rows).domain(rows)
+            joins = joins + 1
         elif isinstance(step, Join) and step.table.lower() in {name.lower() for name in public}:
             steps.append(_find_table(step, public, step_domain(domain, steps), table))
             joins += 1

@@ -74,7 +74,8 @@ class Join:
         cells: list[exp.Expression] = []
         keys: list[exp.Expression] = []
         for place, name in enumerate(self.on):
-            column, key = domain[name], exp.column(f"sordino_key_{place}")
+            column = domain[name]
+            key = exp.column(f"sordino_key_{place}")
             cells.append(join_cell(name, column)[1](on))
             keys.append(on.code_of(key, column.values, None) if isinstance(column, Category) else key)
         on.join(self.table, cells, keys, left=self.how == "left", copies=public_table(self).max_rows)

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_COMBINATIONS = 2**20
-_DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
+_DAY = 86_400
+_HOUR = 3_600
+_MINUTE = 60
 _CLOCKS = {"minute": _MINUTE, "hour": _HOUR, "hours since 1970": _HOUR, "minutes since 1970": _MINUTE}
 _DAYS = frozenset({"day", "week", "month", "quarter", "year"})
 _WHOLE = (None, None)
@@ -81,7 +83,8 @@ def _look_up(node: Node, domain: Domain, uses: dict[str, Uses]) -> bool:
     of, values = _compared(node)
     if not isinstance(of, Name):
         return False
-    column, seen = domain[of.name], uses.setdefault(of.name, Uses())
+    column = domain[of.name]
+    seen = uses.setdefault(of.name, Uses())
     if isinstance(node, (IsNull, Match)) or isinstance(column, (Category, Boolean)):
         if isinstance(node, Match):
             seen.spans.add(_WHOLE)
@@ -132,7 +135,9 @@ def _bin_edges(node: Bin, column: Column) -> list[Fraction]:
     cell = number_cell(node.of.name, column)
     if node.edges is not None:
         return [step for e in node.edges if (step := _steps(e, cell)) is not None]
-    low, high, width = cell.values.lower, cell.values.upper, node.width or Fraction(1)
+    low = cell.values.lower
+    high = cell.values.upper
+    width = node.width or Fraction(1)
     assert low is not None
     assert high is not None
     return [(low + width * i) / cell.unit for i in range(math.ceil((high - low) / width) + 1)]

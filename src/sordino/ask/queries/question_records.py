@@ -143,8 +143,11 @@ def _sql_to_json(question: SqlText) -> dict[str, Any]:
 
 def _sql_from_json(data: Mapping[str, Any]) -> SqlText:
     _check_keys(data, _SQL)
-    text, dialect, keys = data.get("text"), data.get("dialect"), data.get("keys")
-    bounds, least = data.get("bounds", {}), data.get("min_units", 1)
+    text = data.get("text")
+    dialect = data.get("dialect")
+    keys = data.get("keys")
+    bounds = data.get("bounds", {})
+    least = data.get("min_units", 1)
     if not isinstance(text, str) or len(text) > _LONGEST or not isinstance(dialect, (str, types.NoneType)):
         raise DeclarationError(f"must be SQL text of at most {_LONGEST:,} characters", key="question")
     if not isinstance(keys, (str, list, types.NoneType)) or not isinstance(bounds, dict) or type(least) is not int:

@@ -58,7 +58,8 @@ class UnitJoin:
     @property
     def notes(self) -> tuple[str, ...]:
         """Which joined rows take no part, in words."""
-        most, people = self.to.neighbors.contributions, self.to.neighbors.people
+        most = self.to.neighbors.contributions
+        people = self.to.neighbors.people
         return (f"of {self.table}, at most {most:,} {'row' if most == 1 else 'rows'} of one {people} are joined",)
 
     def domain(self, domain: Domain) -> Domain:

@@ -60,7 +60,8 @@ def count_sensitivity(neighbors: Neighbors, *, cells: int, droppable: bool) -> S
     >>> count_sensitivity(by_group, cells=100, droppable=True).l2
     2.0
     """
-    c, unit = neighbors.contributions, _unit(neighbors)
+    c = neighbors.contributions
+    unit = _unit(neighbors)
     if neighbors.relation == "replace" and cells == 1 and not droppable and neighbors.unit is None and c == 1:
         because = "replace of one row, which no filter or missing cell can drop, leaves the count as it is"
         return Sensitivity(0, Fraction(0), Fraction(0), Fraction(0), because)
@@ -82,7 +83,8 @@ def sum_sensitivity(
     >>> sum_sensitivity(unit, lower=Fraction(-5), upper=Fraction(3), cells=1, droppable=True).l1
     Fraction(8, 1)
     """
-    c, each = neighbors.contributions, neighbors.rows_per_group
+    c = neighbors.contributions
+    each = neighbors.rows_per_group
     largest = max(abs(lower), abs(upper))
     spread = max(upper, Fraction(0)) - min(lower, Fraction(0))
     span = f"[{format_number(lower)}, {format_number(upper)}]"
@@ -145,7 +147,8 @@ def distinct_sensitivity(neighbors: Neighbors, *, cells: int, values: int | None
     most = 1 if own else min(neighbors.rows_per_group, neighbors.contributions if values is None else values)
     rows = min(neighbors.contributions, min(neighbors.groups, cells) * most)  # that each bring their group a value
     sides = 1 if neighbors.relation == "add_remove" or cells == 1 else 2
-    l1, l2_squared = min(sides * rows, cells * most), min(sides * _squares(rows, most), cells * most**2)
+    l1 = min(sides * rows, cells * most)
+    l2_squared = min(sides * _squares(rows, most), cells * most**2)
     what = "units" if own else "different values"
     because = f"{neighbors.relation} of {_unit(neighbors)} moves a count of {what} by at most {most}"
     if cells > 1:
@@ -189,20 +192,24 @@ def block_sensitivity(
     """
     groups = min(neighbors.groups, cells)
     total = min(neighbors.contributions, groups * neighbors.rows_per_group)
-    each, several = min(neighbors.rows_per_group, total), len(corners[0])
+    each = min(neighbors.rows_per_group, total)
+    several = len(corners[0])
     fixed = not droppable and neighbors.unit is None and neighbors.contributions == 1
     points = corners if fixed else [*corners, (0,) * several]
     apart = [[a - b for a, b in zip(v, w, strict=True)] for v, w in itertools.product(points, points)]
     if neighbors.relation == "add_remove":
         apart = [list(corner) for corner in corners]
     one, square, most = (max(map(norm, apart)) for norm in (_l1, _l2_squared, _linf))
-    rows, squares = total, _squares(total, each)
+    rows = total
+    squares = _squares(total, each)
     if neighbors.relation == "replace" and cells > 1:
         longest = max(map(_l2_squared, corners))
         against = max(
             0, -min(sum(a * b for a, b in zip(v, w, strict=True)) for v, w in itertools.product(corners, corners))
         )
-        one, square, rows = max(map(_l1, corners)), 2 * longest + 2 * against, 2 * total
+        one = max(map(_l1, corners))
+        square = 2 * longest + 2 * against
+        rows = 2 * total
     elif neighbors.relation == "replace":
         squares = rows**2
     because = (
@@ -255,7 +262,9 @@ def _squares(rows: int, each: int) -> int:
 def _exchange_squares(rows: int, each: int, high: Fraction, low: Fraction) -> Fraction:
     """Return the largest sum of squares when so many rows go and as many come, worth up to `high` and down to -`low`."""
     full, rest = divmod(rows, each) if each else (0, 0)
-    most, least, spread = max(high, low), min(high, low), high + low
+    most = max(high, low)
+    least = min(high, low)
+    spread = high + low
     same, apart = (each * spread) ** 2, 2 * (each * most) ** 2  # a full group beside a full one, and by themselves
     found = max(same, apart) * full + max((rest * spread) ** 2, 2 * (rest * most) ** 2)
     if rest and full:
@@ -277,6 +286,8 @@ def _unit(neighbors: Neighbors) -> str:
 
 
 def _by_group(neighbors: Neighbors) -> str:
-    most, groups, each = neighbors.contributions, neighbors.groups, neighbors.rows_per_group
+    most = neighbors.contributions
+    groups = neighbors.groups
+    each = neighbors.rows_per_group
     words = [f"in at most {groups} groups"] * (groups < most) + [f"at most {each} a group"] * (each < most)
     return "".join(f", {w}" for w in words)

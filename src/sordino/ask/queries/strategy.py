@@ -89,7 +89,8 @@ def find_strategy(
     search = _Search(aggregates, compiled, neighbors, shares, squared)
     busy = [i for i, share in enumerate(shares) if share]
     own: list[int | None] = [None] * len(shares)
-    best, least = own, search.error(own)
+    best = own
+    least = search.error(own)
     for block in sorted(range(len(search.blocks)), key=lambda b: -len(search.readers(b))):
         readers = [i for i in search.readers(block) if i in busy]
         sets = [readers, *([[i] for i in readers] if len(busy) <= _FEW else [])]
@@ -97,12 +98,14 @@ def find_strategy(
             tried = [block if i in chosen else at for i, at in enumerate(best)]
             error = search.error(tried)
             if error < least:
-                best, least = tried, error
+                best = tried
+                least = error
     for i in busy if len(busy) <= _FEW else []:
         tried = [None if k == i else at for k, at in enumerate(best)]
         error = search.error(tried)
         if error < least:
-            best, least = tried, error
+            best = tried
+            least = error
     return search.strategy(best)
 
 
@@ -148,7 +151,8 @@ class _Search:
 
     def strategy(self, assigned: Sequence[int | None]) -> Strategy:
         """Return the strategy of an assignment."""
-        own, whole = self._own_shares([i for i, at in enumerate(assigned) if at is None]), self._block_shares(assigned)
+        own = self._own_shares([i for i, at in enumerate(assigned) if at is None])
+        whole = self._block_shares(assigned)
         blocks: list[Block] = []
         place: dict[object, int] = {}
         readings = []
@@ -162,7 +166,8 @@ class _Search:
                         blocks.append(Block(single.vectors, single.sensitivity, own.get(key, Fraction(0))))
                 readings.append(Reading(tuple((place[key], 0) for key in keys), _identity(len(keys))))
                 continue
-            block, mix = self.blocks[at], self._mixes[i][at]
+            block = self.blocks[at]
+            mix = self._mixes[i][at]
             assert mix is not None
             if at not in place:
                 place[at] = len(blocks)
@@ -251,7 +256,8 @@ def _shared_blocks(
 
 
 _OTHERS = "count of rows without it"
-_BELOW, _ABOVE = "the lower bound", "the upper bound"
+_BELOW = "the lower bound"
+_ABOVE = "the upper bound"
 
 
 def _cells(parts: Sequence[Vector]) -> Iterator[tuple[list[tuple[str, Terms]], int, SqlAggregate, Fraction]]:
@@ -358,7 +364,8 @@ def _solve(block: Block, parts: Sequence[Vector]) -> Mix | None:
     """Return the weights of a block's vectors that give each part, by elimination; None where they do not give them."""
     if any(part.rule is not None for part in parts) or not parts:
         return None
-    vectors, wanted = [_terms(v) for v in block.vectors], [_terms(p) for p in parts]
+    vectors = [_terms(v) for v in block.vectors]
+    wanted = [_terms(p) for p in parts]
     known = list(dict.fromkeys(t for v in vectors for t in v))
     if any(t not in known for p in wanted for t in p):
         return None

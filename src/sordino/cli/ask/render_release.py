@@ -76,7 +76,8 @@ def encode_release(release: Release, form: AnswerFormat, *, confidence: float) -
         return csv_text(table)
     import pyarrow.parquet as pq
 
-    sink, facts = io.BytesIO(), {name: data[name] for name in _FACTS if name in data}
+    sink = io.BytesIO()
+    facts = {name: data[name] for name in _FACTS if name in data}
     pq.write_table(table.replace_schema_metadata({"sordino": json.dumps(facts)}), sink)
     return sink.getvalue()
 
@@ -113,6 +114,7 @@ def left_of(left: Loss, spent: Loss) -> str:
     """Return what is left of a cap in words: "1.5 of 2", with each name where a cap has two."""
     from sordino.core.loss import format_number
 
-    rest, gone = left.amounts(), spent.amounts()
+    rest = left.amounts()
+    gone = spent.amounts()
     told = {name: f"{format_number(amount)} of {format_number(amount + gone[name])}" for name, amount in rest.items()}
     return next(iter(told.values())) if len(told) == 1 else ", ".join(f"{name} {text}" for name, text in told.items())

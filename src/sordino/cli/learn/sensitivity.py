@@ -113,7 +113,8 @@ def sensitivity(
     """
     if neighbors is None:
         raise DeclarationError("state --neighbors add_remove or --neighbors replace: nothing is guessed")
-    way, words = None if direction is None else direction.value, tuple(dict.fromkeys(query))
+    way = None if direction is None else direction.value
+    words = tuple(dict.fromkeys(query))
     asked: dict[str | None, Request] = {}
     for name, values in values_from(universe, column).items():
         table = None if local is None else table_from(local, values)
@@ -185,7 +186,8 @@ def _find(request: Request, span: range | None, *, worlds: bool) -> Findings:
 def _change(request: Request, query: str, scope: str, relation: str, **distance: Any) -> Change:
     from sordino import sensitivity as sens
 
-    values, how = request.universe.values, {"neighbors": relation, "ddof": request.ddof, **distance}
+    values = request.universe.values
+    how = {"neighbors": relation, "ddof": request.ddof, **distance}
     if scope == "global" or request.local is None:
         return sens.global_sensitivity(query, values, size=request.rows, **how)
     return sens.local_sensitivity(query, values, request.local, **how)

@@ -99,7 +99,9 @@ def _say_plan(plain: dict[str, Any], lines: dict[str, str], form: TextFormat) ->
 def _lines(plan: CollectionPlan) -> dict[str, str]:
     from sordino.core.loss import round_up
 
-    choice, needed, mixed = plan.choice, plan.needed, plan.shuffled
+    choice = plan.choice
+    needed = plan.needed
+    mixed = plan.shuffled
     rows = [
         [r["protocol"], round_up(100 * r["error"], digits=3), round_up(100 * r["shift"], digits=3), f"{r['bytes']:,}"]
         for r in choice.table.to_pylist()

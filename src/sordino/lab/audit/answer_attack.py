@@ -137,7 +137,9 @@ def take_differences(bits: Sequence[int], *, epsilon: Epsilons, seed: int = 1) -
     (1.0, True, 0.73)
     """
     secret, share, odds = check_bits(bits)
-    most, rng, count = max(share, 1 - share), Rng.seeded(seed), int(secret.sum())
+    most = max(share, 1 - share)
+    rng = Rng.seeded(seed)
+    count = int(secret.sum())
     found = [Attacked("exact counts", None, 1.0, most, 1.0)]
     for claim in claims_from(epsilon):
         noise = Laplace(Fraction(1), claim / 2)
@@ -165,7 +167,8 @@ def average_answers(
     secret, share, odds = check_bits(bits)
     if asks < 1 or repeats < 1 or len(secret) * repeats > _MOST_DRAWS:
         raise DeclarationError(f"asks and repeats are 1 or more, and people times repeats {_MOST_DRAWS:,} at most")
-    most, rng = max(share, 1 - share), Rng.seeded(seed)
+    most = max(share, 1 - share)
+    rng = Rng.seeded(seed)
     found = [Attacked("one exact count", None, 1.0, most, 1.0)]
     for claim in claims_from(epsilon):
         answered = _ask_until_refused(secret, claim, asks, seed=seed)

@@ -62,7 +62,8 @@ def attack_kind(kind: Kind, table: DeclaredTable | None = None, *, secret: str |
     categories = [name for name in table.domain if isinstance(table.domain[name], Category)]
     if secret not in categories:
         raise DeclarationError(f"state a category of the table as secret: {', '.join(categories) or 'it has none'}")
-    column, people = table.domain[secret], more.pop("people", _LOCAL_PEOPLE)
+    column = table.domain[secret]
+    people = more.pop("people", _LOCAL_PEOPLE)
     values = column.values if isinstance(column, Category) else ()
     cells = _take(rows.select([secret]), people, more.get("seed", 1)).column(0).to_pylist()
     return attack_local([cell for cell in cells if cell in values], labels=values, **more)
@@ -125,7 +126,8 @@ def attack_synth(
         raise UnknownName(f"secret {guessed!r} is not a column; {nearest(guessed, columns)}")
     table = make_census(2 * people, Rng.seeded(seed)) if rows is None else rows
     drawn = _take(table.select(columns), 2 * people, seed)
-    members, others = drawn.slice(0, len(drawn) // 2), drawn.slice(len(drawn) // 2)
+    members = drawn.slice(0, len(drawn) // 2)
+    others = drawn.slice(len(drawn) // 2)
     releases: dict[str, Released] = {"the rows without names": (members, None)}
     for claim in claims_from(epsilon):
         watch(f"fitting at epsilon {format_number(claim)}")
@@ -161,7 +163,8 @@ def attack_local(
     subject = "occupations of a generated census" if invented else "answers of your own"
     if answers is None:
         found = make_census(people, Rng.seeded(seed)).column("occupation").to_pylist()
-        answers, labels = [a for a in found if a is not None], sorted({a for a in found if a is not None})
+        answers = [a for a in found if a is not None]
+        labels = sorted({a for a in found if a is not None})
     if labels is None:
         raise DeclarationError("attack_local needs the labels of these answers: labels=[...]")
     attacks = []

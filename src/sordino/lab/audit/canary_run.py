@@ -138,7 +138,8 @@ def _chance(right: int, guesses: int, canaries: int, epsilon: float, delta: floa
 
     if not right:
         return 1.0
-    odds, p = math.exp(epsilon), 1 / (1 + math.exp(-epsilon))
+    odds = math.exp(epsilon)
+    p = 1 / (1 + math.exp(-epsilon))
     reached = float(binom.sf(right - 1, guesses, p))
     if not delta:
         return reached

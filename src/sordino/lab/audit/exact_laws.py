@@ -56,7 +56,8 @@ def audit_protocol(protocol: Channel) -> Audit:
     >>> audit_protocol(local.GRR(["a", "b", "c"], epsilon=1)).violated
     False
     """
-    least, claim = exact_epsilon(protocol), protocol.epsilon
+    least = exact_epsilon(protocol)
+    claim = protocol.epsilon
     words = f"one report of {type(protocol).__name__}"
     return Audit(words, claim, 0.0, least, math.inf, math.inf, "any report", (0, 0), 0, 0.0, None)
 

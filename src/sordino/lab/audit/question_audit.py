@@ -294,7 +294,8 @@ def audit_plan(
         found = rehearse(_open_like(asked, table, number), asked, runs=runs, rng=Rng.seeded(number))
         return [_values(asked, *(a if isinstance(a, tuple) else (a.keys, a.outputs))) for a in found]
 
-    target, words = _delta_of(asked, at_delta), asked.question.describe()
+    target = _delta_of(asked, at_delta)
+    words = asked.question.describe()
     claim = claim_of(asked.event, target)
     return audit_function(
         answer, *pair, epsilon=claim, delta=target, samples=samples, alarm=alarm, subject=words, seed=seed

@@ -74,7 +74,9 @@ def audit_function(
     half = 0 if inside is not None else samples // 2
     chosen: TellingEvent
     if inside is not None:
-        chosen, swapped, alarm_each = _Given(inside), None, alarm / 2
+        chosen = _Given(inside)
+        swapped = None
+        alarm_each = alarm / 2
     else:
         chosen, swapped = choose_event(ours[:half], theirs[:half], delta=delta, alarm=alarm)
         alarm_each = alarm
@@ -161,7 +163,8 @@ def draw_bars(event: TellingEvent, here: Outputs, there: Outputs) -> tuple[Bar, 
         edges = np.linspace(middle[0], max(middle[1], middle[0] + 1e-9), _BARS + 1)
         first, second = (np.histogram(np.clip(s, edges[0], edges[-1]), edges)[0] / len(s) for s in (ours, theirs))
         return tuple(Bar(f"{edges[i]:.4g}", float(edges[i]), float(first[i]), float(second[i])) for i in range(_BARS))
-    counts, total = (Counter(ours.tolist()), Counter(theirs.tolist())), float(len(ours))
+    counts = (Counter(ours.tolist()), Counter(theirs.tolist()))
+    total = float(len(ours))
     labels = sorted(counts[0] | counts[1], key=_order)[:_BARS]
     return tuple(
         Bar(str(label), float(i), counts[0][label] / total, counts[1][label] / total) for i, label in enumerate(labels)

@@ -147,7 +147,8 @@ class ClosestRecords:
         rows = []
         for one in self.results:
             loss = "not private" if one.epsilon is None else f"epsilon {one.epsilon:g}"
-            shares, far = (f"{x:.1%}" for x in one.copies()), (f"{x:.3f}" for x in one.quantiles())
+            shares = (f"{x:.1%}" for x in one.copies())
+            far = (f"{x:.3f}" for x in one.quantiles())
             rows.append([one.release, loss, *shares, *far])
         return _HEAD, rows
 
@@ -292,12 +293,14 @@ def reconstruct_from_counts(
     people = len(bits)
     if not 2 <= people <= _MOST_PEOPLE or any(b not in (0, 1) for b in bits):
         raise DeclarationError(f"bits are 0 or 1, of 2 to {_MOST_PEOPLE} people")
-    rng, count = Rng.seeded(seed), 4 * people if queries is None else queries
+    rng = Rng.seeded(seed)
+    count = 4 * people if queries is None else queries
     groups = (rng.words((count, people)) & np.uint64(1)).astype(np.float64)
     truth = np.asarray(bits, dtype=np.int64)
     exact = [int(x) for x in groups @ truth.astype(np.float64)]
     share = chance(prior, name="prior")
-    base, most = max(sum(bits), people - sum(bits)) / people, max(share, 1 - share)
+    base = max(sum(bits), people - sum(bits)) / people
+    most = max(share, 1 - share)
     answers: list[tuple[str, Sequence[int], float | None, float]] = [
         ("exact counts", exact, None, 1.0),
         ("counts rounded to fives", [5 * round(x / 5) for x in exact], None, 1.0),

@@ -107,7 +107,8 @@ def free_for_project(directory: Path) -> tuple[Path, Path]:
     """Return where a generated project would lie, and its data; raises DeclarationError where something is there already."""
     if directory.exists() and not directory.is_dir():
         raise DeclarationError(f"{directory} is a file: name a directory")
-    project, data = directory / "sordino.toml", directory / "census.parquet"
+    project = directory / "sordino.toml"
+    data = directory / "census.parquet"
     for path in (project, data):
         if path.exists():
             raise DeclarationError(f"{directory} holds {path.name} already; name an empty or new directory")

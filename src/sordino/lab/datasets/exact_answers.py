@@ -27,7 +27,8 @@ def load_known_answers(
         declared = _adult_labels(name)
         cells = load_adult(path)[name].to_pylist()
     else:
-        declared, cells = tuple(labels), load_answers(name, path, labels=labels)
+        declared = tuple(labels)
+        cells = load_answers(name, path, labels=labels)
     if value is None:
         return cells, (*declared, None)
     if value not in declared:

@@ -48,7 +48,8 @@ def least_sum_at(
     least = math.inf
     heaviest = float(log_weights.max())
     for i in places:
-        top, here = float(log_tops[i]), float(offsets[i])
+        top = float(log_tops[i])
+        here = float(offsets[i])
         reach = (_GONE + max(0.0, heaviest - top)) / rate
         first, last = np.searchsorted(offsets, [here - reach, here + reach])
         for near in (_NEAR, offsets.size):
@@ -73,35 +74,44 @@ def rising_root(rises: Callable[[float], float], low: float, high: float, *, tol
 
     The Illinois method, with a bisection wherever three steps have not halved the bracket.
     """
-    at_low, at_high = rises(low), rises(high)
-    width, stale, side = high - low, 0, 0
+    at_low = rises(low)
+    at_high = rises(high)
+    width = high - low
+    stale = 0
+    side = 0
     while high - low > tolerance * low:
         guess = low - at_low * (high - low) / (at_high - at_low)
         nudge = 0.25 * tolerance * low
         if stale >= 3 or not low < guess < high:
-            guess, stale, width = low + (high - low) / 2, 0, (high - low) / 2
+            guess = low + (high - low) / 2
+            stale = 0
+            width = (high - low) / 2
         guess = min(max(guess, low + nudge), high - nudge)
         if not low < guess < high:
             break
         value = rises(guess)
         if value > 0:
-            high, at_high = guess, value
+            high = guess
+            at_high = value
             at_low = at_low / 2 if side == 1 else at_low
             side = 1
         else:
-            low, at_low = guess, value
+            low = guess
+            at_low = value
             at_high = at_high / 2 if side == -1 else at_high
             side = -1
         stale += 1
         if high - low <= width / 2:
-            stale, width = 0, high - low
+            stale = 0
+            width = high - low
     return low, high
 
 
 def _log_decaying_sum(offsets: Floats, log_weights: Floats, rate: float) -> Floats:
     """Return log sum over j <= k of exp(log_weights_j - rate (offsets_k - offsets_j)) for every k, row by row."""
     out = np.empty(offsets.size)
-    carry, last = -math.inf, float(offsets[0])
+    carry = -math.inf
+    last = float(offsets[0])
     for start in range(0, offsets.size, _ROW):
         part = slice(start, start + _ROW)
         run = rate * (offsets[part] - offsets[start])  # from the row's own start: keeps the digits of near answers
@@ -113,5 +123,6 @@ def _log_decaying_sum(offsets: Floats, log_weights: Floats, rate: float) -> Floa
             sums = peak + np.log(np.cumsum(np.exp(raised - peak)))
         carry -= rate * (float(offsets[start]) - last)
         out[part] = np.logaddexp(sums, carry) - run
-        carry, last = float(out[part][-1]), float(offsets[part][-1])
+        carry = float(out[part][-1])
+        last = float(offsets[part][-1])
     return out

@@ -83,7 +83,9 @@ def epsilon_for_cost(budget: Number, *, people: int, cost: Number) -> float:
     >>> round(epsilon_for_cost(1000, people=100, cost=20), 6)  # ln 1.5
     0.405465
     """
-    b, n, each = amount(budget, name="budget"), whole(people, name="people", least=1), amount(cost, name="cost")
+    b = amount(budget, name="budget")
+    n = whole(people, name="people", least=1)
+    each = amount(cost, name="cost")
     return largest_epsilon(lambda eps: n * _cost(eps, each), b)
 
 
@@ -123,7 +125,8 @@ def people_for_study(error: Number, *, failure: Number, budget: Number, cost: Nu
     >>> people_for_study(0.01, failure=0.05, budget=10_000, cost=20)
     400
     """
-    share, a = to_fraction(error, name="error"), chance(failure, name="failure")
+    share = to_fraction(error, name="error")
+    a = chance(failure, name="failure")
     chance(error, name="error")
     most = amount(budget, name="budget") / amount(cost, name="cost")
     if -math.log(a) / share >= most:
@@ -149,7 +152,9 @@ def people_for_accuracy(error: Number, *, failure: Number, epsilon: Number) -> i
     >>> people_for_accuracy(0.01, failure=0.05, epsilon=1)
     300
     """
-    share, a, eps = to_fraction(error, name="error"), chance(failure, name="failure"), amount(epsilon, name="epsilon")
+    share = to_fraction(error, name="error")
+    a = chance(failure, name="failure")
+    eps = amount(epsilon, name="epsilon")
     first = max(1, math.ceil(math.log(2 / (a * (1 + math.exp(-eps)))) / eps) - 1)
     while _miss_probability(eps, first) > a:
         first += 1
@@ -173,7 +178,8 @@ def _least_epsilon(first: int, failure: float) -> float:
 
 
 def _relative(epsilon: float, prior: float, participation: float) -> float:
-    joint, other = prior * participation, (1 - prior) * participation
+    joint = prior * participation
+    other = (1 - prior) * participation
     rest = joint + math.exp(-2 * epsilon) * other + math.exp(-epsilon) * (1 - participation)
     return 1 / rest if rest else math.inf
 

@@ -76,7 +76,8 @@ class Precision:
         >>> precision_of(count(), domain=adult, neighbors=Neighbors("add_remove", None), confidence=0.95).error(0.1)
         30
         """
-        found, loss = compile_query(self.question, self.domain), self.loss(epsilon)
+        found = compile_query(self.question, self.domain)
+        loss = self.loss(epsilon)
         aggregates = self.question.aggregates
         strategy = find_strategy(aggregates, found, self.neighbors, [Fraction(1)], squared=isinstance(loss, ZCDP))
         mechanisms, _ = cheapest([(b.noise_sensitivity, b.share) for b in strategy.blocks], loss)

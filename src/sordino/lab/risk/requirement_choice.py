@@ -233,10 +233,12 @@ def choose_epsilon(*, requirements: Sequence[Requirement]) -> Choice:
     relation = _relation(given, neighbors)
     spent = _spent(given)
     lower, lower_by = _lower(given)
-    upper, upper_by = math.inf, None
+    upper = math.inf
+    upper_by = None
     for r in given:
         if (most := _upper(r, relation)) < upper:
-            upper, upper_by = most, r
+            upper = most
+            upper_by = r
     delta = float(spent) or min((r.delta for r in given if r.delta is not None), default=0.0)
     conflict = None
     if lower > upper and lower_by is not None and upper_by is not None:
@@ -338,9 +340,11 @@ def _lower(given: Sequence[Requirement]) -> tuple[float, Requirement | None]:
 
 def round_epsilon_up(start: float, holds: Callable[[float], bool]) -> float:
     """Return `start`, or the nearest float above it (in doubling steps of its last place) at which a bound holds."""
-    found, step = start, math.ulp(start)
+    found = start
+    step = math.ulp(start)
     while not holds(found):
-        found, step = found + step, 2 * step
+        found = found + step
+        step = 2 * step
     return found
 
 
@@ -485,7 +489,8 @@ def relative(
     0.549306
     """
     found = epsilon_for_relative(ratio, prior=prior, participation=participation, tolerated=tolerated)
-    times, spared = amount(ratio, name="ratio"), chance(tolerated, name="tolerated", zero=True)
+    times = amount(ratio, name="ratio")
+    spared = chance(tolerated, name="tolerated", zero=True)
     says = f"a disclosure about a person becomes at most {times:g} times as likely"
     if spared:
         says += f", unless its probability stays within {_share(spared)}"
@@ -541,7 +546,8 @@ def accuracy(
 
 def accuracy_of(found: Precision, error: Number, *, n: int | None = None) -> Requirement:
     """Require that a question whose precision is known is within `error`; `n` as in `accuracy`."""
-    limit, rows = amount(error, name="error"), None if n is None else whole(n, name="n", least=1)
+    limit = amount(error, name="error")
+    rows = None if n is None else whole(n, name="n", least=1)
     guess = f" of {rows:,} rows" if found.needs_rows and rows is not None else ""
     return Requirement(
         "accuracy",
@@ -571,7 +577,8 @@ def for_questions(requirement: Requirement, questions: int) -> Requirement:
     count = whole(questions, name="questions", least=1)
     if count == 1:
         return requirement
-    spends, rows_for = requirement.spends, requirement.rows_for
+    spends = requirement.spends
+    rows_for = requirement.rows_for
     in_rho = requirement.currency == "rho"
     if in_rho:
         cost = rho_for(requirement.lower, spends) * count
@@ -619,7 +626,8 @@ def economic(
     says = f"{amount(budget, name='budget'):g} pays {people:,} people, who each expect to lose {amount(cost, name='cost'):g}"
     if error is None or failure is None:
         return Requirement("economic", says, "Hsu et al. 2014", "add_remove", upper=most)
-    share, miss = chance(error, name="error"), chance(failure, name="failure")
+    share = chance(error, name="error")
+    miss = chance(failure, name="failure")
     paid = people_for_study(error, failure=failure, budget=budget, cost=cost)
 
     def rows_for(epsilon: float) -> int | None:
@@ -665,7 +673,8 @@ def _share(value: float) -> str:
 
 def _plan_precision(plan: Planned, confidence: Number, delta: Number) -> Precision:
     """Return the Precision of a plan's question in its own currency; the delta of a rho is stated by it or beside it."""
-    stated, asked = to_fraction(delta, name="delta"), plan.asked
+    stated = to_fraction(delta, name="delta")
+    asked = plan.asked
     own = asked.delta if isinstance(asked, ApproxDP) else Fraction(0)
     if isinstance(asked, ZCDP):
         own = stated or asked.delta or stated

@@ -93,7 +93,8 @@ class Answers:
 
     def extremes(self) -> tuple[int, int]:
         """Return the smallest and the largest key over all worlds, without a list of them: O(N)."""
-        ordered, size = sorted(self.numbers), self.size
+        ordered = sorted(self.numbers)
+        size = self.size
         outside = len(ordered) - size
         if self.kind == "count":
             return size, size
@@ -155,7 +156,9 @@ def listing(answers: Answers) -> Numbers | None:
     >>> listing(Answers((1, 2, 3, 10), 1, statistic_from("mean", ddof=0), 3)).tolist()
     [6, 13, 14, 15]
     """
-    people, size, worlds = len(answers.numbers), answers.size, answers.worlds
+    people = len(answers.numbers)
+    size = answers.size
+    worlds = answers.worlds
     if answers.kind == "count":
         return np.full(worlds, size) if worlds <= ENTRIES else None
     if worlds == people and people > 2:
@@ -261,7 +264,8 @@ def subset_sums(numbers: list[int], size: int) -> tuple[Numbers, Numbers] | None
     people = len(numbers)
     flipped = 2 * size > people
     kept = people - size if flipped else size
-    ordered, ways = sorted(numbers), math.comb(people, kept)
+    ordered = sorted(numbers)
+    ways = math.comb(people, kept)
     top = sum(ordered[people - kept :])
     limbs = -(-(ways.bit_length() + 1) // 64)
     cells = (top + 1) * (kept + 1) * limbs // 2
@@ -304,7 +308,8 @@ def _large_counts(ordered: list[int], kept: int, limbs: int) -> Numbers:
 
 def _count_tables(answers: Answers) -> Tally | None:
     """Count the sums, or the pairs (sum x, sum x^2) as one number, of the numbers shifted and reduced."""
-    least, size = min(answers.numbers), answers.size
+    least = min(answers.numbers)
+    size = answers.size
     step = math.gcd(*(x - least for x in answers.numbers)) or 1
     small = [(x - least) // step for x in answers.numbers]
     if answers.kind in ("sum", "mean"):
@@ -328,7 +333,8 @@ def _count_tables(answers: Answers) -> Tally | None:
 
 def _quantile_tally(answers: Answers) -> Tally | None:
     """Count the worlds by the order statistic, or the pair of neighboring ones, that a quantile is made of."""
-    ordered, size = sorted(answers.numbers), answers.size
+    ordered = sorted(answers.numbers)
+    size = answers.size
     people, (low, s, t) = len(ordered), answers.ranks()
     if (people - size + 2) * answers.worlds.bit_length() > _DIGITS:
         return None
@@ -383,12 +389,15 @@ def _merge_pairs(
         keys = np.concatenate([numbers[lower] * (t - s) + numbers[upper] * s, numbers * t])
     logs = np.concatenate([_logs(lefts)[lower] + _logs(rights)[upper], _logs(equal)])
     held = logs > -math.inf
-    keys, logs = keys[held], logs[held]
+    keys = keys[held]
+    logs = logs[held]
     order = np.argsort(keys)
-    keys, logs = keys[order], logs[order]
+    keys = keys[order]
+    logs = logs[order]
     firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     if firsts.size < keys.size:
-        keys, logs = keys[firsts], np.asarray(np.logaddexp.reduceat(logs, firsts))
+        keys = keys[firsts]
+        logs = np.asarray(np.logaddexp.reduceat(logs, firsts))
     return Tally(keys, None, logs)
 
 

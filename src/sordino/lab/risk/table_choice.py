@@ -63,7 +63,8 @@ class TableChoice:
         for. Raises DeclarationError where it was not stated, where the requirements bound epsilon at neither end, or `budget`
         is not the table's.
         """
-        made, table = self.choice, self.table
+        made = self.choice
+        table = self.table
         if budget is not None and budget != table.budget:
             raise DeclarationError(f"table {table.name!r} draws on budget {table.budget!r}, not {budget!r}")
         if made.epsilon is None:
@@ -77,9 +78,13 @@ class TableChoice:
                 f"{arg('questions=')}N, how many such answers it is to pay for{allowed}"
             )
         slack = {"delta": Decimal(repr(made.delta))} if made.delta else {}
-        key, wanted, most = "epsilon", Decimal(repr(made.epsilon)), Decimal(repr(made.upper))
+        key = "epsilon"
+        wanted = Decimal(repr(made.epsilon))
+        most = Decimal(repr(made.upper))
         if slack and self.currency == "rho":
-            key, wanted, most = "rho", _rho(made.epsilon, slack["delta"]), _rho(made.upper, slack["delta"])
+            key = "rho"
+            wanted = _rho(made.epsilon, slack["delta"])
+            most = _rho(made.upper, slack["delta"])
         change = CapChange(path, table.budget, relation=table.neighbors.relation, kind=frozenset({key, *slack}))
         up = made.lower > 0
         cap = round_up_within(wanted, most=most) if up else Decimal(round_cap_down(float(wanted)))
@@ -139,7 +144,8 @@ def choose_for_table(
             f"{arg('questions=')}... goes with {arg('query=')}... and {arg('error=')}...: how many such "
             "answers are to be paid for"
         )
-    asked, precision = [], None
+    asked = []
+    precision = None
     if query is not None and error is not None:
         precision = _precision(query, declared, confidence=confidence, delta=slack, currency=currency)
         asked.append(for_questions(accuracy_of(precision, error, n=rows), count))

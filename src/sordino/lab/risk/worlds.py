@@ -135,7 +135,8 @@ class Worlds:
     @cached_property
     def sensitivity(self) -> float:
         """Df: the most that one record added or removed moves the answer of a table of `size` records (never too little)."""
-        least, people = self._answers.statistic.least, len(self._values)
+        least = self._answers.statistic.least
+        people = len(self._values)
         direction = "add" if self.size == least < people else "either"
         if self.size == least == people:
             return 0.0
@@ -231,7 +232,8 @@ class Worlds:
         >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").risk_bound(epsilon=2.0), 10)
         0.7860684399
         """
-        epsilon, largest = world_epsilon(epsilon), self._largest_prior
+        epsilon = world_epsilon(epsilon)
+        largest = self._largest_prior
         if self._is_constant or largest == 1:
             return float(largest)
         gained = self._rate(epsilon) * self.spread - _log(1 / largest - 1)
@@ -358,15 +360,18 @@ class Worlds:
             found = tally(answers)
             if found is None:
                 return None
-            keys, weights = found.keys, found.log_counts
+            keys = found.keys
+            weights = found.log_counts
             tops = np.zeros(weights.size)
         else:
             held = self._prior > 0
             keys, places = np.unique(self._keys[held], return_inverse=True)
-            totals, heaviest = np.zeros(len(keys)), np.zeros(len(keys))
+            totals = np.zeros(len(keys))
+            heaviest = np.zeros(len(keys))
             np.add.at(totals, places, self._prior[held])
             np.maximum.at(heaviest, places, self._prior[held])
-            weights, tops = np.log(totals), np.log(heaviest)
+            weights = np.log(totals)
+            tops = np.log(heaviest)
         values = answers.values(keys)
         offsets = values - values[0] if answers.kind == "std" else answers.values(keys, above=keys[0])
         return _Groups(values, offsets, weights, tops)
@@ -394,7 +399,8 @@ class Worlds:
 
     def _surprise(self, epsilon: float, rare: Sequence[int] = (), *, enough: float = math.inf) -> float:
         """Return minus the log of the worst risk, over all answers or over the places of the `rare` ones."""
-        groups, rate = self._require_groups(), self._rate(epsilon)
+        groups = self._require_groups()
+        rate = self._rate(epsilon)
         arrays = (groups.offsets, groups.log_weights, groups.log_tops)
         return least_sum_at(rare, *arrays, rate, enough=enough) if rare else least_sum(*arrays, rate)
 

@@ -254,7 +254,9 @@ def local_noise(
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < math.inf:
         raise DeclarationError("must be a number above 0", key="epsilon")
-    values, one, two = list(universe), list(table), list(other)
+    values = list(universe)
+    one = list(table)
+    two = list(other)
     exact_universe_from(values).require_floats("a density at a float")
     apart = distance(one, two, neighbors=neighbors)
     if apart != 1:

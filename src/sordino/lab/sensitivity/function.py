@@ -16,7 +16,8 @@ from sordino.core.loss import Number, format_number, to_fraction
 
 _LONGEST = 1000  # characters of an expression
 _DEEPEST = 60  # levels of an expression
-_ZERO, _ONE = Fraction(0), Fraction(1)
+_ZERO = Fraction(0)
+_ONE = Fraction(1)
 _ARGUMENTS = {"abs": 1, "clip": 3, "min": 2, "max": 2}
 _RULE = "use x, numbers, + - *, abs(e), clip(e, a, b), min(e, a), max(e, a)"
 _REAL = Interval(None, None)
@@ -68,7 +69,8 @@ def function_sensitivity(text: str, *, lower: Number | None, upper: Number | Non
     jet = _jet(node, within)
     words = ast.unparse(node)
     step = _ONE if low is None or high is None else min(_ONE, high - low)
-    steepest, width = jet.slope.largest, _width(jet.value)
+    steepest = jet.slope.largest
+    width = _width(jet.value)
     powers = _polynomial(node)
     if powers is not None and max(powers, default=0) < 2:
         slope = powers.get(1, _ZERO)

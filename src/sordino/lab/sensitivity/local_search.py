@@ -57,7 +57,8 @@ class _Found:
 
 def _sum(inside: Floats, outside: Floats, moves: Moves, offset: Fraction) -> _Found:
     best = _Found()
-    n, rest = inside.size, outside.size
+    n = inside.size
+    rest = outside.size
     most_removed = max(removed for removed, _ in moves.pairs)
     most_added = max(added for _, added in moves.pairs)
     for up in (True, False):
@@ -75,10 +76,12 @@ def _sum(inside: Floats, outside: Floats, moves: Moves, offset: Fraction) -> _Fo
 
 def _monotone(inside: Floats, outside: Floats, statistic: Statistic, moves: Moves) -> _Found:
     best = _Found()
-    n, rest = inside.size, outside.size
+    n = inside.size
+    rest = outside.size
     if statistic.kind == "mean":  # an offset moves no difference of means, but would cost digits in running sums
         centre = inside.mean()
-        inside, outside = inside - centre, outside - centre
+        inside = inside - centre
+        outside = outside - centre
     now = statistic.of(inside)
     below, above = np.append(0.0, np.cumsum(inside)), np.append(0.0, np.cumsum(outside))
     for removed, added in moves.pairs:
@@ -111,9 +114,11 @@ def _quantile(kept: Floats, added: Floats, statistic: Statistic) -> float:
 
 def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Moves) -> _Found:
     best = _Found()
-    n, rest = inside.size, outside.size
+    n = inside.size
+    rest = outside.size
     centre = inside.mean()
-    mine, other = RunningSums(inside - centre), RunningSums(outside - centre)
+    mine = RunningSums(inside - centre)
+    other = RunningSums(outside - centre)
     squares = float(mine.squares[-1] - mine.sums[-1] ** 2 / n)
     now = squares / (n - statistic.ddof)
     root = statistic.kind == "std"
@@ -125,7 +130,8 @@ def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
     for removed, added in moves.pairs:
         size = n - removed + added
         gone, gone_squares = mine.windows(removed)
-        kept, kept_squares = mine.sums[-1] - gone, mine.squares[-1] - gone_squares
+        kept = mine.sums[-1] - gone
+        kept_squares = mine.squares[-1] - gone_squares
         for first in range(added + 1):  # the largest variance: a window leaves, ends come
             last = rest - (added - first)
             come, come_squares = other.ends(first, last)
@@ -136,7 +142,8 @@ def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
         window, window_squares = other.windows(added)
         for low in range(removed + 1):  # the smallest variance: ends leave, a window comes
             high = n - (removed - low)
-            stay, stay_squares = mine.sums[high] - mine.sums[low], mine.squares[high] - mine.squares[low]
+            stay = mine.sums[high] - mine.sums[low]
+            stay_squares = mine.squares[high] - mine.squares[low]
             scores = variances(stay + window, stay_squares + window_squares, size, -1)
             place = int(scores.argmax())
             if scores[place] > best.score:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 Table = tuple[float, ...]
 
-SHOWN_TABLES, SHOWN_NEIGHBORS = 40, 8
+SHOWN_TABLES = 40
+SHOWN_NEIGHBORS = 8
 MOST_PAIRS = 200_000  # pairs of neighbors that are listed: seconds, and more than anyone reads
 
 
@@ -148,7 +149,8 @@ def list_neighborhoods(
     >>> [(row.table, row.local) for row in found.rows], found.value
     ([((1, 2), 1.0), ((1, 3), 1.0), ((2, 3), 1.0)], 1.0)
     """
-    values, statistic = exact_universe_from(universe), statistic_from(query, ddof=ddof)
+    values = exact_universe_from(universe)
+    statistic = statistic_from(query, ddof=ddof)
     values.require_floats("a list of every table")
     moves = moves_from(
         neighbors=neighbors,
@@ -222,7 +224,8 @@ def _parts(values: Table, size: int) -> Iterator[Table]:
 
 def _without(values: Table, table: Table) -> Table:
     """Return sorted values less those of a sub-multiset."""
-    left, gone = [], list(table)
+    left = []
+    gone = list(table)
     for value in values:
         if gone and gone[0] == value:
             gone.pop(0)

@@ -40,8 +40,10 @@ def sensitivity_profile(
     """
     if moves not in ("within", "exactly"):
         raise DeclarationError(f'moves must be "within" or "exactly", not {moves!r}')
-    words, steps = _list(queries, argument="queries"), _list(distances, argument="distances")
-    wholes, parts = columns_of_table(universe), columns_of_table(table)
+    words = _list(queries, argument="queries")
+    steps = _list(distances, argument="distances")
+    wholes = columns_of_table(universe)
+    parts = columns_of_table(table)
     if set(wholes) != set(parts):
         known = ", ".join(map(str, wholes)) if None not in wholes else "one flat sequence"
         raise DeclarationError(f"table must have the columns of universe: {known}")

@@ -64,14 +64,16 @@ class Windows:
 
     def gaps(self, left: Any, right: Any) -> Array:
         """Return (1-g)(x_r - x_p) + g(x_{r+1} - x_r) for indices p in -1..n and r in -1..n."""
-        x, g = self.padded, self.weight
+        x = self.padded
+        g = self.weight
         ends = x[np.asarray(right) + 1]
         gap: Array = (1 - g) * (ends - x[np.asarray(left) + 1])
         return gap if g == 0 else gap + g * (x[np.asarray(right) + 2] - ends)
 
     def at(self, distance: int) -> float:
         """Return A_k, by the k + 2 windows."""
-        size, i = len(self.padded) - 3, self.at_or_before
+        size = len(self.padded) - 3
+        i = self.at_or_before
         if distance > size:
             return self.at(size)
         left = np.arange(max(i - 1 - distance, -1), i + 1)
@@ -224,7 +226,9 @@ def _median_add_remove(x: Array, low: float, high: float) -> DistanceCurve:
 
 def _quantile_add_remove(x: Array, low: float, high: float, at: Fraction) -> DistanceCurve:
     """A move takes the position by at most w records up or down, so k + 1 moves stay within w(k + 1) of it."""
-    n, top, bottom = len(x), at.numerator, at.denominator
+    n = len(x)
+    top = at.numerator
+    bottom = at.denominator
     step = max(top, bottom - top)
     padded = np.concatenate(([low], x, [high]))
     reach = step * np.arange(1, -(-(n + 1) * bottom // step) + 2, dtype=np.int64)
@@ -334,7 +338,8 @@ def smooth_sensitivity(
     if isinstance(found, DistanceCurve):
         terms = found.values * np.exp(-decay * np.arange(len(found.values)))
         distance = int(terms.argmax())
-        best, widest = float(terms[distance]), float(found.values[-1])
+        best = float(terms[distance])
+        widest = float(found.values[-1])
     else:
         best, distance = _widest(found, decay)
         widest = float(found.padded[-1] - found.padded[0])
@@ -358,7 +363,8 @@ def _widest(windows: Windows, decay: float) -> tuple[float, int]:
     For every p the best right end r maximises exp(-beta r)(R(r) - X(p)), lines in X(p) of falling steepness, so it
     rises with p: every second row's best is found between those of its neighbors, in O(n) a level.
     """
-    size, i = len(windows.padded) - 3, windows.at_or_before
+    size = len(windows.padded) - 3
+    i = windows.at_or_before
     best, distance = max((windows.at(k) * math.exp(-decay * k), k) for k in {0, min(1, size), size // 2, size})
     width = float(windows.padded[-1] - windows.padded[0])
     if width == 0:

@@ -28,7 +28,8 @@ def distance(table: Any, other: Any, *, neighbors: str) -> int:
     """
     if neighbors not in ("add_remove", "replace"):
         raise DeclarationError(explain_relations(neighbors), key="neighbors")
-    one, two = _records(table, "table"), _records(other, "other")
+    one = _records(table, "table")
+    two = _records(other, "other")
     apart = (one - two).total(), (two - one).total()
     if neighbors == "add_remove":
         return sum(apart)

@@ -95,7 +95,8 @@ def numbers_from(values: Iterable[Any], *, argument: str) -> Sequence[Any]:
             listed = list(values)
         except TypeError:
             raise DeclarationError(f"{argument} must be a sequence of numbers, not {type(values).__name__}") from None
-        flat, kind = True, "O"
+        flat = True
+        kind = "O"
     if not flat or len(listed) == 0:
         raise DeclarationError(f"{argument} must hold at least one number, in one flat sequence")
     if kind in "mM":

@@ -105,13 +105,15 @@ def farthest_spread(universe: Floats, statistic: Statistic, moves: Moves) -> Ext
         bound = max(bound, search.bound)
         if search.best > best[0]:
             best = (search.best, search.layout, swapped)
-    tight, loose = _places(best[1], "CA"), _places(best[1], "CB")
+    tight = _places(best[1], "CA")
+    loose = _places(best[1], "CB")
     first, second = (loose, tight) if best[2] else (tight, loose)
     return Extreme(first, second, bound * (1 + _ROUNDING) if bound > best[0] * (1 + _ROUNDING) else -np.inf)
 
 
 def _places(layout: _Layout, labels: str) -> Places:
-    start, found = 0, [np.arange(0)]
+    start = 0
+    found = [np.arange(0)]
     for label, size in layout:
         if label in labels:
             found.append(np.arange(start, start + size))
@@ -174,8 +176,12 @@ class _Search:
 
     def _one_sided(self) -> Iterator[_Layout]:
         """Yield the orders with all of F below C; B may fill the gaps that leave A, C and F in their windows."""
-        a, b, c, f = self.inner, self.outer, self.common, self.free
-        x, s = np.arange(f + 1), np.arange(c + 1)
+        a = self.inner
+        b = self.outer
+        c = self.common
+        f = self.free
+        x = np.arange(f + 1)
+        s = np.arange(c + 1)
         for low in range(b + 1):
             for middle in range(b - low + 1):
                 high = b - low - middle
@@ -183,7 +189,9 @@ class _Search:
                 yield [("B", low), ("F", f), ("B", middle), ("C", s), ("A", a), ("C", c - s), ("B", high)]
         b1, b2, b3 = (part.ravel() for part in np.meshgrid(*[np.arange(b + 1)] * 3, indexing="ij"))
         some = b1 + b2 + b3 <= b
-        b1, b2, b3 = b1[some], b2[some], b3[some]
+        b1 = b1[some]
+        b2 = b2[some]
+        b3 = b3[some]
         sizes = {"A": a, "C": c, "F": f}
         for one, two, three in permutations("ACF"):
             if (one + two + three).index("F") < (one + two + three).index("C"):
@@ -214,7 +222,8 @@ class _Search:
 
     def _around_gap(self, lowest: int) -> _Layout:
         """Return F as a window inside D, with A where bisection puts it in D."""
-        a, size = self.inner, self.common + self.inner
+        a = self.inner
+        size = self.common + self.inner
         p = np.arange(size + 1)
         s = self._bisect(lowest, start=np.full_like(p, lowest), gap=p, width=self.free)
         c1 = np.minimum(s, p)
@@ -238,7 +247,9 @@ class _Search:
 
         Moving A up by one puts d_s into D' for d_{s + a}; that helps while their midpoint is below the mean of the rest.
         """
-        sums, a, n = self.sums.sums, self.inner, self.common + self.inner
+        sums = self.sums.sums
+        a = self.inner
+        n = self.common + self.inner
         rest = self.common - 1 + self.outer
         low, high = np.zeros_like(start), np.full_like(start, self.common)
         if not a or not rest:
@@ -292,7 +303,8 @@ class _Search:
         std D >= sqrt(SS C / (|D| - ddof)), so the gain is at most the rise from C to C + B, which is known, and
         std C (1 - sqrt((|C| - ddof) / (|D| - ddof))). It is also at most the largest std D' less the least std D.
         """
-        c, ddof = self.common, self.statistic.ddof
+        c = self.common
+        ddof = self.statistic.ddof
         size = c + self.inner
         widest = self.sums.most_std(c + self.outer, ddof) - self.sums.least_std(size, ddof)
         if c <= ddof or widest <= max(self.best, self.floor):
@@ -324,17 +336,23 @@ class _Search:
 
     def _split(self, lowest: NDArray[Any], place: NDArray[Any]) -> Iterator[_Layout]:
         """Yield, for B and C given (one row each), the layouts with A anywhere in F."""
-        a, c, f = self.inner, self.common, self.free
-        below, above, x = ("B", lowest), ("B", self.outer - lowest), np.arange(f + 1)[None, :]
+        a = self.inner
+        c = self.common
+        f = self.free
+        below = ("B", lowest)
+        above = ("B", self.outer - lowest)
+        x = np.arange(f + 1)[None, :]
         if self.inner > self.outer:
             yield [below, ("C", place), ("F", x), ("A", a), ("F", f - x), ("C", c - place), above]
             return
-        low, here = lowest[place[:, 0] <= f], place[place[:, 0] <= f]
+        low = lowest[place[:, 0] <= f]
+        here = place[place[:, 0] <= f]
         if here.size:
             x1 = np.minimum(x, f - here)
             below, above = ("B", low), ("B", self.outer - low)
             yield [below, ("F", here), ("C", c), ("F", x1), ("A", a), ("F", f - here - x1), above]
-        low, here = lowest[place[:, 0] >= a], place[place[:, 0] >= a]
+        low = lowest[place[:, 0] >= a]
+        here = place[place[:, 0] >= a]
         if here.size:
             x1 = np.minimum(x, here - a)
             below, above = ("B", low), ("B", self.outer - low)
@@ -342,7 +360,10 @@ class _Search:
 
     def _branches(self) -> tuple[Floats, NDArray[Any], NDArray[Any]]:
         """Return bounds, the records of B below and the place of C, where the bound is high enough, highest first."""
-        sums, squares, a, c = self.sums.sums, self.sums.squares, self.inner, self.common
+        sums = self.sums.sums
+        squares = self.sums.squares
+        a = self.inner
+        c = self.common
         window, window_squares = self.sums.windows(a)
         least = max(float((window_squares - window**2 / a).min()), 0.0)
         p = np.arange((c if self.inner > self.outer else self.free + a) + 1)[None, :]

@@ -55,7 +55,8 @@ def farthest_pair(
             score: float | Fraction
             steps: _Steps
             if statistic.kind == "sum":
-                score, steps = highest[added] - lowest[removed], []
+                score = highest[added] - lowest[removed]
+                steps = []
             elif statistic.kind == "quantile":
                 score, steps = _rise_of_quantile(values, statistic, removed, added, common, mirror)
             else:

@@ -26,7 +26,8 @@ from sordino.local.collector.task_state import TaskState, counts_text
 from sordino.local.task import Task
 
 _REFRESH = 1.0  # seconds between looks for new tokens and closed tasks
-_PREFIX, _SUFFIX = "/v1/tasks/", "/reports"
+_PREFIX = "/v1/tasks/"
+_SUFFIX = "/reports"
 
 
 def collector_app(

@@ -31,7 +31,8 @@ class IdSet:
 
     def fresh(self, ids: Sequence[bytes]) -> list[bool]:
         """Return for each id whether it was never added and does not stand earlier in `ids`."""
-        known, within = self._recent, set[bytes]()
+        known = self._recent
+        within = set[bytes]()
         if known.isdisjoint(ids):
             within.update(ids)
             answers = [True] * len(ids)

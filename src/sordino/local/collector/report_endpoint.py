@@ -69,7 +69,8 @@ class ReportEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         """Answer one request for the reports of a task."""
-        code, extra = "method", None
+        code = "method"
+        extra = None
         if scope["method"] == "POST":
             code, extra = await self._take(scope, receive, name)
         if code == "ok":
@@ -112,7 +113,8 @@ class ReportEndpoint:
         return await self._store(state, body, sender)
 
     async def _store(self, state: TaskState, body: bytes, sender: bytes) -> tuple[str, str | None]:
-        post, stored = state.post(body), asyncio.get_running_loop().create_future()
+        post = state.post(body)
+        stored = asyncio.get_running_loop().create_future()
         post.sender = sender
         if not self._writer.submit(state, post, stored):
             return "busy", None
@@ -159,7 +161,8 @@ def _headers(scope: Scope) -> tuple[int | None, bytes | None]:
 async def _body(receive: Receive, length: int) -> bytes | str:
     """Return a body of exactly this length, or the word for what is wrong."""
     parts: list[bytes] = []
-    total, more = 0, True
+    total = 0
+    more = True
     try:
         async with asyncio.timeout(_PATIENCE):
             while more:

@@ -277,7 +277,8 @@ class Store:
     def _transaction(self) -> Iterator[Any]:
         """Give a cursor whose work is on disk, all or nothing, when the block ends."""
         begin = "BEGIN IMMEDIATE" if self._path is not None else "BEGIN"
-        unusable, unwritten = self._hide_database_errors(_UNUSABLE), self._hide_database_errors(_UNWRITTEN)
+        unusable = self._hide_database_errors(_UNUSABLE)
+        unwritten = self._hide_database_errors(_UNWRITTEN)
         with unusable, transact(self._db, begin=begin) as cursor, unwritten:
             yield cursor
 

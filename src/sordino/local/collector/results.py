@@ -67,7 +67,8 @@ def results(
     With `simultaneous` all intervals hold at once with the confidence; `error` stays that of each by itself. Where texts
     are searched for, the labels are those found in the reports of the `chunks`, always simultaneously.
     """
-    manifest, protocol = task.manifest, task.protocol
+    manifest = task.manifest
+    protocol = task.protocol
     searched = isinstance(protocol, HeavyHitters)
     plain: dict[str, Any] = {
         "schema": 1,
@@ -103,7 +104,8 @@ def _describe_labels(
 ) -> list[dict[str, Any]]:
     ends = estimate.interval(confidence, malicious=malicious, simultaneous=simultaneous).to_pydict()
     projected = estimate.projected().column("frequency").to_pylist()
-    frequencies, errors = estimate.frequencies, estimate.errors(confidence)
+    frequencies = estimate.frequencies
+    errors = estimate.errors(confidence)
     return [
         {
             "label": label,

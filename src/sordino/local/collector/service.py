@@ -230,7 +230,8 @@ class Buckets:
 
         The wait is infinite for more reports at once than a bucket holds.
         """
-        now, burst = self._clock(), self._limits.burst
+        now = self._clock()
+        burst = self._limits.burst
         left, then = self._left.get(sender, (float(burst), now))
         left = min(float(burst), left + (now - then) * self._rate)
         if reports > left:
@@ -247,7 +248,8 @@ class Buckets:
             self._left[sender] = (min(float(self._limits.burst), left + reports), then)
 
     def _forget(self, now: float) -> None:
-        burst, rate = self._limits.burst, self._rate
+        burst = self._limits.burst
+        rate = self._rate
         self._left = {s: (n, at) for s, (n, at) in self._left.items() if n + (now - at) * rate < burst}
 
 

@@ -55,7 +55,8 @@ class TaskState:
     def load(self, store: Store) -> None:
         """Read the ids and counts that the store holds, whatever was in memory."""
         stored = store.task(self.task.manifest.task)
-        seen, total = IdSet(), 0
+        seen = IdSet()
+        total = 0
         for chunk in store.chunks(self.number):
             ids = split(chunk.ids, ID_BYTES)
             total += len(ids)
@@ -114,7 +115,8 @@ class TaskState:
 
     def _within_limit(self, posts: Sequence[Post], most: int) -> list[Post]:
         """Return the posts that pass no token's limit; repeated reports count once, so an old post may be sent again."""
-        sent, within = dict(self._sent), []
+        sent = dict(self._sent)
+        within = []
         for post in posts:
             after = sent.get(post.sender, 0) + sum(self._seen.fresh(post.ids))
             if after > most:
@@ -174,7 +176,9 @@ def counts_from(text: str, task: Task) -> SupportCounts:
 
 
 def _select_fresh(posts: Sequence[Post], fresh: Sequence[bool]) -> tuple[list[bytes], list[bytes]]:
-    ids, reports, at = [], [], 0
+    ids = []
+    reports = []
+    at = 0
     for post in posts:
         for one, report in zip(post.ids, post.reports, strict=True):
             if fresh[at]:

@@ -46,7 +46,8 @@ class Client:
         """
         if task.has_expired(now):
             raise DeclarationError(f"the task {task.manifest.task!r} has expired; it takes no more reports")
-        protocol, charge = task.protocol, _charge(task)
+        protocol = task.protocol
+        charge = _charge(task)
         if isinstance(protocol, HeavyHitters):
             if answer is not None and not isinstance(answer, str):
                 raise DeclarationError(

@@ -96,7 +96,8 @@ class ClientLedger:
         `mark` names the file of its high-water mark; without it, it lies in the state directory, under devices/. Raises
         LedgerError where it is no such file or an older copy of it, and DeclarationError where it holds another cap.
         """
-        place, most = Path(path).expanduser().absolute(), to_fraction(cap, name="cap")
+        place = Path(path).expanduser().absolute()
+        most = to_fraction(cap, name="cap")
         if most <= 0:
             raise DeclarationError(f"cap must be above 0, not {format_number(most)}")
         try:
@@ -147,7 +148,8 @@ class ClientLedger:
                     f"the task {charge.task!r} had a permanent answer in this epoch; it cannot change now"
                 )
             if spent + charge.epsilon > limit:
-                most, gone = format_number(limit), format_number(spent)
+                most = format_number(limit)
+                gone = format_number(spent)
                 rule = f"the task {charge.task!r} may reveal epsilon {most} in this epoch, {gone} is spent"
                 raise BudgetExhausted(
                     f"{rule}; nothing was sent", asked=format_number(charge.epsilon), left=format_number(limit - spent)
@@ -201,7 +203,8 @@ class ClientLedger:
     def _add(self, charge: ClientCharge, permanent: bytes | None, *, within: Fraction) -> None:
         number, spent, before = self._last()
         if spent + charge.epsilon > self.cap:
-            asked, left = format_number(charge.epsilon), format_number(self.cap - spent)
+            asked = format_number(charge.epsilon)
+            left = format_number(self.cap - spent)
             rule = f"the task {charge.task!r} needs epsilon {asked}, and {left} of your cap of {format_number(self.cap)} is left"
             raise BudgetExhausted(f"{rule}; nothing was sent", asked=asked, left=left)
         sums = (str(spent + charge.epsilon), str(within))

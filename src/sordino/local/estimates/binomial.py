@@ -95,7 +95,8 @@ def _beside_bounds(
     side is cut off, it is about the miss itself, not half of it.
     """
     alpha = 1.0 - check_confidence(confidence)
-    z, one_sided = quantile(confidence), NormalDist().inv_cdf(max(1 - alpha, 0.5))
+    z = quantile(confidence)
+    one_sided = NormalDist().inv_cdf(max(1 - alpha, 0.5))
     near, far = ((z - one_sided) * math.sqrt(r * (1 - r) / n) / (p - q) for r in (q, p))
     low, high = ends(z, alpha / 2)
     if near + far >= 1:
@@ -109,7 +110,8 @@ def _beside_bounds(
 def _score_ends(counts: Floats, n: int, p: float, q: float, z: float) -> tuple[Floats, Floats]:
     """Return the least and the greatest share whose score test does not reject beyond z deviations, whole steps allowed for."""
     d = p - q
-    base, slope = q * (1 - q), d * (1 - p - q)
+    base = q * (1 - q)
+    slope = d * (1 - p - q)
     found = []
     for step, sign in ((-0.5, -1.0), (0.5, 1.0)):
         y = (counts + step) / n - q

@@ -50,7 +50,8 @@ class SquareWaveCounts:
 
     def mean(self, lower: float, upper: float) -> MeanEstimate:
         """Return the unbiased estimate of the mean of the answers, each counted at the middle of its bin."""
-        cells, inside = len(self.supports), self.inner * self.window
+        cells = len(self.supports)
+        inside = self.inner * self.window
         slope = inside - self.outer * self.window  # how far a cell moves on average where the bin moves by one
         size = 2 / (self.bins * slope)
         off = np.arange(cells) - (cells - 1) / 2
@@ -68,7 +69,8 @@ class SquareWaveCounts:
 
     def below(self, confidence: float, *, malicious: float = 0.0) -> tuple[Floats, Floats]:
         """Return the ends of intervals for the share below each edge, by itself, malicious clients counted in."""
-        lie, z = check_share(malicious, name="malicious"), quantile(confidence)
+        lie = check_share(malicious, name="malicious")
+        z = quantile(confidence)
         h = _breadth(self.bins, self.window, self.inner, self.outer, self.n, z)
         ends = []
         for sign in (-1, 1):
@@ -83,7 +85,8 @@ class SquareWaveCounts:
     def between(self, rank: float, confidence: float, *, malicious: float = 0.0) -> tuple[int, int]:
         """Return the last edge that surely lies below the quantile and the first surely above, at this confidence."""
         low, high = self.below(confidence, malicious=malicious)
-        reached, passed = np.flatnonzero(high >= rank), np.flatnonzero(low <= rank)
+        reached = np.flatnonzero(high >= rank)
+        passed = np.flatnonzero(low <= rank)
         return max(0, int(reached[0]) - 1), min(self.bins, int(passed[-1]) + 1)
 
     def _linear(self, weights: Floats, z: float) -> tuple[Floats, Floats]:
@@ -92,7 +95,8 @@ class SquareWaveCounts:
         The variance is at most (sum w^2 p - (sum w p)^2) / n. Both sums are taken from the shares found, a deviation of theirs
         to the side that widens; p is at most `inner` in any case. The skewness of few reports is added.
         """
-        shares, n = np.array(self.supports, dtype=np.float64) / self.n, self.n
+        shares = np.array(self.supports, dtype=np.float64) / self.n
+        n = self.n
         squares = np.square(weights)
         found = squares @ shares + np.sqrt(self.inner * np.square(squares).sum(axis=1) / n)
         second, first = np.minimum(self.inner * squares.sum(axis=1), found), weights @ shares

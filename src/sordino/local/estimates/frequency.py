@@ -55,7 +55,9 @@ def shift_of(p: Fraction | float, q: Fraction | float, malicious: float) -> tupl
 
     Raises DeclarationError unless 0 <= malicious < 1.
     """
-    share, high, low = check_share(malicious, name="malicious"), float(p), float(q)
+    share = check_share(malicious, name="malicious")
+    high = float(p)
+    low = float(q)
     return share * (1 - low) / (high - low), share * high / (high - low)
 
 
@@ -176,7 +178,8 @@ class FrequencyEstimate(FrequencyTables):
 
         From the exact variance at the estimated share (cut to [0, 1]); `about` as in `interval`.
         """
-        z, shares = quantile(confidence), np.clip(self.frequencies, 0.0, 1.0)
+        z = quantile(confidence)
+        shares = np.clip(self.frequencies, 0.0, 1.0)
         spread = [variance(self.p, self.q, share=float(f), n=self.n, about=about) for f in shares]
         errors: Floats = z * np.sqrt(np.array(spread))
         return errors

@@ -55,7 +55,8 @@ class MeanEstimate:
         answers, and at most (b + c a - m^2) / n for a population's; a and m are bounded from the reports themselves, to
         the side that widens. `about` is "respondents" or "population".
         """
-        z, m = quantile(confidence), self.moments
+        z = quantile(confidence)
+        m = self.moments
         spread = self._variance(z, about)
         deviation = math.sqrt(max(spread, 0.0) / m.n)
         if m.slope == 0.0:
@@ -73,7 +74,8 @@ class MeanEstimate:
         """
         m = self.moments
         if m.slope == 0.0:
-            ones, high = round(m.n * (1 + m.first / m.most) / 2), (1 + 1 / m.most) / 2
+            ones = round(m.n * (1 + m.first / m.most) / 2)
+            high = (1 + 1 / m.most) / 2
             ends = population_interval((ones,), n=m.n, p=high, q=1 - high, confidence=confidence)
             low, top = (self.lower + 2 * self._half * float(end[0]) for end in ends)
             return min(low, self.value), max(top, self.value)

@@ -83,7 +83,8 @@ class NoisySumEstimate(FrequencyEstimate):
 
         The step is half a respondent where respondents are drawn: a correction for whole numbers (Wilson 1927's idea).
         """
-        drawn, noise = self._drawn(confidence, about), self._noise(confidence)
+        drawn = self._drawn(confidence, about)
+        noise = self._noise(confidence)
         step = 0.5 / self.n if drawn else 0.0
 
         def end(sign: int) -> Floats:

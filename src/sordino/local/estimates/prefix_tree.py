@@ -112,7 +112,8 @@ def find_heavy_hitters(protocol: PrefixProtocol, reports: Reports) -> HeavyHitte
     """Return the texts found in the reports of all groups; raises DeclarationError where a group has none."""
     if not all(protocol.count(reports).supports):
         raise DeclarationError(f"one of the {len(protocol.levels)} groups has no report yet: wait for more respondents")
-    prefixes, depth = np.zeros((1, 0), dtype=np.uint8), 0
+    prefixes = np.zeros((1, 0), dtype=np.uint8)
+    depth = 0
     for group, level in enumerate(protocol.levels[:-1]):
         prefixes = _extend(protocol, prefixes, level - depth, *protocol.group_of(reports, group))
         depth = level
@@ -126,7 +127,8 @@ def find_heavy_hitters(protocol: PrefixProtocol, reports: Reports) -> HeavyHitte
 
 def _extend(protocol: PrefixProtocol, prefixes: Digits, step: int, factors: Digits, y: Digits) -> Digits:
     """Return the CANDIDATES prefixes of `step` more digits with the most support in a group."""
-    g, depth = protocol.g, prefixes.shape[1]
+    g = protocol.g
+    depth = prefixes.shape[1]
     own = np.zeros(y.size, dtype=np.uint64)
     for place in range(depth, depth + step):
         own = own * np.uint64(g) + factors[:, place]
@@ -136,7 +138,8 @@ def _extend(protocol: PrefixProtocol, prefixes: Digits, step: int, factors: Digi
         found.append(hash_supports(moved.astype(np.uint64) * np.uint64(g**step) + own, g**step, g=g, m=step))
     every = np.concatenate(found)
     best = np.argsort(-every, kind="stable")[: 4 * CANDIDATES]
-    parents, codes = best // g**step, best % g**step
+    parents = best // g**step
+    codes = best % g**step
     digits = (codes[:, None] // g ** np.arange(step)[None, :] % g).astype(np.uint8)
     longer: Digits = np.concatenate([prefixes[parents], digits], axis=1)
     rest = g ** (protocol.levels[-1] - depth - step)

@@ -47,7 +47,9 @@ class BloomEstimate(FrequencyTables):
         Raises DeclarationError where the cohorts that reports came from cannot distinguish the labels.
         """
         some = np.flatnonzero(sizes)
-        cohorts, bits, k = some.size, filters.shape[2], len(labels)
+        cohorts = some.size
+        bits = filters.shape[2]
+        k = len(labels)
         design = filters[some].astype(np.float64).transpose(0, 2, 1).reshape(cohorts * bits, k)
         weight = np.repeat(np.sqrt(sizes[some]), bits)
         if np.linalg.matrix_rank(design * weight[:, None]) < k:
@@ -105,10 +107,12 @@ class BloomEstimate(FrequencyTables):
 
 def _variances(gain: Floats, filters: Any, sizes: Floats, held: Floats, *, s: float, r: float) -> Floats:
     """Return the variance of each label's share, given the cohorts' sizes, at the shares `held`."""
-    k, bits = gain.shape[0], filters.shape[2]
+    k = gain.shape[0]
+    bits = filters.shape[2]
     total = np.zeros(k)
     for c, size in enumerate(sizes):
-        part, own = gain[:, c * bits : (c + 1) * bits], filters[c].astype(np.float64)
+        part = gain[:, c * bits : (c + 1) * bits]
+        own = filters[c].astype(np.float64)
         chance = r + (s - r) * own  # labels by bits
         coins = np.square(part) @ (held @ (chance * (1 - chance)) + (1 - held.sum()) * r * (1 - r))
         means = part @ own.T  # of each label's share, by the respondent's label

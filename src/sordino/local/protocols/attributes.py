@@ -61,7 +61,9 @@ class Attributes(ClaimedLoss):
             raise DeclarationError('attributes must be named, such as {"sex": ["f", "m"]}')
         if split is not None and split not in _WAYS:
             raise DeclarationError(f"{split!r} is not a way to split; {nearest(str(split), _WAYS)}")
-        claim, d, z = check_epsilon(epsilon), len(labels), quantile(0.95)
+        claim = check_epsilon(epsilon)
+        d = len(labels)
+        z = quantile(0.95)
         part = max(1, respondents // d) if isinstance(respondents, int) else respondents
         by_users = {name: best(values, epsilon=claim, respondents=part).protocol for name, values in labels.items()}
         by_budget = {

@@ -81,7 +81,8 @@ class Bloom(LocalProtocol):
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> Bloom:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        made, sizes = object.__new__(cls), [parameters.get(n) for n in ("size", "hashes", "cohorts")]
+        made = object.__new__(cls)
+        sizes = [parameters.get(n) for n in ("size", "hashes", "cohorts")]
         made._fill(check_labels(labels), Rappor.from_parameters(parameters, (False, True)), *sizes)
         return made
 
@@ -181,7 +182,8 @@ class Bloom(LocalProtocol):
         """Return the shares of the labels by least squares; raises DeclarationError for another task's counts, or too few."""
         self._check_counts(counts, differ="labels, filter or thresholds")
         table = np.array(counts.supports, dtype=np.float64).reshape(self.cohorts, 1 + self.bits)
-        s, r = float(self.bit.p), float(self.bit.q)
+        s = float(self.bit.p)
+        r = float(self.bit.q)
         return BloomEstimate.fit(self.labels, self.filters(), table[:, 0], table[:, 1:], s=s, r=r)
 
     def inputs(self) -> Sequence[int | None]:

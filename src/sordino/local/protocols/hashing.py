@@ -63,7 +63,8 @@ class OLH(ThresholdOracle):
     threshold: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept, claim = check_labels(labels), check_epsilon(epsilon)
+        kept = check_labels(labels)
+        claim = check_epsilon(epsilon)
         g = _best_size(exp_over(min(claim, Fraction(20))), len(kept))
         self._fill(kept, claim, g=g, threshold=floor_share(claim, g - 1))
 
@@ -107,7 +108,9 @@ class OLH(ThresholdOracle):
         return Reports.of(self, out)
 
     def _reports(self, codes: np.ndarray[Any, Any], rng: Rng) -> Codes:
-        g, base, rest = self.g, _least_factor(self.g), np.maximum(codes, 0).astype(np.uint32)
+        g = self.g
+        base = _least_factor(self.g)
+        rest = np.maximum(codes, 0).astype(np.uint32)
         narrow: Any = np.uint32 if g ** (self.digits + 1) <= FULL else np.uint64
         number: np.ndarray[Any, Any] = np.zeros(codes.size, dtype=narrow)
         hashed = np.zeros(codes.size, dtype=np.uint32)
@@ -141,11 +144,16 @@ class OLH(ThresholdOracle):
         """
         if value is not None and not 0 <= value < len(self.labels):
             raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}, or None")
-        drawn, base, number, hashed, rest = iter(words), _least_factor(self.g), 0, 0, value or 0
+        drawn = iter(words)
+        base = _least_factor(self.g)
+        number = 0
+        hashed = 0
+        rest = value or 0
         for _ in range(self.digits):
             rest, digit = divmod(rest, base)
             factor = next_uniform_int(self.g, drawn)
-            number, hashed = number * self.g + factor, hashed + factor * digit
+            number = number * self.g + factor
+            hashed = hashed + factor * digit
         hashed %= self.g
         if value is None:
             hashed = next_uniform_int(self.g, drawn)
@@ -204,7 +212,8 @@ def BLH(labels: Labels, *, epsilon: Number) -> OLH:
     >>> made.name, made.q
     ('BLH', Fraction(1, 2))
     """
-    kept, claim = check_labels(labels), check_epsilon(epsilon)
+    kept = check_labels(labels)
+    claim = check_epsilon(epsilon)
     return OLH._make(kept, claim, g=2, threshold=floor_share(claim, 1))
 
 
@@ -225,7 +234,8 @@ def hash_supports(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, 
     table of (y, a) over one a_i after the other: with digit d, y becomes y - a_i d. Digits come least first. Where g is so
     large that no table holds two of its digits, the least digit is found by a division modulo g, which is prime then.
     """
-    base, n = _least_factor(g), numbers.size
+    base = _least_factor(g)
+    n = numbers.size
     if g * g > _TABLE:
         return _divide(numbers, k, g=g, m=m)
 
@@ -236,8 +246,10 @@ def hash_supports(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, 
         return float(settings * (12 * n * (m - low + 1) + loops + cells))
 
     low = min((i for i in range(1, m + 1) if g ** (i + 1) <= _TABLE), key=cost)
-    upper, rest = _factors(numbers % np.uint64(g ** (m - low)), g=g, m=m - low), numbers // np.uint64(g ** (m - low))
-    tail, hashed = (rest % np.uint64(g**low)).astype(np.int64), (rest // np.uint64(g**low)).astype(np.int64)
+    upper = _factors(numbers % np.uint64(g ** (m - low)), g=g, m=m - low)
+    rest = numbers // np.uint64(g ** (m - low))
+    tail = (rest % np.uint64(g**low)).astype(np.int64)
+    hashed = (rest // np.uint64(g**low)).astype(np.int64)
     block = base**low
     out = np.zeros(-(-k // block) * block, dtype=np.int64)
     for setting, first in enumerate(range(0, k, block)):
@@ -250,7 +262,8 @@ def hash_supports(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, 
 
 def _divide(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the same for a prime g: with the upper digits set, one least digit solves a_1 d = y, or all do, or none."""
-    factors, hashed = _factors(numbers, g=g, m=m), (numbers // np.uint64(g**m)).astype(np.int64)
+    factors = _factors(numbers, g=g, m=m)
+    hashed = (numbers // np.uint64(g**m)).astype(np.int64)
     first = factors[0]
     inverse = _inverses(first, g)
     out = np.zeros(-(-k // g) * g, dtype=np.int64)
@@ -263,11 +276,14 @@ def _divide(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, np.dty
 
 def _inverses(numbers: np.ndarray[Any, Any], g: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the inverses modulo a prime, 0 for 0: n^(g - 2) by squaring (Fermat)."""
-    result, square, power = np.ones_like(numbers), numbers.copy(), g - 2
+    result = np.ones_like(numbers)
+    square = numbers.copy()
+    power = g - 2
     while power:
         if power & 1:
             result = result * square % g
-        square, power = square * square % g, power >> 1
+        square = square * square % g
+        power = power >> 1
     return result
 
 
@@ -300,7 +316,8 @@ def _sum(table: np.ndarray[Any, Any], *, g: int, m: int, base: int, k: int) -> n
                 made[:, digit, : g - turn] += column[:, turn:]
                 made[:, digit, g - turn :] += column[:, :turn]
         parts = made.reshape(settings * digits, g, -1, g)
-    every, digits_ = np.arange(g)[None, :], np.arange(base)[:, None]
+    every = np.arange(g)[None, :]
+    digits_ = np.arange(base)[:, None]
     found: np.ndarray[Any, np.dtype[np.int64]] = parts[:, every * digits_ % g, 0, every].sum(axis=-1).reshape(-1)
     return found
 
@@ -314,9 +331,12 @@ def _wide(rows: Rows) -> Codes:
 
 def _digits(k: int, g: int) -> int:
     """Return how many digits of base f, the least prime factor of g, distinguish k labels."""
-    base, digits, room = _least_factor(g), 0, 1
+    base = _least_factor(g)
+    digits = 0
+    room = 1
     while room < k:
-        room, digits = room * base, digits + 1
+        room = room * base
+        digits = digits + 1
     return digits
 
 

@@ -87,7 +87,8 @@ class HeavyHitters(LocalProtocol):
         if not isinstance(length, int) or not isinstance(levels, str) or not levels.replace(",", "").isdigit():
             raise DeclarationError('length must be a whole number, and levels text such as "12,21,21"')
         made = object.__new__(cls)
-        claim, kept = to_fraction(str(parameters.get("epsilon")), name="epsilon"), check_labels(labels)
+        claim = to_fraction(str(parameters.get("epsilon")), name="epsilon")
+        kept = check_labels(labels)
         steps = tuple(int(part or 0) for part in levels.split(","))
         made._fill(kept, length, claim, g=g, threshold=check_threshold(parameters.get("p"), name="p"), levels=steps)
         return made
@@ -194,7 +195,9 @@ class HeavyHitters(LocalProtocol):
         """
         drawn = iter(words)
         table, codes = self.texts.digits_of([answer], self.g)
-        group, factors, out = next_uniform_int(self.groups, drawn), [], b""
+        group = next_uniform_int(self.groups, drawn)
+        factors = []
+        out = b""
         for _, many, size in self._words:
             word = next_uniform_int(self.g**many, drawn)
             out += word.to_bytes(size, "little")
@@ -283,7 +286,8 @@ def _even_levels(g: int, digits: int) -> tuple[int, ...]:
 
 def _unpack(words: np.ndarray[Any, Any], many: int, g: int) -> np.ndarray[Any, Any]:
     """Return the digits of words in base g, the least first."""
-    rest, out = words.astype(np.uint32), np.empty((words.size, many), dtype=np.uint8)
+    rest = words.astype(np.uint32)
+    out = np.empty((words.size, many), dtype=np.uint8)
     for place in range(many):
         out[:, place] = rest % np.uint32(g)
         rest = rest // np.uint32(g)

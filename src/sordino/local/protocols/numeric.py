@@ -102,7 +102,8 @@ class Mean(NumberProtocol):
         else:
             by_grid = np.ones(n, dtype=np.bool_) if self.piecewise == FULL else bernoulli(self.piecewise, n, rng)
         found = np.empty(n, dtype=np.uint32)
-        bits, cells = np.flatnonzero(~by_grid), np.flatnonzero(by_grid)
+        bits = np.flatnonzero(~by_grid)
+        cells = np.flatnonzero(by_grid)
         found[bits] = self._bits(share[bits], rng)
         found[cells] = self._cells(share[cells], rng) + np.uint32(2)
         return Reports.of(self, rows_of(found, self.width))
@@ -134,7 +135,8 @@ class Mean(NumberProtocol):
     def count(self, reports: Reports) -> SupportCounts:
         """Return what adds up: bits of 0, bits of 1, cells, and the sums of twice the cells' distance and its square."""
         numbers = own_numbers(reports, self).astype(np.int64)
-        zeros, ones = int((numbers == 0).sum()), int((numbers == 1).sum())
+        zeros = int((numbers == 0).sum())
+        ones = int((numbers == 1).sum())
         off = 2 * (numbers[numbers >= 2] - 2) - (STEPS + self.window - 1)  # twice the distance from the middle
         return count_support(reports, (zeros, ones, off.size, off.sum(), np.square(off).sum()))
 
@@ -142,7 +144,8 @@ class Mean(NumberProtocol):
         """Return the unbiased estimate of the mean; raises DeclarationError for another task's counts, or for none."""
         self._check_counts(counts, differ="bounds, method or epsilon")
         zeros, ones, _, total, squares = counts.supports
-        bit, cell = self._bit_size, 1 / (self._slope * STEPS)
+        bit = self._bit_size
+        cell = 1 / (self._slope * STEPS)
         first = (bit * (ones - zeros) + cell * total) / counts.n
         second = (bit**2 * (ones + zeros) + cell**2 * squares) / counts.n
         base, slope = self.moments()
@@ -158,7 +161,9 @@ class Mean(NumberProtocol):
 
     def moments(self) -> tuple[float, float]:
         """Return (b, c): the second moment of one report's estimate of t is b + c t^2, on the scale of [-1, 1]."""
-        share, p, a = self.piecewise / FULL, self.inside / FULL, self._slope
+        share = self.piecewise / FULL
+        p = self.inside / FULL
+        a = self._slope
         wide = STEPS + self.window
         spread = a * (self.window**2 - 1) / 12 + (1 - p) / STEPS * wide * (wide**2 - 1) / 12
         base = share * 4 * spread / (STEPS * a) ** 2 + (1 - share) * self._bit_size**2
@@ -180,7 +185,8 @@ class Mean(NumberProtocol):
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of a report of grid position `value`: Duchi's 0 and 1, then every cell."""
         value = self._number(value)
-        grid, ones = Fraction(self.piecewise, FULL), FULL - self.top + Fraction(value * (2 * self.top - FULL), STEPS)
+        grid = Fraction(self.piecewise, FULL)
+        ones = FULL - self.top + Fraction(value * (2 * self.top - FULL), STEPS)
         bit = (1 - grid) * ones / FULL
         inner = grid * Fraction(self.inside, FULL * self.window)
         outer = grid * Fraction(FULL - self.inside, FULL * STEPS)

@@ -52,7 +52,9 @@ class Rappor(FrequencyOracle):
     claim: Fraction
 
     def __init__(self, labels: Labels, *, f: Number, p: Number, q: Number) -> None:
-        flip, low, high = to_fraction(f, name="f"), to_fraction(p, name="p"), to_fraction(q, name="q")
+        flip = to_fraction(f, name="f")
+        low = to_fraction(p, name="p")
+        high = to_fraction(q, name="q")
         if not 0 < flip < 1:
             raise DeclarationError(f"f must lie between 0 and 1, not {format_number(flip)}")
         if not 0 <= low < high <= 1:

@@ -57,7 +57,8 @@ class GRR(ThresholdOracle):
     threshold: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept, claim = check_labels(labels), check_epsilon(epsilon)
+        kept = check_labels(labels)
+        claim = check_epsilon(epsilon)
         self._fill(kept, claim, threshold=floor_share(claim, len(kept) - 1))
 
     name = "GRR"

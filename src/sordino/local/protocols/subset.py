@@ -59,7 +59,8 @@ class SubsetSelection(ThresholdOracle):
     threshold: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept, claim = check_labels(labels), check_epsilon(epsilon)
+        kept = check_labels(labels)
+        claim = check_epsilon(epsilon)
         w = subset_size(len(kept), claim)
         self._fill(kept, claim, w=w, threshold=floor_share(claim, Fraction(len(kept) - w, w)))
 
@@ -75,7 +76,8 @@ class SubsetSelection(ThresholdOracle):
         return value
 
     def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
-        k, w = len(self.labels), self.w
+        k = len(self.labels)
+        w = self.w
         return (p * (w - 1) + (1 - p) * w) / (k - 1), p * (k - w) / ((1 - p) * w)
 
     @property
@@ -113,7 +115,8 @@ class SubsetSelection(ThresholdOracle):
         set of s of the k - 1 others has the same probability (Bentley & Floyd 1987). Where the true label is in, the
         first step of s = w is left out. Other number t stands for label t, or t + 1 from the true one on.
         """
-        rows, k = np.arange(codes.size), len(self.labels)
+        rows = np.arange(codes.size)
+        k = len(self.labels)
         members = np.zeros((codes.size, k), dtype=np.bool_)
         own_in = bernoulli(self.threshold, codes.size, rng)
         members[rows, codes] = own_in
@@ -147,8 +150,10 @@ class SubsetSelection(ThresholdOracle):
         Labels beyond the two that are compared are alike under every permutation, so a set's probability depends on
         these four cases only. Label 1 stands for any `value` other than 0.
         """
-        k, w = len(self.labels), self.w
-        held, lost = self.p / comb(k - 1, w - 1), (1 - self.p) / comb(k - 1, w)
+        k = len(self.labels)
+        w = self.w
+        held = self.p / comb(k - 1, w - 1)
+        lost = (1 - self.p) / comb(k - 1, w)
         own_only, other_only = (held, lost) if self._number(value) == 0 else (lost, held)
         return [(held, own_only, other_only, lost)]
 

@@ -59,7 +59,8 @@ class SHE(ThresholdOracle):
     limit: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept, claim = check_labels(labels), check_epsilon(epsilon)
+        kept = check_labels(labels)
+        claim = check_epsilon(epsilon)
         self._fill(kept, claim, threshold=CertifiedProbability.exp_minus(claim / 2).digits(BITS) + 1)
 
     name = "SHE"
@@ -133,7 +134,8 @@ class SHE(ThresholdOracle):
         """
         if value is not None and not 0 <= value < len(self.labels):
             raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}, or None")
-        drawn, report = iter(words), b""
+        drawn = iter(words)
+        report = b""
         for label in range(len(self.labels)):
             noise = self._next_heads(drawn) - self._next_heads(drawn)
             number = max(1 - self.limit, min(self.limit, (label == value) + noise))
@@ -187,5 +189,6 @@ class SHE(ThresholdOracle):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of what a report reveals: one part a label, P(y <= 0) and P(y >= 1), which the theorem proves enough."""
-        near, far = 1 / (1 + self.ratio), self.ratio / (1 + self.ratio)
+        near = 1 / (1 + self.ratio)
+        far = self.ratio / (1 + self.ratio)
         return [(far, near) if label == value else (near, far) for label in range(len(self.labels))]

@@ -50,7 +50,9 @@ class Unary(ThresholdOracle):
     threshold_q: int
 
     def __init__(self, labels: Labels, *, p: Number, q: Number) -> None:
-        kept, high, low = check_labels(labels), to_fraction(p, name="p"), to_fraction(q, name="q")
+        kept = check_labels(labels)
+        high = to_fraction(p, name="p")
+        low = to_fraction(q, name="q")
         for name, value in (("p", high), ("q", low)):
             if not 0 < value < 1:
                 raise DeclarationError(f"{name} must lie between 0 and 1, not {format_number(value)}")
@@ -103,7 +105,8 @@ class Unary(ThresholdOracle):
         everyone = bool(present.all())
         who = np.arange(codes.size) if everyone else np.flatnonzero(present)
         places, coins = (codes, true) if everyone else (codes[who], true[who])
-        cells, bit = rows[who, places >> 3], (places & 7).astype(np.uint8)
+        cells = rows[who, places >> 3]
+        bit = (places & 7).astype(np.uint8)
         rows[who, places >> 3] = cells & ~(np.uint8(1) << bit) | coins.astype(np.uint8) << bit
         return Reports.of(self, rows)
 
@@ -119,7 +122,8 @@ class Unary(ThresholdOracle):
 
     def perturb_bits(self, bits: int, words: Iterable[int]) -> bytes:
         """Return the report of packed bits, from one word a bit: 1 with probability p where a bit is set, else q."""
-        drawn, number = iter(words), 0
+        drawn = iter(words)
+        number = 0
         for j in range(len(self.labels)):
             threshold = self.threshold_p if bits >> j & 1 else self.threshold_q
             number |= (next_u32(drawn) < threshold) << j
@@ -144,7 +148,8 @@ class Unary(ThresholdOracle):
 
 def bit_laws(protocol: FrequencyOracle, value: int | None) -> Sequence[tuple[Fraction, ...]]:
     """Return the law of a report of independent bits, 1 with probability p for label `value` and q for another."""
-    own, other = (1 - protocol.p, protocol.p), (1 - protocol.q, protocol.q)
+    own = (1 - protocol.p, protocol.p)
+    other = (1 - protocol.q, protocol.q)
     return [own if j == value else other for j in range(len(protocol.labels))]
 
 
@@ -156,7 +161,8 @@ def SUE(labels: Labels, *, epsilon: Number) -> Unary:
     >>> SUE(["a", "b"], epsilon=1).name
     'SUE'
     """
-    kept, claim = check_labels(labels), check_epsilon(epsilon)
+    kept = check_labels(labels)
+    claim = check_epsilon(epsilon)
     top = floor_share(claim / 2, 1)
     return Unary._make(kept, claim, threshold_p=top, threshold_q=FULL - top)
 
@@ -169,7 +175,8 @@ def OUE(labels: Labels, *, epsilon: Number) -> Unary:
     >>> OUE(["a", "b"], epsilon=1).p
     Fraction(1, 2)
     """
-    kept, claim = check_labels(labels), check_epsilon(epsilon)
+    kept = check_labels(labels)
+    claim = check_epsilon(epsilon)
     return Unary._make(kept, claim, threshold_p=FULL // 2, threshold_q=FULL - floor_share(claim, 1))
 
 
@@ -187,7 +194,8 @@ def THE(labels: Labels, *, epsilon: Number) -> Unary:
     >>> made.name, made.epsilon < 2
     ('THE', True)
     """
-    kept, claim = check_labels(labels), check_epsilon(epsilon)
+    kept = check_labels(labels)
+    claim = check_epsilon(epsilon)
     miss, false = _coins_at(float(claim), _best_cut(float(claim)))
     top, bottom = FULL - max(1, math.ceil(miss * FULL)), max(1, math.ceil(false * FULL))
     while top > bottom and (found := log_up(_ratio(Fraction(top, FULL), Fraction(bottom, FULL)))) > claim:
@@ -209,7 +217,9 @@ def _best_cut(epsilon: float) -> float:
         miss, false = _coins_at(epsilon, cut)
         return math.sqrt(false * (1 - false)) / (1 - miss - false)
 
-    low, high, part = 0.5, 1.0, (math.sqrt(5) - 1) / 2
+    low = 0.5
+    high = 1.0
+    part = (math.sqrt(5) - 1) / 2
     for _ in range(60):
         left, right = high - part * (high - low), low + part * (high - low)
         low, high = (low, right) if spread(left) < spread(right) else (left, high)

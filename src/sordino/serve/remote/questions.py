@@ -525,7 +525,8 @@ def _await_model(
 ) -> Operation[Model]:
     from sordino.synth.model import load
 
-    pause, stage = _FIRST, ""
+    pause = _FIRST
+    stage = ""
     while job["state"] == "running":
         if watch is not None and job["stage"] != stage:
             stage = str(job["stage"])

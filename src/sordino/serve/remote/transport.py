@@ -131,7 +131,9 @@ def exchange(call: Call, *, patience: float, where: str) -> Operation[Any]:
     To be used for what may be said twice: a question carries a request id, by which it is charged once. Raises the error
     that the server states; InDoubt, with the request id, where a question was sent and no answer came back at all.
     """
-    waited, pause, lost = 0.0, _FIRST, False
+    waited = 0.0
+    pause = _FIRST
+    lost = False
     request = call.headers.get("idempotency-key")
     while True:
         reply = yield call
@@ -155,7 +157,8 @@ def exchange(call: Call, *, patience: float, where: str) -> Operation[Any]:
             )
         lost = lost or gone
         yield Pause(pause)
-        waited, pause = waited + pause, min(2 * pause, _LONGEST)
+        waited = waited + pause
+        pause = min(2 * pause, _LONGEST)
 
 
 def _is_problem(data: Any) -> bool:
@@ -175,7 +178,8 @@ def check_url(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
+        host = parts.hostname or ""
+        _ = parts.port
     except ValueError:
         raise DeclarationError("is no address such as https://curator.example", key="the server") from None
     if parts.username or parts.password or parts.query or parts.fragment or not host:

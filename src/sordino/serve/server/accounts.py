@@ -201,7 +201,8 @@ class Accounts:
         """Make a token and return it with its secret, which is shown this once; it spends the share of `spender`."""
         if not 0 < len(name) <= 80 or not name.isprintable():
             raise DeclarationError("must be 1 to 80 printable characters", key="name")
-        secret, created = make_secret("token"), self._store.now()
+        secret = make_secret("token")
+        created = self._store.now()
         spends = account.name if spender is None else spender
         row = {
             "account": account.id,

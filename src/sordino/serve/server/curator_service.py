@@ -124,7 +124,8 @@ class CuratorService:
             return self._practise(visitor, asked)
         check_access(visitor, "question.ask", owner=visitor.account)
         made = self._plan(visitor, asked)
-        plans, said = _plans_of(made), describe_asked(asked, made)
+        plans = _plans_of(made)
+        said = describe_asked(asked, made)
         curators = [self.curator(visitor, plan.table_name) for plan in plans]
         bound = self.bind(visitor, request)
         # where a day's sum is stated, a spender's questions go one after the other: each sees what those before it cost
@@ -157,7 +158,9 @@ class CuratorService:
 
     def _ask_one(self, visitor: Visitor, curator: Curator, plan: Plan, request: str | None, said: Any) -> Release:
         """Return the answer of one plan; two that ask by one request id at once get one answer, one after the other."""
-        about, outcome, noted = f"{plan.table_name}: {plan.words}", "failed", list[Job]()
+        about = f"{plan.table_name}: {plan.words}"
+        outcome = "failed"
+        noted = list[Job]()
         try:
             with self._requests.hold(request):
                 try:
@@ -286,7 +289,8 @@ class CuratorService:
         """Return whether plans cost more than a visitor spends without an officer's approval: together, or in a day."""
         if visitor.role == OWNER.role:
             return False
-        cost, most = Batch(tuple(plans), 0.95).cost, self.settings.approve_above
+        cost = Batch(tuple(plans), 0.95).cost
+        most = self.settings.approve_above
         if any(name in most and amount > most[name] for name, amount in cost.amounts().items()):
             return True
         daily = self.settings.approve_above_daily
@@ -361,7 +365,8 @@ class CuratorService:
         """
         if isinstance(who, Visitor):
             check_access(who, "share.change")
-        declared, ledger = self.project.budget(budget), self.ledger(budget)
+        declared = self.project.budget(budget)
+        ledger = self.ledger(budget)
         if spender not in declared.shares and spender not in ledger.shares():
             check_name(spender, key="the spender")
         made = share(ledger.cap)

@@ -71,7 +71,8 @@ def _openid(service: CuratorService) -> OpenIdProvider | None:
         raise DeclarationError(
             "[serve] openid needs an origin, to which the provider sends browsers back: state origin"
         )
-    secret, back = os.environ.get("SORDINO_OPENID_SECRET", ""), settings.origin + RETURN_PATH
+    secret = os.environ.get("SORDINO_OPENID_SECRET", "")
+    back = settings.origin + RETURN_PATH
     return OpenIdProvider(settings.issuer, settings.client, secret=secret, back=back, clock=service.store.clock)
 
 

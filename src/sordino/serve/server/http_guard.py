@@ -125,7 +125,8 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes | int:
     if int(stated) > _LARGEST:
         return 413
     parts: list[bytes] = []
-    total, more = 0, True
+    total = 0
+    more = True
     try:
         async with asyncio.timeout(_PATIENCE):
             while more:

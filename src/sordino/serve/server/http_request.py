@@ -127,7 +127,8 @@ def check_origin(request: Request) -> None:
     """Raise NotAllowed for a request that a browser sends from another site's page."""
     stated = service_of(request).settings.origin
     own = stated or f"{request.url.scheme}://{request.headers.get('host', '')}"
-    origin, fetched = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    fetched = request.headers.get("sec-fetch-site")
     if (origin is not None and origin != own) or fetched not in (None, "same-origin", "none"):
         raise NotAllowed("this request comes from another site's page")
 

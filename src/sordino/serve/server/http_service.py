@@ -305,7 +305,8 @@ async def send_model(request: Request, visitor: Who, number: StoredInt) -> Respo
 async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return drawn rows as CSV, free: {"rows": 1000, "where": "age > 40"}."""
     given = await read_json(request)
-    rows, where = given.get("rows"), given.get("where")
+    rows = given.get("rows")
+    where = given.get("where")
     if not (rows is None or (isinstance(rows, int) and not isinstance(rows, bool))):
         raise DeclarationError("must be a whole number", key="rows")
     if not (where is None or isinstance(where, str)):
@@ -401,7 +402,8 @@ async def begin_openid(request: Request) -> Response:
 @OPENID.get(RETURN_PATH)
 async def finish_openid(request: Request, state: str = "", code: str = "") -> Response:
     """Begin the session of whoever comes back from the provider, where an account is bound to its subject."""
-    provider, service = _provider(request), service_of(request)
+    provider = _provider(request)
+    service = service_of(request)
     sealed = request.cookies.get(_COOKIE)
     if sealed is None:
         raise SignInNeeded("sign in again: this browser began no sign-in here, or too long ago")

@@ -264,7 +264,8 @@ class Jobs:
         self._pool.shutdown(cancel_futures=True)
 
     def _run(self, number: int, work: Work) -> None:
-        started, stages = self._clock.start(), []
+        started = self._clock.start()
+        stages = []
 
         def enter(stage: str) -> None:
             seen = self._store.clock() + datetime.timedelta(seconds=self._clock.wait(started))

@@ -72,7 +72,8 @@ class ModelDesk:
         """
         check_access(visitor, "model.fit", owner=visitor.account)
         given, wanted, curator, priced = self._prepare(visitor, asked)
-        table, loss = given["table"], {name: given.get(name) for name in _LOSS}
+        table = given["table"]
+        loss = {name: given.get(name) for name in _LOSS}
         bound = self.service.bind(visitor, request)
         if bound is not None:
             self.service.request_ids.claim_job(bound)

@@ -95,7 +95,8 @@ class OpenIdProvider:
             rules.validate(read.claims)
         except (JoseError, OAuthError, httpx.HTTPError, KeyError, ValueError, TypeError):
             raise SignInNeeded(_REFUSED) from None
-        audience, subject = read.claims["aud"], read.claims["sub"]
+        audience = read.claims["aud"]
+        subject = read.claims["sub"]
         if isinstance(audience, list) and read.claims.get("azp", self._client) != self._client:
             raise SignInNeeded(_REFUSED)
         return self.bind(str(subject))

@@ -34,7 +34,8 @@ async def show_account(request: Request, session: Reading) -> Response:
 @ACCOUNT_PAGES.post("/account/password")
 async def change_password(request: Request, session: Changing) -> Response:
     """Change one's own password; the other sessions of the account end, and this one begins anew."""
-    desk, visitor = _desk(request, session.visitor), session.visitor
+    desk = _desk(request, session.visitor)
+    visitor = session.visitor
     given = await pick(request, "old", "new", "again")
     if given["new"] != given["again"]:
         raise DeclarationError("was not typed the same twice", key="the new password")
@@ -73,7 +74,8 @@ async def revoke_token(request: Request, session: Changing, number: StoredInt) -
 @ACCOUNT_PAGES.get("/desk/accounts/{name}")
 async def show_account_of(request: Request, session: Reading, name: str) -> Response:
     """Show an account to an officer: role, password, tokens."""
-    desk, visitor = _desk(request, session.visitor), session.visitor
+    desk = _desk(request, session.visitor)
+    visitor = session.visitor
     check_access(visitor, "account.change")
     account = await run_in_threadpool(desk.find_account, visitor, name)
     tokens = await run_in_threadpool(desk.list_tokens, visitor, name)
@@ -83,7 +85,8 @@ async def show_account_of(request: Request, session: Reading, name: str) -> Resp
 @ACCOUNT_PAGES.post("/desk/accounts/{name}/password")
 async def set_password(request: Request, session: Changing, name: str) -> Response:
     """Set the password of another's account; all its sessions end."""
-    desk, visitor = _desk(request, session.visitor), session.visitor
+    desk = _desk(request, session.visitor)
+    visitor = session.visitor
     check_access(visitor, "account.change")
     if name == visitor.name:
         raise NotAllowed("change your own password on the page of your account")
@@ -154,7 +157,8 @@ async def sign_in(request: Request) -> Response:
     """Begin a session with a name and a password, sent by a form of this very origin."""
     _check_form(request)
     given = await pick(request, "name", "password")
-    desk, address = service_of(request).desk, address_of(request)
+    desk = service_of(request).desk
+    address = address_of(request)
     cookie, _ = await run_in_threadpool(lambda: desk.sign_in(given["name"], given["password"], address=address))
     return _begin(request, cookie)
 

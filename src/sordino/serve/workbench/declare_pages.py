@@ -38,7 +38,8 @@ TYPES: Mapping[str, str] = {  # what each type takes beside its name
 }
 ITEMS = ("integer", "real", "category", "boolean", "date")  # what a list may hold
 _MISSING = ("drop", "keep", "fill")
-_MOST_COLUMNS, _MOST_TABLES = 500, 20
+_MOST_COLUMNS = 500
+_MOST_TABLES = 20
 _CAP = ("epsilon", "rho", "delta")
 
 
@@ -73,7 +74,8 @@ def _is_form(plain: Any) -> bool:
 
 def _private(form: Mapping[str, str], budgets: set[str]) -> list[str]:
     """Return the section of a table that is protected, and of its budget where no table before has it."""
-    name, lines = _text(form, "budget"), []
+    name = _text(form, "budget")
+    lines = []
     if name not in budgets:
         budgets.add(name)
         lines = [
@@ -146,7 +148,8 @@ def _columns(form: Mapping[str, str], kind: str) -> list[str]:
 
 def _column(form: Mapping[str, str], at: str) -> list[str]:
     """Return the keys of a column, as its type takes them."""
-    name, kind = form[f"name:{at}"], form.get(f"type:{at}", "")
+    name = form[f"name:{at}"]
+    kind = form.get(f"type:{at}", "")
     _check_word(kind, list(TYPES), f"the type of {name}")
     if kind != "list":
         return [*_values(form, at, kind), *_missing(form, at, kind)]
@@ -158,7 +161,9 @@ def _column(form: Mapping[str, str], at: str) -> list[str]:
 
 def _values(form: Mapping[str, str], at: str, kind: str) -> list[str]:
     """Return the type of cells or of items, and what they may be."""
-    name, takes, parts = form[f"name:{at}"], TYPES[kind].split(), [f"type = {quote_text(kind)}"]
+    name = form[f"name:{at}"]
+    takes = TYPES[kind].split()
+    parts = [f"type = {quote_text(kind)}"]
     if "bounds" in takes:
         parts += [
             f"{end} = {_bound(form.get(f'{end}:{at}', ''), kind, f'{name}, {end}')}" for end in ("lower", "upper")

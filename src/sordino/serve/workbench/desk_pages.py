@@ -22,7 +22,8 @@ _LINES = 200  # of the audit log on one page
 @DESK_PAGES.get("/desk")
 async def show_desk(request: Request, session: Reading) -> Response:
     """Show budgets with their shares, what waits for an officer, and the accounts."""
-    service, visitor = service_of(request), session.visitor
+    service = service_of(request)
+    visitor = session.visitor
     check_access(visitor, "audit.read")
     budgets = await run_in_threadpool(service.budgets, visitor)
     approvals = await run_in_threadpool(service.desk.list_approvals, visitor)
@@ -58,7 +59,8 @@ async def decide(request: Request, session: Changing, number: StoredInt) -> Resp
     given = await pick(request, "decision", "reason")
     if given["decision"] not in ("approved", "declined"):
         raise DeclarationError("is approved or declined", key="decision")
-    desk, state = service_of(request).desk, given["decision"]
+    desk = service_of(request).desk
+    state = given["decision"]
     reason = given["reason"][:2000] or None
     if state == "approved":
         await run_in_threadpool(lambda: desk.decide(session.visitor, number, "approved", reason=reason))
@@ -95,7 +97,8 @@ async def add_account(request: Request, session: Changing) -> Response:
     """Add an account, with a password or without."""
     given = await pick(request, "name", "role", "password", "subject")
     service = service_of(request)
-    password, issuer = given["password"] or None, service.settings.issuer
+    password = given["password"] or None
+    issuer = service.settings.issuer
     if given["subject"] and issuer is None:
         raise DeclarationError("needs a provider: state [serve] openid in the project file", key="the subject")
     subject = f"{issuer} {given['subject']}" if given["subject"] else None

@@ -196,7 +196,8 @@ def _job_words(job: Job) -> dict[str, Any]:
 @MODEL_PAGES.get("/models/{number}")
 async def show_model(request: Request, session: Reading, number: StoredInt) -> Response:
     """Show what a model is, and what can be had of it."""
-    desk, visitor = _models(request), session.visitor
+    desk = _models(request)
+    visitor = session.visitor
     model = await run_work(request, visitor, lambda: desk.model(visitor, number))
     done = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
     about = {**model.to_dict(), "sentence": model.describe()}
@@ -241,7 +242,8 @@ async def show_rows(request: Request, session: Changing, number: StoredInt) -> R
 async def export_rows(request: Request, session: Changing, number: StoredInt) -> Response:
     """Return drawn rows as CSV, free."""
     form = await read_form(request)
-    rows, where = whole_number(form, "rows").get("rows"), form.get("where", "").strip() or None
+    rows = whole_number(form, "rows").get("rows")
+    where = form.get("where", "").strip() or None
     desk = _models(request)
     parts = await run_work(
         request, session.visitor, lambda: desk.sample(session.visitor, number, rows=rows, where=where)
@@ -283,7 +285,8 @@ async def price_evaluation(request: Request, session: Changing, number: StoredIn
 async def evaluate(request: Request, session: Changing, number: StoredInt) -> Response:
     """Begin to evaluate, charged once, and go to its job."""
     form = await read_form(request)
-    asked, key = read_evaluation(form), form.get("request_id") or new_request()
+    asked = read_evaluation(form)
+    key = form.get("request_id") or new_request()
     desk = _evaluations(request)
     try:
         job = await run_work(request, session.visitor, lambda: desk.begin(session.visitor, number, asked, request=key))
@@ -338,7 +341,8 @@ async def _send_picture(request: Request, session: Session, draw: Callable[[], P
 
 
 async def _show_price(request: Request, session: Session, plan: Any) -> Response:
-    service, visitor = service_of(request), session.visitor
+    service = service_of(request)
+    visitor = session.visitor
     (budget,) = await run_in_threadpool(service.budgets, visitor, service.project.tables[plan.table_name].budget)
     left = left_of(budget, visitor)
     cost = float(plan.cost.amounts().get(left["currency"], 0))

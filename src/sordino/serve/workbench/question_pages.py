@@ -176,7 +176,8 @@ def _place_of(words: str, lines: list[str]) -> tuple[int, int] | None:
     """Return line and column: as the words name them, else where the first name that they quote stands."""
     found = _PLACE.search(words)
     if found is not None:
-        number, column = int(found[1]), int(found[2]) - 1
+        number = int(found[1])
+        column = int(found[2]) - 1
         fits = 0 < number <= len(lines) and 0 <= column <= len(lines[number - 1])
         return (number, column) if fits else None
     for name in _QUOTED.findall(words)[:1]:

@@ -100,9 +100,12 @@ def _correlation(counts: Floats, ranks: tuple[Floats, Floats], variance: float) 
     if whole <= 1.0:
         return None, None
     p = inner / whole
-    rows, columns = p.sum(axis=1), p.sum(axis=0)
-    mx, my = float(rows @ x), float(columns @ y)
-    vx, vy = float(rows @ np.square(x - mx)), float(columns @ np.square(y - my))
+    rows = p.sum(axis=1)
+    columns = p.sum(axis=0)
+    mx = float(rows @ x)
+    my = float(columns @ y)
+    vx = float(rows @ np.square(x - mx))
+    vy = float(columns @ np.square(y - my))
     if vx <= 1e-6 or vy <= 1e-6:
         return None, None
     spread = math.sqrt(vx * vy)

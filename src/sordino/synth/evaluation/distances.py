@@ -53,7 +53,8 @@ def release_distances(
 ) -> tuple[Distance, ...]:
     """Return the noisy distances of drawn rows from a curator's table, in one release of noise of equal width."""
     sizes = [c.size for c in model.parts.columns]
-    count, rows = len(drawn[0]), max(model.rows, 1)
+    count = len(drawn[0])
+    rows = max(model.rows, 1)
     models = [_counts(drawn, s, sizes) * (rows / count) for s in sets]
     tables = [ContingencyTable(tuple(model.parts.columns[c].axis() for c in s)) for s in sets]
     values, variance = release_vectors(data, tables, models, loss)

@@ -94,7 +94,8 @@ class Evaluation:
         for _, loss in self.losses:
             for name, amount in loss.amounts().items():
                 amounts[name] = amounts.get(name, 0) + amount
-        total, charged = loss_from(amounts).describe(), self.release.cost.describe()
+        total = loss_from(amounts).describe()
+        charged = self.release.cost.describe()
         words = charged if set(self.release.cost.amounts()) == set(amounts) else f"{total}, charged as {charged}"
         shown = [(name, loss_from(loss.amounts()).describe()) for name, loss in self.losses]
         return [*shown, ("total", f"{words}, charge {self.release.charge}")]

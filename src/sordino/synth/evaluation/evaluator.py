@@ -139,7 +139,8 @@ def plan_evaluation(
 
 def _compare_openly(plan: EvaluationPlan, table: pa.Table) -> Evaluation:
     """Return the comparison with the rows of a table, NOT PRIVATE."""
-    model, card = plan.model, plan.scorecard
+    model = plan.model
+    card = plan.scorecard
     real = encode_table(table, model.parts.columns)
     distances = exact_distances(model, plan.sets, plan.keys, real)
     counter = ExactCounter(model, real)
@@ -152,7 +153,8 @@ def _compare_openly(plan: EvaluationPlan, table: pa.Table) -> Evaluation:
 
 def _compare_privately(plan: EvaluationPlan, table: Any, **loss: Unpack[LossArguments]) -> Evaluation:
     """Return the comparison with a declared table, charged once."""
-    model, card = plan.model, plan.scorecard
+    model = plan.model
+    card = plan.scorecard
     for name in model.columns:
         if table.domain[name] != model.parts.domain[name]:
             raise DeclarationError(

@@ -119,7 +119,8 @@ def satisfies(model: Model, condition: Expr, keys: Sequence[Codes]) -> Any:
 def count_hits(card: Scorecard, model: Model, keys: Sequence[Codes]) -> ConfusionMatrix:
     """Return the exact counts over rows given by keys: free for synthetic rows, NOT PRIVATE for others."""
     kept = np.all([keys[i] >= 0 for i, n in enumerate(model.columns) if n in names_in(card.condition.node)], axis=0)
-    guess, truth = card.guesses(keys), satisfies(model, card.condition, keys) & kept
+    guess = card.guesses(keys)
+    truth = satisfies(model, card.condition, keys) & kept
     cells = [[float(np.sum((guess == g) & (truth == t))) for t in (False, True)] for g in (False, True)]
     return ConfusionMatrix(((cells[0][0], cells[0][1]), (cells[1][0], cells[1][1])), 0.0)
 
@@ -147,7 +148,8 @@ def hits_from_release(made: Release) -> ConfusionMatrix:
 def _points(model: Model, column: int, groups: Codes, points: Sequence[int]) -> Any:
     """Return the points of one column as an expression."""
     keyed = model.parts.columns[column]
-    of, size = col(keyed.name), keyed.size - keyed.missing
+    of = col(keyed.name)
+    size = keyed.size - keyed.missing
     missing = int(points[int(groups[-1])]) if keyed.missing else 0
     if not keyed.ordered:
         by_points: dict[int, list[Any]] = {}

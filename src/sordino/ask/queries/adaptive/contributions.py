@@ -71,7 +71,8 @@ class Contributions:
         if self.of is not None:
             keys(self.of, domain)
         moved = 1 if neighbors.relation == "add_remove" else 2
-        most, bins = self.pairs or 1, len(contribution_bins())
+        most = self.pairs or 1
+        bins = len(contribution_bins())
         because = f"{neighbors.relation} of one {neighbors.id_column} with all its rows moves {moved} bin(s) by {most}"
         norms = Fraction(moved * most), Fraction(moved * most**2), Fraction(most)
         return [(Sensitivity(min(moved * most, bins), *norms, because), Fraction(1))]

@@ -137,11 +137,13 @@ class MagnitudeHistogram:
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
         """Return the exact counts and, with `offsets`, the offsets, in parts."""
         del domain
-        exact_counts, exact_offsets = [0] * (len(self.edges) - 1), [0] * (len(self.edges) - 1)
+        exact_counts = [0] * (len(self.edges) - 1)
+        exact_offsets = [0] * (len(self.edges) - 1)
         columns = [tables[0][n].to_pylist() for n in ("k0", "t0", "t1" if self.offsets else "t0")]
         for place, rows, moved in zip(*columns, strict=True):
             if place is not None:
-                start, width = self.edges[place], self.edges[place + 1] - self.edges[place]
+                start = self.edges[place]
+                width = self.edges[place + 1] - self.edges[place]
                 exact_counts[place] = int(rows)
                 exact_offsets[place] = (int(moved) - (start - self.edges[0]) * int(rows)) * PARTS // width
         if not self.offsets:

@@ -101,7 +101,8 @@ class ContingencyTable:
 
     def encode(self, counted: SparseCounts, domain: Domain) -> Integers:
         """Return the exact counts as a vector over all codes, from the sparse counts over keys."""
-        cells, counts = np.asarray(counted[0], dtype=np.int64), np.asarray(counted[1], dtype=np.int64)
+        cells = np.asarray(counted[0], dtype=np.int64)
+        counts = np.asarray(counted[1], dtype=np.int64)
         shape = self.shape(domain)
         kept = (cells >= 0).all(axis=1)
         place = np.zeros(int(kept.sum()), dtype=np.int64)

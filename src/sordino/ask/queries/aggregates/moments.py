@@ -67,7 +67,8 @@ class MomentAggregate:
     ) -> ColumnEstimate:
         """Return the statistic, clamped to what is possible; a correlation is 0 where a noisy variance is not above 0."""
         sides = len(self._numbers())
-        lifts, spans = tuple(p.lift for p in parts[sides:-1]), tuple(p.ends for p in parts[:sides])
+        lifts = tuple(p.lift for p in parts[sides:-1])
+        spans = tuple(p.ends for p in parts[:sides])
         mix = () if shared is None else (shared.mix, shared.vectors)
         return SecondMoments(self.statistic, tuple(noisy), lifts, spans, self.ddof, *mix)
 
@@ -78,22 +79,23 @@ class MomentAggregate:
         deviation and a correlation have no useful worst case (near 0 the root of a small error is large, and a column
         that does not vary has no correlation): they are taken where `assumes` says, less where the mean allows no more.
         """
-        shape, laws, confidence, mean = (
-            self._shape(parts, expected.mix),
-            expected.laws,
-            expected.confidence,
-            expected.mean,
-        )
+        shape = self._shape(parts, expected.mix)
+        laws = expected.laws
+        confidence = expected.confidence
+        mean = expected.mean
         most = shape.most(self.ddof) * shape.unit
         if self.statistic == "variance":
             error = shape.worst_variance(laws, confidence, shape.means(mean)) * shape.unit
         elif self.statistic == "deviation":
             means = [0.0] if mean is None else shape.means(mean)
-            error, most = shape.deviation(laws, confidence, means) * math.sqrt(shape.unit), math.sqrt(most)
+            error = shape.deviation(laws, confidence, means) * math.sqrt(shape.unit)
+            most = math.sqrt(most)
         elif self.statistic == "covariance":
-            error, most = shape.worst_covariance(laws, confidence) * shape.unit, 2 * most
+            error = shape.worst_covariance(laws, confidence) * shape.unit
+            most = 2 * most
         else:
-            error, most = shape.correlation(laws, confidence), 2.0
+            error = shape.correlation(laws, confidence)
+            most = 2.0
         return error if expected.rows is None else min(error / expected.rows, most)
 
     def directions(self, parts: Sequence[Vector]) -> list[list[float]]:
@@ -220,7 +222,8 @@ class _Shape:
 
     def deviation(self, laws: Sequence[NoiseLaw], confidence: float, means: Sequence[float]) -> float:
         """Return the largest margin of the deviation over those means, where it is a quarter of the range or all."""
-        quarter, found = _quarter(self.columns[0]), 0.0
+        quarter = _quarter(self.columns[0])
+        found = 0.0
         for a in means:
             spread = min(quarter, math.sqrt(_largest(self.columns[0], a)))
             if spread > 0:

@@ -38,7 +38,8 @@ class MostCommon:
 
     def compile_query(self, domain: Domain, *, possible: FindPossible | None = None) -> CompiledQuery:
         """Return the counts that the choice is scored by; raises QuestionRefused where the values are not declared."""
-        groups, rows = (Grouping(self.alias, self.of),), (Count(None, "rows"),)
+        groups = (Grouping(self.alias, self.of),)
+        rows = (Count(None, "rows"),)
         found = compile_query(Aggregation(self.where, groups, rows, bounds=self.bounds), domain, possible=possible)
         if self.present and not found.private_keys and None in found.keys[0].labels:
             there: Node = Not(IsNull(self.of))

@@ -156,9 +156,13 @@ def bin_select(
 def _bin_place(on: Primitives, of: BoundNumber, low: int, width: int) -> exp.Expression:
     from sqlglot import exp
 
-    value, start, size = of.build(on), whole(low), whole(width)
+    value = of.build(on)
+    start = whole(low)
+    size = whole(width)
     if of.stored.largest is None or of.stored.largest + abs(low) >= NARROW:
-        value, start, size = on.wide(value), on.wide(start), on.wide(size)
+        value = on.wide(value)
+        start = on.wide(start)
+        size = on.wide(size)
     offset = value if low == 0 else exp.paren(exp.Sub(this=exp.paren(value), expression=start))
     return offset if width == 1 else exp.IntDiv(this=offset, expression=size)
 

@@ -150,7 +150,8 @@ class Average:
 
     def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
         """Return the error at `rows` rows with that mean, or the most for any mean; times the rows where not given."""
-        unit, mean = float(parts[0].unit), expected.mean
+        unit = float(parts[0].unit)
+        mean = expected.mean
         centred = [float(end) for end in parts[0].ends] if mean is None else [mean / unit - parts[0].lift]
         margins = [ratio_margin(expected.laws, at, expected.confidence, expected.mix) for at in centred]
         return max(margins) * unit / (expected.rows or 1)
@@ -183,7 +184,8 @@ class _UnitTotals:
 
 def _unit_totals(of: Node, bounds: tuple[Fraction, Fraction], domain: Domain) -> Vector:
     """Return the vector of clipped totals; the rows of a unit need no bounds, as its total has them."""
-    found, words = bind_number(of, domain), describe(of)
+    found = bind_number(of, domain)
+    words = describe(of)
     if found.kind != "number":
         raise QuestionRefused(f"a sum of dates is not supported: {words} is a date")
     _check_unit(found.unit, "sum", words)

@@ -209,7 +209,9 @@ def _date(name: str, column: Date) -> BoundNumber:
 
 
 def _datetime(name: str, column: DateTime) -> BoundNumber:
-    ends, zone, unit = column.steps, column.zone, column.resolution
+    ends = column.steps
+    zone = column.zone
+    unit = column.resolution
     fill = column.missing.value if isinstance(column.missing, Fill) else None
     build: Build = lambda on: on.moments(name, zone, unit, *ends)  # noqa: E731
     if isinstance(fill, datetime.datetime):
@@ -245,7 +247,8 @@ def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> Bou
     low = None if lower is None else math.floor(lower / of.unit)
     high = None if upper is None else math.ceil(upper / of.unit)
     bounds = (_maybe(low), _maybe(high))
-    interval, stored = of.interval.clip(*bounds), of.stored.clip(*bounds)
+    interval = of.interval.clip(*bounds)
+    stored = of.stored.clip(*bounds)
     least, most = _ends(of)
     below = low if low is not None and low > least else None
     above = high if high is not None and high < most else None

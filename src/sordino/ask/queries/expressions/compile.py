@@ -212,7 +212,8 @@ def _number(node: Node, domain: Domain) -> BoundNumber:
 
 def _truth_number(node: Node, domain: Domain) -> BoundNumber:
     """Return a condition as a number: 1 where it is met, 0 where it is not, missing where it is neither."""
-    condition, values = _condition(node, domain), Interval(Fraction(0), Fraction(1))
+    condition = _condition(node, domain)
+    values = Interval(Fraction(0), Fraction(1))
 
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
@@ -254,7 +255,8 @@ def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
     unit = common_unit(left.unit, right.unit)
     left, right = rescale(left, unit), rescale(right, unit)
     sign = right if node.op == "+" else negate(right)
-    interval, stored = left.interval.plus(sign.interval), left.stored.plus(sign.stored)
+    interval = left.interval.plus(sign.interval)
+    stored = left.stored.plus(sign.stored)
     return BoundNumber(unit, interval, stored, missable, binary(node.op, left, right, stored))
 
 
@@ -287,7 +289,8 @@ def _time_arithmetic(node: Arithmetic, left: BoundNumber, right: BoundNumber) ->
     unit = common_unit(left.unit, right.unit)
     left, right = rescale(left, unit), rescale(right, unit)
     sign = right if node.op == "+" else negate(right)
-    interval, stored = left.interval.plus(sign.interval), left.stored.plus(sign.stored)
+    interval = left.interval.plus(sign.interval)
+    stored = left.stored.plus(sign.stored)
     made = BoundNumber(unit, interval, stored, left.missable or right.missable, binary(node.op, left, right, stored))
     if both:
         return replace(made, seconds=86_400 if left.kind == "date" else 1)
@@ -316,9 +319,11 @@ def _choose(node: When, domain: Domain) -> BoundNumber:
         raise QuestionRefused(f"{describe(node)} is a date in one case and a number in another")
     unit = common_unit(one.unit, other.unit)
     one, other = rescale(one, unit), rescale(other, unit)
-    interval, stored = one.interval.hull(other.interval), one.stored.hull(other.stored)
+    interval = one.interval.hull(other.interval)
+    stored = one.stored.hull(other.stored)
     build = _either(chosen, one.build, other.build)
-    missable, seconds = one.missable or other.missable, one.seconds if one.seconds == other.seconds else 0
+    missable = one.missable or other.missable
+    seconds = one.seconds if one.seconds == other.seconds else 0
     return BoundNumber(unit, interval, stored, missable, build, one.kind, one.zone, seconds)
 
 
@@ -390,7 +395,9 @@ def _chain(node: Connective) -> list[Node]:
 
 
 def _compare(node: Compare, domain: Domain) -> Build:
-    left, right, op = node.left, node.right, node.op
+    left = node.left
+    right = node.right
+    op = node.op
     if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right, op = right, left, MIRROR[op]
     column = domain[left.name] if isinstance(left, Name) else None
@@ -414,11 +421,14 @@ def _against_constant(of: BoundNumber, op: str, value: Fraction) -> Build:
     steps = value / of.unit
     if steps.denominator != 1:
         if op in ("=", "!="):
-            steps, op = Fraction(0), {"=": "never", "!=": "always"}[op]
+            steps = Fraction(0)
+            op = {"=": "never", "!=": "always"}[op]
         elif op in ("<", "<="):
-            steps, op = Fraction(math.floor(steps)), "<="
+            steps = Fraction(math.floor(steps))
+            op = "<="
         else:
-            steps, op = Fraction(math.ceil(steps)), ">="
+            steps = Fraction(math.ceil(steps))
+            op = ">="
     if op in ("never", "always"):  # keeps missing missing
         never = op == "never"
         return comparison(of.build, "!=" if never else "=", of.build)
@@ -457,7 +467,8 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
         code = category_code(node.of.name, column)
         return lambda on: one_of(code(on), [whole(c) for c in codes])
     if isinstance(node.of, Name) and isinstance(column, Identifier):
-        name, texts = node.of.name, sorted({_identifier(v) for v in node.values})
+        name = node.of.name
+        texts = sorted({_identifier(v) for v in node.values})
         return lambda on: on.is_text(on.text(name), texts)
     if isinstance(node.of, Name) and isinstance(column, Boolean):
         if not all(isinstance(v, bool) for v in node.values):

@@ -61,7 +61,8 @@ def bind_values(node: Node, domain: Domain) -> DeclaredValues:
         raise QuestionRefused(f"a function of text needs a column of declared values, not {describe(node)}")
     if node.function == "concat":
         return _concat(bind_values(node.of, domain), bind_values(node.right or Constant(""), domain), node)
-    of, function = bind_values(node.of, domain), _FUNCTIONS[node.function]
+    of = bind_values(node.of, domain)
+    function = _FUNCTIONS[node.function]
     return DeclaredValues(
         tuple(None if v is None else function(_text(v), *node.arguments) for v in of.values), of.build
     )
@@ -84,7 +85,8 @@ def _pair(one: exp.Expression, other: exp.Expression, size: int) -> exp.Expressi
 
 def match_text(node: Match, domain: Domain) -> Build:
     """Return the condition that a text matches: by the codes of the declared values that do."""
-    found, matches = bind_values(node.of, domain), pattern_test(node.kind, node.pattern)
+    found = bind_values(node.of, domain)
+    matches = pattern_test(node.kind, node.pattern)
     return choose_values(found, lambda v: matches(_text(v)))
 
 

@@ -95,7 +95,8 @@ def _from(of: BoundNumber, low: int) -> Build:
 def _ends(of: BoundNumber, node: Node) -> tuple[int, int]:
     low, high = int(of.interval.lower or 0), int(of.interval.upper or 0)
     if high - low >= _MOST_KEYS:
-        many, words = f"{describe(node)} has {high - low + 1} declared values, too many keys", describe(node)
+        many = f"{describe(node)} has {high - low + 1} declared values, too many keys"
+        words = describe(node)
         raise QuestionRefused(
             f'{many}: group by a coarser part, such as .truncate("day")',
             sql=f"{many}: group by a coarser part, such as DATE_TRUNC('day', {words})",
@@ -107,7 +108,9 @@ def _time_bins(node: Bin, of: BoundNumber) -> tuple[tuple[datetime.date, ...], B
     """Return bins from the lower bound on, by a width in days or seconds, or by edges; each is shown by where it begins."""
     values = of.values
     if node.edges is None:
-        width, low, high = node.width or Fraction(1), values.lower or Fraction(0), values.upper or Fraction(0)
+        width = node.width or Fraction(1)
+        low = values.lower or Fraction(0)
+        high = values.upper or Fraction(0)
         if (width / of.unit).denominator != 1:
             what = "whole days" if of.kind == "date" else f"a multiple of {format_number(of.unit)} seconds"
             raise QuestionRefused(f"bins of {describe(node.of)} have a width of {what}, not {format_number(width)}")
@@ -120,7 +123,8 @@ def _time_bins(node: Bin, of: BoundNumber) -> tuple[tuple[datetime.date, ...], B
         edges = [moment_constant(edge, of) for edge in node.edges]
         if any(a >= b for a, b in itertools.pairwise(edges)) or any((e / of.unit).denominator != 1 for e in edges):
             raise QuestionRefused(f"the edges of bins of {describe(node.of)} ascend, each a step of its resolution")
-        starts, steps = edges[:-1], [int(e / of.unit) for e in edges]
+        starts = edges[:-1]
+        steps = [int(e / of.unit) for e in edges]
     return tuple(show_time(s, of.kind, of.zone) for s in starts), bin_index(of, steps)
 
 
@@ -180,12 +184,14 @@ def _column_keys(node: Name, domain: Domain) -> Keys:
     if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
         count = column.upper - column.lower + 1
         if count > _MOST_KEYS:
-            many, width = f"column {node.name!r} has {count} declared values, too many keys", max(1, count // 100)
+            many = f"column {node.name!r} has {count} declared values, too many keys"
+            width = max(1, count // 100)
             raise QuestionRefused(
                 f'{many}: group by bins, such as col("{node.name}").bin(width={width})',
                 sql=f"{many}: group by bins, such as BIN({sql_name(node.name)}, {width})",
             )
-        cell, low = integer_cell(node.name, column), column.lower
+        cell = integer_cell(node.name, column)
+        low = column.lower
         labels = tuple(range(column.lower, column.upper + 1))
         return _keep_missing(labels, lambda on: plus(cell.build(on), -low), node, domain)
     if isinstance(column, Real) and column.resolution is not None and None not in (column.lower, column.upper):
@@ -241,7 +247,8 @@ def _bins(node: Bin, domain: Domain) -> Keys:
     if edges is not None and edges != node.edges:
         raise QuestionRefused(f"{describe(node.of)} is a number: its bins have numbers as edges")
     if edges is None:
-        width, values = node.width or Fraction(1), of.values
+        width = node.width or Fraction(1)
+        values = of.values
         if values.lower is None or values.upper is None:
             raise QuestionRefused(f"bins of {describe(node.of)} by width need declared bounds: give edges, or clip it")
         count = max(1, math.ceil((values.upper - values.lower) / width))
@@ -562,7 +569,8 @@ def list_shown(groups: Sequence[Keys], rows: Sequence[tuple[Label, ...]]) -> Key
     Each text is the one that the engine grouped rows by, blanks and all, and no other counts as it. Total for any rows whose
     values are such texts, where keys are private, and labels, where they are declared: the question has been charged.
     """
-    columns, places = [], []
+    columns = []
+    places = []
     for group, values in zip(groups, zip(*rows, strict=True), strict=True):
         found = _match_texts(group.build, tuple(dict.fromkeys(values))) if group.private else group
         columns.append(found)
@@ -724,7 +732,8 @@ def _join_codes(columns: Sequence[Keys]) -> Build:
     """Return the codes of all columns as one text, NULL where a row has no key in one of them."""
 
     def build(on: Primitives) -> exp.Expression:
-        kinds, made = sql(), None
+        kinds = sql()
+        made = None
         for column in columns:
             cell = column.build(on)
             code = cell if column.code is None else column.code(on, cell)

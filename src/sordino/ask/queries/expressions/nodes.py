@@ -290,7 +290,8 @@ def depth(node: Node) -> None:
 
     What is let through can be rendered: SQL is read and written by recursion, at a cost that differs by kind of node.
     """
-    count, nodes = 0, [(node, 0.0)]
+    count = 0
+    nodes = [(node, 0.0)]
     while nodes:
         at, above = nodes.pop()
         count += 1

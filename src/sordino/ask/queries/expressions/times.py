@@ -277,7 +277,8 @@ def day_of(of: BoundNumber) -> BoundNumber:
     """Return the day on which a moment falls by its zone's clock; a date stays as it is."""
     if of.kind == "date":
         return of
-    local, per_day = _local(of), _whole(_DAY / of.unit, of)
+    local = _local(of)
+    per_day = _whole(_DAY / of.unit, of)
     ends = tuple(math.floor(Fraction(_end(local, side)) / per_day) for side in (0, 1))
     far = 800_000  # days before 1970 that no declared moment passes
     shifted = add(local.build, whole_constant(far * per_day))
@@ -438,7 +439,8 @@ def _clocks_since(step: int, of: BoundNumber) -> BoundNumber:
 
 def _floor(of: BoundNumber, step: int, by: int = 0) -> BoundNumber:
     """Return the whole number of times that `step` seconds fit into a moment, moved by `by` seconds."""
-    size, moved = _whole(step / of.unit, of), _whole(by / of.unit, of)
+    size = _whole(step / of.unit, of)
+    moved = _whole(by / of.unit, of)
     ends = tuple((_end(of, side) + moved) // size for side in (0, 1))
     low = ends[0]
     build = add(divide(add(of.build, whole_constant(moved - low * size)), size), whole_constant(low))
@@ -449,7 +451,8 @@ def _clock_part(step: int, cycle: int, of: BoundNumber) -> BoundNumber:
     if of.unit % cycle == 0:
         return whole_number(of, (0, 0), subtract(of.build, of.build))
     local = _local(of)
-    round_trip, far = _whole(cycle / of.unit, of), 800_000 * _whole(_DAY / of.unit, of)
+    round_trip = _whole(cycle / of.unit, of)
+    far = 800_000 * _whole(_DAY / of.unit, of)
     shifted = within(add(local.build, whole_constant(far)), 0, 2**62)
     since = subtract(shifted, multiply(divide(shifted, round_trip), round_trip))
     coarse = of.unit % step == 0
@@ -470,7 +473,8 @@ def _whole(ratio: Fraction, of: BoundNumber) -> int:
 
 
 def _truncate_days(width: int, of: BoundNumber) -> Truncation:
-    day, origin = day_of(of), (_ORIGIN_DAY - EPOCH).days
+    day = day_of(of)
+    origin = (_ORIGIN_DAY - EPOCH).days
     ends = tuple((_end(day, side) - origin) // width for side in (0, 1))
     low = ends[0]
     build = add(divide(add(day.build, whole_constant(-origin - low * width)), width), whole_constant(low))

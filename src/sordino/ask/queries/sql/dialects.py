@@ -61,7 +61,8 @@ def _day_of_week(node: Any, dialect: str) -> Any:
 
 def _extract(node: Any, dialect: str) -> Any:
     """EXTRACT(DOW) and EXTRACT(WEEK) go by the dialect's own calendar."""
-    kinds, word = _trees(), node.this.name.upper()
+    kinds = _trees()
+    word = node.this.name.upper()
     if word in _DAYS and dialect == "trino":
         return kinds.DayOfWeekIso(this=node.expression.copy())
     if word in _DAYS:
@@ -89,7 +90,9 @@ def _refuse_sundays(dialect: str) -> None:
 
 def _named(node: Any, dialect: str) -> Any:
     """WEEKDAY and YEARWEEK are functions that the parser does not know."""
-    kinds, name, given = _trees(), str(node.this).upper(), node.expressions
+    kinds = _trees()
+    name = str(node.this).upper()
+    given = node.expressions
     if name == "WEEKDAY" and dialect in _FROM_MONDAY and len(given) == 1:
         return _moved(kinds.DayOfWeekIso(this=given[0].copy()), -1)
     if name == "YEARWEEK" and dialect == "mysql":
@@ -135,7 +138,9 @@ def _name_of_day(node: Any, dialect: str) -> Any:
 
 def _round(node: Any, _: str) -> Any:
     """T-SQL's ROUND(x, n, 1) cuts digits off."""
-    kinds, cut, places = _trees(), node.args.get("truncate"), node.args.get("decimals")
+    kinds = _trees()
+    cut = node.args.get("truncate")
+    places = node.args.get("decimals")
     if cut is None or cut.name == "0":
         return None
     if places is not None and places.name != "0":
@@ -147,7 +152,8 @@ def _round(node: Any, _: str) -> Any:
 
 def _regular_expression(node: Any, _: str) -> Any:
     """Snowflake's REGEXP_LIKE, RLIKE and REGEXP match all of a text."""
-    kinds, pattern = _trees(), node.expression
+    kinds = _trees()
+    pattern = node.expression
     if node.args.get("full_match") and isinstance(pattern, kinds.Literal):
         node.set("expression", kinds.Literal.string(f"^(?:{pattern.this})$"))
         node.set("full_match", None)
@@ -283,7 +289,8 @@ def _filter(node: Any) -> Any:
     """AGG(x) FILTER (WHERE c) is AGG(CASE WHEN c THEN x END): rows that do not meet c have nothing to add."""
     from sqlglot import exp as kinds
 
-    of, condition = node.this, node.expression.this
+    of = node.this
+    condition = node.expression.this
     if not isinstance(of.this, kinds.Expression):  # a function that no dialect knows: refused by its name later on
         return of
     if isinstance(of, kinds.Count) and isinstance(of.this, kinds.Star):
@@ -353,7 +360,8 @@ def _one_of_quantiles(node: Any) -> Any:
 
     if not isinstance(node.this, kinds.ApproxQuantiles) or len(node.expressions) != 1:
         return node
-    count, place = _whole(node.this.expression), _whole(node.expressions[0])
+    count = _whole(node.this.expression)
+    place = _whole(node.expressions[0])
     if count is None or place is None:
         return node
     level = (place - int(node.args.get("offset") or 0)) / count
@@ -611,7 +619,8 @@ def _merge(outer: Any, inner: Any) -> Any:
         items.append(exp.alias_(of, name, quoted=True) if name else of)
     made.set("expressions", items)
     if outer.args.get("where") is not None:
-        condition, having = replace(outer.args["where"].this), made.args.get("having")
+        condition = replace(outer.args["where"].this)
+        having = made.args.get("having")
         both = condition if having is None else exp.and_(having.this, condition)
         made.set("having", exp.Having(this=both))
     for clause in ("order", "limit", "offset"):
@@ -669,7 +678,8 @@ def _rename_columns(select: Any) -> None:
     start = select.args.get("from_") or select.args.get("from")
     sources += [s for s in [start.this if start is not None else None] if isinstance(s, kinds.Subquery)]
     for source in sources:
-        names, inner = source.alias_column_names, source.this
+        names = source.alias_column_names
+        inner = source.this
         if not names or not isinstance(inner, kinds.Select) or len(names) != len(inner.expressions):
             continue
         if any(isinstance(e, kinds.Star) for e in inner.expressions):
@@ -789,7 +799,8 @@ def _drop_needless_distinct(select: Any) -> None:
     """SELECT DISTINCT of groups and aggregates has no row twice; of columns alone, it is GROUP BY these columns."""
     from sqlglot import exp as kinds
 
-    distinct, group = select.args.get("distinct"), select.args.get("group")
+    distinct = select.args.get("distinct")
+    group = select.args.get("group")
     if distinct is None or distinct.args.get("on"):
         return
     if group is None:

@@ -71,7 +71,8 @@ class _Reader:
         columns: dict[str, tuple[str, Expr]] = {}
         for item in self._select.expressions:
             named = isinstance(item, (trees().Alias, trees().Column, trees().Star))
-            inner, name = item.unalias(), item.alias_or_name if named else ""
+            inner = item.unalias()
+            name = item.alias_or_name if named else ""
             if isinstance(inner, trees().Star):
                 raise self._refuse(inner, f"SELECT * with GROUP BY is not supported in a sub-query: {_TAKE}")
             if not name:
@@ -267,7 +268,8 @@ def _condition(
     """Return the private columns and the public ones that a join compares, pair by pair."""
     kinds = trees()
     at = place.word("ON") or place.word("USING") or place.word("JOIN")
-    using, on = item.args.get("using"), item.args.get("on")
+    using = item.args.get("using")
+    on = item.args.get("on")
     if using:
         columns = [kinds.column(u.name) for u in using]
         pairs = [(private(column), joined.column(place, column)) for column in columns]
@@ -309,7 +311,8 @@ def _is_of(item: Any, joined: JoinedTable, owns: Callable[[str], bool]) -> bool:
 
 def read_unnest(place: Place, item: Any, meaning: Callable[[Any], Expr]) -> tuple[Unnest, JoinedTable, str]:
     """Return the step, what its item goes by, and the list's name in the scope, in lower case."""
-    kinds, source = trees(), item.this
+    kinds = trees()
+    source = item.this
     at = place.word("UNNEST")
     words = [str(item.args.get(n) or "").upper() for n in ("method", "side", "kind")]
     condition = item.args.get("using") or item.args.get("on")
@@ -732,7 +735,8 @@ def _sample_rate(place: Place, sample: Any) -> Fraction | None:
     """Return the share of TABLESAMPLE BERNOULLI (10 PERCENT)."""
     if sample is None:
         return None
-    percent, method = sample.args.get("percent"), sample.args.get("method")
+    percent = sample.args.get("percent")
+    method = sample.args.get("method")
     rest = [n for n, v in sample.args.items() if v and n not in ("percent", "method")]
     at = place.word("TABLESAMPLE")
     if rest or percent is None or method is None or method.name.upper() != "BERNOULLI":

@@ -50,7 +50,8 @@ def _whole_division(item: Any, read: Read) -> Expr:
 
 
 def _power(item: Any, read: Read) -> Expr:
-    of, exponent = read(item.this), _constant(read(item.expression), "POWER")
+    of = read(item.this)
+    exponent = _constant(read(item.expression), "POWER")
     base = of.node.value if isinstance(of.node, Constant) else None
     if isinstance(base, Fraction) and exponent.denominator == 1 and 0 <= exponent <= _LARGEST_POWER:
         return Expr(Constant(base ** int(exponent)))

@@ -187,7 +187,8 @@ def parse_question(
 def _select(
     text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None, start: Start = (0, 0)
 ) -> SqlSelect:
-    place, tree = Place(text, start), parse_select(text, columns, dialect=dialect, start=start)
+    place = Place(text, start)
+    tree = parse_select(text, columns, dialect=dialect, start=start)
     bounds = read_bounds(place, tree) if "+" in text else None  # as every hint has
     made = normalize(tree, public={name.lower() for name in public})
     return SqlSelect(place, made, *base_table(place, made), bounds, dialect_of(text) if dialect is None else dialect)
@@ -200,7 +201,8 @@ def _check_table(select: SqlSelect, table: str) -> None:
 
 
 def _choice(select: SqlSelect, declared: DeclaredNames) -> MostCommon | None:
-    tree, place = select.tree, select.place
+    tree = select.tree
+    place = select.place
     inner = [e.this if isinstance(e, trees().Alias) else e for e in getattr(tree, "expressions", [])]
     modes = [e for e in inner if type(e).__name__ == "Mode"]
     if not modes:
@@ -262,7 +264,8 @@ class _Reader:
             inner = item.this if isinstance(item, trees().Alias) else item
             self._outputs.append(self._column(inner, item.alias if isinstance(item, trees().Alias) else None))
         keys, condition = self._rows()
-        after, scope = self._after(), self._scope
+        after = self._after()
+        scope = self._scope
         if not self._asked and not self._unseen and not self._groups:
             raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
         shown = collect_columns(self._asked, [g.alias for g in self._groups], unseen=self._unseen)
@@ -276,11 +279,13 @@ class _Reader:
         """Return the keys that the question lists, in SQL or beside it, and what WHERE says otherwise."""
         where = self._select.args.get("where")
         parts = [] if where is None else [where.this]
-        listed, rest = None, None
+        listed = None
+        rest = None
         if parts and where.find(trees().Tuple):  # perhaps a list of keys
             listed, rest = take_key_list(self._place, where.this, self._groups, self._values.value)
         if self._listed is not None:
-            listed, rest = key_list(self._listed, [g.alias for g in self._groups]), None
+            listed = key_list(self._listed, [g.alias for g in self._groups])
+            rest = None
         parts = parts if rest is None else rest
         node = None if not parts else self._values.value(trees().and_(*parts) if len(parts) > 1 else parts[0]).node
         return listed, self._scope.restrict(node)
@@ -366,11 +371,13 @@ class _Reader:
         """Return one group's name and meaning: a column, an expression, an alias of SELECT, or the place of an item."""
         selected = self._select.expressions
         aliases = {e.alias.lower(): e.this for e in selected if isinstance(e, trees().Alias)}
-        target, name = item, None
+        target = item
+        name = None
         if isinstance(item, trees().Literal) and not item.is_string:
             target = selected[self._at(item, "GROUP BY")]
         elif self._is_alias(item, aliases):
-            target, name = aliases[item.name.lower()], item.name
+            target = aliases[item.name.lower()]
+            name = item.name
         if isinstance(target, trees().Alias):
             target, name = target.this, target.alias
         node = self._values.value(target).node

@@ -41,7 +41,8 @@ def refuse_privacy_clause(text: str) -> None:
     sordino.errors.QuestionRefused: WITH ANONYMIZATION is not supported: the loss is stated beside the question, and \
 the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9)) FROM t" with epsilon=1
     """
-    found, anonymous = _CLAUSE.search(text), _ANONYMOUS.search(text)
+    found = _CLAUSE.search(text)
+    anonymous = _ANONYMOUS.search(text)
     named = f"WITH {found.group(1)}" if found else anonymous.group(0) if anonymous else None
     if named is None:
         return

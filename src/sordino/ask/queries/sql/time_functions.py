@@ -27,10 +27,8 @@ from sordino.core.time_zones import parse_moment
 
 Read = Callable[[Any], Expr]
 
-_DATES, _TIMES = (
-    {"DATE", "DATE32"},
-    {"TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "TIMESTAMPLTZ", "DATETIME", "DATETIME2"},
-)
+_DATES = {"DATE", "DATE32"}
+_TIMES = {"TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "TIMESTAMPLTZ", "DATETIME", "DATETIME2"}
 _WORDS = {  # of EXTRACT and DATE_PART, where they differ from ours
     "dayofweek": "dow", "weekday": "dow", "dayofmonth": "day", "dayofyear": "doy", "weekofyear": "week", "isoweek": "week",
     "dayofweekiso": "isodow", "dayofweek_iso": "isodow", "years": "year", "months": "month", "days": "day",
@@ -241,7 +239,8 @@ def _add_interval(sign: int) -> Callable[[Any, Read], Expr]:
     def add(item: Any, read: Read) -> Expr:
         found = _interval(item.expression, read)
         if found is None:
-            count, unit = read(item.expression).node, item.args.get("unit")
+            count = read(item.expression).node
+            unit = item.args.get("unit")
             number = count.value if isinstance(count, Constant) else None
             text = number if not isinstance(number, str) else Fraction(number) if number.lstrip("-").isdigit() else None
             if not isinstance(text, Fraction):
@@ -262,13 +261,15 @@ def _last_day(item: Any, read: Read) -> Expr:
 
 def _interval(item: Any, read: Read) -> tuple[Fraction, Fraction, Fraction] | None:
     """Return the months, days and seconds of an INTERVAL, or of a multiple of one; None for what is none."""
-    kinds, inner = trees(), _unwrap(item)
+    kinds = trees()
+    inner = _unwrap(item)
     if isinstance(inner, kinds.Neg):
         found = _interval(inner.this, read)
         return None if found is None else (-found[0], -found[1], -found[2])
     if isinstance(inner, kinds.Mul):
         for one, other in ((inner.this, inner.expression), (inner.expression, inner.this)):
-            found, factor = _interval(one, read), _unwrap(other)
+            found = _interval(one, read)
+            factor = _unwrap(other)
             if found is not None and isinstance(factor, kinds.Literal) and not factor.is_string:
                 times = Fraction(str(factor.this))
                 return found[0] * times, found[1] * times, found[2] * times
@@ -298,7 +299,8 @@ def _amounts(text: str) -> tuple[Fraction, Fraction, Fraction]:
 
 
 def _anonymous(item: Any, read: Read) -> Expr | None:
-    name, given = str(item.this).upper(), item.expressions
+    name = str(item.this).upper()
+    given = item.expressions
     if name in ("DATE_PART", "DATEPART") and len(given) == 2 and isinstance(given[0], trees().Literal):
         return _part(str(given[0].this), given[1], read)
     if len(given) == 1 and name.lower() in (*_WORDS, *PARTS):

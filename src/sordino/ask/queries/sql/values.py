@@ -183,7 +183,8 @@ class Translator:
         raise self.refuse(place, "CAST is supported to whole numbers, decimals, text, dates and timestamps")
 
     def _extract(self, item: Any) -> Expr:
-        word, known = item.this.name.upper()[:20], ", ".join(PARTS).upper()
+        word = item.this.name.upper()[:20]
+        known = ", ".join(PARTS).upper()
         raise self.refuse(self._place.word("EXTRACT"), f"EXTRACT({word}) is not supported: {known}")
 
     def _choice(self, item: Any) -> Expr:
@@ -240,7 +241,8 @@ class Translator:
 
     def _is(self, item: Any) -> Expr:
         """x IS NULL, and c IS TRUE, which is false where c is neither true nor false."""
-        of, what = self.value(item.this), item.expression
+        of = self.value(item.this)
+        what = item.expression
         negated = isinstance(what, trees().Not)
         what = what.this if negated else what
         if isinstance(what, trees().Null):
@@ -261,7 +263,8 @@ class Translator:
         return same if type(item).__name__ == "NullSafeEQ" else ~same
 
     def _function(self, item: Any) -> Expr:
-        name, given = str(item.this).upper(), item.expressions
+        name = str(item.this).upper()
+        given = item.expressions
         if name == "CLIP":
             if len(given) != 3:
                 raise self.refuse(self._place.of(item), "CLIP takes a number and two bounds: CLIP(age, 0, 90)")
@@ -322,7 +325,8 @@ class Translator:
     def _refuse_aggregate(self, item: Any) -> QuestionRefused:
         kinds = trees()
         if isinstance(item, (kinds.Min, kinds.Max)):
-            word, level = item.sql_name(), "0.01" if isinstance(item, kinds.Min) else "0.99"
+            word = item.sql_name()
+            level = "0.01" if isinstance(item, kinds.Min) else "0.99"
             at = " ".join(item.this.sql(dialect="duckdb").split())[:60]
             return self.refuse(
                 self._place.of(item),
@@ -402,14 +406,16 @@ def read_quantile(place: Place, values: Translator, item: Any) -> AggregateExpr:
     """Return the quantiles of QUANTILE_CONT(x, q), QUANTILE_CONT(x, [q, r]) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)."""
     kinds = trees()
     if isinstance(item, kinds.WithinGroup):
-        level, order = item.this.this, item.expression.expressions
+        level = item.this.this
+        order = item.expression.expressions
         if type(item.this).__name__ not in ("PercentileCont", "PercentileDisc") or len(order) != 1:
             raise QuestionRefused(f"{place.of(item)}WITHIN GROUP takes PERCENTILE_CONT(0.5) and one column")
         if order[0].args.get("desc"):
             raise QuestionRefused(f"{place.word('DESC')}DESC is not supported here: ask for 1 - the quantile")
         of = order[0].this
     else:
-        of, level = item.this, item.args.get("quantile") or item.expression
+        of = item.this
+        level = item.args.get("quantile") or item.expression
     if level is None:
         raise QuestionRefused(f"{place.of(item)}a quantile needs its level: QUANTILE_CONT(age, 0.9)")
     value = values.value(of)

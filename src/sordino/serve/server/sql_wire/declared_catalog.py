@@ -138,7 +138,8 @@ class DeclaredCatalog:
             self._add_table(_FIRST + 2 * place, table)
 
     def _add_table(self, oid: int, table: Mapping[str, Any]) -> None:
-        name, columns = table["name"], table["columns"]
+        name = table["name"]
+        columns = table["columns"]
         checks = [check for column, declared in columns.items() if (check := _check(column, declared))]
         self._add("pg_class", oid=oid, relname=name, relnatts=len(columns), relchecks=len(checks), relfilenode=oid)
         self._add("pg_tables", schemaname="public", tablename=name, tableowner="sordino")

@@ -195,7 +195,8 @@ class SqlSession:
         return _answer(release, asked, intervals=self.settings.intervals)
 
     def _explain(self, visitor: Visitor, statement: Statement) -> Outcome:
-        words, skip = statement.words, 1
+        words = statement.words
+        skip = 1
         if words[1:2] == ("(",):
             skip = words.index(")") + 1 if ")" in words else len(words)
         while words[skip : skip + 1] and words[skip] in ("VERBOSE", "ANALYZE"):
@@ -229,7 +230,8 @@ class SqlSession:
     # ---- settings
 
     def _set(self, statement: Statement) -> Outcome:
-        text, words = statement.text, statement.words
+        text = statement.text
+        words = statement.words
         if statement.verb == "RESET":
             if words[1:] == ("ALL",):
                 self.settings.reset_all()

@@ -107,7 +107,9 @@ def read_declare(statement: Statement) -> tuple[CursorName, Statement]:
 
 def read_copy(statement: Statement) -> tuple[CopyForm, Statement]:
     """Return how a COPY is written, and its question; raises WireError for all but COPY (SELECT ...) TO STDOUT."""
-    words, depth, end = statement.words, 0, 0
+    words = statement.words
+    depth = 0
+    end = 0
     for place, word in enumerate(words[1:], 1):
         depth += (word == "(") - (word == ")")
         if not depth:

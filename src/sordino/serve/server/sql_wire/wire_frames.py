@@ -9,7 +9,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-TLS, GSS, CANCEL, VERSION = 80877103, 80877104, 80877102, 3
+TLS = 80877103
+GSS = 80877104
+CANCEL = 80877102
+VERSION = 3
 LONGEST_STARTUP = 10_000  # bytes, as in PostgreSQL
 LONGEST_FRAME = 1 << 20
 _MOST = 1000  # parameters of a statement
@@ -107,7 +110,8 @@ class _Reader:
 
 def read_startup(body: bytes) -> dict[str, str]:
     """Return the parameters of a startup packet, which follow its version."""
-    reader, found = _Reader(body), dict[str, str]()
+    reader = _Reader(body)
+    found = dict[str, str]()
     while name := reader.text():
         found[name] = reader.text()
     reader.end()
@@ -134,7 +138,8 @@ def read_sasl_first(body: bytes) -> tuple[str, bytes]:
 def read_parse(body: bytes) -> Parse:
     """Return a statement to prepare."""
     reader = _Reader(body)
-    name, text = reader.text(), reader.text()
+    name = reader.text()
+    text = reader.text()
     types = tuple(reader.whole(4) & 0xFFFFFFFF for _ in range(reader.count()))
     reader.end()
     return Parse(name, text, types)
@@ -143,7 +148,9 @@ def read_parse(body: bytes) -> Parse:
 def read_bind(body: bytes) -> Bind:
     """Return a prepared statement with its parameters."""
     reader = _Reader(body)
-    portal, statement, formats = reader.text(), reader.text(), reader.formats()
+    portal = reader.text()
+    statement = reader.text()
+    formats = reader.formats()
     count = reader.count()
     if len(formats) not in (0, 1, count):
         raise BrokenFrame

@@ -31,7 +31,8 @@ from sordino.serve.server.sql_wire.sql_session import SqlSession
 from sordino.serve.server.sql_wire.sqlstates import WireError, error_fields
 from sordino.serve.server.sql_wire.wire_connection import WireConnection
 
-_PLAIN, _BOUND = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
+_PLAIN = "SCRAM-SHA-256"
+_BOUND = "SCRAM-SHA-256-PLUS"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -132,7 +133,8 @@ class WireServer:
                 f"SQL clients over {host} need TLS: state postgres_certificate and postgres_key in [serve], or --host 127.0.0.1"
             )
         started: list[BaseException | None] = []
-        ready, loop = threading.Event(), asyncio.new_event_loop()
+        ready = threading.Event()
+        loop = asyncio.new_event_loop()
         stop = asyncio.Event()
 
         async def listen() -> None:
@@ -233,7 +235,8 @@ class WireServer:
             count=self.service.metrics.observe,
         )
         self._numbers += 1
-        number, secret = self._numbers, int.from_bytes(Rng.secure().bytes(4), "big")
+        number = self._numbers
+        secret = int.from_bytes(Rng.secure().bytes(4), "big")
         self._accounts[name] += 1
         self._running[number] = (secret, connection)
         try:
@@ -244,12 +247,14 @@ class WireServer:
 
     async def _start(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, str] | None:
         """Return what a client states at its start, after TLS where it asks for that; None for one that only cancels."""
-        read, secure = 0, False
+        read = 0
+        secure = False
         for _ in range(4):
             size, code = struct.unpack("!iI", await reader.readexactly(8))
             if not 8 <= size <= wire.LONGEST_STARTUP:
                 raise wire.BrokenFrame
-            body, read = await reader.readexactly(size - 8), read + size
+            body = await reader.readexactly(size - 8)
+            read = read + size
             if code == wire.TLS and self._tls is not None and not secure:
                 if not isinstance(reader, _Reader) or reader.came != read:
                     raise wire.BrokenFrame  # bytes came in plain text before TLS: they are not the client's
@@ -278,7 +283,8 @@ class WireServer:
     ) -> tuple[int, str]:
         """Return the number of the token that a client has shown to have, and the account's name."""
         name = asked.get("user", "")
-        accounts, loop = self.service.desk.accounts, asyncio.get_running_loop()
+        accounts = self.service.desk.accounts
+        loop = asyncio.get_running_loop()
         binding = self._binding if writer.get_extra_info("ssl_object") is not None else None
         offered = (_PLAIN,) if binding is None else (_BOUND, _PLAIN)
         names = b"".join(one.encode() + b"\0" for one in offered)
@@ -287,7 +293,8 @@ class WireServer:
         if mechanism not in offered:
             raise WireError("28000", "sign in by SCRAM-SHA-256")
         salt = await loop.run_in_executor(self._sign_ins, accounts.salt, name)
-        nonce, bound = Rng.secure().bytes(18).hex(), mechanism == _BOUND
+        nonce = Rng.secure().bytes(18).hex()
+        bound = mechanism == _BOUND
         exchange = ScramExchange(_ascii(first), nonce=nonce, salt=salt, binding=binding, wants_binding=bound)
         writer.write(wire.frame("R", struct.pack("!i", 11) + exchange.challenge.encode()))
         final = _ascii(await _password(reader))

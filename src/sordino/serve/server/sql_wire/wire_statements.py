@@ -94,13 +94,17 @@ class Statement:
             raise DeclarationError(
                 f"has {self.parameters} parameters, and {len(literals)} were sent", key="the statement"
             )
-        made, at, expected, seen = "", 0, list[tuple[Any, str]](), 0
+        made = ""
+        at = 0
+        expected = list[tuple[Any, str]]()
+        seen = 0
         for first, last, number, _ in self._places():
             begin, end = self.tokens[first].start - self.start, self.tokens[last].end + 1 - self.start
             made += self.text[at:begin] + f" {literals[number - 1]} "
             expected += _read(self.tokens[seen:first])
             expected += _read(tokens_of(literals[number - 1]))
-            at, seen = end, last + 1
+            at = end
+            seen = last + 1
         made += self.text[at:]
         expected += _read(self.tokens[seen:])
         if _read(tokens_of(made)) != expected:
@@ -118,16 +122,20 @@ class Statement:
 
     def _places(self) -> list[tuple[int, int, int, int]]:
         """Return where parameters stand: first and last token, the number, and the type that a cast beside it names."""
-        found, tokens = [], self.tokens
+        found = []
+        tokens = self.tokens
         for i, token in enumerate(tokens[:-1]):
             after = tokens[i + 1]
             if token.token_type is not TokenType.PARAMETER or after.start != token.end + 1 or not after.text.isdigit():
                 continue
-            number, last, cast = int(after.text), i + 1, 0
+            number = int(after.text)
+            last = i + 1
+            cast = 0
             if not 0 < number <= 1000:
                 raise DeclarationError("has no parameter of this number: write $1 to $1000", key="the statement")
             if i + 3 < len(tokens) and tokens[i + 2].token_type is TokenType.DCOLON:
-                cast, last = _TYPES.get(tokens[i + 3].text.lower().split(" ")[0], 0), i + 3
+                cast = _TYPES.get(tokens[i + 3].text.lower().split(" ")[0], 0)
+                last = i + 3
                 if (
                     last + 1 < len(tokens)
                     and tokens[last].text.lower() == "double"
@@ -193,7 +201,8 @@ def _losses(token: Any) -> dict[str, str]:
 
 def _amounts(comment: str) -> list[tuple[str, str]]:
     """Return the loss that a comment states; none where it says anything else."""
-    found, at = [], 0
+    found = []
+    at = 0
     while match := _STATED.match(comment, at):
         found.append((match[1], match[2]))
         at = match.end()

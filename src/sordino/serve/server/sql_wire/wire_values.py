@@ -15,8 +15,19 @@ from typing import Any
 from sordino.core.errors import DeclarationError
 from sordino.serve.server.sql_wire.wire_frames import Column
 
-BOOL, INT8, INT2, INT4, TEXT, FLOAT4, FLOAT8 = 16, 20, 21, 23, 25, 700, 701
-DATE, TIMESTAMP, VARCHAR, NUMERIC, OID, UNKNOWN = 1082, 1114, 1043, 1700, 26, 705
+BOOL = 16
+INT8 = 20
+INT2 = 21
+INT4 = 23
+TEXT = 25
+FLOAT4 = 700
+FLOAT8 = 701
+DATE = 1082
+TIMESTAMP = 1114
+VARCHAR = 1043
+NUMERIC = 1700
+OID = 26
+UNKNOWN = 705
 TYPES = {  # what a kind of cell is on the wire: the type and its size
     "truth": (BOOL, 1),
     "whole": (INT8, 8),
@@ -27,7 +38,8 @@ TYPES = {  # what a kind of cell is on the wire: the type and its size
 }
 _SIZES = {INT2: 2, INT4: 4, INT8: 8, OID: 4}
 _ELEMENTS = {1009: TEXT, 1016: INT8}  # of the arrays that the catalog has
-_DAY_ZERO, _ZERO = datetime.date(2000, 1, 1), datetime.datetime(2000, 1, 1)
+_DAY_ZERO = datetime.date(2000, 1, 1)
+_ZERO = datetime.datetime(2000, 1, 1)
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NUMBERS = frozenset({INT2, INT4, INT8, OID, FLOAT4, FLOAT8, NUMERIC})
 
