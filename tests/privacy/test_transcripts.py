@@ -65,8 +65,9 @@ def test_a_thousand_questions_tell_no_neighbors_apart(
     name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes = attack(name, tmp_path, monkeypatch, seed=100 + seed, each=4)
-    # Whether a question reaches its bound is chance in so few; the quick test, of all sources, asks that some do.
     assert not [words for words in outcomes if ": " in words]
+    # Whether one of so few reaches its bound is chance; that vectors are compared is not.
+    assert outcomes["vectors"] >= 10
 
 
 def test_a_row_too_many_and_another_shape_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
