@@ -43,6 +43,10 @@ class Records:
 
         return record
 
+    def include(self, cls: type) -> None:
+        """Write records of a class by this family's `to_dict`, also inside other records, without a name for the class."""
+        _FAMILY_OF[cls] = self
+
     def knows(self, name: str) -> bool:
         """Return whether a class has this name in the family."""
         return name in self._kinds

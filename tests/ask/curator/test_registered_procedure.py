@@ -21,7 +21,7 @@ from sqlglot import exp
 import sordino as sd
 from sordino.ask.curator.plan import PlannedColumn, Procedure, price
 from sordino.ask.curator.question_reading import register_procedure
-from sordino.core.accounting.event_fields import event_kind
+from sordino.core.accounting.event_fields import register_event
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.mechanisms.additive_noise import Laplace
 from sordino.core.noise.laws import DiscreteLaplace
@@ -29,7 +29,7 @@ from sordino.core.noise.discrete import discrete_laplace
 from sordino.core.release import Output
 
 
-@event_kind("doubled-laplace")
+@register_event("doubled-laplace")
 @dataclass(frozen=True, slots=True)
 class DoubledLaplace:
     """Pure epsilon, at twice the price that is needed."""

@@ -21,7 +21,7 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino import audit
-from sordino.core.accounting.event_fields import event_from_dict, event_kind, event_to_dict
+from sordino.core.accounting.event_fields import event_from_dict, event_to_dict, register_event
 from sordino.core.estimates.noisy import LAWS
 from sordino.core.mechanisms.additive_noise import Laplace, Mechanism
 from sordino.core.mechanisms.noise_choice import _REGISTERED, register_noise
@@ -95,7 +95,7 @@ def _error(law: StaircaseLaw, confidence: float) -> int:
     return next(t for t in itertools.count() if law.tail(t) <= 1 - confidence)
 
 
-@event_kind("staircase of a test")
+@register_event("staircase of a test")
 @dataclass(frozen=True)
 class StaircaseEvent:
     """Pure epsilon, and no other bound: accounting knows it by its methods alone."""

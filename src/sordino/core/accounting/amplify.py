@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sordino.core.accounting.concentration import pure_rho
-from sordino.core.accounting.event_fields import event_kind
+from sordino.core.accounting.event_fields import register_event
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Event, Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.core.rounding import float_up
@@ -41,7 +41,7 @@ def poisson_sampled(event: Event, *, rate: Number, relation: str) -> Event:
     return event if made.whole else made
 
 
-@event_kind("sampled")
+@register_event("sampled")
 @dataclass(frozen=True, slots=True, init=False)
 class Sampled:
     """State that `inner` was run on a Poisson sample at `rate`; for add_remove only: see `poisson_sampled`.

@@ -9,8 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
+from sordino.core.accounting.common_laws import ShiftedGaussian
 from sordino.core.accounting.composition import best
-from sordino.core.accounting.events import DiscreteGaussianEvent, parts
+from sordino.core.accounting.events import common_law, parts
 from sordino.core.accounting.zcdp import basic_epsilon_of, epsilon_of
 from sordino.core.arguments import amount, chance, require_above, whole
 from sordino.core.errors import DeclarationError
@@ -407,16 +408,18 @@ def _after(events: tuple[Event, ...], target: Fraction) -> Belief:
         if len(known) == len(rhos):
             bounds.append((basic_epsilon_of(sum(known, Fraction(0)), chance), chance))
         single = several[0] if len(several) == 1 else None
-        if isinstance(single, DiscreteGaussianEvent) and single.cells == 1:
-            bounds.append((_gaussian(single, float(chance)), chance))
-        elif single is None or isinstance(single, DiscreteGaussianEvent) or not known:
+        law = None if single is None else common_law(single)
+        if isinstance(law, ShiftedGaussian) and law.cells == 1:
+            bounds.append((_gaussian(law, float(chance)), chance))
+        elif single is None or isinstance(law, ShiftedGaussian) or not known:
             bounds.append((_by_delta(events, chance), chance))
     return Belief(*min(bounds, default=(math.inf, Fraction(0))))
 
 
-def _gaussian(event: DiscreteGaussianEvent, chance: float) -> float:
+def _gaussian(law: ShiftedGaussian, chance: float) -> float:
     """Return the loss at the first draw that is not among those of probability `chance` at most (3)."""
-    variance, sigma = float(event.sigma_squared), math.sqrt(float(event.sigma_squared))
+    variance = float(law.sigma_squared)
+    sigma = math.sqrt(variance)
     if sigma > _SUMMED:  # P(X >= m) <= P(N >= m - 1) (Canonne, Kamath, Steinke 2020, Proposition 25)
         low, high = 0.0, 40.0
         while high - low > 1e-12:
@@ -429,7 +432,7 @@ def _gaussian(event: DiscreteGaussianEvent, chance: float) -> float:
         while reach > 1 and beyond + weights[reach - 1] <= limit:
             reach -= 1
             beyond += weights[reach]
-    return event.shift * (event.shift + 2 * (reach - 1)) / (2 * variance) * (1 + 1e-12)
+    return law.shift * (law.shift + 2 * (reach - 1)) / (2 * variance) * (1 + 1e-12)
 
 
 def _by_delta(events: Sequence[Event], chance: Fraction) -> float:

@@ -14,14 +14,7 @@ from typing import Any, Protocol
 
 from sordino.core.accounting.advanced import compose_advanced, compose_kairouz, optimal
 from sordino.core.accounting.event_fields import event_from_dict
-from sordino.core.accounting.events import (
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    approximate_rho,
-    parts,
-)
+from sordino.core.accounting.events import approximate_rho, parts
 from sordino.core.accounting.renyi import renyi_epsilon
 from sordino.core.accounting.zcdp import epsilon_of
 from sordino.core.errors import DeclarationError, arg
@@ -197,8 +190,10 @@ def _partly(
 
     def method(events: Sequence[Event], target: Fraction) -> float | None:
         several = [part for event in events for part in parts(event)]
-        known = [event for event in several if covers(event)]
-        pairs = _pairs([event for event in several if not covers(event)])
+        # each kind is asked once, however often it occurs
+        covered = {event: covers(event) for event in set(several)}
+        known = [event for event in several if covered[event]]
+        pairs = _pairs([event for event in several if not covered[event]])
         if pairs is None:
             return None
         left = target - sum((delta for _, delta in pairs), Fraction(0))
@@ -249,14 +244,13 @@ def _distributions(events: Sequence[Event], target: Fraction) -> float | None:
 
 
 def _has_rho(event: Event) -> bool:
-    return isinstance(event, _CONCENTRATED) or event.rho() is not None
+    return event.rho() is not None
 
 
 def _has_renyi(event: Event) -> bool:
-    return isinstance(event, _CONCENTRATED) or event.renyi(2.0) is not None
+    return event.renyi(2.0) is not None
 
 
-_CONCENTRATED = (LaplaceEvent, GaussianEvent, DiscreteLaplaceEvent, DiscreteGaussianEvent)  # always have both
 _METHODS: list[tuple[str, Callable[[Sequence[Event], Fraction], float | None]]] = [
     ("sum", _by_pairs(_sum)),
     ("advanced composition", _by_pairs(_compose_advanced)),

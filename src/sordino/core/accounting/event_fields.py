@@ -1,6 +1,6 @@
 """The fields of events: parameters read and checked, and events written as JSON and read back.
 
-It knows no event: a class joins by `@event_kind("its name")`, and its file is imported by `events.py`."""
+It knows no event: a class joins by `@register_event("its name")`, and its file is imported by `events.py`."""
 
 from __future__ import annotations
 
@@ -38,27 +38,40 @@ def check_order(order: float) -> None:
         raise DeclarationError(f"the order of a Renyi divergence must be above 1, not {order}")
 
 
-_EVENTS = Records("event", noun="event", fraction=str)
-event_kind = _EVENTS.register
+class _EventRecords(Records):
+    """Events as records, inside others too: one whose class is not Sordino's own is written with its bounds."""
+
+    def to_dict(self, record: Any) -> dict[str, Any]:
+        if isinstance(record, UnknownEvent):
+            return {"event": record.kind, **json.loads(record.fields), "bounds": record.bounds()}
+        plain = super().to_dict(record)
+        if type(record).__module__.startswith("sordino."):
+            return plain
+        return {**plain, "bounds": UnknownEvent("", "", record.pure(), record.approx(), record.rho()).bounds()}
+
+    def from_dict(self, data: Mapping[str, Any]) -> Any:
+        fields = {name: value for name, value in data.items() if name != "bounds"}
+        if "bounds" not in data or self.knows(str(data.get("event"))):
+            return super().from_dict(fields)
+        kind = str(fields.pop("event", ""))
+        return UnknownEvent(kind, json.dumps(fields, sort_keys=True), **_read_bounds(data["bounds"]))
+
+
+_EVENTS = _EventRecords("event", noun="event", fraction=str)
+register_event = _EVENTS.register
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
     """Return an event as plain data for JSON: fractions as text "p/q", exactly.
 
     An event whose class is not Sordino's own is written with its bounds, so that its record means the same where nobody
-    registered the class. Raises DeclarationError for an event whose class has no `@event_kind`.
+    registered the class. Raises DeclarationError for an event whose class has no `@register_event`.
 
     >>> from sordino.core.accounting.events import LaplaceEvent
     >>> event_to_dict(LaplaceEvent("1/3"))
     {'event': 'laplace', 'epsilon': '1/3'}
     """
-    if isinstance(event, UnknownEvent):
-        return {"event": event.kind, **json.loads(event.fields), "bounds": event.bounds()}
-    plain = _EVENTS.to_dict(event)
-    if type(event).__module__.startswith("sordino."):
-        return plain
-    approx = event.approx()
-    return {**plain, "bounds": UnknownEvent("", "", event.pure(), approx, event.rho()).bounds()}
+    return _EVENTS.to_dict(event)
 
 
 def event_from_dict(plain: Mapping[str, Any]) -> Event:
@@ -70,11 +83,7 @@ def event_from_dict(plain: Mapping[str, Any]) -> Event:
     >>> event_from_dict({"event": "laplace", "epsilon": "1/3"})
     LaplaceEvent(epsilon=Fraction(1, 3))
     """
-    fields = {name: value for name, value in plain.items() if name != "bounds"}
-    if "bounds" in plain and not _EVENTS.knows(str(plain.get("event"))):
-        kind = str(fields.pop("event", ""))
-        return UnknownEvent(kind, json.dumps(fields, sort_keys=True), **_read_bounds(plain["bounds"]))
-    event = _EVENTS.from_dict(fields)
+    event = _EVENTS.from_dict(plain)
     assert isinstance(event, Event)
     return event
 
@@ -115,6 +124,9 @@ class UnknownEvent:
         pair = None if self.pair is None else [str(amount) for amount in self.pair]
         numbers = {"pure": self.epsilon, "rho": self.zcdp}
         return {name: None if n is None else str(n) for name, n in numbers.items()} | {"approx": pair}
+
+
+_EVENTS.include(UnknownEvent)
 
 
 def _read_bounds(plain: Any) -> dict[str, Any]:

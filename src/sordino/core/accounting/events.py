@@ -1,4 +1,23 @@
-"""Events: what was run, as frozen data whose methods bound its privacy loss. A published event never changes its meaning."""
+"""Events: what was run, as frozen data whose methods bound its privacy loss.
+
+Architecture. A mechanism states what it ran as an event. A ledger stores the event as JSON (`event_fields`); composition
+(`composition`, `renyi`, `pld`, `belief`) takes lists of events and asks each for its bounds: `pure`, `approx`, `rho`,
+`renyi`, `profile`, each a number rounded up or None where no such bound is known. An event knows neither data nor how noise
+is drawn, and composition never asks for an event's class. What only some events know, they say in methods that others leave
+out:
+
+- `approximate_rho()`: the (rho, delta) of delta-approximate rho-zCDP, for an event that has no rho by itself;
+- `parts()`: the events that it is composed of;
+- `summands()`: events that sum to it, with how often each occurs;
+- `common_law()`: the common law that dominates it (`common_laws`), so that thousands of such events are composed at once.
+
+Compatibility. A published event never changes its meaning: its kind, its fields and what they guarantee stand in ledgers,
+and a ledger must be worth as much in ten years as today. A bound may become tighter where a better theorem is found, since
+the theorem holds for what was run then, too. An event that would mean something else gets a new kind.
+
+A new event is a class with `@register_event("its name")` above it, in any file, ours or not; nothing else needs a change. A
+record of a kind that nobody registered is read as an `UnknownEvent`, with the bounds that were stored beside it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +25,18 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
+from sordino.core.accounting.common_laws import (
+    BoundedRange,
+    CommonLaw,
+    Concentrated,
+    Response,
+    ShiftedGaussian,
+    ShiftedLaplace,
+)
 from sordino.core.accounting.concentration import bounded_range_rho, laplace_rho, pure_rho
-from sordino.core.accounting.event_fields import check_order, event_kind, read_amount
+from sordino.core.accounting.event_fields import check_order, read_amount, register_event
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import ApproxDP, Event, Grid, Losses, Number, PrivacyLoss, format_number, to_fraction
 from sordino.core.rounding import float_down, float_up
@@ -19,7 +47,7 @@ _LARGEST = 600.0
 _BLOCKS = 1 << 22
 
 
-@event_kind("bounded_range")
+@register_event("bounded_range")
 @dataclass(frozen=True, slots=True, init=False)
 class BoundedRangeEvent:
     """State that something of epsilon-bounded range was run: its privacy losses lie in one interval of length epsilon.
@@ -51,6 +79,10 @@ class BoundedRangeEvent:
     def approx(self) -> tuple[Fraction, Fraction]:
         """Return (epsilon, 0)."""
         return self.epsilon, Fraction(0)
+
+    def common_law(self) -> BoundedRange:
+        """Return its law: several compose better by their rho."""
+        return BoundedRange(float_up(self.epsilon))
 
     def rho(self) -> Fraction:
         """Return the exact rho, rounded up, about epsilon^2 / 8."""
@@ -102,7 +134,7 @@ class BoundedRangeEvent:
 # ---- The event of a release whose bound fails with a small probability. It knows neither keys nor counts
 
 
-@event_kind("threshold")
+@register_event("threshold")
 @dataclass(frozen=True, slots=True, init=False)
 class ThresholdEvent:
     """State that `inner` was run, except with probability `delta`, such as that of showing a key of one unit.
@@ -135,6 +167,11 @@ class ThresholdEvent:
         """Return the inner pair with delta added."""
         pair = self.inner.approx()
         return None if pair is None or pair[1] + self.delta >= 1 else (pair[0], pair[1] + self.delta)
+
+    def approximate_rho(self) -> Certificate | None:
+        """Return the inner bound with delta added."""
+        inner = approximate_rho(self.inner)
+        return None if inner is None or inner[1] + self.delta >= 1 else (inner[0], inner[1] + self.delta)
 
     def rho(self) -> Fraction | None:
         """Return the inner bound where delta is 0."""
@@ -183,7 +220,7 @@ def _mix(losses: Losses, delta: Fraction) -> Losses:
 Certificate = tuple[Fraction, Fraction]
 
 
-@event_kind("discrete_laplace")
+@register_event("discrete_laplace")
 @dataclass(frozen=True, slots=True, init=False)
 class DiscreteLaplaceEvent:
     """State that discrete Laplace noise of scale steps / epsilon was added to whole numbers of l1 sensitivity `steps`.
@@ -209,6 +246,11 @@ class DiscreteLaplaceEvent:
     def approx(self) -> Certificate:
         """Return (epsilon, 0)."""
         return self.epsilon, Fraction(0)
+
+    def common_law(self) -> Response | ShiftedLaplace:
+        """Return the law and its shift; noise shifted by one step is randomized response."""
+        epsilon = float_up(self.epsilon)
+        return Response(epsilon, 0.0) if self.steps == 1 else ShiftedLaplace(epsilon, self.steps)
 
     def rho(self) -> Fraction:
         """Return epsilon - (1 - exp(-epsilon)) c / sinh(c), c = epsilon / steps, rounded up."""
@@ -239,7 +281,7 @@ class DiscreteLaplaceEvent:
         return laplace_losses(float_up(self.epsilon), self.steps, grid)
 
 
-@event_kind("discrete_gaussian")
+@register_event("discrete_gaussian")
 @dataclass(frozen=True, slots=True, init=False)
 class DiscreteGaussianEvent:
     """State that discrete Gaussian noise was added to whole numbers, at most `cells` of them moved by at most `shift`.
@@ -276,6 +318,14 @@ class DiscreteGaussianEvent:
         """Return the certificate."""
         return self.certificate
 
+    def common_law(self) -> ShiftedGaussian:
+        """Return the law, its shift and how many cells have it."""
+        return ShiftedGaussian(self.sigma_squared, self.shift, self.cells)
+
+    def summands(self) -> list[tuple[Event, int]]:
+        """Return the event of one cell, once for each moved cell."""
+        return [(DiscreteGaussianEvent(self.sigma_squared, self.shift, 1), self.cells)]
+
     def rho(self) -> Fraction:
         """Return cells shift^2 / (2 sigma_squared)."""
         return self.cells * self.shift**2 / (2 * self.sigma_squared)
@@ -305,13 +355,10 @@ def _whole(value: int, name: str) -> int:
     return value
 
 
-# ---- What was run, as frozen data that states its own privacy loss. An event knows neither data nor how noise is drawn
-#
-# A new event class is one file with `@event_kind("its name")` above it, imported here so that ledgers can be read;
-# composition and the ledger need no change.
+# ---- Events of which only a bound is known: pure, concentrated, (epsilon, delta); and all of several together
 
 
-@event_kind("laplace")
+@register_event("laplace")
 @dataclass(frozen=True, slots=True, init=False)
 class LaplaceEvent:
     """State that something epsilon-differentially private was run: Laplace noise, a selection, any pure mechanism.
@@ -341,6 +388,10 @@ class LaplaceEvent:
         """Return (epsilon, 0)."""
         return self.epsilon, Fraction(0)
 
+    def common_law(self) -> Response:
+        """Return randomized response, whose losses dominate those of every pure mechanism."""
+        return Response(float_up(self.epsilon), 0.0)
+
     def rho(self) -> Fraction:
         """Return epsilon tanh(epsilon / 2), rounded up."""
         return pure_rho(self.epsilon)
@@ -365,7 +416,7 @@ class LaplaceEvent:
         return approximate(float_up(self.epsilon), 0.0, grid)
 
 
-@event_kind("gaussian")
+@register_event("gaussian")
 @dataclass(frozen=True, slots=True, init=False)
 class GaussianEvent:
     """State that something rho-zCDP was run, such as Gaussian noise; `certificate` an (epsilon, delta) proven for it.
@@ -397,6 +448,10 @@ class GaussianEvent:
         """Return the certificate."""
         return self.certificate
 
+    def common_law(self) -> Concentrated:
+        """Return rho: it bounds the divergence of each order, and nothing more is known."""
+        return Concentrated(self.zcdp)
+
     def rho(self) -> Fraction:
         """Return rho."""
         return self.zcdp
@@ -410,7 +465,7 @@ class GaussianEvent:
         """Return None: rho is all that is known, and rhos are best summed before they become losses."""
 
 
-@event_kind("approx")
+@register_event("approx")
 @dataclass(frozen=True, slots=True, init=False)
 class ApproxEvent:
     """State that something (epsilon, delta)-private was run of which no pure or concentrated bound is known.
@@ -439,6 +494,10 @@ class ApproxEvent:
     def rho(self) -> None:
         """Return None: a delta of this kind bounds no Renyi divergence."""
 
+    def common_law(self) -> Response:
+        """Return randomized response that reveals all with probability delta."""
+        return Response(float_up(self.epsilon), float_up(self.delta))
+
     def approximate_rho(self) -> Certificate:
         """Return (epsilon tanh(epsilon / 2), delta): randomized response, but for delta, is its worst case."""
         return pure_rho(self.epsilon), self.delta
@@ -454,7 +513,7 @@ class ApproxEvent:
         return approximate(float_up(self.epsilon), float_up(self.delta), grid)
 
 
-@event_kind("composed")
+@register_event("composed")
 @dataclass(frozen=True, slots=True, init=False)
 class Composed:
     """State that all of `events` were run on one table: each bound is the sum of the parts', None if a part has none.
@@ -478,6 +537,12 @@ class Composed:
 
     def __repr__(self) -> str:
         return f"Composed(events={self.events!r}, certificate={self.certificate!r})"
+
+    def parts(self) -> tuple[Event, ...]:
+        """Return the events that were run; the event itself where some of them say less than its certificate."""
+        several = tuple(deeper for event in self.events for deeper in parts(event))
+        enough = self.certificate is None or all(p.approx() is not None or p.rho() is not None for p in several)
+        return several if enough else (self,)
 
     def pure(self) -> Fraction | None:
         """Return the sum of the parts' epsilons."""
@@ -532,10 +597,8 @@ def approximate_rho(event: Event) -> Certificate | None:
     rho = event.rho()
     if rho is not None:
         return rho, Fraction(0)
-    if isinstance(event, ThresholdEvent):
-        inner = approximate_rho(event.inner)
-        return None if inner is None or inner[1] + event.delta >= 1 else (inner[0], inner[1] + event.delta)
-    return event.approximate_rho() if isinstance(event, ApproxEvent | Composed) else None
+    bound: Certificate | None = _ask(event, "approximate_rho")
+    return bound
 
 
 def parts(event: Event) -> tuple[Event, ...]:
@@ -543,21 +606,28 @@ def parts(event: Event) -> tuple[Event, ...]:
 
     A Composed that some part of it says less than (no loss distribution, no rho) stays whole, with its certificate.
     """
-    if not isinstance(event, Composed):
-        return (event,)
-    found = tuple(deeper for part in event.events for deeper in parts(part))
-    whole = event.certificate is None or all(part.approx() is not None or part.rho() is not None for part in found)
-    return found if whole else (event,)
+    several: tuple[Event, ...] | None = _ask(event, "parts")
+    return (event,) if several is None else several
 
 
 def summands(event: Event) -> list[tuple[Event, int]]:
     """Return the events that were run, as `parts` does, with how often: Gaussian noise once for each moved cell."""
-    return [
-        (DiscreteGaussianEvent(part.sigma_squared, part.shift, 1), part.cells)
-        if isinstance(part, DiscreteGaussianEvent)
-        else (part, 1)
-        for part in parts(event)
-    ]
+    several: list[tuple[Event, int]] = []
+    for part in parts(event):
+        several += _ask(part, "summands") or [(part, 1)]
+    return several
+
+
+def common_law(event: Event) -> CommonLaw | None:
+    """Return the common law that dominates the event; None where it names none."""
+    law: CommonLaw | None = _ask(event, "common_law")
+    return law
+
+
+def _ask(event: Event, method: str) -> Any:
+    """Return what an optional method of the event says; None where it has none."""
+    optional = getattr(event, method, None)
+    return None if optional is None else optional()
 
 
 def _certificate(pair: Certificate | None) -> Certificate | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sordino.core.accounting.common_laws import BoundedRange, Response, ShiftedGaussian, ShiftedLaplace
 from sordino.core.accounting.discretize import (
     GridRows,
     approximate,
@@ -21,20 +22,10 @@ from sordino.core.accounting.discretize import (
     zcdp_losses,
 )
 from sordino.core.accounting.event_fields import read_amount, read_delta
-from sordino.core.accounting.events import (
-    ApproxEvent,
-    BoundedRangeEvent,
-    Composed,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    GaussianEvent,
-    LaplaceEvent,
-    parts,
-    summands,
-)
+from sordino.core.accounting.events import GaussianEvent, common_law, parts, summands
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Event, Grid, Losses, Number, PrivacyLoss
-from sordino.core.rounding import float_up
+from sordino.core.rounding import float_down, float_up
 
 # ---- Sums of independent privacy losses by a tilted Fourier transform, with every error bounded and added to delta
 #
@@ -416,21 +407,18 @@ def lay_out(counts: Mapping[Event, int], grid: Grid) -> tuple[list[PldRows], lis
     """
     responses: list[tuple[float, float, int]] = []
     laplaces: list[tuple[float, int, int]] = []
-    gaussians: list[tuple[DiscreteGaussianEvent, int]] = []
+    gaussians: list[tuple[ShiftedGaussian, int]] = []
     others: _Counts = []
     for event, times in counts.items():
-        if isinstance(event, LaplaceEvent | ApproxEvent) and event.epsilon:
-            delta = float_up(event.delta) if isinstance(event, ApproxEvent) else 0.0
-            responses.append((float_up(event.epsilon), delta, times))
-        elif isinstance(event, DiscreteLaplaceEvent) and event.epsilon and event.steps < _WIDE:
-            if event.steps == 1:
-                responses.append((float_up(event.epsilon), 0.0, times))
-            else:
-                laplaces.append((float_up(event.epsilon), event.steps, times))
-        elif isinstance(event, DiscreteGaussianEvent) and event.cells == 1:
-            gaussians.append((event, times))
-        else:
-            others.append((event, times))
+        match common_law(event):
+            case Response(epsilon, delta) if epsilon:
+                responses.append((epsilon, delta, times))
+            case ShiftedLaplace(epsilon, steps) if epsilon and steps < _WIDE:
+                laplaces.append((epsilon, steps, times))
+            case ShiftedGaussian(cells=1) as law:
+                gaussians.append((law, times))
+            case _:
+                others.append((event, times))
     losses = _profiles(others, grid)
     alike = [
         part for part in (_responses(responses, grid), _laplaces(laplaces, grid), *_gaussians(gaussians, grid)) if part
@@ -444,10 +432,11 @@ def lay_out(counts: Mapping[Event, int], grid: Grid) -> tuple[list[PldRows], lis
 
 def rough_rho(event: Event) -> float:
     """Return about the rho of an event, to choose a grid by; 1 where nothing is known."""
-    if isinstance(event, LaplaceEvent | ApproxEvent | DiscreteLaplaceEvent):
-        return float(event.epsilon) ** 2 / 2
-    if isinstance(event, DiscreteGaussianEvent):
-        return event.cells * event.shift**2 / (2 * float(event.sigma_squared))
+    match common_law(event):
+        case Response(epsilon) | ShiftedLaplace(epsilon):
+            return epsilon**2 / 2
+        case ShiftedGaussian(sigma_squared, shift, cells):
+            return cells * shift**2 / (2 * float(sigma_squared))
     rho, pair = event.rho(), event.approx()
     return float(rho) if rho is not None else float(pair[0]) ** 2 / 2 if pair is not None else 1.0
 
@@ -467,13 +456,13 @@ def _laplaces(several: list[tuple[float, int, int]], grid: Grid) -> PldRows | No
     return PldRows(*laplace_rows(epsilon, steps.astype(np.float64), grid), times, np.zeros(times.size))
 
 
-def _gaussians(several: list[tuple[DiscreteGaussianEvent, int]], grid: Grid) -> list[PldRows]:
+def _gaussians(several: list[tuple[ShiftedGaussian, int]], grid: Grid) -> list[PldRows]:
     """Lay out discrete Gaussian noise, a few of like losses at a time, so that the arrays stay small."""
     ordered = sorted(several, key=lambda pair: pair[0].shift / math.sqrt(pair[0].sigma_squared))
     found = []
     for first in range(0, len(ordered), _TOGETHER):
         some = ordered[first : first + _TOGETHER]
-        outcomes = [gaussian_outcomes(-float_up(-event.sigma_squared), event.shift, grid) for event, _ in some]
+        outcomes = [gaussian_outcomes(float_down(law.sigma_squared), law.shift, grid) for law, _ in some]
         for width in {len(each) for each in outcomes}:
             chosen = [i for i, each in enumerate(outcomes) if len(each) == width]
             row = np.repeat(np.arange(len(chosen)), [outcomes[i][0].size for i in chosen])
@@ -591,11 +580,12 @@ def _delta(events: Sequence[Event], least: float) -> float:
 def _readings(events: Sequence[Event]) -> list[Sequence[Event]]:
     """Return the list as it is and, with several of bounded range, those as their rho: either is valid for the list."""
     several = [part for event in events for part in parts(event)]
-    ranges = [event for event in several if isinstance(event, BoundedRangeEvent)]
-    if len(ranges) < 2:
+    rhos = [event.rho() if isinstance(common_law(event), BoundedRange) else None for event in several]
+    known = [rho for rho in rhos if rho is not None]
+    if len(known) < 2:
         return [events]
-    rho = sum((event.rho() for event in ranges), Fraction(0))
-    return [events, [GaussianEvent(rho), *(event for event in several if not isinstance(event, BoundedRangeEvent))]]
+    rest = [event for event, rho in zip(several, rhos, strict=True) if rho is None]
+    return [events, [GaussianEvent(sum(known, Fraction(0))), *rest]]
 
 
 def _least(sums: PmfSum, goal: float, left: float) -> float:
@@ -631,11 +621,11 @@ def _all_of(sums: PmfSum) -> float:
 def _totals(events: Sequence[Event], delta: float, *, tail: float) -> list[PmfSum]:
     """Return what is summed in each direction that differs, on a grid fine enough for it; `tail` in all is infinite."""
     counts, split = Counter(events), Counter[Event]()
-    for event in [event for event in counts if isinstance(event, Composed | DiscreteGaussianEvent)]:
-        found = summands(event)
-        if found != [(event, 1)]:
+    for event in list(counts):
+        several_events = summands(event)
+        if several_events != [(event, 1)]:
             times = counts.pop(event)
-            for part, each in found:
+            for part, each in several_events:
                 split[part] += times * each
     counts.update(split)
     if not counts:

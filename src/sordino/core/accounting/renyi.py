@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from sordino.core.accounting.common_laws import Concentrated, Response, ShiftedGaussian, ShiftedLaplace
 from sordino.core.accounting.event_fields import read_delta
-from sordino.core.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+from sordino.core.accounting.events import common_law
 from sordino.core.accounting.zcdp import epsilon_from_renyi, epsilon_of
 from sordino.core.loss import Event, Number
 from sordino.core.rounding import float_up
@@ -82,14 +83,17 @@ def _gather(events: Iterable[Event]) -> _Groups:
     pure: list[tuple[float, int]] = []
     laplace: list[tuple[float, int, int]] = []
     for event, times in Counter(events).items():
-        if isinstance(event, LaplaceEvent):
-            pure.append((float_up(event.epsilon), times))
-        elif isinstance(event, DiscreteLaplaceEvent):
-            laplace.append((float_up(event.epsilon), event.steps, times))
-        elif isinstance(event, GaussianEvent | DiscreteGaussianEvent):
-            rho += times * event.rho()
-        else:
-            others.append((event, times))
+        match common_law(event):
+            case Response(epsilon, 0.0):
+                pure.append((epsilon, times))
+            case ShiftedLaplace(epsilon, steps):
+                laplace.append((epsilon, steps, times))
+            case Concentrated(amount):
+                rho += times * amount
+            case ShiftedGaussian(sigma_squared, shift, cells):
+                rho += times * cells * shift**2 / (2 * sigma_squared)
+            case _:
+                others.append((event, times))
     two = np.array(pure, dtype=np.float64).reshape(-1, 2).T
     three = np.array(laplace, dtype=np.float64).reshape(-1, 3).T
     return _Groups(two[0], two[1], three[0], three[1], three[2], rho, others)
