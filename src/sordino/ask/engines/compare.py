@@ -86,12 +86,13 @@ def _cells(engine: FileVersions | PostgresEngine | SparkEngine, domain: Domain) 
         read, low, high = _reading(on, name, column)
         floating = engine.physical[name] in ("FLOAT", "DOUBLE")
         raw = exp.IsNan(this=on.raw(name)) if floating else None
-        held = on.raw(name) if raw is None else exp.Case(ifs=[exp.If(this=exp.not_(raw), true=on.raw(name))])
-        chosen += [exp.alias_(held, f"held_{i}"), exp.alias_(read, f"read_{i}")]
+        # A NaN is a missing cell.
+        stored = on.raw(name) if raw is None else exp.Case(ifs=[exp.If(this=exp.not_(raw), true=on.raw(name))])
+        chosen += [exp.alias_(stored, f"held_{i}"), exp.alias_(read, f"read_{i}")]
         counted += _sums(i, column, low, high)
     inner = exp.Select(expressions=chosen).from_(on.source()).sql(dialect=on.dialect)
-    found = engine.run(_select(f"SELECT COUNT(*), {', '.join(counted)} FROM ({inner}) AS cells", on.dialect))
-    rows, *numbers = [int(column[0].as_py() or 0) for column in found.columns]
+    sums = engine.run(_select(f"SELECT COUNT(*), {', '.join(counted)} FROM ({inner}) AS cells", on.dialect))
+    rows, *numbers = [int(column[0].as_py() or 0) for column in sums.columns]
     counts = {name: CellCounts(*numbers[6 * i : 6 * i + 6]) for i, name in enumerate(domain)}
     return rows, counts
 
@@ -123,8 +124,8 @@ def _reading(on: Primitives, name: str, column: Column) -> tuple[exp.Expression,
     if isinstance(column, Boolean):
         return on.truth(name), None, None
     if isinstance(column, Category):
-        held = on.category_cell(name, whole=isinstance(column.values[0], int))
-        return on.code_of(held, column.values, None), None, None
+        cell = on.category_cell(name, whole=isinstance(column.values[0], int))
+        return on.code_of(cell, column.values, None), None, None
     if isinstance(column, Identifier):
         return on.text(name), None, None
     if isinstance(column, DateTime):
@@ -138,21 +139,22 @@ def _reading(on: Primitives, name: str, column: Column) -> tuple[exp.Expression,
 
 
 def _lines(engine: Engine, path: str, csv: Csv) -> LineCounts:
-    count, blanks = len(header_names(path, csv)), "' ' || chr(9)"
+    columns = len(header_names(path, csv))
+    blanks = "' ' || chr(9)"
     starts = [
         f"starts_with(ltrim(line, {blanks}), '\"')",
         f"contains(line, '{csv.between.replace(chr(39), chr(39) * 2)}\"')",
     ]
     conditions = [
-        f"length(cells) < {count}",
-        f"length(cells) > {count}",
+        f"length(cells) < {columns}",
+        f"length(cells) > {columns}",
         "cells IS NULL",
         " OR ".join(starts),
         "undecoded",
     ]
     sums = ", ".join(f"SUM(CASE WHEN {condition} THEN 1 ELSE 0 END)" for condition in conditions)
-    found = engine.run(_select(f"SELECT COUNT(*), {sums} FROM {LINES}"))
-    read, short, long, broken, quoted, undecoded = (int(column[0].as_py() or 0) for column in found.columns)
+    counts = engine.run(_select(f"SELECT COUNT(*), {sums} FROM {LINES}"))
+    read, short, long, broken, quoted, undecoded = (int(column[0].as_py() or 0) for column in counts.columns)
     lines = max(read, _physical(path) - csv.header)
     return LineCounts(lines, short, long, broken + lines - read, 0 if csv.quote else quoted, undecoded)
 

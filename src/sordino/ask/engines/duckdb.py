@@ -27,7 +27,6 @@ from sordino.ask.engines.instances import (
     leave_at_fork,
     shared_instance,
 )
-from sordino.ask.engines.list_items import list_items
 from sordino.ask.engines.moment_cells import refine_times
 from sordino.ask.engines.parquet import (
     check_parquet_types,
@@ -41,7 +40,7 @@ from sordino.ask.engines.pinned_files import PinnedFiles, is_starved
 from sordino.ask.engines.readers.lake_tables import check_folder
 from sordino.ask.engines.sampled import SampledEngine, coin_sql
 from sordino.ask.engines.sql_text import people_name, public_name, quote_name, quote_text, write_tree
-from sordino.ask.engines.table_layout import PeopleTable, TableLayout, check_unit, is_spark
+from sordino.ask.engines.table_layout import PeopleTable, TableLayout, check_unit, is_spark, list_items
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, SourceError, nearest
 from sordino.core.neighbors import PrivacyUnit
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-    from sordino.ask.engines.remote_tables import FarSources
+    from sordino.ask.engines.remote_tables import RemoteSources
 
 LINES = "sordino_lines"  # the lines of a CSV file, for the curator's own eyes
 
@@ -142,7 +141,7 @@ class DuckDBEngine:
         self._counted: set[str] = set()  # Parquet sources whose footers state as many rows as their pages hold
         self._pins = PinnedFiles(self._directory)
         self._headers: dict[str, list[str] | None] = {}  # the header line of each CSV source that has one
-        self._far: FarSources | None = None  # those that lie on other machines
+        self._far: RemoteSources | None = None  # those that lie on other machines
         self._is_parents = False  # and this process a fork of its own
         try:
             self._connection = self._connect(tables, public or {})
@@ -329,11 +328,11 @@ class DuckDBEngine:
             types = self._types(quote_name(view))
             cells = mend_parquet(files.patterns, types, columns, folders=folders, several=files.several)
             mended = quote_name(f"sordino_mended_{view}")
-            held = self._execute(f"CREATE OR REPLACE TABLE {mended} AS {cells}", []) or self._hold_arrow(
+            is_mended = self._execute(f"CREATE OR REPLACE TABLE {mended} AS {cells}", []) or self._hold_arrow(
                 mended, view, files
             )
             self._check_whole()
-            if held and self._execute(f"CREATE OR REPLACE VIEW {quote_name(view)} AS SELECT * FROM {mended}", []):
+            if is_mended and self._execute(f"CREATE OR REPLACE VIEW {quote_name(view)} AS SELECT * FROM {mended}", []):
                 del self._files[view]
             else:
                 read = False
@@ -341,7 +340,8 @@ class DuckDBEngine:
 
     def _hold_arrow(self, mended: str, view: str, files: _ParquetFiles) -> bool:
         """Copy the declared columns of Parquet files as Arrow reads them; False where their types would be others."""
-        incoming, table = f"sordino_incoming_{view}", files.table
+        incoming = f"sordino_incoming_{view}"
+        table = files.table
         try:
             with self._lock:
                 names = list(files.names) or _glob(self._connection, files.pattern)
@@ -362,10 +362,10 @@ class DuckDBEngine:
     def sample(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64. Raises EngineFailed."""
         name = f"sordino_sample_{next(self._samples)}"
-        drawn = DuckDBPrimitives(self._held).sample_select(lambda named: coin_sql(named, threshold=threshold))
-        made = f'CREATE TEMP TABLE "{name}" AS {drawn}'
+        selected = DuckDBPrimitives(self._held).sample_select(lambda named: coin_sql(named, threshold=threshold))
+        statement = f'CREATE TEMP TABLE "{name}" AS {selected}'
         self._mark_lines()
-        if not (self._execute(made, [key.hex()]) or (self._mend() and self._execute(made, [key.hex()]))):
+        if not (self._execute(statement, [key.hex()]) or (self._mend() and self._execute(statement, [key.hex()]))):
             raise EngineFailed("the engine could not draw the sample")
         return SampledEngine(
             replace(self._held, source=f'"{name}"'),
@@ -460,19 +460,20 @@ class DuckDBEngine:
             )
         if not isinstance(table.source, Source) or table.source.format not in ("arrow", "sqlite"):
             return table
-        from sordino.ask.engines.held_files import load_held
+        from sordino.ask.engines.loaded_files import load_file
 
         self._pins.pin(table.source)
-        held = replace(table, source=load_held(table.source, table.domain))
+        loaded = replace(table, source=load_file(table.source, table.domain))
         if not self._pins.are_current():
             raise SourceError(f"source {table.source.path!r} was changed while it was read: open it when it is written")
-        return held
+        return loaded
 
     def _open(self, connection: duckdb.DuckDBPyConnection, view: str, table: PeopleTable, link: str) -> None:
         """Make the view of a source; DuckDB's own words about a file never get through, since they may quote it."""
         source = table.source
         assert isinstance(source, Source)
-        path, made = source.place, f"CREATE VIEW {quote_name(view)} AS SELECT * FROM"
+        path = source.place
+        create = f"CREATE VIEW {quote_name(view)} AS SELECT * FROM"
         failed = contradicts = False
         try:
             if source.format == "duckdb":
@@ -490,7 +491,7 @@ class DuckDBEngine:
                 if files.several:
                     check_parquet_types(connection, files.patterns, table)
                 read = read_parquet(files.patterns, folders=source.is_folder, several=files.several)
-                connection.execute(f"{made} {read}")
+                connection.execute(f"{create} {read}")
                 self._files[view] = files
                 contradicts = not source.is_far and _contradicts_itself(files)
             else:
@@ -516,7 +517,8 @@ class DuckDBEngine:
         """Return the files of a Parquet source: those that are there now, or a pattern of those on another machine."""
         source = table.source
         assert isinstance(source, Source)
-        path, folder = source.place, source.place if source.is_folder else ""
+        path = source.place
+        folder = path if source.is_folder else ""
         several = source.is_folder or _is_pattern(source)
         if source.is_far:
             pattern = path if _is_pattern(source) else literal_path(path)
@@ -534,7 +536,8 @@ class DuckDBEngine:
 
         Returns the links of the files that are held open, by the view that is to read them.
         """
-        folders, paths = [self._directory], []
+        folders = [self._directory]
+        paths: list[str] = []
         links: dict[str, str] = {}
         for view, source in sources.items():
             if source.format == "postgresql":
@@ -567,14 +570,14 @@ class DuckDBEngine:
         return links
 
     def _open_far(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
-        from sordino.ask.engines.remote_tables import FarSources
+        from sordino.ask.engines.remote_tables import RemoteSources
 
-        self._far = self._far or FarSources()
+        self._far = self._far or RemoteSources()
         self._far.open(connection, source)
 
     def _public_schema(self, name: str) -> Mapping[str, str]:
-        found = dict(self._schema(f'"{public_name(name)}"'))
-        return {column: kind for column, kind in found.items() if not column.startswith("sordino_key_")}
+        schema = dict(self._schema(f'"{public_name(name)}"'))
+        return {column: kind for column, kind in schema.items() if not column.startswith("sordino_key_")}
 
     def _schema(self, relation: str) -> Mapping[str, str]:
         """Return the physical type of each column, parameters cut off, as the relation's own schema states it."""
@@ -595,13 +598,14 @@ def _view_lines(view: str, table: PeopleTable, *, at: str, marked: bool = False)
     """Yield what makes the views of a file of lines: of its rows, and where it is CSV and the table itself, of its lines."""
     source = table.source
     assert isinstance(source, Source)
-    path, made = source.place, "CREATE OR REPLACE VIEW"
+    path = source.place
+    create = "CREATE OR REPLACE VIEW"
     if source.csv is None:
-        yield f"{made} {quote_name(view)} AS SELECT * FROM {read_json(path, table.domain.stored, at=at, marked=marked)}"
+        yield f"{create} {quote_name(view)} AS SELECT * FROM {read_json(path, table.domain.stored, at=at, marked=marked)}"
         return
-    yield f"{made} {quote_name(view)} AS SELECT * FROM {read_csv(path, source.csv, at=at, marked=marked)}"
+    yield f"{create} {quote_name(view)} AS SELECT * FROM {read_csv(path, source.csv, at=at, marked=marked)}"
     if view == "source":
-        yield f"{made} {LINES} AS SELECT * FROM {read_lines(path, source.csv, at=at, marked=marked)}"
+        yield f"{create} {LINES} AS SELECT * FROM {read_lines(path, source.csv, at=at, marked=marked)}"
 
 
 def _contradicts_itself(files: _ParquetFiles) -> bool:
@@ -659,9 +663,9 @@ def _fetch_row(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
 
     kinds = {"BIGINT": pa.int64(), "HUGEINT": pa.decimal128(38, 0)}
     try:
-        held = connection.execute(text)
-        names = [(name, kinds.get(str(kind))) for name, kind, *_ in held.description]
-        (row,) = held.fetchall()
+        answer = connection.execute(text)
+        names = [(name, kinds.get(str(kind))) for name, kind, *_ in answer.description]
+        (row,) = answer.fetchall()
     except BaseException:
         connection.abort()  # else the connection would wait for the rest of the result
         raise
@@ -683,8 +687,8 @@ def _is_loaded(source: Source | pa.Table) -> bool:
 
 
 def _is_pattern(source: Source) -> bool:
-    found = source.format == "parquet" and any(c in source.path for c in WILD)
-    return found and (source.is_far or not os.path.isfile(source.place))
+    has_wildcards = source.format == "parquet" and any(c in source.path for c in WILD)
+    return has_wildcards and (source.is_far or not os.path.isfile(source.place))
 
 
 def _register(connection: duckdb.DuckDBPyConnection, view: str, table: pa.Table) -> None:
@@ -708,8 +712,8 @@ def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Tabl
 
 def _decimal_digits(types: Mapping[str, str]) -> dict[str, tuple[int, int]]:
     """Return how many digits each decimal column has, and how many after the point, of those of at most 18."""
-    found = {name: _NUMERIC.fullmatch(kind) for name, kind in types.items()}
-    return {name: (int(d[1]), int(d[2])) for name, d in found.items() if d and int(d[1]) <= 18}
+    matches = {name: _NUMERIC.fullmatch(kind) for name, kind in types.items()}
+    return {name: (int(d[1]), int(d[2])) for name, d in matches.items() if d and int(d[1]) <= 18}
 
 
 def kind_of(physical: str) -> str:

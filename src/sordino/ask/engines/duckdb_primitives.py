@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from sordino.ask.engines.list_items import find_place
 from sordino.ask.engines.moment_cells import DAY_NANOS, duckdb_micros
 from sordino.ask.engines.row_hash import unit_value
 from sordino.ask.engines.sql_primitives import SqlPrimitives
@@ -55,7 +55,7 @@ class DuckDBPrimitives(SqlPrimitives):
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values: by a join, since a cast to an ENUM is slow where it fails."""
-        return self._tree(find_place(self._words(cell), values))
+        return self._tree(_find_place(self._words(cell), values))
 
     def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
         """Return whether a text matches: by LIKE, or by a function of DuckDB's for parts of the text as they are."""
@@ -172,8 +172,8 @@ class DuckDBPrimitives(SqlPrimitives):
             return unit_value(of, cell, {})
         by, pick = self._words(of.by), "MIN" if of.kind == "first" else "MAX"
         pair = f"struct_pack(a := CAST({by} AS HUGEINT), b := {cell})"
-        found = f"struct_extract({pick}(CASE WHEN {by} IS NOT NULL AND {cell} IS NOT NULL THEN {pair} END), 'b')"
-        return unit_value(of, cell, {of.kind: found})
+        first = f"struct_extract({pick}(CASE WHEN {by} IS NOT NULL AND {cell} IS NOT NULL THEN {pair} END), 'b')"
+        return unit_value(of, cell, {of.kind: first})
 
     def _scale(self, real: str, op: str, factor: float) -> str:
         return f"floor({real} {op} CAST('{factor!r}' AS DOUBLE) + 0.5)"
@@ -212,3 +212,14 @@ def _decimal(steps: int, digits: int, places: int) -> str:
     """Return a literal of so many digits, some of them after the point."""
     written = Decimal(steps).scaleb(-places, Context(prec=digits + 1))
     return f"CAST('{written:f}' AS DECIMAL({digits}, {places}))"
+
+
+def _find_place(text: str, values: Sequence[str]) -> str:
+    """Return the SQL of the place of a text among distinct values, by a look-up in a list that is written once."""
+    whole = "\ue000".join(values)
+    # No mark can begin within another one.
+    marks = (f"\ue000{i}\ue001" for i in itertools.count())
+    mark = next(m for m in marks if m not in whole)
+    listed = f"unnest(string_split({quote_text(mark.join(values))}, {quote_text(mark)}))"
+    places = f"SELECT {listed} AS sordino_value, unnest(range({len(values)})) AS sordino_place"
+    return f"(SELECT sordino_place FROM ({places}) AS sordino_list WHERE sordino_value = {text})"

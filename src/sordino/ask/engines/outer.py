@@ -33,13 +33,13 @@ def describe(text: str, tables: Mapping[str, Sequence[tuple[str, str]]]) -> list
 
     connection = shared_instance("outer").root.cursor()
     refusal = ""
-    found: list[tuple[str, str]] = []
+    described: list[tuple[str, str]] = []
     try:
         for name, columns in tables.items():
             typed = ", ".join(f"{quote_name(column)} {kind}" for column, kind in columns)
             connection.execute(f"CREATE TEMP TABLE {quote_name(name)} ({typed})")
         rows = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {text})").fetchall()
-        found = [(str(name), str(kind)) for name, kind in rows]
+        described = [(str(name), str(kind)) for name, kind in rows]
     except duckdb.Error as error:
         # No row was there, so that the words are about the text and declared names alone.
         refusal = str(error).split("\n")[0][:300]
@@ -47,7 +47,7 @@ def describe(text: str, tables: Mapping[str, Sequence[tuple[str, str]]]) -> list
         connection.close()
     if refusal:
         raise QuestionRefused(f"what surrounds the private questions cannot be run: {refusal}")
-    return found
+    return described
 
 
 def run(text: str, tables: Mapping[str, pa.Table], types: Mapping[str, Sequence[tuple[str, str]]]) -> pa.Table | None:

@@ -41,7 +41,7 @@ def _read(name: str, table: PublicTable) -> pa.Table:
         keys = [join_cell(name, table.columns[name])[1](on) for name in table.keys]
         chosen = [exp.alias_(key, f"sordino_key_{i}") for i, key in enumerate(keys)]
         chosen += [exp.alias_(on.raw(c), f"sordino_cell_{i}") for i, c in enumerate(table.columns)]
-        found = engine.run(exp.Select(expressions=chosen).from_(on.source()).limit(_MOST + 1))
+        rows = engine.run(exp.Select(expressions=chosen).from_(on.source()).limit(_MOST + 1))
     except EngineFailed:
         raise SourceError(f"public table {name!r} cannot be read: check that it is whole") from None
     except SordinoError as error:
@@ -49,7 +49,7 @@ def _read(name: str, table: PublicTable) -> pa.Table:
     finally:
         if engine is not None:
             engine.close()
-    return found.rename_columns([*_key_names(table), *table.columns])
+    return rows.rename_columns([*_key_names(table), *table.columns])
 
 
 def _key_names(table: PublicTable) -> list[str]:

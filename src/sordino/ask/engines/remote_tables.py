@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sordino.core.source import Source
 
 
-class FarSources:
+class RemoteSources:
     """Remember the sources of an engine that lie on other machines."""
 
     def __init__(self) -> None:

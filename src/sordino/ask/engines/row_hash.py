@@ -64,11 +64,11 @@ def hash_cells(cells: Iterable[CellNumber], words: HashWords, *, purpose: str) -
             terms.append(f"COALESCE(({part} & {_WORD}) * {factor}, {factor >> 1})")
     while len(terms) > _TERMS:
         terms = [f"(({' + '.join(terms[:_TERMS])}) & {2**59 - 1})", *terms[_TERMS:]]
-    found = words.let(f"CAST({' + '.join(terms)} AS BIGINT)")
+    hashed = words.let(f"CAST({' + '.join(terms)} AS BIGINT)")
     for factor in _ROUNDS:
-        mixed = words.exclusive_or(found, f"({found} >> 31)")
-        found = words.let(f"({mixed} & {_HALF}) * {factor}")
-    mixed = words.exclusive_or(found, f"({found} >> 31)")
+        mixed = words.exclusive_or(hashed, f"({hashed} >> 31)")
+        hashed = words.let(f"({mixed} & {_HALF}) * {factor}")
+    mixed = words.exclusive_or(hashed, f"({hashed} >> 31)")
     return f"CAST({mixed} & {_WORD} AS INT)"  # DuckDB sorts it twice as fast as a BIGINT
 
 
@@ -105,7 +105,7 @@ def unit_value(of: UnitCell, cell: str, words: Mapping[str, str]) -> str:
         return _mean(cell, low=of.low, parts=of.parts)
     if of.kind == "sum":
         return f"SUM(CAST({cell} AS HUGEINT))"
-    found = {
+    aggregate = {
         "rows": f"COUNT({cell})",
         "count": f"COUNT({cell})",
         "distinct": f"COUNT(DISTINCT {cell})",
@@ -115,7 +115,7 @@ def unit_value(of: UnitCell, cell: str, words: Mapping[str, str]) -> str:
         "all": f"BOOL_AND({cell})",
         **words,
     }[of.kind]
-    return f"CAST({found} AS {FORMS[of.form]})"
+    return f"CAST({aggregate} AS {FORMS[of.form]})"
 
 
 def _mean(cell: str, *, low: int, parts: int) -> str:

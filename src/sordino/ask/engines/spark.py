@@ -21,7 +21,7 @@ from sqlglot.generators.spark import SparkGenerator
 
 from sordino.ask.engines.engine import EngineFailed, Statement
 from sordino.ask.engines.moment_cells import clip_micros
-from sordino.ask.engines.readers.held_column import HeldColumn
+from sordino.ask.engines.readers.physical_column import PhysicalColumn
 from sordino.ask.engines.readers.spark_tables import (
     check_settings,
     error_names,
@@ -540,7 +540,7 @@ class SparkEngine:
         return {n: h.kind for n, h in held.items() if not n.startswith("sordino_key_")}
 
 
-def _check_case(held: Mapping[str, HeldColumn]) -> None:
+def _check_case(held: Mapping[str, PhysicalColumn]) -> None:
     lower = [name.lower() for name in held]
     for name in held:
         if lower.count(name.lower()) > 1:
@@ -549,7 +549,7 @@ def _check_case(held: Mapping[str, HeldColumn]) -> None:
             )
 
 
-def _read(column: str, held: HeldColumn) -> str:
+def _read(column: str, held: PhysicalColumn) -> str:
     """Return a column as our SQL reads it: NaN and text that is not UTF-8 are NULL, text is compared by its bytes.
 
     With NaN gone before any condition, whatever bounds a file or a table format keeps, which leave NaN out, prune by what

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.engines.readers.held_column import HeldColumn
+from sordino.ask.engines.readers.physical_column import PhysicalColumn
 from sordino.ask.engines.sql_text import people_name
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, nearest
@@ -15,6 +15,14 @@ from sordino.core.source import Csv, Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+# Physical types of the items of a list that can be read.
+_ITEMS = frozenset(
+    [
+        *("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER"),
+        *("UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "DATE"),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +68,23 @@ class TableLayout:
 
 def check_columns(
     table: PeopleTable,
-    held: Mapping[str, HeldColumn],
+    columns: Mapping[str, PhysicalColumn],
     *,
     readable: frozenset[str],
     items: frozenset[str],
     cast: str,
 ) -> None:
     """Raise DeclarationError where a table is not held as declared; `cast` says where its columns can be cast."""
-    for name in held:
+    for name in columns:
         if name.lower().startswith("sordino_"):
             raise DeclarationError(f"column {name!r}: names that start with sordino_ are reserved; rename it")
     for name in table.domain.stored:
-        if name not in held:
+        if name not in columns:
             raise DeclarationError(
-                f"column {name!r} is declared but the source has no such column; {nearest(name, held)}"
+                f"column {name!r} is declared but the source has no such column; {nearest(name, columns)}"
             )
-        kind = held[name].kind
-        if name in table.domain.lists and held[name].item not in items:
+        kind = columns[name].kind
+        if name in table.domain.lists and columns[name].item not in items:
             raise DeclarationError(
                 f"column {name!r} is declared as a list, but is not held as an array of numbers, text, booleans or days"
             )
@@ -94,3 +102,20 @@ def check_unit(table: PeopleTable) -> None:
         raise DeclarationError(
             f"the privacy unit's column {table.unit.column!r} is not declared; add it to the domain as Identifier()"
         )
+
+
+def list_items(domain: Domain, types: Mapping[str, str], *, csv: bool) -> dict[str, str]:
+    """Return the physical type of an item of each column of lists; raises DeclarationError where none can be read."""
+    items = {}
+    for name in domain.lists:
+        if csv:
+            raise DeclarationError(f"column {name!r} is declared as a list, and a CSV file holds none: use Parquet")
+        stored = types[name]
+        kind = stored[:-2].split("(", 1)[0].strip() if stored.endswith("[]") else ""
+        if kind not in _ITEMS:
+            raise DeclarationError(
+                f"column {name!r} is declared as a list, but is not held as a list of numbers, text, booleans or days: "
+                "store it as such a list, without other lists in it"
+            )
+        items[name] = kind
+    return items

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sordino.ask.engines.readers.held_column import HeldColumn
+from sordino.ask.engines.readers.physical_column import PhysicalColumn
 from sordino.core.errors import DeclarationError, SourceError
 from sordino.core.source import Source
 
@@ -144,7 +144,7 @@ def rows_of(source: Source) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' if not part.startswith('"') else part for part in parts)
 
 
-def read_columns(connection: psycopg.Connection[Any], source: Source) -> Mapping[str, HeldColumn]:
+def read_columns(connection: psycopg.Connection[Any], source: Source) -> Mapping[str, PhysicalColumn]:
     """Return the columns of a source's relation, as the server's catalog states them; raises SourceError."""
     return _ask_schema(source, lambda: _read(connection.cursor(), rows_of(source)))
 
@@ -163,10 +163,10 @@ def is_lost(state: str | None) -> bool:
 
 def _ask_schema(source: Source, ask: Callable[[], T]) -> T:
     """Return what the server says of a relation; raises SourceError, in our own words, where it refuses."""
-    found: T | None = None
+    answer: T | None = None
     cause = "it cannot be read"
     try:
-        found = ask()
+        answer = ask()
     except postgres_error() as error:
         state: str | None = getattr(error, "sqlstate", None)
         cause = {
@@ -178,12 +178,12 @@ def _ask_schema(source: Source, ask: Callable[[], T]) -> T:
         }.get(state or "", "it is not a table, view or query on the server")
         if is_lost(state):
             cause = "the connection to the server was lost"
-    if found is None:
+    if answer is None:
         raise SourceError(f"relation {source.relation!r} of {source.path!r}: {cause}")
-    return found
+    return answer
 
 
-def _read(cursor: Any, rows: str) -> dict[str, HeldColumn]:
+def _read(cursor: Any, rows: str) -> dict[str, PhysicalColumn]:
     if rows.startswith("("):
         cursor.execute(f"SELECT * FROM {rows} LIMIT 0")
         named = [(column.name, column.type_code, -1) for column in cursor.description]
@@ -201,7 +201,7 @@ def _read(cursor: Any, rows: str) -> dict[str, HeldColumn]:
         typname, typtype, category, elem = types[oid]
         item = _kind(*items[elem][:3]) if category == "A" and elem in items else ""
         kind = "LIST" if category == "A" else _kind(typname, typtype, category)
-        made[name] = HeldColumn(kind, item, _digits(mode) if typname == "numeric" else None)
+        made[name] = PhysicalColumn(kind, item, _digits(mode) if typname == "numeric" else None)
     return made
 
 

@@ -135,8 +135,8 @@ def _moments(cells: Any) -> Any:
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         return cells.cast(pa.timestamp("us", getattr(cells.type, "tz", None)), safe=False)
     bare = pc.and_(pc.match_substring_regex(cells, f"^(?:{DAY})$"), pc.invert(pc.match_substring_regex(cells, _OFFSET)))
-    kept = pc.if_else(bare, pc.replace_substring(cells, "/", "-"), pa.scalar(None, cells.type))
-    return kept.cast(pa.timestamp("us"))
+    plain = pc.if_else(bare, pc.replace_substring(cells, "/", "-"), pa.scalar(None, cells.type))
+    return plain.cast(pa.timestamp("us"))
 
 
 def _match(cells: Any, pattern: str, kind: Any) -> Any:
@@ -146,9 +146,9 @@ def _match(cells: Any, pattern: str, kind: Any) -> Any:
 
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         return cells.cast(kind)
-    kept = pc.if_else(pc.match_substring_regex(cells, f"^(?:{pattern})$"), cells, pa.scalar(None, cells.type))
+    plain = pc.if_else(pc.match_substring_regex(cells, f"^(?:{pattern})$"), cells, pa.scalar(None, cells.type))
     if pa.types.is_integer(kind):
-        kept = pc.replace_substring_regex(kept, r"^[+]|[.]0*$", "")
+        plain = pc.replace_substring_regex(plain, r"^[+]|[.]0*$", "")
     if pa.types.is_date(kind):
-        kept = pc.replace_substring(pc.utf8_slice_codeunits(kept, 0, 10), "/", "-")
-    return kept.cast(kind)
+        plain = pc.replace_substring(pc.utf8_slice_codeunits(plain, 0, 10), "/", "-")
+    return plain.cast(kind)

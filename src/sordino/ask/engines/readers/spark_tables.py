@@ -10,8 +10,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.engines.readers.held_column import HeldColumn
 from sordino.ask.engines.readers.lake_tables import BY_LIBRARY, check_folder
+from sordino.ask.engines.readers.physical_column import PhysicalColumn
 from sordino.core.errors import SourceError
 from sordino.core.source import SPARK, Source
 
@@ -194,15 +194,15 @@ def _next(java: Any) -> Any:
         return None
 
 
-def read_columns(frame: DataFrame) -> dict[str, HeldColumn]:
+def read_columns(frame: DataFrame) -> dict[str, PhysicalColumn]:
     """Return the columns of a table, as its schema states them."""
     return {field.name: _held(field.dataType) for field in frame.schema.fields}
 
 
-def _held(kind: Any) -> HeldColumn:
+def _held(kind: Any) -> PhysicalColumn:
     if kind.typeName() == "array":
-        return HeldColumn("LIST", _held(kind.elementType).kind)
+        return PhysicalColumn("LIST", _held(kind.elementType).kind)
     written = re.sub(r"[( ].*", "", kind.simpleString())
     if written in ("string", "char", "varchar"):
-        return HeldColumn("VARCHAR")
-    return HeldColumn("DECIMAL" if written == "decimal" else _KINDS.get(written, written.upper()))
+        return PhysicalColumn("VARCHAR")
+    return PhysicalColumn("DECIMAL" if written == "decimal" else _KINDS.get(written, written.upper()))

@@ -25,9 +25,9 @@ def sqlite_columns(path: str, relation: str | None) -> tuple[str, list[tuple[str
             raise DeclarationError(f"{path!r} has no table {relation!r}; {nearest(relation, tables)}")
         if relation is None and len(tables) != 1:
             raise DeclarationError(f"say which table with --relation; {nearest('', tables)}")
-        chosen = relation or tables[0]
-        rows = connection.execute(f"PRAGMA table_xinfo({_quote(chosen)})").fetchall()
-    return chosen, [(_name(row[1]), _name(row[2])) for row in rows]
+        table = relation or tables[0]
+        rows = connection.execute(f"PRAGMA table_xinfo({_quote(table)})").fetchall()
+    return table, [(_name(row[1]), _name(row[2])) for row in rows]
 
 
 @contextmanager

@@ -26,24 +26,24 @@ Read = Callable[[Any], Any]
 _ROWS = 65_536  # of a SQLite table at a time
 
 
-def load_held(source: Source, domain: Domain) -> pa.Table:
+def load_file(source: Source, domain: Domain) -> pa.Table:
     """Return the declared columns of an Arrow or SQLite file; an error says nothing of its cells.
 
     Raises SourceError where it cannot be opened as such, DeclarationError where its table or a column is not there.
     """
-    found: pa.Table | None = None
+    table: pa.Table | None = None
     if not Path(source.path).is_file():
         raise SourceError(f"source {source.path!r} is missing: there is no such file")
     try:
-        found = _load_arrow(source.path, domain) if source.format == "arrow" else _load_sqlite(source, domain)
+        table = _load_arrow(source.path, domain) if source.format == "arrow" else _load_sqlite(source, domain)
     except DeclarationError:
         raise
     except Exception:  # of any kind: its words may quote a cell
-        found = None
-    if found is None:
+        table = None
+    if table is None:
         what = "an Arrow file" if source.format == "arrow" else "a SQLite file with that table"
         raise SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
-    return found
+    return table
 
 
 def _load_arrow(path: str, domain: Domain) -> pa.Table:

@@ -1,4 +1,4 @@
-"""HeldColumn: how a database or a cluster holds one column, as its catalog states it. It knows no cells."""
+"""PhysicalColumn: how a database or a cluster holds one column, as its catalog states it. It knows no cells."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class HeldColumn:
+class PhysicalColumn:
     """How one column is held: the kind, in words that engines share, and of an array the kind of its items.
 
     `digits` of a decimal, where they are stated: all, and after the point.
