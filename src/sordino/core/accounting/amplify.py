@@ -37,8 +37,8 @@ def poisson_sampled(event: Event, *, rate: Number, relation: str) -> Event:
         raise DeclarationError(
             f"sampling makes questions cheaper under neighbors add_remove only, not {relation!r}; ask without sampling"
         )
-    made = Sampled(event, rate)
-    return event if made.whole else made
+    sampled = Sampled(event, rate)
+    return event if sampled.whole else sampled
 
 
 @register_event("sampled")
@@ -151,9 +151,9 @@ def _losses(event: Event, grid: Grid) -> PrivacyLoss:
     """Return losses that dominate the event: its own, else those that its rho or its (epsilon, delta) imply."""
     from sordino.core.accounting.discretize import approximate, zcdp_losses
 
-    found = event.profile(grid)
-    if found is not None:
-        return found
+    losses = event.profile(grid)
+    if losses is not None:
+        return losses
     rho, pair = event.rho(), event.approx()
     if rho is not None:
         return zcdp_losses(float_up(rho), grid)

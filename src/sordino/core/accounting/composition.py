@@ -66,12 +66,12 @@ def best(events: Sequence[Event], delta: Number) -> Best:
     if not 0 <= target < 1:
         raise DeclarationError(f"delta must be at least 0 and below 1, not {format_number(target)}")
     table = {name: _finite(method(events, target)) for name, method in _METHODS}
-    found = [(value, name) for name, value in table.items() if value is not None]
-    if not found:
+    finite = [(value, name) for name, value in table.items() if value is not None]
+    if not finite:
         raise DeclarationError(
             f"no bound is known for these events at delta {format_number(target)}; try a larger delta"
         )
-    value, name = min(found, key=lambda pair: pair[0])
+    value, name = min(finite, key=lambda pair: pair[0])
     return Best(value, target, name, table)
 
 
@@ -104,11 +104,11 @@ def currencies(event: Event, delta: Number | None = None) -> dict[str, Fraction 
     pair = event.approx()
     if delta is not None:
         try:
-            found = best([event], delta)
+            tightest = best([event], delta)
         except DeclarationError:
             pair = None
         else:
-            pair = (to_fraction(found.epsilon, name="epsilon"), found.delta)
+            pair = (to_fraction(tightest.epsilon, name="epsilon"), tightest.delta)
     return {"epsilon": event.pure(), "approx": pair, "rho": event.rho()}
 
 
@@ -152,24 +152,24 @@ def _amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
                 f"{arg('rho=')} (or {arg('epsilon=')} alone)"
             )
         return {"rho": rho}
-    found = approximate_rho(event)
-    if found is None:
+    bound = approximate_rho(event)
+    if bound is None:
         raise DeclarationError(
             f"this budget counts rho and delta, and this mechanism has no such bound; ask with {arg('rho=')}"
         )
-    return {"rho": found[0], "delta": found[1]}
+    return {"rho": bound[0], "delta": bound[1]}
 
 
 def _pairs(events: Sequence[Event]) -> list[Pair] | None:
     """Return each event's (epsilon, 0), else its (epsilon, delta); None where one has neither."""
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for event in events:
         pure = event.pure()
         pair = (pure, Fraction(0)) if pure is not None else event.approx()
         if pair is None:
             return None
-        found.append(pair)
-    return found
+        pairs.append(pair)
+    return pairs
 
 
 def _by_pairs(bound: Callable[[list[Fraction], Fraction], float | None]) -> Callable[..., float | None]:

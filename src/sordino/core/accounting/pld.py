@@ -169,16 +169,16 @@ def tabulate(rows: Sequence[PldRows], step: float) -> PmfSum:
     groups = []
     for each in np.unique(kind):
         some, index = np.flatnonzero(kind == each), np.cumsum(kind == each) - 1
-        chosen = kind[row] == each
-        place = at[chosen]
+        in_group = kind[row] == each
+        place = at[in_group]
         start = int(place.min())
         width = int(place.max()) - start + 1
-        cell = index[row[chosen]] * width + (place - start)
-        table = np.bincount(cell, weights=mass[chosen], minlength=some.size * width).reshape(some.size, width)
+        cell = index[row[in_group]] * width + (place - start)
+        table = np.bincount(cell, weights=mass[in_group], minlength=some.size * width).reshape(some.size, width)
         groups.append(DenseRows(start, table, times[some]))
     with np.errstate(divide="ignore"):
-        kept = math.fsum((times * np.log1p(-np.minimum(infinite, 1.0 - 1e-16))).tolist())
-    return PmfSum(step, tuple(groups), -math.expm1(kept) * (1 + 1e-14) if kept else 0.0, int(times.sum()))
+        log_finite = math.fsum((times * np.log1p(-np.minimum(infinite, 1.0 - 1e-16))).tolist())
+    return PmfSum(step, tuple(groups), -math.expm1(log_finite) * (1 + 1e-14) if log_finite else 0.0, int(times.sum()))
 
 
 def step_data(sums: PmfSum, delta: float) -> tuple[float, float, float]:
@@ -325,11 +325,14 @@ def _transform(sums: PmfSum, tilt: float, length: int) -> tuple[Array, float]:
             batch = min(len(table) - done, most)
             if alive.size * width * (60 + batch) < 160 * length * min(batch, 8) and alive.size * width < _ROOTS:
                 most = min(4 * most, 4096)
-                found, wrong = _some(table[done : done + batch], rows.start, alive, length), (width + 32) * _UNIT
-            else:  # a transform of one, which leaves fewer frequencies to the others
-                batch, wrong = 1, bits
-                found = _all(table[done], rows.start, length)[alive][None, :]
-            product, upper = _multiply(product, upper, found, rows.times[done : done + batch], wrong)
+                coefficients = _some(table[done : done + batch], rows.start, alive, length)
+                rounding = (width + 32) * _UNIT
+            else:
+                # a transform of one row leaves fewer frequencies to the others
+                batch = 1
+                rounding = bits
+                coefficients = _all(table[done], rows.start, length)[alive][None, :]
+            product, upper = _multiply(product, upper, coefficients, rows.times[done : done + batch], rounding)
             kept = upper > _NEGLIGIBLE
             kept[0] = True
             alive, product, upper = alive[kept], product[kept], upper[kept]
@@ -349,14 +352,15 @@ def _tilt_rows(rows: DenseRows, rate: float) -> Array:
     return result
 
 
-def _multiply(product: Array, upper: Array, found: Array, times: Array, wrong: float) -> tuple[Array, Array]:
+def _multiply(product: Array, upper: Array, coefficients: Array, times: Array, rounding: float) -> tuple[Array, Array]:
     """Return the products with each row's coefficients to the power `times`, and upper bounds on their true sizes."""
-    if len(found) == 1:
+    if len(coefficients) == 1:
         power = int(times[0])
-        return product * found[0] ** power, upper * np.minimum(np.abs(found[0]) + wrong, 1.0 + wrong) ** power
+        size = np.minimum(np.abs(coefficients[0]) + rounding, 1.0 + rounding)
+        return product * coefficients[0] ** power, upper * size**power
     powers = times[:, None]
-    raised = found if (times == 1).all() else found**powers
-    sizes = np.minimum(np.abs(found) + wrong, 1.0 + wrong)
+    raised = coefficients if (times == 1).all() else coefficients**powers
+    sizes = np.minimum(np.abs(coefficients) + rounding, 1.0 + rounding)
     sizes = sizes if (times == 1).all() else sizes**powers
     return product * np.prod(raised, axis=0), upper * np.prod(sizes, axis=0)
 
@@ -459,30 +463,30 @@ def _laplaces(several: list[tuple[float, int, int]], grid: Grid) -> PldRows | No
 def _gaussians(several: list[tuple[ShiftedGaussian, int]], grid: Grid) -> list[PldRows]:
     """Lay out discrete Gaussian noise, a few of like losses at a time, so that the arrays stay small."""
     ordered = sorted(several, key=lambda pair: pair[0].shift / math.sqrt(pair[0].sigma_squared))
-    found = []
+    rows_by_width = []
     for first in range(0, len(ordered), _TOGETHER):
         some = ordered[first : first + _TOGETHER]
         outcomes = [gaussian_outcomes(float_down(law.sigma_squared), law.shift, grid) for law, _ in some]
         for width in {len(each) for each in outcomes}:
-            chosen = [i for i, each in enumerate(outcomes) if len(each) == width]
-            row = np.repeat(np.arange(len(chosen)), [outcomes[i][0].size for i in chosen])
-            columns = [np.concatenate([outcomes[i][k] for i in chosen]) for k in range(width)]
+            alike = [i for i, each in enumerate(outcomes) if len(each) == width]
+            row = np.repeat(np.arange(len(alike)), [outcomes[i][0].size for i in alike])
+            columns = [np.concatenate([outcomes[i][k] for i in alike]) for k in range(width)]
             where = outcome_rows(columns, row, grid)
-            times = np.array([some[i][1] for i in chosen])
-            found.append(PldRows(*_together(where), times, np.full(times.size, grid.tail)))
-    return found
+            times = np.array([some[i][1] for i in alike])
+            rows_by_width.append(PldRows(*_together(where), times, np.full(times.size, grid.tail)))
+    return rows_by_width
 
 
-def _together(found: GridRows) -> GridRows:
+def _together(rows: GridRows) -> GridRows:
     """Return one mass for each loss of a row."""
-    row, at, mass = found
+    row, at, mass = rows
     start, slack = int(at.min()), 1 + 2.3e-16 * at.size  # of sums
     width = int(at.max()) - start + 1
     if width * (int(row.max()) + 1) > 8 * at.size + 4096:
-        return found
+        return rows
     summed = np.bincount(row * width + (at - start), weights=mass)
-    kept = np.flatnonzero(summed)
-    return kept // width, kept % width + start, summed[kept] * slack
+    positive = np.flatnonzero(summed)
+    return positive // width, positive % width + start, summed[positive] * slack
 
 
 def _rows(losses: list[tuple[Losses, int]]) -> list[PldRows]:
@@ -497,21 +501,21 @@ def _rows(losses: list[tuple[Losses, int]]) -> list[PldRows]:
 
 def _profiles(counts: _Counts, grid: Grid) -> list[tuple[PrivacyLoss, int]]:
     """Return the losses of each event; at the end those of all that have only a rho."""
-    found: list[tuple[PrivacyLoss, int]] = []
+    losses: list[tuple[PrivacyLoss, int]] = []
     rho = Fraction(0)
     for event, times in counts:
         loss = event.profile(grid)
         if loss is not None:
-            found.append((loss, times))
+            losses.append((loss, times))
             continue
         concentration, pair = event.rho(), event.approx()
         if concentration is not None:
             rho += times * concentration
         elif pair is not None:
-            found.append((approximate(float_up(pair[0]), float_up(pair[1]), grid), times))
+            losses.append((approximate(float_up(pair[0]), float_up(pair[1]), grid), times))
         else:
             raise DeclarationError("an event has neither losses, rho nor (epsilon, delta): nothing bounds the list")
-    return [*found, (zcdp_losses(float_up(rho), grid), 1)] if rho else found
+    return [*losses, (zcdp_losses(float_up(rho), grid), 1)] if rho else losses
 
 
 _ACCURACY = 1e-4  # of the whole, that the grid may add
@@ -572,8 +576,8 @@ def _delta(events: Sequence[Event], least: float) -> float:
         if least >= sums.most:
             worst = max(worst, sums.infinite)
             continue
-        found = convolve(sums, tilt_for_epsilon(sums, least), log_goal=-60.0, below=least)
-        worst = max(worst, found.delta(least))
+        law = convolve(sums, tilt_for_epsilon(sums, least), log_goal=-60.0, below=least)
+        worst = max(worst, law.delta(least))
     return worst
 
 
@@ -591,22 +595,24 @@ def _readings(events: Sequence[Event]) -> list[Sequence[Event]]:
 def _least(sums: PmfSum, goal: float, left: float) -> float:
     """Return the epsilon in one direction; a window that begins above it is moved down."""
     if goal > _PLAUSIBLE * min(1.0, deviation(sums)):  # else delta at 0 is far above it
-        found = convolve(sums, tilt_for_epsilon(sums, 0.0), log_goal=math.log(left), below=0.0)
-        if found.delta(0.0) <= goal:
+        law = convolve(sums, tilt_for_epsilon(sums, 0.0), log_goal=math.log(left), below=0.0)
+        if law.delta(0.0) <= goal:
             return 0.0
     tilt, least = tilt_for_delta(sums, left), math.inf
     below = math.inf
     for turn in range(8):
-        found = convolve(sums, tilt, log_goal=math.log(left), below=below)
-        epsilon = found.epsilon(goal)
+        law = convolve(sums, tilt, log_goal=math.log(left), below=below)
+        epsilon = law.epsilon(goal)
         least = min(least, epsilon)
         if epsilon == 0:
             break
-        if epsilon > found.first * found.step:
-            wanted = tilt_for_epsilon(sums, min(epsilon, found.top))
-            if tilt < 1.5 * wanted:
+        if epsilon > law.first * law.step:
+            better_tilt = tilt_for_epsilon(sums, min(epsilon, law.top))
+            if tilt < 1.5 * better_tilt:
                 break
-            tilt, below = wanted, epsilon / 2  # of a tilt far off, delta at epsilon has few digits
+            # of a tilt far off, delta at epsilon has few digits
+            tilt = better_tilt
+            below = epsilon / 2
             continue
         below = max(0.0, epsilon * (1 - (turn + 1) / 7))
         tilt = min(tilt_for_epsilon(sums, epsilon), 0.7 * tilt)

@@ -139,12 +139,12 @@ def laplaces_renyi(epsilon: Array, steps: Array, order: float) -> Array:
 
 def _least(at: Callable[[float], float], start: float) -> tuple[float, float]:
     """Return the least value found near `start` and its place: steps downhill, then golden section in the bracket."""
-    found = {start: at(start)}
+    values = {start: at(start)}
 
     def value(place: float) -> float:
-        if place not in found:
-            found[place] = at(place)
-        return found[place]
+        if place not in values:
+            values[place] = at(place)
+        return values[place]
 
     step, middle = 0.5, start
     while middle - step > _LOWEST and value(middle - step) < value(middle):
@@ -162,5 +162,5 @@ def _least(at: Callable[[float], float], start: float) -> tuple[float, float]:
         else:
             low, left = left, right
             right = low + _GOLDEN * (high - low)
-    place = min(found, key=lambda key: found[key])
-    return found[place], place
+    place = min(values, key=lambda key: values[key])
+    return values[place], place
