@@ -94,12 +94,15 @@ def read_statement(
     if len(parsed) != 1 or not isinstance(parsed[0], trees().Query):
         raise QuestionRefused("the text is not one SELECT")
     splitter = _Splitter(table, frozenset(name.lower() for name in columns), accept, text)
-    outside = splitter.split(parsed[0])
-    if not splitter.blocks:
-        raise QuestionRefused("the statement asks nothing of a private table")
-    splitter.check_outside(outside)
-    traces = _trace(outside)
-    return Statement(tuple(splitter.blocks), _totalize(outside).sql(dialect="duckdb"), traces)
+    try:
+        outside = splitter.split(parsed[0])
+        if not splitter.blocks:
+            raise QuestionRefused("the statement asks nothing of a private table")
+        splitter.check_outside(outside)
+        traces = _trace(outside)
+        return Statement(tuple(splitter.blocks), _totalize(outside).sql(dialect="duckdb"), traces)
+    except RecursionError:
+        raise QuestionRefused("the statement is nested too deeply, or unites too many others") from None
 
 
 def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
