@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sordino.ask.queries.sql.text import Place, is_same_table, known_dialect, trees
+from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
 from sordino.core.errors import QuestionRefused
 
 BLOCK = "sordino_block_"
@@ -88,7 +88,7 @@ def read_statement(
     from sqlglot.errors import SqlglotError
 
     try:
-        parsed = sqlglot.parse(text, read="duckdb" if dialect is None else known_dialect(dialect))
+        parsed = sqlglot.parse(text, read=dialect_of(text) if dialect is None else known_dialect(dialect))
     except (SqlglotError, RecursionError):
         parsed = []
     if len(parsed) != 1 or not isinstance(parsed[0], trees().Query):
@@ -112,7 +112,7 @@ def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
 
     exp = trees()
     try:
-        parsed = sqlglot.parse(text, read="duckdb" if dialect is None else dialect)
+        parsed = sqlglot.parse(text, read=dialect_of(text) if dialect is None else dialect)
     except (SqlglotError, RecursionError, ValueError):
         return []
     own = {cte.alias.lower() for tree in parsed if tree for cte in tree.find_all(exp.CTE)}
