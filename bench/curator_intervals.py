@@ -379,7 +379,7 @@ def _ranks(size: int) -> Iterator[Draws]:
     for shape, loss in itertools.product((SHAPES[2], SHAPES[3], SHAPES[5]), BESIDE):
         table, groups = _table((shape,), each)
         ordered = np.sort(shape.columns()[0])
-        for levels in ((0.5,), (0.9,), (1.0,), (0.1, 0.25, 0.5, 0.75, 0.9)):
+        for levels in ((0.5,), (0.9,), (0.99,), (0.1, 0.25, 0.5, 0.75, 0.9)):
             curator = _protect(table, groups, loss)
             release = curator.ask(_by_k(sd.quantiles("x", levels)), **loss)
             for level, output in zip(levels, release.outputs, strict=True):
