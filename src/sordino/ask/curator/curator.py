@@ -5,6 +5,7 @@ It is the only object that sees exact answers, and it keeps none.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -437,9 +438,10 @@ class Curator(TableFace):
                 raise
             # What is no single question may be a statement around several.
             statement = read_statement_question(question, self._table) if split.is_equal else None
-            if statement is None:
-                raise refused.in_sql() from None
-            return plan_question(statement, self._table, asked=asked)
+            with contextlib.suppress(QuestionRefused):
+                if statement is not None:
+                    return plan_question(statement, self._table, asked=asked)
+            raise refused.in_sql() from None
 
     def _practise(self, plan: Plan) -> Release:
         # Two threads that come first at once open one each, and the later one stays: a lock would not cross a fork.

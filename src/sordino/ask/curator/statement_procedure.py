@@ -176,7 +176,10 @@ def _shown_names(text: str, declared: Types, usual: list[str]) -> list[str]:
     except QuestionRefused:
         names = usual
     names = names if len(names) == len(usual) else usual
-    return [name if name not in names[:place] else f"{name}_{place}" for place, name in enumerate(names)]
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise QuestionRefused(f"two columns of the answer are named {twice!r}: give one another name with AS")
+    return names
 
 
 def _released_type(kind: str) -> str:

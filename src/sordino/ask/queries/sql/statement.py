@@ -87,6 +87,8 @@ def read_statement(
     import sqlglot
     from sqlglot.errors import SqlglotError
 
+    if "/*+" in text:
+        raise QuestionRefused("hints go with one question: a statement around several has none")
     try:
         parsed = sqlglot.parse(text, read=dialect_of(text) if dialect is None else known_dialect(dialect))
     except (SqlglotError, RecursionError):
