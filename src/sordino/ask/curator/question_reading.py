@@ -15,6 +15,7 @@ from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
 from sordino.ask.queries.sql.parse import SqlText, parse_question
 from sordino.ask.queries.sql.statement import read_statement
+from sordino.core.domain import Boolean
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
 from sordino.core.source import PrivateTable
@@ -121,7 +122,12 @@ def read_statement_question(question: SqlText, table: TableContext) -> PlannedQu
     dialect = question.in_dialect(table.dialect).dialect
     try:
         statement = read_statement(
-            question.text, table=table.name, columns=tuple(table.domain.stored), accept=accept, dialect=dialect
+            question.text,
+            table=table.name,
+            columns=tuple(table.domain.stored),
+            truths=[name for name, column in table.domain.stored.items() if isinstance(column, Boolean)],
+            accept=accept,
+            dialect=dialect,
         )
     except QuestionRefused:
         return None

@@ -176,7 +176,8 @@ def _shown_names(text: str, declared: Types, usual: list[str]) -> list[str]:
     except QuestionRefused:
         names = usual
     names = names if len(names) == len(usual) else usual
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    seen = [name.lower() for name in names]
+    twice = next((names[place] for place, name in enumerate(seen) if name in seen[:place]), None)
     if twice is not None:
         raise QuestionRefused(f"two columns of the answer are named {twice!r}: give one another name with AS")
     return names

@@ -78,9 +78,17 @@ class Trace:
 
 
 def read_statement(
-    text: str, *, table: str, columns: Iterable[str], accept: Callable[[str], None], dialect: str | None = None
+    text: str,
+    *,
+    table: str,
+    columns: Iterable[str],
+    truths: Iterable[str] = (),
+    accept: Callable[[str], None],
+    dialect: str | None = None,
 ) -> Statement:
     """Split a statement about a private table; `accept` raises QuestionRefused for a text that is no private question.
+
+    Of the declared `columns`, `truths` are those that hold true and false.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
@@ -96,11 +104,13 @@ def read_statement(
     if len(parsed) != 1 or not isinstance(parsed[0], trees().Query):
         raise QuestionRefused("the text is not one SELECT")
     splitter = _Splitter(table, frozenset(name.lower() for name in columns), accept, text)
+    splitter.truths |= {name.lower() for name in truths}
     try:
         outside = splitter.split(parsed[0])
         if not splitter.blocks:
             raise QuestionRefused("the statement asks nothing of a private table")
         splitter.check_outside(outside)
+        splitter.check_conditions(outside)
         traces = _trace(outside)
         return Statement(tuple(splitter.blocks), _totalize(outside).sql(dialect="duckdb"), traces)
     except RecursionError:
@@ -134,6 +144,8 @@ class _Splitter:
         # Names of WITH that stand for rows of the private table, and those for what was computed from answers.
         self._rows: dict[str, Any] = {}
         self._released: set[str] = set()
+        # Names of columns that hold true and false.
+        self.truths: set[str] = set()
 
     def split(self, query: Any) -> Any:
         """Return the query with its private blocks replaced by the tables of their answers."""
@@ -171,6 +183,33 @@ class _Splitter:
                 )
             if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _ALLOWED:
                 raise QuestionRefused(f"{str(node.this).upper()} is no known function of released values")
+
+    def check_conditions(self, outside: Any) -> None:
+        """Raise QuestionRefused where a number stands for a condition: DuckDB casts it, other dialects do not."""
+        exp = trees()
+        for alias in outside.find_all(exp.Alias):
+            if self._is_truth(alias.this):
+                self.truths.add(alias.alias.lower())
+        for node in outside.find_all(exp.Where, exp.Having, exp.Qualify, exp.If, exp.And, exp.Or, exp.Not, exp.Join):
+            operands = [node.args.get("on")] if isinstance(node, exp.Join) else [node.this]
+            if isinstance(node, exp.Connector):
+                operands.append(node.expression)
+            # CASE x WHEN y compares.
+            if isinstance(node, exp.If) and isinstance(node.parent, exp.Case) and node.parent.this is not None:
+                continue
+            for operand in operands:
+                if operand is not None and not self._is_truth(operand):
+                    raise QuestionRefused(f"{operand.sql('duckdb')} is a number, not a condition: compare it")
+
+    def _is_truth(self, node: Any) -> bool:
+        exp = trees()
+        if isinstance(node, exp.Paren):
+            return self._is_truth(node.this)
+        if isinstance(node, exp.Column):
+            return node.name.lower() in self.truths
+        return isinstance(
+            node, (exp.Predicate, exp.Connector, exp.Not, exp.Boolean, exp.Null, exp.Exists, exp.In, exp.Between)
+        )
 
     def _split_with(self, query: Any) -> None:
         exp = trees()
@@ -270,6 +309,7 @@ class _Splitter:
         if not aggregates and not keys:
             raise QuestionRefused("rows of single persons are never released: ask for aggregates, or GROUP BY")
         names = {key: f"{_KEY}{i}" for i, key in enumerate(keys)}
+        self.truths |= {name for key, name in names.items() if self._is_truth(key)}
         values = {aggregate: f"{_VALUE}{i}" for i, aggregate in enumerate(aggregates)}
         tables = [self._add(select, one, names, values) for one in sets]
         outer = select.copy()
