@@ -22,10 +22,10 @@ from sordino.core.source import PrivateTable
 
 # ---- How each kind of question is planned: a registry, which code in the curator's own process may add to
 #
-# A procedure that is registered here is trusted as all code of the curator's process is: it has a DataAccess, and nothing checks
-# its proof, nor that it reads rows after the charge alone. Registering is an act of the curator, in code; by rule before the first
-# table is opened. No entry point, project file, SQL, request or stored record registers anything. Plans, records and releases name
-# a procedure whose question class is not Sordino's own.
+# A procedure that is registered here is trusted as all code of the curator's process is: it has a DataAccess, and nothing
+# checks its proof, nor that it reads rows after the charge alone. Registering is an act of the curator, in code; by rule
+# before the first table is opened. No entry point, project file, SQL, request or stored record registers anything. Plans,
+# records and releases name a procedure whose question class is not Sordino's own.
 
 
 class PlanQuestion(Protocol):
