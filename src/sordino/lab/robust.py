@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sordino.ask.curator.data_access import Answer, DataAccess
+from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
 from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.curator.question_reading import register_procedure
 from sordino.ask.queries.aggregates.sums import require_bounds
@@ -193,7 +193,7 @@ class RobustProcedure(Procedure):
             )
         ]
 
-    def write(self, rows: DataAccess) -> Any:
+    def write(self, rows: StatementWriter) -> Any:
         """Write the statement of the exact values."""
         return rows.write(self.question.select(rows.primitives(), self.domain))
 

@@ -189,3 +189,34 @@ print("sordino.lab.robust" in sys.modules)
 @pytest.mark.parametrize("name", ["smooth", "propose_test_release", "sample_and_aggregate"])
 def test_robust_names_stay(name: str) -> None:
     assert callable(getattr(sd, name))
+
+
+def test_what_is_written_before_the_charge_can_read_nothing(tmp_path: Path) -> None:
+    """A procedure that runs a statement while it writes it fails, in a plan and in a question, and nothing is charged."""
+    script = f"""
+from mine import *
+{REGISTER}
+write = CountRows.write
+CountRows.write = lambda self, rows: rows.run(write(self, rows))
+people = protect(None)
+for call in (people.plan, people.ask):
+    try:
+        call(RowsAtLeast(), epsilon=1)
+    except AttributeError as error:
+        print("run" in str(error))
+print(people.spent.describe())
+"""
+    assert run(tmp_path, script) == "True\nTrue\nepsilon 0\n"
+
+
+def test_foreign_code_plans_none_of_sordinos_own_questions(tmp_path: Path) -> None:
+    script = """
+from mine import *
+from sordino.ask.queries.aggregation import Aggregation
+from sordino.errors import DeclarationError
+try:
+    register_procedure(Aggregation, plan_rows, module="mypackage", version="1.2")
+except DeclarationError as refused:
+    print("own question" in str(refused))
+"""
+    assert run(tmp_path, script) == "True\n"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
-from sordino.ask.curator.data_access import Answer, DataAccess, private_tables
+from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter, private_tables
 from sordino.ask.curator.most_common_procedure import plan_most_common
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.curator.question_reading import read_question
@@ -98,7 +98,7 @@ class AdaptiveProcedure(Procedure):
         del confidence
         return []
 
-    def write(self, rows: DataAccess) -> None:
+    def write(self, rows: StatementWriter) -> None:
         """Write nothing: each question is written as it comes."""
         del rows
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.curator.allocation import Allocation, NoisyVector, allocate
-from sordino.ask.curator.data_access import Answer, DataAccess
+from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
 from sordino.ask.curator.noise_answer import noisy_columns, text_note
 from sordino.ask.curator.plan import (
     EQUAL,
@@ -86,7 +86,7 @@ class AggregationProcedure(Procedure):
             for i, selection in enumerate(self.allocation.selections)
         ] + [self._formula_column(f) for f in self.question.formulas if f.alias not in self.question.hidden]
 
-    def write(self, rows: DataAccess) -> Statements:
+    def write(self, rows: StatementWriter) -> Statements:
         """Write the statement of all sums and counts, None without any, and the first statement of each selection."""
         if self.question.steps:
             rows = rows.follow(self.question.steps, self.domain)

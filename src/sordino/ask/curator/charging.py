@@ -121,9 +121,10 @@ class Charging:
 
     def charge(self, plan: Plan, *, identity: str, request: str | None) -> Charge | StoredAnswer:
         """Charge a plan of a declared table durably; another process may have answered the request in the meantime."""
-        provider = f" [procedure of {plan.provider}]" if plan.provider else ""
-        note = f"{self.name}: {plan.words}{provider}"
-        note = note if len(note) <= 1000 else note[:997] + "..."
+        provider = f" [procedure of {plan.provider[:200]}]" if plan.provider else ""
+        note = f"{self.name}: {plan.words}"
+        longest = 1000 - len(provider)
+        note = (note if len(note) <= longest else note[: longest - 3] + "...") + provider
         try:
             return self.ledger.charge(plan.event, note=note, question=identity, request=request, spender=self.spender)
         except InDoubt as doubt:

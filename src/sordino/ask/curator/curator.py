@@ -238,7 +238,7 @@ class Curator(TableFace):
                 return self._charging.read_stored(stored, plan)
         with open_rows(self._engine, plan.question) as rows:
             # what cannot be written is refused here, and costs nothing
-            statements = plan.procedure.write(rows)
+            statements = plan.procedure.write(rows.writer())
             charged = self._charging.charge(plan, identity=identity, request=request_id)
             if not isinstance(charged, Charge):  # another process answered the same request in the meantime
                 return self._charging.read_stored(charged, plan)

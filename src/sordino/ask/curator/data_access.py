@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from sordino.ask.queries.row_steps import RowStep, apply_steps
 from sordino.core.domain import Domain
@@ -35,13 +35,13 @@ def open_rows(engine: Engine, question: object) -> Iterator[DataAccess]:
         yield DataAccess(held)
 
 
-def check_text(engine: Engine, question: object, write: Callable[[DataAccess], object]) -> None:
+def check_text(engine: Engine, question: object, write: Callable[[StatementWriter], object]) -> None:
     """Write a question's text and drop it: raises QuestionRefused where the engine cannot say it. Nothing is read.
 
     Where it reads other private tables, their columns are known when it is asked, and refused then, before the charge.
     """
     if not private_tables(question):
-        write(DataAccess(engine))
+        write(StatementWriter(engine))
 
 
 def private_tables(question: object) -> dict[str, PrivateTable]:
@@ -50,26 +50,17 @@ def private_tables(question: object) -> dict[str, PrivateTable]:
     return {name: table for step in steps for name, table in getattr(step, "reads", {}).items()}
 
 
-class DataAccess:
-    """Run trees over the curator's table; made by the curator after the charge, and given to one plan."""
+class StatementWriter:
+    """Write the statements of a question, before the charge: it cannot run them, so nothing that it makes depends on a row."""
 
     def __init__(self, engine: Engine, *, steps: Sequence[RowStep] = (), domain: Domain | None = None) -> None:
         self._engine = engine
         self._steps = steps
         self._domain = domain
 
-    def follow(self, steps: Sequence[RowStep], domain: Domain) -> DataAccess:
+    def follow(self, steps: Sequence[RowStep], domain: Domain) -> Self:
         """Return the rows that the steps make of the table's, which `domain` declares."""
-        return DataAccess(self._engine, steps=steps, domain=domain)
-
-    @contextmanager
-    def sample(self, rate: Fraction, rng: Rng) -> Iterator[DataAccess]:
-        """Draw a Poisson sample, each unit with chance `rate` rounded down to 2^-64, and forget it at the end."""
-        drawn = self._engine.sample(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
-        try:
-            yield DataAccess(drawn, steps=self._steps, domain=self._domain)
-        finally:
-            drawn.close()
+        return type(self)(self._engine, steps=steps, domain=domain)
 
     def primitives(self) -> Primitives:
         """Return the words for one tree; take new ones for each."""
@@ -79,6 +70,23 @@ class DataAccess:
     def write(self, select: exp.Select) -> Statement:
         """Return the engine's text of a tree; nothing is read, so a plan writes what it can before the charge."""
         return self._engine.write(select)
+
+
+class DataAccess(StatementWriter):
+    """Run trees over the curator's table; made by the curator, and given to one plan after the charge."""
+
+    def writer(self) -> StatementWriter:
+        """Return what may be used of it before the charge."""
+        return StatementWriter(self._engine, steps=self._steps, domain=self._domain)
+
+    @contextmanager
+    def sample(self, rate: Fraction, rng: Rng) -> Iterator[DataAccess]:
+        """Draw a Poisson sample, each unit with chance `rate` rounded down to 2^-64, and forget it at the end."""
+        drawn = self._engine.sample(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
+        try:
+            yield DataAccess(drawn, steps=self._steps, domain=self._domain)
+        finally:
+            drawn.close()
 
     def run(self, statement: Statement) -> pa.Table:
         """Return the exact answer of a text; raises EngineFailed, without any of the engine's words."""

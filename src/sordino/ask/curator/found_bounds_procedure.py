@@ -9,7 +9,7 @@ from fractions import Fraction
 from sordino.ask.clipping.ends import SHARES, Ends, ends_histogram, find_ends, take
 from sordino.ask.curator.adaptive_session import AdaptiveSession, adaptive_event
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
-from sordino.ask.curator.data_access import Answer, DataAccess
+from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
 from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.adaptive.magnitudes import search_number
 from sordino.ask.queries.aggregates.quantile import Quantile
@@ -62,7 +62,7 @@ class FoundBoundsProcedure(Procedure):
                 )
         return made
 
-    def write(self, rows: DataAccess) -> None:
+    def write(self, rows: StatementWriter) -> None:
         """Write the search's statements, and the question's in the widest bounds that it may find, to refuse now what fails.
 
         They are written again for the bounds that are found.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sordino.ask.curator.data_access import Answer, DataAccess
+from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
 from sordino.ask.curator.noise_answer import exact_vectors, text_note
 from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.aggregates.most_common import MostCommon
@@ -48,7 +48,7 @@ class MostCommonProcedure(Procedure):
             )
         ]
 
-    def write(self, rows: DataAccess) -> Statement:
+    def write(self, rows: StatementWriter) -> Statement:
         """Write the statement of the exact counts."""
         return rows.write(self.compiled.select(rows.primitives()))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
-from sordino.ask.curator.data_access import Answer, DataAccess
+from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.ask.queries.row_steps import step_neighbors
 from sordino.core.accounting.composition import charge_amounts
@@ -220,7 +220,7 @@ class Procedure(ABC):
         """Return what is known beforehand of each aggregate; errors are not exceeded with probability `confidence`."""
 
     @abstractmethod
-    def write(self, rows: DataAccess) -> Any:
+    def write(self, rows: StatementWriter) -> Any:
         """Write the statements of the exact answer, before the charge: what is written is what `release` runs.
 
         Raises QuestionRefused where the engine has no words for it. Nothing is read.

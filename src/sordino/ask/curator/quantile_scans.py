@@ -49,14 +49,18 @@ _FEWEST_BINS = 256
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-class Scans(Protocol):
-    """What is asked of a table: words for one tree, its text, and its exact answer."""
+class Texts(Protocol):
+    """What writes the scans: words for one tree, and its text."""
 
     def primitives(self) -> Primitives:
         """Return new words for one tree."""
 
     def write(self, select: exp.Select) -> Statement:
         """Return the engine's text of a tree."""
+
+
+class Scans(Texts, Protocol):
+    """What runs them: it gives the exact answer of a text."""
 
     def run(self, statement: Statement) -> pa.Table:
         """Return the exact answer of a text."""
@@ -105,7 +109,7 @@ class PlannedQuantile:
         """Return the SQL tree of the first scan; those that follow differ by their bins alone."""
         return self._select(on, self._widths[0], None, 1)
 
-    def write(self, rows: Scans) -> Statement:
+    def write(self, rows: Texts) -> Statement:
         """Write the first scan's statement, and a finer scan's of one bin: the others differ from it by which bins alone."""
         for parent, width in itertools.pairwise(self._widths[:2]):
             bins = [(self.low, min(self.low + parent - 1, self.high))]

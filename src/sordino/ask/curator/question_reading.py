@@ -22,10 +22,10 @@ from sordino.core.source import PrivateTable
 
 # ---- How each kind of question is planned: a registry, which code in the curator's own process may add to
 #
-# A procedure that is registered here is trusted as all code of the curator's process is: it has a DataAccess, and nothing
-# checks its proof, nor that it reads rows after the charge alone. Registering is an act of the curator, in code; by rule
+# A procedure that is registered here is trusted as all code of the curator's process is: nothing checks its proof. What it
+# is handed before the charge writes statements and cannot run them. Registering is an act of the curator, in code; by rule
 # before the first table is opened. No entry point, project file, SQL, request or stored record registers anything. Plans,
-# records and releases name a procedure whose question class is not Sordino's own.
+# records and releases name a procedure that is not Sordino's own.
 
 
 class PlanQuestion(Protocol):
@@ -59,7 +59,11 @@ def register_procedure(
     """
     if question in _PROCEDURES:
         raise DeclarationError(f"questions of class {question.__name__} have a procedure already")
-    own = question.__module__.startswith("sordino.")
+    own = getattr(plan, "__module__", "").startswith("sordino.")
+    if question.__module__.startswith("sordino.") and not own:
+        raise DeclarationError(
+            f"{question.__name__} is Sordino's own question: register a procedure for a class of yours"
+        )
     if not own and not (module and version):
         raise DeclarationError(
             "a procedure that is not Sordino's own states its module and version, such as module='mypackage', version='1.0': "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
-from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.data_access import DataAccess, StatementWriter
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.queryable import ReleaseContent
@@ -76,7 +76,7 @@ class StatementProcedure(Procedure):
                 columns[trace.place] = replace(column, names=(self.names[trace.place][0],))
         return columns
 
-    def write(self, rows: DataAccess) -> list[Any]:
+    def write(self, rows: StatementWriter) -> list[Any]:
         """Write the statements of the blocks."""
         return [plan.procedure.write(rows) for plan in self.plans]
 
