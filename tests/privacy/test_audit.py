@@ -21,7 +21,7 @@ from privacy.units import S
 from protecting import protect
 from sordino.ask.clipping.search import search_by
 from sordino.ask.curator.adaptive_session import AdaptiveSession
-from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.curator.quantile_scans import _ExactCounts
 from sordino.ask.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount, search_number
 from sordino.core.loss import PureDP

@@ -15,8 +15,7 @@ import pytest
 import sordino as sd
 from ask.engines.support import engine_of
 from protecting import protect
-from sordino.ask.curator.key_rounds import round_select
-from sordino.ask.curator.noise_answer import key_places
+from sordino.ask.curator.aggregation_procedure import key_places, round_select
 from sordino.ask.queries.aggregation import Aggregation, compile_query
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import col

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import sordino as sd
-from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.engines.frames import arrow_of
 from sordino.ask.queries.aggregation import Aggregation, compile_query

@@ -16,7 +16,7 @@ import pytest
 import sordino as sd
 from ask.engines.support import ask, assert_within_sensitivity
 from sordino import col
-from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.engines.public import public_cells
 from sordino.ask.queries.aggregation import Aggregation, compile_query

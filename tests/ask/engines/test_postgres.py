@@ -15,7 +15,7 @@ import sordino as sd
 from ask.engines.support import engine_of
 from places import ROOT
 from sordino import col
-from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.postgres import PostgresEngine
 from sordino.ask.project.proposal import propose_project
 from sordino.ask.queries.aggregation import compile_query

@@ -13,8 +13,7 @@ import postgres_server as postgres
 import sordino as sd
 from ask.engines.test_postgres import postgres_engine
 from protecting import protect
-from sordino.ask.curator.key_rounds import round_select
-from sordino.ask.curator.noise_answer import key_places
+from sordino.ask.curator.aggregation_procedure import key_places, round_select
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.keys import list_shown

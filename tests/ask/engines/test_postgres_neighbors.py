@@ -21,8 +21,8 @@ from ask.curator.extremes import declare
 from ask.engines.every_kind import DAYS, FIXED, KIN, MOMENTS, PUBLIC, WORDS, EveryKind
 from ask.engines.test_postgres_extremes import BOTH, fill
 from ask.engines.test_same_people import HERE, PERSON, QUESTIONS, STAYS, THERE, UNITS, VISITS, World, asked_of, check
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.curator.data_access import private_tables
-from sordino.ask.curator.noise_answer import exact_vectors
 from sordino.ask.engines.postgres import PostgresEngine
 from sordino.ask.engines.table_layout import PeopleTable
 from sordino.ask.queries.aggregation import Aggregation, compile_query

@@ -20,7 +20,7 @@ import pytest
 import sordino as sd
 from ask.queries import reference
 from sordino import col
-from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.queries.aggregation import Aggregation, compile_query
 from sordino.ask.queries.build import AggregateExpr, Selection

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import sordino as sd
 from sordino import col
-from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.queries.aggregation import Aggregation, compile_query
 from sordino.ask.queries.build import Selection, correlation, count_distinct, covariance, std, variance

@@ -15,7 +15,7 @@ import pytest
 import sordino as sd
 from ask.engines.support import engine_of
 from sordino import col
-from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation

@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino.ask.curator.adaptive_session import plan_adaptive
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.curator.charging import Charging, Failure, failure_of
 from sordino.ask.curator.data_access import Answer, DataAccess, open_rows
-from sordino.ask.curator.noise_answer import exact_vectors
 from sordino.ask.curator.plan import TableContext
 from sordino.ask.curator.question_reading import read_question
 from sordino.ask.engines.engine import Engine

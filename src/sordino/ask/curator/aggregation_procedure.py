@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.curator.allocation import Allocation, NoisyVector, allocate
 from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
-from sordino.ask.curator.noise_answer import noisy_columns, text_note
+from sordino.ask.curator.key_selection import KeySelection
 from sordino.ask.curator.plan import (
     EQUAL,
     UNKNOWN_ROWS,
@@ -27,25 +29,36 @@ from sordino.ask.curator.quantile_scans import PlannedQuantile
 from sordino.ask.queries.aggregates.sums import Average
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.expressions.compile import bind_number
-from sordino.ask.queries.expressions.keys import Keys, list_shown
+from sordino.ask.queries.expressions.keys import MOST_LISTED, Keys, list_shown
 from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe, walk
+from sordino.ask.queries.expressions.sql_trees import Build, sql
 from sordino.ask.queries.formulas import FormulaColumn
 from sordino.ask.queries.post_processing import finish_answer
-from sordino.ask.queries.query import ExpectedNoise
+from sordino.ask.queries.query import ExpectedNoise, SqlAggregate, Vector
 from sordino.ask.queries.row_steps import step_domain, step_neighbors
 from sordino.core.accounting.amplify import poisson_sampled
 from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused, arg
+from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.ranks import Ranks
 from sordino.core.estimates.selected import simultaneous_confidence
+from sordino.core.estimates.shown_count import ShownCount
+from sordino.core.estimates.weighted_sum import SharedNoise
 from sordino.core.loss import Event, Loss, format_number
-from sordino.core.mechanisms.weighted_selection import WeightedSelection
+from sordino.core.mechanisms.partition_selection import PartitionSelection
+from sordino.core.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, TruncatedThreshold, sort_keys
+from sordino.core.mechanisms.weighted_selection import WeightedRound, WeightedSelection
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.rng import Rng
 from sordino.core.noise.truncated_laplace import TruncatedLaplace
+from sordino.core.primitives import Primitives
 from sordino.core.release import Key, Output, show_number, show_rows
+from sordino.core.release_exports import label_kind
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
     from sordino.ask.engines.engine import Statement
 
 _MOST_MEANS = 100_000
@@ -53,6 +66,12 @@ _PUBLIC_KEYS = (
     "these keys are public, whether or not a row has them: nothing of the data is used, and nothing is charged"
 )
 _LEAST_RATE = Fraction(1, 10**9)
+
+# What a dialect's texts are equal in spite of.
+_IGNORED = {
+    "mysql": "MySQL's default collation ignores case and accents",
+    "tsql": "SQL Server's default collation ignores case, and blanks at the end",
+}
 
 Statements = tuple["Statement | None", "tuple[Statement | None, ...]"]
 
@@ -95,8 +114,6 @@ class AggregationProcedure(Procedure):
             return None, tuple(None for _ in self.allocation.selections)
         table = rows.write(compiled.select(rows.primitives())) if compiled.terms else None
         if isinstance(self.allocation.threshold, WeightedSelection):
-            from sordino.ask.curator.key_rounds import round_select
-
             first = self.allocation.threshold.rounds[0]
             table = rows.write(round_select(rows.primitives(), compiled, first, None))
         selections = tuple(None if s is None else s.write(rows) for s in self.allocation.selections)
@@ -143,8 +160,6 @@ class AggregationProcedure(Procedure):
 
     def _release_by_weight(self, first: Statement | None, rows: DataAccess, rng: Rng) -> Answer:
         """Select the keys in rounds, then answer for those that show: from then on they are a public list."""
-        from sordino.ask.curator.key_rounds import select_in_rounds
-
         selection = self.allocation.threshold
         compiled = self.compiled
         assert isinstance(selection, WeightedSelection)
@@ -424,6 +439,27 @@ def _vector_data(part: NoisyVector) -> dict[str, Any]:
     }
 
 
+def text_note(dialect: str, read: Iterable[Node], domain: Domain, *, stepped: bool = False) -> tuple[str, ...]:
+    """Return the note where a question reads a column of text; where its rows are made in steps, of any table with one.
+
+    >>> text_note("mysql", [Name("job")], Domain({"job": Category(["cook"])}))
+    ("texts are compared by all of their characters, 'a' is not 'A': MySQL's default collation ignores case and accents",)
+    """
+    if dialect not in _IGNORED:
+        return ()
+    texts = {name for name in domain if _is_text(domain[name])}
+    named = texts if stepped else {at.name for of in read for at in walk(of) if isinstance(at, Name)}
+    return (
+        (f"texts are compared by all of their characters, 'a' is not 'A': {_IGNORED[dialect]}",)
+        if texts & named
+        else ()
+    )
+
+
+def _is_text(column: object) -> bool:
+    return isinstance(column, Identifier) or (isinstance(column, Category) and isinstance(column.values[0], str))
+
+
 def never_equal(expressions: Sequence[Node], domain: Domain) -> tuple[str, ...]:
     """Return a sentence for each equality with a constant between two steps: `price = 9.995` in steps of 0.01.
 
@@ -448,3 +484,203 @@ def _said(of: Node, values: Any, domain: Domain) -> list[str]:
         for v in constants
         if (v / unit).denominator != 1
     ]
+
+
+# ---- From an engine's exact answer to the noisy columns of a release. Used by the curator alone, after the charge
+
+_LONGEST = 1_000
+_NO_KEY = object()  # a label may be None
+
+
+def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table | None, rng: Rng) -> Answer:
+    """Return the keys and the noisy outputs of a release, except selections; every exact value gets its noise here.
+
+    `table` is the engine's answer, None where no aggregate needs one. Of private keys only those that are selected show, in
+    the order of the keys; their values get noise of their own, but for the count that they were selected by.
+    """
+    resolved = parts.resolved
+    vectors = parts.noisy
+    shown: tuple[int | None, ...] = ()
+    if isinstance(parts.threshold, KeySelection):
+        assert table is not None
+        rows, exact_parts, shown = _release_keys(table, parts, parts.threshold, rng)
+    else:
+        rows = resolved.key_rows()
+        exact_parts = [[] for _ in vectors]
+        if table is not None:
+            exact_parts = exact_vectors(table, resolved, [v.part for v in vectors])
+    noisy = {v.place: _add_noise(v, exact, rng) for v, exact in zip(vectors, exact_parts, strict=True)}
+    outputs: list[Output] = []
+    for i, (asked, several) in enumerate(zip(question.aggregates, parts.vectors, strict=True)):
+        if i == parts.counted:
+            outputs.append(Output(asked.alias, _shown_count(parts, shown), _mechanisms(several)))
+        elif parts.selections[i] is None:
+            own = [noisy[v.place] for v in several]
+            mix = parts.mixes[i] if parts.mixes else ()
+            shared = SharedNoise(mix, tuple(v.place for v in several)) if mix else None
+            estimate = asked.estimate(resolved.parts[i], own, shared)
+            outputs.append(Output(asked.alias, estimate, _mechanisms(several)))
+    columns = [tuple(map(itemgetter(i), rows)) for i in range(len(question.groups))]
+    declared = [k.labels for k in resolved.keys] if resolved.private_keys else columns
+    # A column's type follows from what is declared, also where the question leaves out most keys, or all.
+    kinds = map(label_kind, [k.labels for k in resolved.declared] or declared)
+    keys = tuple(Key(g.alias, c, k) for g, c, k in zip(question.groups, columns, kinds, strict=True))
+    return keys, tuple(outputs)
+
+
+def _add_noise(vector: NoisyVector, exact: list[int], rng: Rng) -> Noisy:
+    made = vector.mechanism
+    if isinstance(made, LaplaceThreshold | GaussianThreshold | TruncatedThreshold):
+        raise TypeError("a count that keys are selected by has its noise already")
+    return Noisy(tuple(made.release(exact, rng)) if exact else (), vector.part.unit, made.law)
+
+
+def _shown_count(parts: Allocation, shown: Sequence[int | None]) -> ShownCount:
+    """Return the noisy counts that private keys were selected by, as an answer."""
+    keys = parts.threshold
+    assert isinstance(keys, KeySelection)
+    assert keys.threshold is not None
+    assert not isinstance(keys.selector, PartitionSelection)
+    return ShownCount(tuple(n for n in shown if n is not None), keys.selector.law, keys.threshold, keys.min_units)
+
+
+def exact_vectors(table: pa.Table, resolved: CompiledQuery, vectors: Sequence[Vector] | None = None) -> list[list[int]]:
+    """Return the exact value of each vector, or of all parts, in each declared cell, in order; cells without rows are 0.
+
+    Rows whose key is NULL were dropped by declaration; they are left out here.
+    """
+    sizes = [len(k.labels) for k in resolved.keys]
+    codes = [table.column(f"k{i}").to_pylist() for i in range(len(sizes))]
+    places: list[int | None] = [_place(row, sizes) for row in zip(*codes, strict=True)] if sizes else [0]
+    found: list[list[int]] = []
+    for i in range(len(resolved.terms)):
+        exact_cells = [0] * math.prod(sizes)
+        for place, value in zip(places, table.column(f"t{i}").to_pylist(), strict=True):
+            if place is not None and value is not None:
+                exact_cells[place] = int(value)
+        found.append(exact_cells)
+    if vectors is None:
+        vectors = [part for several in resolved.parts for part in several]
+    return _weigh(resolved, vectors, found, math.prod(sizes))
+
+
+def _release_keys(
+    table: pa.Table, parts: Allocation, selection: KeySelection, rng: Rng
+) -> tuple[list[tuple[Any, ...]], list[list[int]], tuple[int | None, ...]]:
+    """Return the keys that are selected, in their own order, the exact value of each part for them, and their noisy counts.
+
+    Rows are selected by their numbers, so that only keys that show are made into labels. Rows whose key is none, which
+    follows from the key alone, are left out of those.
+    """
+    import pyarrow as pa
+
+    resolved = parts.resolved
+    exact_units = table.column(f"t{len(resolved.terms) - 1}").to_pylist()
+    noisy = selection.release({i: int(n or 0) for i, n in enumerate(exact_units)}, rng)
+    table = table.take(pa.array(list(noisy), pa.int64()))
+    counts = list(noisy.values())
+    places = key_places(table, resolved)
+    kept = sort_keys(places)
+    vectors = [v.part for v in parts.noisy]
+    at = [places[key] for key in kept]
+    read = {term for vector in vectors for _, term in vector.terms}  # the count that keys are selected by has its noise
+    found: list[list[int]] = []
+    for i, term in enumerate(resolved.terms):
+        column = table.column(f"t{i}").to_pylist() if term in read else []
+        found.append([int(column[place] or 0) for place in at] if term in read else [])
+    return kept, _weigh(resolved, vectors, found, len(kept)), tuple(counts[place] for place in at)
+
+
+def key_places(table: pa.Table, resolved: CompiledQuery) -> dict[tuple[Any, ...], int]:
+    """Return the place of each private key, or combination of keys, in an engine's answer.
+
+    A text of more than 1,000 characters is no key: whether one is follows from itself alone, and a list of those that show
+    goes back to the engine.
+    """
+    cells = [_labels(table.column(f"k{i}").to_pylist(), key) for i, key in enumerate(resolved.keys)]
+    return {row: i for i, row in enumerate(zip(*cells, strict=True)) if _NO_KEY not in row}
+
+
+def _labels(cells: list[Any], key: Keys) -> list[Any]:
+    """Return the labels of one key's cells, `_NO_KEY` where there is none."""
+    if not key.private:
+        return [_NO_KEY if c is None else key.labels[int(c)] for c in cells]
+    return [_NO_KEY if c is None or (isinstance(c, str) and len(c) > _LONGEST) else c for c in cells]
+
+
+def _weigh(
+    resolved: CompiledQuery, vectors: Sequence[Vector], found: Sequence[Sequence[int]], cells: int
+) -> list[list[int]]:
+    """Return each vector as the weighted sum of its terms, cell by cell."""
+    at = {term: i for i, term in enumerate(resolved.terms)}
+    made: list[list[int]] = []
+    for vector in vectors:
+        weighed = [(weight, found[at[term]]) for weight, term in vector.terms]
+        alone = len(weighed) == 1 and weighed[0][0] == 1
+        made.append([*weighed[0][1]] if alone else [sum(w * v[c] for w, v in weighed) for c in range(cells)])
+    return made
+
+
+def _place(row: tuple[Any, ...], sizes: list[int]) -> int | None:
+    place = 0
+    for code, size in zip(row, sizes, strict=True):
+        if code is None:
+            return None
+        if not 0 <= code < size:
+            raise ValueError("a key code outside its declared labels")
+        place = place * size + int(code)
+    return place
+
+
+def _mechanisms(several: Sequence[NoisyVector]) -> str:
+    words = [
+        p.mechanism.describe() + ("" if p.part.unit == 1 else f" of {format_number(p.part.unit)}") for p in several
+    ]
+    return "; ".join(dict.fromkeys(words))
+
+
+# ---- Private keys by weights: the rounds, each a scan of the rows whose keys do not show yet. The engine adds the weights up
+
+
+def round_select(on: Primitives, compiled: CompiledQuery, one: WeightedRound, shown: Keys | None) -> exp.Select:
+    """Return the SQL tree of a round: each key with the weights of its units, of the rows whose keys are not `shown`.
+
+    Which rows of a unit count follows from its own rows and from the keys shown, which are released.
+    """
+    weight = SqlAggregate("weight", None, weights=(one.starts[1:], one.weights))
+    condition = compiled.condition
+    if shown is not None:
+        condition = _without(shown, condition)
+    return replace(compiled, terms=(weight,), totals=True, condition=condition).select(on)
+
+
+def select_in_rounds(
+    first: Statement,
+    rows: DataAccess,
+    rng: Rng,
+    *,
+    compiled: CompiledQuery,
+    selection: WeightedSelection,
+) -> list[tuple[Any, ...]]:
+    """Return the keys that show, in their own order; `first` is the statement of the first round."""
+    found: list[tuple[Any, ...]] = []
+    for i, one in enumerate(selection.rounds):
+        shown = list_shown(compiled.keys, found) if found else None
+        table = rows.run(rows.write(round_select(rows.primitives(), compiled, one, shown)) if i else first)
+        exact_weights = table.column("t0").to_pylist()
+        exact = {key: int(exact_weights[place] or 0) for key, place in key_places(table, compiled).items()}
+        found = sort_keys({*found, *one.release(exact, rng)})[:MOST_LISTED]
+    return found
+
+
+def _without(shown: Keys, condition: Build | None) -> Build:
+    """Return the condition that also leaves out the rows whose key is listed in `shown`."""
+
+    def build(on: Primitives) -> exp.Expression:
+        kinds = sql()
+        cell = shown.build(on)
+        place = cell if shown.code is None else shown.code(on, cell)
+        hidden: exp.Expression = kinds.Is(this=kinds.paren(place), expression=kinds.Null())
+        return hidden if condition is None else sql().and_(condition(on), hidden)
+
+    return build

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from sordino.ask.curator.aggregation_procedure import exact_vectors, text_note
 from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
-from sordino.ask.curator.noise_answer import exact_vectors, text_note
 from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import CompiledQuery

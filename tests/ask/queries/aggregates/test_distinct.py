@@ -12,7 +12,7 @@ import pytest
 import sordino as sd
 from ask.queries.support import DOMAIN, arrow, duckdb_exact
 from protecting import protect
-from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import Selection, as_aggregation, count_distinct
