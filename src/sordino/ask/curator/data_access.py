@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from sordino.ask.queries.expressions.released import TOKEN, ReleasedValues
 from sordino.ask.queries.row_steps import RowStep, apply_steps
 from sordino.core.domain import Domain
+from sordino.core.errors import QuestionRefused
 from sordino.core.noise.rng import Rng
 from sordino.core.primitives import Primitives
 from sordino.core.release import Key, Output
@@ -53,14 +56,28 @@ def private_tables(question: object) -> dict[str, PrivateTable]:
 class StatementWriter:
     """Write the statements of a question, before the charge: it cannot run them, so nothing that it makes depends on a row."""
 
-    def __init__(self, engine: Engine, *, steps: Sequence[RowStep] = (), domain: Domain | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        steps: Sequence[RowStep] = (),
+        domain: Domain | None = None,
+        expects: bool = False,
+        released: ReleasedValues | None = None,
+    ) -> None:
         self._engine = engine
         self._steps = steps
         self._domain = domain
+        self._expects = expects
+        self._released = released
 
     def follow(self, steps: Sequence[RowStep], domain: Domain) -> Self:
         """Return the rows that the steps make of the table's, which `domain` declares."""
-        return type(self)(self._engine, steps=steps, domain=domain)
+        return self._with(self._engine, steps=steps, domain=domain)
+
+    def expect_released(self) -> Self:
+        """Return a writer whose texts may hold tokens of released values, which are known before these texts run."""
+        return self._with(self._engine, expects=True)
 
     def primitives(self) -> Primitives:
         """Return the words for one tree; take new ones for each."""
@@ -69,7 +86,15 @@ class StatementWriter:
 
     def write(self, select: exp.Select) -> Statement:
         """Return the engine's text of a tree; nothing is read, so a plan writes what it can before the charge."""
-        return self._engine.write(select)
+        statement = self._engine.write(select)
+        if TOKEN in statement.text and not self._expects:
+            raise QuestionRefused("a released value has a place in the statement that releases it, and nowhere else")
+        return statement
+
+    def _with(self, engine: Engine, **changed: Any) -> Self:
+        """Return the same over another engine or other rows."""
+        same = {"steps": self._steps, "domain": self._domain, "expects": self._expects, "released": self._released}
+        return type(self)(engine, **{**same, **changed})
 
 
 class DataAccess(StatementWriter):
@@ -79,15 +104,21 @@ class DataAccess(StatementWriter):
         """Return what may be used of it before the charge."""
         return StatementWriter(self._engine, steps=self._steps, domain=self._domain)
 
+    def bind(self, released: ReleasedValues) -> DataAccess:
+        """Return the same access, with released values in the place of their tokens."""
+        return self._with(self._engine, expects=True, released=released)
+
     @contextmanager
     def sample(self, rate: Fraction, rng: Rng) -> Iterator[DataAccess]:
         """Draw a Poisson sample, each unit with chance `rate` rounded down to 2^-64, and forget it at the end."""
         drawn = self._engine.sample(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
         try:
-            yield DataAccess(drawn, steps=self._steps, domain=self._domain)
+            yield self._with(drawn)
         finally:
             drawn.close()
 
     def run(self, statement: Statement) -> pa.Table:
         """Return the exact answer of a text; raises EngineFailed, without any of the engine's words."""
+        if self._released is not None:
+            statement = replace(statement, text=self._released.bind(statement.text))
         return self._engine.run(statement)

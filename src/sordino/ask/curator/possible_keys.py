@@ -20,7 +20,7 @@ from sordino.ask.queries.aggregation import CompiledQuery, Grouping, Possible
 from sordino.ask.queries.expressions.compile import bind_condition
 from sordino.ask.queries.expressions.keys import Keys, keys
 from sordino.ask.queries.expressions.missing import may_be_missing
-from sordino.ask.queries.expressions.nodes import Connective, Name, Node, plain, walk
+from sordino.ask.queries.expressions.nodes import Connective, Name, Node, has_released, plain, walk
 from sordino.ask.queries.expressions.sql_trees import whole
 from sordino.ask.queries.joins import Join, qualify
 from sordino.ask.queries.per_unit import PerUnit
@@ -116,7 +116,8 @@ def _public_names(join: Join) -> list[str]:
 def _conjuncts(node: Node | None) -> list[Node]:
     if isinstance(node, Connective) and node.op == "and":
         return [*_conjuncts(node.left), *_conjuncts(node.right)]
-    return [] if node is None else [node]
+    # What a released value allows is not known when the keys are: such a condition narrows nothing.
+    return [] if node is None or has_released(node) else [node]
 
 
 class _Rows:
@@ -143,6 +144,8 @@ class _Rows:
             codes: list[tuple[int | None, ...]] = [(code,) for code in range(len(declared[0].labels))]
             return codes if not may_be_missing(nodes[0], self._whole).columns else [*codes, (None,)]
         joined = {name for join in part.joins for name in _public_names(join)}
+        if any(has_released(node) for node in nodes):
+            return None
         if any(name not in self._base and name not in joined for node in nodes for name in _names(node)):
             return None
         condition = None

@@ -10,11 +10,11 @@ from sordino.ask.curator.plan import Plan, PlannedQuestion, TableContext
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, as_aggregation
-from sordino.ask.queries.expressions.nodes import has_exists
+from sordino.ask.queries.expressions.nodes import Released, has_exists
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
 from sordino.ask.queries.sql.parse import SqlText, parse_question
-from sordino.ask.queries.sql.statement import read_statement
+from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement
 from sordino.core.domain import Boolean
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
@@ -116,14 +116,7 @@ def read_statement_question(question: SqlText, table: TableContext) -> PlannedQu
 
     if question.keys is not None:
         return None
-    blocks: dict[str, Aggregation] = {}
-
-    def accept(text: str) -> None:
-        block = _read_sql(replace(question, text=text, select=None, dialect="duckdb"), table)
-        if not isinstance(block, Aggregation):
-            raise QuestionRefused("MODE is a question of its own")
-        blocks[text] = block
-
+    reader = _BlockReader(question, table)
     dialect = question.in_dialect(table.dialect).dialect
     try:
         statement = read_statement(
@@ -131,12 +124,37 @@ def read_statement_question(question: SqlText, table: TableContext) -> PlannedQu
             table=table.name,
             columns=tuple(table.domain.stored),
             truths=[name for name, column in table.domain.stored.items() if isinstance(column, Boolean)],
-            accept=accept,
+            reader=reader,
             dialect=dialect,
         )
     except QuestionRefused:
         return None
-    return StatementQuestion(question.text, tuple(blocks[text] for text in statement.blocks), statement)
+    blocks = tuple(reader.blocks[text] for text in statement.blocks)
+    released = tuple(reader.released[constant.name] for constant in statement.constants)
+    return StatementQuestion(question.text, blocks, statement, released)
+
+
+class _BlockReader:
+    """Reads the private blocks of a statement, in which released values of earlier blocks may stand."""
+
+    def __init__(self, question: SqlText, table: TableContext) -> None:
+        self._question = question
+        self._table = table
+        self.blocks: dict[str, Aggregation] = {}
+        self.released: dict[str, Released] = {}
+
+    def accept(self, text: str) -> None:
+        asked = replace(self._question, text=text, select=None, dialect="duckdb", released=self.released)
+        block = _read_sql(asked, self._table)
+        if not isinstance(block, Aggregation):
+            raise QuestionRefused("MODE is a question of its own")
+        self.blocks[text] = block
+
+    def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
+        from sordino.ask.curator.statement_procedure import declare_released
+
+        questions = [self.blocks[text] for text in blocks]
+        self.released[query.name] = declare_released(query, blocks, questions, self.released, self._table)
 
 
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:

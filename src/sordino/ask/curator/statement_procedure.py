@@ -7,16 +7,21 @@ their released values and of public facts (post-processing; Dwork & Roth 2014, P
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
 from sordino.ask.curator.data_access import DataAccess, StatementWriter
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.expressions.nodes import Released
+from sordino.ask.queries.expressions.released import ReleasedValues, label_text, whole_steps
 from sordino.ask.queries.queryable import ReleaseContent
-from sordino.ask.queries.sql.statement import BLOCK, ROW, Statement
+from sordino.ask.queries.sql.released_range import released_range
+from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement
 from sordino.core.accounting.events import Composed
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.computed import Computed
@@ -38,10 +43,14 @@ class StatementQuestion:
     text: str
     blocks: tuple[Aggregation, ...]
     statement: Statement
+    released: tuple[Released, ...] = ()
 
     def identity(self) -> str:
         """Return canonical text: equal for equal statements."""
-        return json.dumps([[block.identity() for block in self.blocks], self.statement.outside])
+        parts: list[Any] = [[block.identity() for block in self.blocks], self.statement.outside]
+        if self.statement.constants:
+            parts.append([[constant.name, constant.outside] for constant in self.statement.constants])
+        return json.dumps(parts)
 
     def describe(self) -> str:
         """Return the statement as it was written, on one line."""
@@ -77,8 +86,8 @@ class StatementProcedure(Procedure):
         return columns
 
     def write(self, rows: StatementWriter) -> list[Any]:
-        """Write the statements of the blocks."""
-        return [plan.procedure.write(rows) for plan in self.plans]
+        """Write the statements of the blocks; a token stands for each value that an earlier block releases."""
+        return [plan.procedure.write(rows.expect_released()) for plan in self.plans]
 
     def release(self, statements: list[Any], rows: DataAccess, rng: Rng) -> ReleaseContent:
         """Answer the blocks, then compute the rest from their released values alone."""
@@ -87,8 +96,10 @@ class StatementProcedure(Procedure):
         tables: dict[str, pa.Table] = {}
         estimates: list[dict[str, Output]] = []
         notes: list[str] = []
+        constants = _Constants(self.question, self.types)
         for place, (plan, statement) in enumerate(zip(self.plans, statements, strict=True)):
-            answer = plan.procedure.release(statement, rows, rng)
+            released = constants.of_block(place, tables, notes)
+            answer = plan.procedure.release(statement, rows.bind(released), rng)
             content = answer if isinstance(answer, ReleaseContent) else ReleaseContent(*answer)
             tables[f"{BLOCK}{place}"] = _block_table(content, [name for name, _ in self.types[f"{BLOCK}{place}"]])
             estimates.append({output.name: output for output in content.outputs})
@@ -117,6 +128,96 @@ class StatementProcedure(Procedure):
         return ReleaseContent(keys, outputs, tuple(notes))
 
 
+class _Constants:
+    """The values that blocks take from the answers of those before them, each computed once."""
+
+    def __init__(self, question: StatementQuestion, types: Types) -> None:
+        self._statement = question.statement
+        self._nodes = question.released
+        self._types = types
+        self._numbers: dict[str, int | None] = {}
+        self._values: dict[str, frozenset[str | None]] = {}
+
+    def of_block(self, place: int, tables: Mapping[str, pa.Table], notes: list[str]) -> ReleasedValues:
+        """Return the values that a block's text may name; `tables` are the answers of the blocks before it."""
+        from sordino.ask.engines.outer import plain_cells, run
+
+        text = self._statement.blocks[place]
+        types = {name: self._types[name] for name in tables}
+        for constant, node in zip(self._statement.constants, self._nodes, strict=True):
+            known = constant.name in self._numbers or constant.name in self._values
+            if known or not re.search(rf"\b{constant.name}\b", text):
+                continue
+            table = run(constant.outside, tables, types)
+            cells = [None] if table is None else plain_cells(table.column(0))
+            if not constant.several and len(cells) != 1:
+                notes.append(f"({node.words}) has {len(cells)} rows where one is compared: it counts as NULL")
+                cells = [None]
+            if node.kind == "number":
+                self._numbers[constant.name] = whole_steps(cells[0], node)
+            else:
+                self._values[constant.name] = frozenset(None if c is None else label_text(c) for c in cells)
+        return ReleasedValues(self._numbers, self._values)
+
+
+def declare_released(
+    query: ReleasedQuery,
+    blocks: Sequence[str],
+    questions: Sequence[Aggregation],
+    released: Mapping[str, Released],
+    table: TableContext,
+) -> Released:
+    """Return what a sub-query of earlier blocks gives, as a value in the blocks after it.
+
+    The range of a number follows from the declarations, by interval arithmetic over the blocks' aggregates; what has no range
+    there can be compared with, and not summed.
+    """
+    from sordino.ask.engines.outer import describe
+
+    columns = describe(query.outside, _block_types(blocks, released, table))
+    if len(columns) != 1:
+        raise QuestionRefused(f"({query.words}) has {len(columns)} columns where one value is compared")
+    name = query.name
+    if query.several or not _is_number(columns[0][1]):
+        return Released(name, "values", query.words)
+    low, high = released_range(query.outside, questions, table.domain)
+    return Released(name, "number", query.words, _unit(low, high), low, high)
+
+
+def _is_number(kind: str) -> bool:
+    return (
+        kind.startswith(("DECIMAL", "DOUBLE", "FLOAT", "HUGEINT", "UHUGEINT"))
+        or kind.endswith("INT")
+        or kind == "INTEGER"
+    )
+
+
+def _unit(low: Fraction | None, high: Fraction | None) -> Fraction:
+    """Return the step of a released number: a power of ten, a trillionth of its range or a millionth of one."""
+    if low is None or high is None:
+        return Fraction(1, 10**6)
+    largest: Fraction = max(abs(low), abs(high))
+    digits = len(str(int(largest)))
+    return Fraction(1, 10 ** max(0, 12 - digits))
+
+
+def _block_types(
+    blocks: Sequence[str], released: Mapping[str, Released], table: TableContext
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the columns of each block's answer, with their types; a released value has the type that it is compared as."""
+    from sordino.ask.engines.outer import declared_types, describe
+
+    declared = {table.name.rpartition(".")[2]: declared_types(table.domain)}
+    types: dict[str, list[tuple[str, str]]] = {}
+    for place, text in enumerate(blocks):
+        for name, node in released.items():
+            value = "CAST(NULL AS DOUBLE)" if node.kind == "number" else "NULL"
+            text = re.sub(rf"\b{name}\b", value, text)
+        columns = [(name, _released_type(kind)) for name, kind in describe(text, declared)]
+        types[f"{BLOCK}{place}"] = [*columns, (ROW, "BIGINT")]
+    return types
+
+
 def plan_statement(question: StatementQuestion, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of a statement: its blocks share the loss equally; raises QuestionRefused where one has no plan."""
     from sordino.ask.engines.outer import declared_types, describe
@@ -124,10 +225,8 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     part = _share(asked, len(question.blocks))
     plans = tuple(plan_aggregation(block, table, asked=part) for block in question.blocks)
     declared = {table.name.rpartition(".")[2]: declared_types(table.domain)}
-    types: dict[str, list[tuple[str, str]]] = {}
-    for place, text in enumerate(question.statement.blocks):
-        columns = [(name, _released_type(kind)) for name, kind in describe(text, declared)]
-        types[f"{BLOCK}{place}"] = [*columns, (ROW, "BIGINT")]
+    released = {node.name: node for node in question.released}
+    types = _block_types(question.statement.blocks, released, table)
     described = describe(question.statement.outside, types)
     if question.statement.traces:
         described.pop()

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.ask.queries.expressions.bound_number import (
     BoundNumber,
@@ -57,6 +57,7 @@ from sordino.ask.queries.expressions.nodes import (
     Name,
     Node,
     Not,
+    Released,
     Shift,
     TextFunction,
     Value,
@@ -64,8 +65,9 @@ from sordino.ask.queries.expressions.nodes import (
     depth,
     describe,
 )
+from sordino.ask.queries.expressions.released import is_released, released_number
 from sordino.ask.queries.expressions.row_functions import apply_function
-from sordino.ask.queries.expressions.sql_trees import Build, comparison, one_of, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, comparison, one_of, plus, sql, whole
 from sordino.ask.queries.expressions.times import (
     LENGTHS,
     TIMES,
@@ -78,6 +80,7 @@ from sordino.ask.queries.expressions.times import (
     moment_constant,
     part_of_time,
     shift_time,
+    time_label,
     truncate_time,
 )
 from sordino.core.domain import Boolean, Category, Domain, Fill, Identifier
@@ -88,6 +91,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 T = TypeVar("T")
+# Each declared value has a token of its own in the text.
+_MOST_RELEASED = 2_000
 
 
 def bind_number(node: Node, domain: Domain) -> BoundNumber:
@@ -187,6 +192,8 @@ def _number(node: Node, domain: Domain) -> BoundNumber:
         return number_cell(node.name, domain[node.name])
     if isinstance(node, Constant):
         return constant(node.value)
+    if isinstance(node, Released) and node.kind == "number":
+        return released_number(node)
     if isinstance(node, Arithmetic):
         return _arithmetic(node, domain)
     if isinstance(node, Absolute):
@@ -400,6 +407,9 @@ def _compare(node: Compare, domain: Domain) -> Build:
     op = node.op
     if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right, op = right, left, MIRROR[op]
+    for of, value in ((left, right), (right, left)):
+        if isinstance(value, Released) and value.kind == "values":
+            return _compare_released(of, op, value, domain)
     column = domain[left.name] if isinstance(left, Name) else None
     if isinstance(column, (Category, Boolean, Identifier)) or is_text(left) or isinstance(left, DateFormat):
         return _compare_cell(left, op, right, domain)
@@ -457,6 +467,39 @@ def _compare_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
     if not isinstance(right, Constant):
         raise QuestionRefused(f"{describe(left)} can be compared with a value only, not with {describe(right)}")
     chosen = _is_in(IsIn(left, (right.value,)), domain)
+    return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+
+
+def _compare_released(of: Node, op: str, released: Released, domain: Domain) -> Build:
+    """Return the condition that an expression has one of the released values: of declared values, or of few numbers."""
+    if op not in ("=", "!="):
+        raise QuestionRefused(f"{describe(released)} is not a number: compare it with = and != only")
+    column = domain[of.name] if isinstance(of, Name) else None
+    if isinstance(column, Identifier):
+        raise QuestionRefused(f"{describe(of)} names single persons: it is never compared with released values")
+    if isinstance(of, DateFormat):
+        found = format_time(of.format, number(of.of, domain))
+        values: tuple[Any, ...] = found.values
+        code = found.build
+    elif is_text(of) or isinstance(column, (Category, Boolean)):
+        declared = bind_values(of, domain)
+        values = declared.values
+        code = declared.build
+    else:
+        steps = number(of, domain)
+        low, high = steps.interval.lower, steps.interval.upper
+        if low is None or high is None or high - low >= _MOST_RELEASED:
+            many = f"{describe(of)} has more than {_MOST_RELEASED} declared values"
+            raise QuestionRefused(f"{many}: compare a coarser value with {describe(released)}")
+        first = int(low)
+        values = tuple(
+            time_label(step, steps) if steps.kind in TIMES else step * steps.unit
+            for step in range(first, int(high) + 1)
+        )
+        code = lambda on: plus(steps.build(on), -first)  # noqa: E731
+    if len(values) > _MOST_RELEASED:
+        raise QuestionRefused(f"{describe(of)} has more than {_MOST_RELEASED} declared values")
+    chosen = is_released(values, code, released)
     return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
 
 

@@ -18,6 +18,7 @@ from sordino.ask.queries.expressions.nodes import (
     Name,
     Node,
     Not,
+    Released,
     TextFunction,
     When,
     children,
@@ -71,6 +72,8 @@ def may_be_missing(node: Node | None, domain: Domain, *, present: frozenset[Node
         return _NEVER
     if isinstance(node, Name):
         return _column(node.name, domain)
+    if isinstance(node, Released):
+        return _BY_QUESTION
     if isinstance(node, When):
         chosen, rest = _known_present(node.of)
         left = may_be_missing(node.left, domain, present=present | chosen)

@@ -204,9 +204,26 @@ class When:
     right: Node | None
 
 
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What an earlier private question of the same statement releases: unknown when this one is planned, public when it runs.
+
+    `kind` is "number", whole steps of `unit` within [lower, upper], None where that side has no bound; or "values", which a
+    row's value is compared with for equality. Either may be missing. `words` are the sub-query as it was written.
+    """
+
+    name: str
+    kind: str
+    words: str
+    unit: Fraction = Fraction(1)
+    lower: Fraction | None = None
+    upper: Fraction | None = None
+
+
 Node = (
     Name
     | Constant
+    | Released
     | Arithmetic
     | Absolute
     | Apply
@@ -320,6 +337,11 @@ def has_exists(nodes: Iterable[Node]) -> bool:
     return any(isinstance(at, Exists) for node in nodes for at in walk(node))
 
 
+def has_released(node: Node | None) -> bool:
+    """Return whether an expression reads what an earlier question releases."""
+    return any(isinstance(at, Released) for at in walk(node))
+
+
 def children(node: Node) -> list[Node]:
     """Return the expressions that an expression is made of."""
     return [child for field in ("of", "left", "right") if (child := getattr(node, field, None)) is not None]
@@ -364,6 +386,8 @@ def _words(node: Node, outer: int) -> str:
         return node.name
     if isinstance(node, Constant):
         return _quote(node.value)
+    if isinstance(node, Released):
+        return f"({node.words})"
     if isinstance(node, Absolute):
         return f"abs({_words(node.of, 0)})"
     if isinstance(node, Clip):

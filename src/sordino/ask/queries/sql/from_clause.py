@@ -10,7 +10,7 @@ from typing import Any
 from sordino.ask.queries import build, unit_aggregates
 from sordino.ask.queries.build import AggregateExpr, count, count_distinct, mean
 from sordino.ask.queries.expressions.expr import Expr, col
-from sordino.ask.queries.expressions.nodes import Connective, Constant, Name, Node, depth
+from sordino.ask.queries.expressions.nodes import Connective, Constant, Name, Node, Released, depth
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import Join, Unnest, qualify
 from sordino.ask.queries.per_unit import PerUnit, unit_columns
@@ -437,14 +437,21 @@ class DeclaredNames:
     special: Callable[[Place, Any, Scope, DeclaredNames], Expr | None] = lambda *_: (
         None
     )  # reads sub-queries in conditions
+    # What earlier questions of the same statement release, by its name.
+    released: Mapping[str, Released] = field(default_factory=dict)
 
     def translator(self, place: Place, scope: Scope) -> Translator:
         """Return what translates expressions over what a SELECT reads."""
         return Translator(
             place,
-            lambda item: scope.column(place, item),
+            lambda item: self.column(place, item, scope),
             lambda item: self.special(place, item, scope, self) if type(item).__name__ in ("In", "Exists") else None,
         )
+
+    def column(self, place: Place, item: Any, scope: Scope) -> Expr:
+        """Return what a name in a SELECT stands for."""
+        released = None if item.table else self.released.get(item.name)
+        return scope.column(place, item) if released is None else Expr(released)
 
     def find(self, source: Any) -> str | None:
         """Return the declared name of another table that a name in FROM or JOIN means, None for none."""
@@ -611,7 +618,7 @@ def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[st
     if _is_grouped(select):
         from sordino.ask.queries.sql.from_clause import read_unit_select
 
-        made = read_unit_select(place, select, lambda item: scope.column(place, item), rows)
+        made = read_unit_select(place, select, lambda item: declared.column(place, item, scope), rows)
         return replace(scope, columns=made.columns, where=made.having, joined=(), steps=(*scope.steps, made.step))
     total = next((e for e in select.expressions if e.find(trees().AggFunc) is not None), None)
     if total is not None:

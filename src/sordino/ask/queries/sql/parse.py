@@ -30,7 +30,7 @@ from sordino.ask.queries.build import (
 )
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
-from sordino.ask.queries.expressions.nodes import Constant, Name, Node, describe
+from sordino.ask.queries.expressions.nodes import Constant, Name, Node, Released, describe
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.post_processing import PostProcessing
@@ -106,6 +106,7 @@ class SqlText:
     min_units: int = 1
     bounds: ContributionBounds | None = None
     start: Start = field(default=(0, 0), compare=False, repr=False)
+    released: Mapping[str, Released] = field(default_factory=dict, compare=False, repr=False)
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -176,7 +177,7 @@ def parse_question(
 
     Raises QuestionRefused also where MODE stands beside other columns or groups: a choice is a question of its own.
     """
-    declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists)
+    declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists, released=asked.released)
     select = asked.parse(declared.columns, declared.public)
     how = selection_name(asked.keys)
     read = _not_too_deep(lambda: _choice(select, declared) or _question(select, declared, None if how else asked.keys))

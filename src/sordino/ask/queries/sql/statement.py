@@ -8,16 +8,17 @@ file knows trees alone: which blocks there are follows from the text and never f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from sordino.ask.queries.expressions.released import TOKEN
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
 from sordino.core.errors import QuestionRefused
 
 BLOCK = "sordino_block_"
-_KEY = "sordino_key_"
-_VALUE = "sordino_value_"
+KEY = "sordino_key_"
+VALUE = "sordino_value_"
 # The row of a block that a row of the answer was made of: its number, in each block and in the outside.
 ROW = "sordino_row"
 
@@ -63,6 +64,30 @@ class Statement:
     blocks: tuple[str, ...]
     outside: str
     traces: tuple[Trace, ...] = ()
+    constants: tuple[ReleasedQuery, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedQuery:
+    """A sub-query of released values in a private block: what it gives is a constant there, known before the block is asked.
+
+    `outside` is its SQL over the answers of earlier blocks; `several` where IN takes all of its rows, else it has one.
+    """
+
+    name: str
+    outside: str
+    several: bool
+    words: str
+
+
+class BlockReader(Protocol):
+    """Says what a text of a private block means; raises QuestionRefused for one that is no private question."""
+
+    def accept(self, text: str) -> None:
+        """Take a block's text, in which the released values that were declared may stand."""
+
+    def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
+        """Take a sub-query over the answers of `blocks`, whose value the blocks after it may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +108,10 @@ def read_statement(
     table: str,
     columns: Iterable[str],
     truths: Iterable[str] = (),
-    accept: Callable[[str], None],
+    reader: BlockReader,
     dialect: str | None = None,
 ) -> Statement:
-    """Split a statement about a private table; `accept` raises QuestionRefused for a text that is no private question.
+    """Split a statement about a private table into its blocks, each of which `reader` takes.
 
     Of the declared `columns`, `truths` are those that hold true and false.
 
@@ -103,7 +128,7 @@ def read_statement(
         parsed = []
     if len(parsed) != 1 or not isinstance(parsed[0], trees().Query):
         raise QuestionRefused("the text is not one SELECT")
-    splitter = _Splitter(table, frozenset(name.lower() for name in columns), accept, text)
+    splitter = _Splitter(table, frozenset(name.lower() for name in columns), reader, text)
     splitter.truths |= {name.lower() for name in truths}
     try:
         outside = splitter.split(parsed[0])
@@ -112,7 +137,8 @@ def read_statement(
         splitter.check_outside(outside)
         splitter.check_conditions(outside)
         traces = _trace(outside)
-        return Statement(tuple(splitter.blocks), _totalize(outside).sql(dialect="duckdb"), traces)
+        blocks = tuple(splitter.blocks)
+        return Statement(blocks, _totalize(outside).sql(dialect="duckdb"), traces, tuple(splitter.constants))
     except RecursionError:
         raise QuestionRefused("the statement is nested too deeply, or unites too many others") from None
 
@@ -135,15 +161,16 @@ def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
 class _Splitter:
     """Splits one statement; `blocks` are the private blocks found so far, equal ones once."""
 
-    def __init__(self, table: str, columns: frozenset[str], accept: Callable[[str], None], text: str) -> None:
+    def __init__(self, table: str, columns: frozenset[str], reader: BlockReader, text: str) -> None:
         self.blocks: list[str] = []
+        self.constants: list[ReleasedQuery] = []
         self._table = table
         self._columns = columns
-        self._accept = accept
+        self._reader = reader
         self._place = Place(text)
         # Names of WITH that stand for rows of the private table, and those for what was computed from answers.
         self._rows: dict[str, Any] = {}
-        self._released: set[str] = set()
+        self._released: dict[str, Any] = {}
         # Names of columns that hold true and false.
         self.truths: set[str] = set()
 
@@ -165,7 +192,7 @@ class _Splitter:
     def check_outside(self, outside: Any) -> None:
         """Raise QuestionRefused where the outside reads anything but answers, or calls what it may not."""
         exp = trees()
-        known = {f"{BLOCK}{i}" for i in range(len(self.blocks))} | self._released
+        known = {f"{BLOCK}{i}" for i in range(len(self.blocks))} | self._released.keys()
         for node in outside.walk():
             kind = type(node).__name__
             if isinstance(node, exp.Table) and node.name.lower() not in known:
@@ -220,11 +247,12 @@ class _Splitter:
             name = cte.alias.lower()
             if isinstance(cte.this, exp.Select) and self._reads_rows(cte.this) and not self._aggregates_of(cte.this):
                 # Rows of the private table under another name: they stay within the blocks that read them.
+                self._release_constants(cte.this)
                 self._rows[name] = cte
                 cte.pop()
             else:
                 cte.set("this", self.split(cte.this))
-                self._released.add(name)
+                self._released[name] = cte
         if not clause.expressions:
             clause.pop()
 
@@ -235,7 +263,7 @@ class _Splitter:
             return self._split_block(select)
         for source in sources:
             if isinstance(source, exp.Subquery) and self._reads_private(source.this):
-                if self._aggregates_of(select) and self._is_question(select):
+                if self._aggregates_of(select) and self._is_question_of_units(select):
                     # One value a person, then an aggregate: one question of the existing kind.
                     return self._split_block(select)
                 source.set("this", self.split(source.this))
@@ -281,10 +309,24 @@ class _Splitter:
 
     def _is_question(self, select: Any) -> bool:
         try:
-            self._accept(self._with_rows(select.copy()).sql(dialect="duckdb"))
+            self._reader.accept(self._with_rows(select.copy()).sql(dialect="duckdb"))
         except QuestionRefused:
             return False
         return True
+
+    def _is_question_of_units(self, select: Any) -> bool:
+        """Return whether a SELECT over a grouped sub-query is one question, once its conditions are released values."""
+        before = (len(self.blocks), len(self.constants))
+        try:
+            probe = self._number_names(select)
+            self._join_constants(probe)
+            self._release_constants(probe)
+            if self._is_question(probe):
+                return True
+        except QuestionRefused:
+            pass
+        del self.blocks[before[0] :], self.constants[before[1] :]
+        return False
 
     # ---- one private block
 
@@ -292,25 +334,17 @@ class _Splitter:
         """Return the SELECT over the answer of its keys and aggregates, which are asked as one question."""
         exp = trees()
         select = self._number_names(select)
-        for part in ("where", "having"):
-            clause = select.args.get(part)
-            if (
-                part == "where"
-                and clause is not None
-                and any(self._reads_private(sub.this) for sub in clause.find_all(exp.Subquery))
-            ):
-                raise QuestionRefused(
-                    "a private question inside WHERE is not supported: ask it first, and give its value as a number"
-                )
+        self._join_constants(select)
+        self._release_constants(select)
         self._split_scalars_of(select)
         aggregates = self._aggregates_of(select)
         sets = self._key_sets(select)
         keys = list(dict.fromkeys(key for one in sets for key in one))
         if not aggregates and not keys:
             raise QuestionRefused("rows of single persons are never released: ask for aggregates, or GROUP BY")
-        names = {key: f"{_KEY}{i}" for i, key in enumerate(keys)}
+        names = {key: f"{KEY}{i}" for i, key in enumerate(keys)}
         self.truths |= {name for key, name in names.items() if self._is_truth(key)}
-        values = {aggregate: f"{_VALUE}{i}" for i, aggregate in enumerate(aggregates)}
+        values = {aggregate: f"{VALUE}{i}" for i, aggregate in enumerate(aggregates)}
         tables = [self._add(select, one, names, values) for one in sets]
         outer = select.copy()
         for part in ("from_", "from", "joins", "where", "group", "having", "laterals", "sample", "hint"):
@@ -330,12 +364,116 @@ class _Splitter:
             if part is not source and not isinstance(part, exp.From):
                 self._swap(part, names, values)
         for column in outer.find_all(exp.Column):
-            known = column.name.startswith((_KEY, _VALUE)) or column.name.lower() in shown
+            known = column.name.startswith((KEY, VALUE)) or column.name.lower() in shown
             if not known and column.find_ancestor(exp.Subquery) is None:
                 raise QuestionRefused(
                     f"{column.name} is a value of a single row beside an aggregate: GROUP BY it, or aggregate it"
                 )
         return outer
+
+    def _join_constants(self, select: Any) -> None:
+        """Put the one row of a released query, joined without a condition, as values in the place of its columns."""
+        exp = trees()
+        for join in list(select.args.get("joins") or []):
+            source = join.this
+            if any(join.args.get(part) for part in ("on", "using", "side")) or not self._is_one_row(source):
+                continue
+            name = source.alias_or_name.lower()
+            for column in list(select.find_all(exp.Column)):
+                if column.table.lower() == name:
+                    one = exp.Select(expressions=[exp.column(column.name)]).from_(source.copy())
+                    column.replace(exp.Subquery(this=one))
+            join.pop()
+
+    def _is_one_row(self, source: Any) -> bool:
+        """Return whether a source is a released query of a single row: aggregates without GROUP BY."""
+        exp = trees()
+        query = source.this if isinstance(source, exp.Subquery) else None
+        if isinstance(source, exp.Table) and source.name.lower() in self._released:
+            query = self._released[source.name.lower()].this
+        if not isinstance(query, exp.Select) or query.args.get("group") is not None:
+            return False
+        if isinstance(source, exp.Subquery):
+            return bool(self._aggregates_of(query))
+        # What WITH released is split already: its aggregates are columns of a block's one row.
+        start = _only_source(query, {})
+        return isinstance(start, exp.Table) and not any(KEY in column.name for column in query.find_all(exp.Column))
+
+    def _release_constants(self, select: Any) -> None:
+        """Put released values in the place of the sub-queries in a private block: in WHERE, in keys, inside aggregates.
+
+        They are answered first. One that reads rows of single persons stays, as the block's own meaning decides of it.
+        """
+        exp = trees()
+        group = select.args.get("group")
+        inside = [select.args.get("where"), group, *self._aggregates_of(select)]
+        # An item that is a key is the same expression as in GROUP BY.
+        keys = [] if group is None else group.expressions
+        inside += [item for item in select.expressions if item.unalias() in keys]
+        inside += [source.this for source in self._sources(select) if isinstance(source, exp.Subquery)]
+        for root in inside:
+            if root is None:
+                continue
+            for node in list(root.walk(prune=self._is_condition)):
+                if isinstance(node, exp.In) and self._is_condition(node):
+                    self._release_list(node)
+                elif self._is_condition(node):
+                    node.replace(exp.column(self._release(node.this, several=False)))
+
+    def _is_condition(self, node: Any) -> bool:
+        """Return whether a node is a sub-query of released values: a scalar one, or IN of one."""
+        exp = trees()
+        if isinstance(node, exp.In) and node.args.get("query") is not None:
+            return self._is_computed(node.args["query"])
+        scalar = isinstance(node, exp.Subquery) and not isinstance(
+            node.parent, (exp.From, exp.Join, exp.In, exp.Exists)
+        )
+        return scalar and self._is_computed(node)
+
+    def _is_computed(self, query: Any) -> bool:
+        """Return whether a query aggregates, or reads what was computed: it has no row of a single person."""
+        exp = trees()
+        query = query.this if isinstance(query, exp.Subquery) else query
+        if not isinstance(query, exp.Select):
+            return isinstance(query, exp.SetOperation) and all(map(self._is_computed, (query.this, query.expression)))
+        released = [s for s in self._sources(query) if isinstance(s, exp.Table) and s.name.lower() in self._released]
+        nested = [s for s in self._sources(query) if isinstance(s, exp.Subquery) and self._is_computed(s)]
+        grouped = query.args.get("group") is not None or bool(self._aggregates_of(query))
+        return bool(released or nested) or (grouped and self._reads_private(query))
+
+    def _release_list(self, node: Any) -> None:
+        """Put the released rows of a sub-query in the place of IN's list, unless IN is about persons."""
+        exp = trees()
+        probe = exp.Select(expressions=[exp.Count(this=exp.Star())])
+        block = node.find_ancestor(exp.Select)
+        if block is not None:
+            probe.set("from_", (block.args.get("from_") or block.args.get("from")).copy())
+            probe.set("where", exp.Where(this=node.copy()))
+            if self._is_question(probe):
+                return
+        name = self._release(node.args["query"], several=True)
+        node.set("query", None)
+        node.set("expressions", [exp.column(name)])
+
+    def _release(self, query: Any, *, several: bool) -> str:
+        """Split a sub-query, and return the name of its value in the blocks that come after."""
+        exp = trees()
+        query = query.this if isinstance(query, exp.Subquery) else query
+        words = query.sql(dialect="duckdb")
+        outside = self.split(query.copy())
+        if self._released:
+            outside = exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=outside, alias="sordino_value"))
+            with_ = exp.With(expressions=[cte.copy() for cte in self._released.values()])
+            outside.set("with_" if "with_" in exp.Select.arg_types else "with", with_)
+        self.check_outside(outside)
+        self.check_conditions(outside)
+        made = ReleasedQuery(f"{TOKEN}{len(self.constants)}", _totalize(outside).sql(dialect="duckdb"), several, words)
+        same = next((c for c in self.constants if (c.outside, c.several) == (made.outside, several)), None)
+        if same is not None:
+            return same.name
+        self._reader.declare(made, self.blocks)
+        self.constants.append(made)
+        return made.name
 
     def _split_scalars_of(self, select: Any) -> None:
         for item in [*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order"))]:
@@ -438,7 +576,7 @@ class _Splitter:
         if keys:
             block.set("group", exp.Group(expressions=[key.copy() for key in keys]))
         text = self._with_rows(block).sql(dialect="duckdb")
-        self._accept(text)
+        self._reader.accept(text)
         if text not in self.blocks:
             self.blocks.append(text)
         return f"{BLOCK}{self.blocks.index(text)}"
@@ -541,7 +679,7 @@ def _lineage(select: Any, named: dict[str, Any]) -> dict[str, tuple[int, str]] |
         column = item.unalias()
         if not isinstance(column, exp.Column):
             continue
-        if inner is None and column.name.startswith(_VALUE):
+        if inner is None and column.name.startswith(VALUE):
             columns[item.output_name.lower()] = (block, column.name)
         elif inner is not None and column.name.lower() in inner:
             columns[item.output_name.lower()] = inner[column.name.lower()]

@@ -15,7 +15,7 @@ from sordino.ask.queries.build import AggregateExpr
 from sordino.ask.queries.expressions.cases import Cases, when
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.keys import KeyList, Label
-from sordino.ask.queries.expressions.nodes import Constant, IsIn, IsNull
+from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, IsNull, Released
 from sordino.ask.queries.sql.functions import fold, read_function
 from sordino.ask.queries.sql.text import SUPPORTED, Place, trees
 from sordino.ask.queries.sql.time_functions import PARTS, read_time
@@ -235,6 +235,8 @@ class Translator:
         if is_row_list(item):
             return match_rows(self._place, item, self.value)
         values = [self.value(v).node for v in item.expressions]
+        if len(values) == 1 and isinstance(values[0], Released):
+            return Expr(Compare("=", self.value(item.this).node, values[0]))
         if not values or not all(isinstance(v, Constant) for v in values):
             raise self.refuse(self._place.of(item), "IN takes a list of constants, such as IN ('Sales', 'Tech')")
         return Expr(IsIn(self.value(item.this).node, tuple(v.value for v in values if isinstance(v, Constant))))

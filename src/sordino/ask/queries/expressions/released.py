@@ -1,0 +1,110 @@
+"""Values that an earlier question of the same statement releases, as constants of a later one's text.
+
+A text is written before the charge, when no value is known: a token stands for each. Just before the text runs the token is
+replaced by the released value, a public number. So what is written, and the shape and noise of the answer, follow from the
+declared range alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
+from sordino.ask.queries.expressions.nodes import Released
+from sordino.ask.queries.expressions.sql_trees import Build, sql, whole
+from sordino.core.domain import STORED
+from sordino.core.loss import format_number
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from sordino.core.primitives import Primitives
+
+TOKEN = "sordino_released_"
+_TOKEN = re.compile(rf"'({TOKEN}\d+)(?:=([0-9a-f]*))?'")
+
+
+def released_number(node: Released) -> BoundNumber:
+    """Return a released number as a number of each row: its range is the declared one, and it may be missing."""
+    held = _held(node)
+    interval = Interval(None if node.lower is None else held.lower, None if node.upper is None else held.upper)
+    return BoundNumber(node.unit, interval, held, True, lambda _: _token(node.name), meaning=node)
+
+
+def is_released(values: Iterable[Any], code: Build, node: Released) -> Build:
+    """Return the condition that a row's value is among the released ones; `values` by the code that `code` gives."""
+    texts = [None if value is None else label_text(value) for value in values]
+
+    def build(on: Primitives) -> exp.Expression:
+        flags = [
+            sql().If(this=whole(place), true=_token(f"{node.name}={text.encode().hex()}"))
+            for place, text in enumerate(texts)
+            if text is not None
+        ]
+        chosen = sql().Case(this=sql().paren(code(on)), ifs=flags)
+        made: exp.Expression = sql().paren(sql().EQ(this=sql().paren(chosen), expression=whole(1)))
+        return made
+
+    return build
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedValues:
+    """The values of the tokens of a text: a whole number of steps each, or the values that are released, and NULL among them."""
+
+    numbers: Mapping[str, int | None]
+    values: Mapping[str, frozenset[str | None]]
+
+    def bind(self, text: str) -> str:
+        """Return a text with the released values in the place of their tokens."""
+        return _TOKEN.sub(self._value, text) if TOKEN in text else text
+
+    def _value(self, token: re.Match[str]) -> str:
+        name, label = token.groups()
+        if label is None:
+            steps = self.numbers[name]
+            return "NULL" if steps is None else f"'{steps}'"
+        released = self.values[name]
+        if bytes.fromhex(label).decode() in released:
+            return "'1'"
+        return "NULL" if None in released else "'0'"
+
+
+def whole_steps(value: Any, node: Released) -> int | None:
+    """Return a released number in whole steps of its node, clipped into its range; None where it is no number."""
+    if value is None or isinstance(value, (str, datetime.date)):
+        return None
+    try:
+        steps = round(Fraction(value) / node.unit)
+    except (ValueError, OverflowError):
+        return None
+    held = _held(node)
+    assert held.lower is not None
+    assert held.upper is not None
+    return max(int(held.lower), min(int(held.upper), steps))
+
+
+def label_text(value: Any) -> str:
+    """Return the text of a value that is compared for equality: the same for equal values of every type."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float, Decimal, Fraction)):
+        return format_number(Fraction(value))
+    return value.isoformat() if isinstance(value, datetime.date) else str(value)
+
+
+def _held(node: Released) -> Interval:
+    low = Fraction(-STORED) if node.lower is None else node.lower / node.unit
+    high = Fraction(STORED) if node.upper is None else node.upper / node.unit
+    return Interval(Fraction(max(-STORED, low.__floor__())), Fraction(min(STORED, high.__ceil__())))
+
+
+def _token(text: str) -> exp.Expression:
+    made: exp.Expression = sql().Cast(this=sql().Literal.string(text), to=sql().DataType.build("BIGINT"))
+    return made
