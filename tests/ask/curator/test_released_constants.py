@@ -7,13 +7,18 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import sordino as sd
-from sordino.ask.queries.expressions.nodes import Released
+from ask.curator.test_statements import cells_of, is_near, open_visits, rows  # noqa: F401
+from privacy.units import parts_of, within
+from sordino.ask.curator.data_access import open_rows
+from sordino.ask.curator.noise_answer import exact_vectors
+from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.nodes import Compare, Name, Released
 from sordino.ask.queries.expressions.released import TOKEN, ReleasedValues
 from sordino.errors import QuestionRefused
-from tests.ask.curator.test_statements import cells_of, is_near, open_visits, rows  # noqa: F401
 
 INSIDE = [
     "SELECT COUNT(*) AS n FROM visits WHERE amount > (SELECT AVG(amount) FROM visits)",
@@ -48,6 +53,14 @@ INSIDE = [
     " GROUP BY store) t)",
     "SELECT COUNT(*) AS n FROM (SELECT person, SUM(amount) AS s FROM visits GROUP BY person) t"
     " WHERE s > 2 * (SELECT AVG(amount) FROM visits)",
+    "SELECT COUNT(*) AS n FROM visits AS v WHERE amount > (SELECT AVG(amount) FROM visits AS w WHERE w.store = v.store)",
+    "SELECT v.store, COUNT(*) AS n FROM visits v WHERE v.amount > (SELECT AVG(w.amount) FROM visits w WHERE w.store = v.store"
+    " AND w.member) GROUP BY v.store",
+    "WITH a AS (SELECT store, AVG(amount) AS mean FROM visits GROUP BY store)"
+    " SELECT v.store, COUNT(*) AS n FROM visits v JOIN a ON v.store = a.store WHERE v.amount > a.mean GROUP BY v.store",
+    "SELECT v.year, AVG(v.amount - a.mean) AS n FROM visits v LEFT JOIN (SELECT store, AVG(amount) AS mean FROM visits"
+    " GROUP BY store) a ON a.store = v.store GROUP BY v.year",
+    "SELECT COUNT(*) AS n FROM visits v JOIN (SELECT year FROM visits GROUP BY year HAVING COUNT(*) > 130) y USING (year)",
 ]
 
 
@@ -64,3 +77,116 @@ def test_answers_are_those_of_duckdb(rows: pa.Table, text: str) -> None:  # noqa
         # A declared key that no row has is there, with a count of about 0.
         assert all(map(is_near, row, right.pop(row[:-1], (*row[:-1], 0)))), (text, row)
     assert not right
+
+
+REFUSED = [
+    # No range of COUNT follows from the declarations, so a sum of what is computed with it has no sensitivity.
+    "SELECT SUM(amount * (SELECT COUNT(*) FROM visits)) AS n FROM visits",
+    # Persons are never compared with what is released.
+    "SELECT COUNT(*) AS n FROM visits WHERE person = (SELECT store FROM visits GROUP BY store LIMIT 1)",
+    # An extreme is a single person's value.
+    "SELECT COUNT(*) AS n FROM visits WHERE amount = (SELECT MAX(amount) FROM visits)",
+    "SELECT COUNT(*) AS n FROM visits WHERE amount > (SELECT AVG(amount), COUNT(*) FROM visits)",
+    "SELECT COUNT(*) AS n FROM visits WHERE amount > (SELECT COUNT(*) FROM nothing)",
+    "SELECT COUNT(*) AS n FROM visits WHERE amount > sordino_released_0",
+    "SELECT COUNT(*) AS n FROM visits WHERE amount > (SELECT AVG(amount) + sordino_released_0 FROM visits)",
+]
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_has_no_range_or_is_a_person_is_refused_and_costs_nothing(rows: pa.Table, text: str) -> None:  # noqa: F811
+    visits = open_visits(rows)
+    with pytest.raises(QuestionRefused):
+        visits.ask(sd.sql(text), epsilon=1)
+    assert visits.spent.amounts()["epsilon"] == 0
+
+
+def test_a_released_value_has_no_place_outside_of_its_statement(rows: pa.Table) -> None:  # noqa: F811
+    visits = open_visits(rows)
+    stranger = Compare(">", Name("amount"), Released("sordino_released_0", "number", "SELECT 1"))
+    visits_where = visits.where(Expr(stranger))
+    with pytest.raises(QuestionRefused, match="a place in the statement that releases it"):
+        visits.ask(visits_where.agg(sd.count()), epsilon=1)
+    assert visits.spent.amounts()["epsilon"] == 0
+
+
+def test_keys_and_noise_follow_from_the_range_and_not_from_the_value(rows: pa.Table) -> None:  # noqa: F811
+    """Every declared year is a key, though the released value leaves one; the plan is the same over any data."""
+    text = (
+        "SELECT year, COUNT(*) AS n, AVG(amount - (SELECT AVG(amount) FROM visits)) AS apart FROM visits WHERE year ="
+        " (SELECT year FROM visits GROUP BY year ORDER BY COUNT(*) DESC LIMIT 1) GROUP BY year ORDER BY year"
+    )
+    plans = [open_visits(table).plan(sd.sql(text), epsilon=3) for table in (rows, rows.slice(0, 1), rows.slice(0, 0))]
+    assert len({plan.identity() for plan in plans}) == 1
+    assert len({repr(plan.error(0.95)) for plan in plans}) == 1
+    assert [len(plan.procedure.plans) for plan in plans] == [3, 3, 3]
+    for table in (rows, rows.slice(0, 1), rows.slice(0, 0)):
+        release = open_visits(table).ask(sd.sql(text), epsilon=3)
+        assert [row["year"] for row in release.rows] == list(range(2018, 2025))
+
+
+@pytest.mark.parametrize("steps", [0, 100 * 10**9, 50_123_456_789, None])
+def test_a_text_runs_at_both_ends_of_the_range_and_at_null(rows: pa.Table, steps: int | None) -> None:  # noqa: F811
+    """A number's token is whole steps of a billionth here: nothing that may be released makes a written text fail."""
+    text = "SELECT COUNT(*) AS n FROM visits WHERE amount > (SELECT AVG(amount) FROM visits)"
+    visits = open_visits(rows)
+    plan = visits.plan(sd.sql(text), epsilon=3)
+    assert plan.question.released[0].unit.denominator == 10**9
+    with open_rows(visits._engine, plan.question) as access:
+        bound = access.bind(ReleasedValues({"sordino_released_0": steps}, {}, {}))
+        block = plan.procedure.plans[-1].procedure
+        answer = block.release(block.write(bound), bound, sd.Rng.seeded(1))
+    content = answer if isinstance(answer, tuple) else (answer.keys, answer.outputs)
+    value = content[1][0].estimate.values()[0]
+    cells = rows.column("amount").to_pylist()
+    right = 0 if steps is None else sum(cell * 10**9 > steps for cell in cells)
+    assert abs(value - right) < 200
+
+
+def test_tokens_hold_any_text() -> None:
+    """Whatever a released value is, the text holds '0', '1', whole numbers or NULL in its place."""
+    label = "it's; DROP TABLE x --"
+    values = ReleasedValues({f"{TOKEN}0": -5}, {f"{TOKEN}1": {"a": 7}}, {f"{TOKEN}2": frozenset([label, None])})
+    text = (
+        f"x > '{TOKEN}0' AND y = '{TOKEN}1={b'a'.hex()}' AND z = '{TOKEN}1={b'b'.hex()}'"
+        f" AND u = '{TOKEN}2={label.encode().hex()}' AND v = '{TOKEN}2={b'b'.hex()}'"
+    )
+    assert values.bind(text) == "x > '-5' AND y = '7' AND z = NULL AND u = '1' AND v = NULL"
+
+
+def test_it_is_stored_priced_as_its_blocks_and_answered_once(rows: pa.Table, tmp_path: Path) -> None:  # noqa: F811
+    visits = open_visits(rows, ledger=tmp_path / "budget.ledger")
+    first = visits.ask(sd.sql(INSIDE[0]), epsilon=1, request_id="one")
+    again = visits.ask(sd.sql(INSIDE[0]), epsilon=1, request_id="one")
+    assert again.rows == first.rows
+    assert visits.spent == sd.PureDP(1)
+    assert visits.release(first.charge).rows == first.rows
+    assert visits.ask(sd.sql(INSIDE[0]), epsilon=1, on="dummy").practice
+
+
+@pytest.mark.parametrize("text", [INSIDE[0], INSIDE[3], INSIDE[5], INSIDE[7], INSIDE[24]])
+def test_no_person_moves_the_outer_block_by_more_than_its_sensitivity(rows: pa.Table, text: str) -> None:  # noqa: F811
+    """Brute force: for released values anywhere in their range, all persons of a small table, added or removed."""
+    small = rows.slice(0, 60)
+    people = sorted(set(small.column("person").to_pylist()))
+    plan = open_visits(small).plan(sd.sql(text), epsilon=3)
+    block = plan.procedure.plans[-1]
+    names = [constant.name for constant in plan.question.statement.constants]
+
+    def exact(table: pa.Table, steps: int | None) -> list[dict[Any, int]]:
+        compiled = block.procedure.compiled
+        lookup: dict[str | None, int | None] = dict.fromkeys(["north", "west"], steps)
+        lookups = {n: lookup for n, node in zip(names, plan.question.released, strict=True) if node.kind == "lookup"}
+        values = dict.fromkeys(names, frozenset(["north", "west", None]))
+        with open_rows(open_visits(table)._engine, plan.question) as access:
+            on = access.bind(ReleasedValues(dict.fromkeys(names, steps), lookups, values))
+            found = on.run(on.write(compiled.select(on.primitives())))
+        vectors = exact_vectors(found, compiled, [vector.part for vector in parts_of(block)])
+        return [dict(enumerate(vector)) for vector in vectors]
+
+    for steps in (0, 37 * 10**9, 100 * 10**9, None):
+        whole = exact(small, steps)
+        for person in people:
+            rest = exact(small.filter(pc.not_equal(small.column("person"), person)), steps)
+            for part, one, other in zip(parts_of(block), whole, rest, strict=True):
+                assert within(one, other, part.sensitivity, part.part.unit) is None, (person, steps)

@@ -136,28 +136,32 @@ class _Constants:
         self._nodes = question.released
         self._types = types
         self._numbers: dict[str, int | None] = {}
+        self._lookups: dict[str, dict[str | None, int | None]] = {}
         self._values: dict[str, frozenset[str | None]] = {}
+        self._known: set[str] = set()
 
     def of_block(self, place: int, tables: Mapping[str, pa.Table], notes: list[str]) -> ReleasedValues:
         """Return the values that a block's text may name; `tables` are the answers of the blocks before it."""
         from sordino.ask.engines.outer import plain_cells, run
 
-        text = self._statement.blocks[place]
         types = {name: self._types[name] for name in tables}
         for constant, node in zip(self._statement.constants, self._nodes, strict=True):
-            known = constant.name in self._numbers or constant.name in self._values
-            if known or not re.search(rf"\b{constant.name}\b", text):
+            if constant.name in self._known or constant.after > place:
                 continue
+            self._known.add(constant.name)
             table = run(constant.outside, tables, types)
-            cells = [None] if table is None else plain_cells(table.column(0))
-            if not constant.several and len(cells) != 1:
-                notes.append(f"({node.words}) has {len(cells)} rows where one is compared: it counts as NULL")
-                cells = [None]
-            if node.kind == "number":
-                self._numbers[constant.name] = whole_steps(cells[0], node)
+            columns = [[None]] * 2 if table is None else [plain_cells(column) for column in table.columns]
+            if constant.kind == "lookup":
+                pairs = zip(*columns, strict=True)
+                self._lookups[constant.name] = {_label(key): whole_steps(value, node) for key, value in pairs}
+            elif node.kind == "values":
+                self._values[constant.name] = frozenset(map(_label, columns[0]))
             else:
-                self._values[constant.name] = frozenset(None if c is None else label_text(c) for c in cells)
-        return ReleasedValues(self._numbers, self._values)
+                self._numbers[constant.name] = whole_steps(columns[0][0], node) if len(columns[0]) == 1 else None
+            if constant.kind == "value" and len(columns[0]) != 1:
+                notes.append(f"({node.words}) has {len(columns[0])} rows where one is compared: it counts as NULL")
+                self._values[constant.name] = frozenset([None])
+        return ReleasedValues(self._numbers, self._lookups, self._values)
 
 
 def declare_released(
@@ -175,13 +179,21 @@ def declare_released(
     from sordino.ask.engines.outer import describe
 
     columns = describe(query.outside, _block_types(blocks, released, table))
-    if len(columns) != 1:
+    count = 2 if query.kind == "lookup" else 1
+    if len(columns) != count:
         raise QuestionRefused(f"({query.words}) has {len(columns)} columns where one value is compared")
-    name = query.name
-    if query.several or not _is_number(columns[0][1]):
-        return Released(name, "values", query.words)
+    is_number = _is_number(columns[-1][1])
+    if query.kind == "lookup" and not is_number:
+        raise QuestionRefused(f"({query.words}) is no number of each {columns[0][0]}: compare keys with IN")
+    if query.kind == "list" or not is_number:
+        return Released(query.name, "values", query.words)
     low, high = released_range(query.outside, questions, table.domain)
-    return Released(name, "number", query.words, _unit(low, high), low, high)
+    kind = "number" if query.kind == "value" else "lookup"
+    return Released(query.name, kind, query.words, _unit(low, high), low, high)
+
+
+def _label(value: Any) -> str | None:
+    return None if value is None else label_text(value)
 
 
 def _is_number(kind: str) -> bool:
@@ -211,8 +223,8 @@ def _block_types(
     types: dict[str, list[tuple[str, str]]] = {}
     for place, text in enumerate(blocks):
         for name, node in released.items():
-            value = "CAST(NULL AS DOUBLE)" if node.kind == "number" else "NULL"
-            text = re.sub(rf"\b{name}\b", value, text)
+            value = "NULL" if node.kind == "values" else "CAST(NULL AS DOUBLE)"
+            text = re.sub(rf"\b{name}\b(\([^()]*\))?", value, text, flags=re.IGNORECASE)
         columns = [(name, _released_type(kind)) for name, kind in describe(text, declared)]
         types[f"{BLOCK}{place}"] = [*columns, (ROW, "BIGINT")]
     return types

@@ -65,7 +65,7 @@ from sordino.ask.queries.expressions.nodes import (
     depth,
     describe,
 )
-from sordino.ask.queries.expressions.released import is_released, released_number
+from sordino.ask.queries.expressions.released import is_released, released_lookup, released_number
 from sordino.ask.queries.expressions.row_functions import apply_function
 from sordino.ask.queries.expressions.sql_trees import Build, comparison, one_of, plus, sql, whole
 from sordino.ask.queries.expressions.times import (
@@ -194,6 +194,8 @@ def _number(node: Node, domain: Domain) -> BoundNumber:
         return constant(node.value)
     if isinstance(node, Released) and node.kind == "number":
         return released_number(node)
+    if isinstance(node, Released) and node.kind == "lookup" and node.of is not None:
+        return released_lookup(*_declared_codes(node.of, node, domain), node)
     if isinstance(node, Arithmetic):
         return _arithmetic(node, domain)
     if isinstance(node, Absolute):
@@ -474,6 +476,12 @@ def _compare_released(of: Node, op: str, released: Released, domain: Domain) -> 
     """Return the condition that an expression has one of the released values: of declared values, or of few numbers."""
     if op not in ("=", "!="):
         raise QuestionRefused(f"{describe(released)} is not a number: compare it with = and != only")
+    chosen = is_released(*_declared_codes(of, released, domain), released)
+    return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+
+
+def _declared_codes(of: Node, released: Released, domain: Domain) -> tuple[tuple[Any, ...], Build]:
+    """Return the values that an expression may have, and the code of a row's value among them."""
     column = domain[of.name] if isinstance(of, Name) else None
     if isinstance(column, Identifier):
         raise QuestionRefused(f"{describe(of)} names single persons: it is never compared with released values")
@@ -499,8 +507,7 @@ def _compare_released(of: Node, op: str, released: Released, domain: Domain) -> 
         code = lambda on: plus(steps.build(on), -first)  # noqa: E731
     if len(values) > _MOST_RELEASED:
         raise QuestionRefused(f"{describe(of)} has more than {_MOST_RELEASED} declared values")
-    chosen = is_released(values, code, released)
-    return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+    return values, code
 
 
 def _is_in(node: IsIn, domain: Domain) -> Build:

@@ -208,8 +208,9 @@ class When:
 class Released:
     """What an earlier private question of the same statement releases: unknown when this one is planned, public when it runs.
 
-    `kind` is "number", whole steps of `unit` within [lower, upper], None where that side has no bound; or "values", which a
-    row's value is compared with for equality. Either may be missing. `words` are the sub-query as it was written.
+    `kind` is "number", whole steps of `unit` within [lower, upper], None where that side has no bound; "lookup", such a number
+    for each value of `of`; or "values", which a row's value is compared with for equality. Each may be missing. `words` are the
+    sub-query as it was written.
     """
 
     name: str
@@ -218,6 +219,7 @@ class Released:
     unit: Fraction = Fraction(1)
     lower: Fraction | None = None
     upper: Fraction | None = None
+    of: Node | None = None
 
 
 Node = (
@@ -387,7 +389,7 @@ def _words(node: Node, outer: int) -> str:
     if isinstance(node, Constant):
         return _quote(node.value)
     if isinstance(node, Released):
-        return f"({node.words})"
+        return f"({node.words})" if node.of is None else f"({node.words} for {_words(node.of, 0)})"
     if isinstance(node, Absolute):
         return f"abs({_words(node.of, 0)})"
     if isinstance(node, Clip):

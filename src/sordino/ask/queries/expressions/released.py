@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -37,28 +37,42 @@ def released_number(node: Released) -> BoundNumber:
     return BoundNumber(node.unit, interval, held, True, lambda _: _token(node.name), meaning=node)
 
 
-def is_released(values: Iterable[Any], code: Build, node: Released) -> Build:
-    """Return the condition that a row's value is among the released ones; `values` by the code that `code` gives."""
-    texts = [None if value is None else label_text(value) for value in values]
+def released_lookup(values: Iterable[Any], code: Build, node: Released) -> BoundNumber:
+    """Return the released number of a row's value; `values` by the code that `code` gives."""
 
     def build(on: Primitives) -> exp.Expression:
-        flags = [
-            sql().If(this=whole(place), true=_token(f"{node.name}={text.encode().hex()}"))
-            for place, text in enumerate(texts)
-            if text is not None
-        ]
-        chosen = sql().Case(this=sql().paren(code(on)), ifs=flags)
+        made: exp.Expression = sql().paren(sql().Case(this=sql().paren(code(on)), ifs=_tokens(values, node)))
+        return made
+
+    return replace(released_number(node), build=build)
+
+
+def is_released(values: Iterable[Any], code: Build, node: Released) -> Build:
+    """Return the condition that a row's value is among the released ones; `values` by the code that `code` gives."""
+
+    def build(on: Primitives) -> exp.Expression:
+        chosen = sql().Case(this=sql().paren(code(on)), ifs=_tokens(values, node))
         made: exp.Expression = sql().paren(sql().EQ(this=sql().paren(chosen), expression=whole(1)))
         return made
 
     return build
 
 
+def _tokens(values: Iterable[Any], node: Released) -> list[Any]:
+    """Return, by code, the token of each declared value."""
+    return [
+        sql().If(this=whole(place), true=_token(f"{node.name}={label_text(value).encode().hex()}"))
+        for place, value in enumerate(values)
+        if value is not None
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class ReleasedValues:
-    """The values of the tokens of a text: a whole number of steps each, or the values that are released, and NULL among them."""
+    """The values of the tokens of a text: whole steps each, of each value of a row, or the values that are released."""
 
     numbers: Mapping[str, int | None]
+    lookups: Mapping[str, Mapping[str | None, int | None]]
     values: Mapping[str, frozenset[str | None]]
 
     def bind(self, text: str) -> str:
@@ -67,8 +81,8 @@ class ReleasedValues:
 
     def _value(self, token: re.Match[str]) -> str:
         name, label = token.groups()
-        if label is None:
-            steps = self.numbers[name]
+        if label is None or name in self.lookups:
+            steps = self.numbers[name] if label is None else self.lookups[name].get(bytes.fromhex(label).decode())
             return "NULL" if steps is None else f"'{steps}'"
         released = self.values[name]
         if bytes.fromhex(label).decode() in released:

@@ -445,8 +445,17 @@ class DeclaredNames:
         return Translator(
             place,
             lambda item: self.column(place, item, scope),
-            lambda item: self.special(place, item, scope, self) if type(item).__name__ in ("In", "Exists") else None,
+            lambda item: self._special(place, item, scope),
         )
+
+    def _special(self, place: Place, item: Any, scope: Scope) -> Expr | None:
+        """Return what a sub-query in a condition, or a released number of each value, means; None for all else."""
+        if type(item).__name__ in ("In", "Exists"):
+            return self.special(place, item, scope, self)
+        released = self.released.get(str(item.this).lower()) if isinstance(item, trees().Anonymous) else None
+        if released is None:
+            return None
+        return Expr(replace(released, of=self.translator(place, scope).value(item.expressions[0]).node))
 
     def column(self, place: Place, item: Any, scope: Scope) -> Expr:
         """Return what a name in a SELECT stands for."""

@@ -24,7 +24,7 @@ _ANYWHERE = Interval(None, None)
 
 
 def released_range(text: str, blocks: Sequence[Aggregation], domain: Domain) -> tuple[Fraction | None, Fraction | None]:
-    """Return the least and the greatest value that a SELECT of one column over answers may have; None where it has no bound.
+    """Return the least and the greatest value that the last column of a SELECT over answers may have; None for no bound.
 
     `blocks` are the questions whose answers the tables `sordino_block_0`, ... hold, over a table of `domain`.
     """
@@ -32,7 +32,7 @@ def released_range(text: str, blocks: Sequence[Aggregation], domain: Domain) -> 
 
     tables = {f"{BLOCK}{place}": _block_ranges(block, domain) for place, block in enumerate(blocks)}
     columns = _query_ranges(sqlglot.parse_one(text, read="duckdb"), tables)
-    found = next(iter(columns.values()), _ANYWHERE)
+    found = list(columns.values())[-1] if columns else _ANYWHERE
     return found.lower, found.upper
 
 

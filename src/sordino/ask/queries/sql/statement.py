@@ -8,9 +8,10 @@ file knows trees alone: which blocks there are follows from the text and never f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
@@ -67,17 +68,22 @@ class Statement:
     constants: tuple[ReleasedQuery, ...] = ()
 
 
+ReleasedKind = Literal["value", "list", "lookup"]
+
+
 @dataclass(frozen=True, slots=True)
 class ReleasedQuery:
     """A sub-query of released values in a private block: what it gives is a constant there, known before the block is asked.
 
-    `outside` is its SQL over the answers of earlier blocks; `several` where IN takes all of its rows, else it has one.
+    `outside` is its SQL over the answers of earlier blocks. `kind` is "value", of one row and column; "list", of all rows, as IN
+    takes them; or "lookup", of a number for each key, which are its two columns. It reads the first `after` blocks.
     """
 
     name: str
     outside: str
-    several: bool
+    kind: ReleasedKind
     words: str
+    after: int
 
 
 class BlockReader(Protocol):
@@ -171,6 +177,7 @@ class _Splitter:
         # Names of WITH that stand for rows of the private table, and those for what was computed from answers.
         self._rows: dict[str, Any] = {}
         self._released: dict[str, Any] = {}
+        self._written: dict[str, Any] = {}
         # Names of columns that hold true and false.
         self.truths: set[str] = set()
 
@@ -251,6 +258,7 @@ class _Splitter:
                 self._rows[name] = cte
                 cte.pop()
             else:
+                self._written[name] = cte.this.copy()
                 cte.set("this", self.split(cte.this))
                 self._released[name] = cte
         if not clause.expressions:
@@ -372,18 +380,82 @@ class _Splitter:
         return outer
 
     def _join_constants(self, select: Any) -> None:
-        """Put the one row of a released query, joined without a condition, as values in the place of its columns."""
+        """Put released values in the place of the columns of a released query that a block joins.
+
+        Joined without a condition it has one row. Joined by its one key it has one row a key: an inner join keeps the rows
+        whose key is released. So no row of the block becomes several, whatever is released.
+        """
         exp = trees()
         for join in list(select.args.get("joins") or []):
             source = join.this
-            if any(join.args.get(part) for part in ("on", "using", "side")) or not self._is_one_row(source):
-                continue
+            key = self._key_of(source)
             name = source.alias_or_name.lower()
-            for column in list(select.find_all(exp.Column)):
-                if column.table.lower() == name:
-                    one = exp.Select(expressions=[exp.column(column.name)]).from_(source.copy())
-                    column.replace(exp.Subquery(this=one))
-            join.pop()
+            if not any(join.args.get(part) for part in ("on", "using", "side")) and self._is_one_row(source):
+                join.pop()
+                self._put(select, name, functools.partial(_one_value, source))
+            elif key is not None and (own := _compared_with(join, name, key)) is not None:
+                join.pop()
+                if str(join.args.get("side") or "").upper() != "LEFT":
+                    keys = exp.Select(expressions=[exp.column(key)]).from_(source.copy())
+                    select.where(exp.In(this=own.copy(), query=exp.Subquery(this=keys)), copy=False)
+                self._put(select, name, functools.partial(self._look_up, source, key, own))
+
+    def _put(self, select: Any, name: str, value: Callable[[str], Any]) -> None:
+        """Put values in the place of all columns that are qualified by a name."""
+        exp = trees()
+        for column in list(select.find_all(exp.Column)):
+            if column.table.lower() == name:
+                column.replace(value(column.name))
+
+    def _look_up(self, source: Any, key: str, own: Any, column: str) -> Any:
+        """Return a row's own key, or the released value of that key."""
+        exp = trees()
+        if column.lower() == key.lower():
+            return own.copy()
+        pairs = exp.Select(expressions=[exp.column(key), exp.column(column)]).from_(source.copy())
+        return exp.Anonymous(this=self._release(pairs, "lookup"), expressions=[own.copy()])
+
+    def _key_of(self, source: Any) -> str | None:
+        """Return the column by which a released query has one row a value: its one GROUP BY key."""
+        exp = trees()
+        query = source.this if isinstance(source, exp.Subquery) else None
+        if isinstance(source, exp.Table):
+            query = self._written.get(source.name.lower())
+        if not isinstance(query, exp.Select) or not self._is_computed(query) or query.args.get("joins"):
+            return None
+        query = self._number_names(query)
+        group = query.args.get("group")
+        if group is None or len(group.expressions) != 1 or any(v for n, v in group.args.items() if n != "expressions"):
+            return None
+        return next((i.output_name for i in query.expressions if i.unalias() == group.expressions[0]), None)
+
+    def _release_correlated(self, query: Any) -> Any:
+        """Return the released value of a row's key, for an aggregate of the rows whose key equals it; None for any other.
+
+        (SELECT AVG(w.x) FROM t AS w WHERE w.k = o.k) is asked as SELECT w.k, AVG(w.x) FROM t AS w GROUP BY w.k.
+        """
+        exp = trees()
+        where = query.args.get("where")
+        if where is None or len(query.expressions) != 1 or query.args.get("group") is not None:
+            return None
+        inner = {source.alias_or_name.lower() for source in self._sources(query)}
+        parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+        for part in parts:
+            sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
+            if not all(isinstance(side, exp.Column) for side in sides):
+                continue
+            outer = [side for side in sides if side.table and side.table.lower() not in inner]
+            if len(outer) != 1:
+                continue
+            own = next(side for side in sides if side is not outer[0])
+            made = query.copy()
+            rest = [other.copy() for other in parts if other is not part]
+            made.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+            made.set("group", exp.Group(expressions=[own.copy()]))
+            value = made.expressions[0].unalias()
+            made.set("expressions", [exp.alias_(own.copy(), "k"), exp.alias_(value, "v")])
+            return exp.Anonymous(this=self._release(made, "lookup"), expressions=[outer[0].copy()])
+        return None
 
     def _is_one_row(self, source: Any) -> bool:
         """Return whether a source is a released query of a single row: aggregates without GROUP BY."""
@@ -418,7 +490,7 @@ class _Splitter:
                 if isinstance(node, exp.In) and self._is_condition(node):
                     self._release_list(node)
                 elif self._is_condition(node):
-                    node.replace(exp.column(self._release(node.this, several=False)))
+                    node.replace(self._release_correlated(node.this) or exp.column(self._release(node.this, "value")))
 
     def _is_condition(self, node: Any) -> bool:
         """Return whether a node is a sub-query of released values: a scalar one, or IN of one."""
@@ -451,11 +523,11 @@ class _Splitter:
             probe.set("where", exp.Where(this=node.copy()))
             if self._is_question(probe):
                 return
-        name = self._release(node.args["query"], several=True)
+        name = self._release(node.args["query"], "list")
         node.set("query", None)
         node.set("expressions", [exp.column(name)])
 
-    def _release(self, query: Any, *, several: bool) -> str:
+    def _release(self, query: Any, kind: ReleasedKind) -> str:
         """Split a sub-query, and return the name of its value in the blocks that come after."""
         exp = trees()
         query = query.this if isinstance(query, exp.Subquery) else query
@@ -467,8 +539,9 @@ class _Splitter:
             outside.set("with_" if "with_" in exp.Select.arg_types else "with", with_)
         self.check_outside(outside)
         self.check_conditions(outside)
-        made = ReleasedQuery(f"{TOKEN}{len(self.constants)}", _totalize(outside).sql(dialect="duckdb"), several, words)
-        same = next((c for c in self.constants if (c.outside, c.several) == (made.outside, several)), None)
+        text = _totalize(outside).sql(dialect="duckdb")
+        made = ReleasedQuery(f"{TOKEN}{len(self.constants)}", text, kind, words, len(self.blocks))
+        same = next((c for c in self.constants if (c.outside, c.kind) == (made.outside, kind)), None)
         if same is not None:
             return same.name
         self._reader.declare(made, self.blocks)
@@ -707,6 +780,26 @@ def _show_rows(select: Any, named: dict[str, Any]) -> None:
     if isinstance(source, exp.Select):
         _show_rows(source, named)
     select.set("expressions", [*select.expressions, exp.column(ROW)])
+
+
+def _one_value(source: Any, column: str) -> Any:
+    """Return a column of a source of one row as a scalar sub-query."""
+    exp = trees()
+    return exp.Subquery(this=exp.Select(expressions=[exp.column(column)]).from_(source.copy()))
+
+
+def _compared_with(join: Any, name: str, key: str) -> Any:
+    """Return what a join compares with the key of the source `name`; None where it compares anything else."""
+    exp = trees()
+    using = join.args.get("using")
+    if using:
+        return exp.column(using[0].name) if len(using) == 1 and using[0].name.lower() == key.lower() else None
+    on = join.args.get("on")
+    on = on.unnest() if on is not None else None
+    if not isinstance(on, exp.EQ) or not all(isinstance(side, exp.Column) for side in (on.this, on.expression)):
+        return None
+    theirs = [s for s in (on.this, on.expression) if (s.table.lower(), s.name.lower()) == (name, key.lower())]
+    return next((s for s in (on.this, on.expression) if s is not theirs[0]), None) if len(theirs) == 1 else None
 
 
 def _members(grouping: Any) -> tuple[Any, ...]:
