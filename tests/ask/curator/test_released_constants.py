@@ -13,8 +13,8 @@ import pytest
 import sordino as sd
 from ask.curator.test_statements import cells_of, is_near, open_visits, rows  # noqa: F401
 from privacy.units import parts_of, within
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.curator.data_access import open_rows
-from sordino.ask.curator.noise_answer import exact_vectors
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Compare, Name, Released
 from sordino.ask.queries.expressions.released import TOKEN, ReleasedValues
