@@ -221,3 +221,52 @@ def test_no_variable_of_the_caller_is_a_table(rows: pa.Table) -> None:
             sd.sql("SELECT a.n FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) a JOIN secret ON true"),
             epsilon=1,
         )
+
+
+STORES = pa.table({"store": ["north", "south", "west"], "city": ["Oslo", "Rome", None], "area": [10.5, 20.0, 40.25]})
+WITH_PUBLIC = [
+    "SELECT * FROM stores ORDER BY area",
+    "SELECT city, SUM(area) AS area FROM stores GROUP BY city",
+    "SELECT s.city, t.n / s.area AS density FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) t"
+    " JOIN stores s ON s.store = t.store",
+    "SELECT store, COUNT(*) / (SELECT SUM(area) FROM stores) AS density, RANK() OVER (ORDER BY COUNT(*)) AS place"
+    " FROM visits GROUP BY store",
+    "SELECT COUNT(*) AS n FROM visits WHERE amount > (SELECT 2 * AVG(area) FROM stores)",
+    "SELECT COUNT(*) AS n FROM visits WHERE store IN (SELECT store FROM stores WHERE area > 15)",
+    "WITH big AS (SELECT store FROM stores WHERE area > 15), t AS (SELECT store, COUNT(*) AS n FROM visits GROUP BY store)"
+    " SELECT t.store, n FROM t JOIN big USING (store)",
+]
+
+
+@pytest.mark.parametrize("text", WITH_PUBLIC)
+def test_public_tables_are_read_outside_of_the_blocks_for_free(rows: pa.Table, text: str) -> None:
+    domain = sd.Domain(
+        {
+            "store": sd.Category(["north", "south", "west"]),
+            "city": sd.Category(["Oslo", "Rome"]),
+            "area": sd.Real(0, 100, resolution="0.01"),
+        }
+    )
+    visits = sd.protect(
+        rows,
+        domain=VISITS,
+        neighbors="add_remove",
+        privacy_unit=sd.PrivacyUnit("person", max_rows=5),
+        budget=sd.PureDP(10**7),
+        ledger=None,
+        name="visits",
+        public={"stores": sd.public(STORES, key="store", columns=domain)},
+    )
+    release = visits.ask(sd.sql(text), epsilon=900_000)
+    plain = duckdb.connect()
+    plain.register("visits", rows)
+    plain.register("stores", STORES)
+    expected = plain.sql(text)
+    assert list(release.columns) == expected.columns
+    answer = cells_of(release.table)
+    for other in expected.fetchall():
+        match = next((row for row in answer if all(map(is_near, row, other))), None)
+        assert match is not None, (other, answer)
+        answer.remove(match)
+    assert not answer
+    assert (release.cost == sd.PureDP(0)) == ("visits" not in text)

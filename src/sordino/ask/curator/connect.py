@@ -223,11 +223,22 @@ class Connection:
             # A statement around private questions may be no SELECT of one table: it is about the one that it names.
             named = tables_of(asked.text, dialect=asked.in_dialect(self.dialect).dialect)
             about = {table for table in self.project.tables for name in named if is_same_table(name, table)}
+            if not about and named and all(map(self._is_public, named)):
+                return self._any_table(), asked
             if len(about) != 1:
                 raise
             return self.table(about.pop()), asked
         same = [name for name in self.project.tables if name.lower() == select.table.lower()]
+        if not same and self._is_public(select.table):
+            return self._any_table(), asked
         return self.table(same[0] if same else select.table), replace(asked, select=select)
+
+    def _is_public(self, name: str) -> bool:
+        return name.lower() in {table.lower() for table in self.project.public}
+
+    def _any_table(self) -> Curator:
+        """Return the table under which a statement of public tables alone is answered: whichever, as it costs nothing."""
+        return self.table(next(iter(self.project.tables)))
 
     def ledger(self, budget: str | None = None) -> Ledger:
         """Return the ledger of a declared budget, or of the only one there is, opening or creating it."""

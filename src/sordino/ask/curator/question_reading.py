@@ -123,7 +123,13 @@ def read_statement_question(question: SqlText, table: TableContext) -> PlannedQu
             question.text,
             table=table.name,
             columns=tuple(table.domain.stored),
-            truths=[name for name, column in table.domain.stored.items() if isinstance(column, Boolean)],
+            truths=[
+                name
+                for domain in (table.domain, *(public.columns for public in table.public.values()))
+                for name, column in domain.stored.items()
+                if isinstance(column, Boolean)
+            ],
+            public=tuple(table.public),
             reader=reader,
             dialect=dialect,
         )

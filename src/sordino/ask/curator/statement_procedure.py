@@ -22,11 +22,11 @@ from sordino.ask.queries.expressions.released import ReleasedValues, label_text,
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.ask.queries.sql.released_range import released_range
 from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement
-from sordino.core.accounting.events import Composed
+from sordino.core.accounting.events import Composed, LaplaceEvent
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.estimate import take_rows
-from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP
+from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Key, Output
 
@@ -66,13 +66,15 @@ class StatementQuestion:
 class StatementProcedure(Procedure):
     """Answers the blocks of a statement, each by its own procedure, and runs the outside over the answers.
 
-    `types` are the types of the columns of each block, and `names` the columns of the answer with theirs.
+    `types` are the types of the columns of each block and public table, `names` the columns of the answer with theirs, and
+    `public` the rows of the public tables that are read outside of the blocks, as they were opened.
     """
 
     question: StatementQuestion
     plans: tuple[Plan, ...]
     types: Types
     names: tuple[tuple[str, str], ...]
+    public: Mapping[str, pa.Table]
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return the columns of the answer; those that are released as they are have the error of their block."""
@@ -93,7 +95,7 @@ class StatementProcedure(Procedure):
         """Answer the blocks, then compute the rest from their released values alone."""
         from sordino.ask.engines.outer import run
 
-        tables: dict[str, pa.Table] = {}
+        tables: dict[str, pa.Table] = dict(self.public)
         estimates: list[dict[str, Output]] = []
         notes: list[str] = []
         constants = _Constants(self.question, self.types)
@@ -109,7 +111,11 @@ class StatementProcedure(Procedure):
         if computed is None:
             # The charge stands: the answer says so, and nothing that was released is lost.
             notes.append("what surrounds the private questions could not be computed from their answers, which were:")
-            notes += [f"{name}: {json.dumps(table.to_pylist(), default=str)}" for name, table in tables.items()]
+            notes += [
+                f"{name}: {json.dumps(table.to_pylist(), default=str)}"
+                for name, table in tables.items()
+                if name not in self.public
+            ]
             nothing = Computed((None,), "no value: it could not be computed")
             outputs = tuple(Output(name, nothing, "computed from released values") for name in names)
             return ReleaseContent((), outputs, tuple(notes))
@@ -217,10 +223,10 @@ def _block_types(
     blocks: Sequence[str], released: Mapping[str, Released], table: TableContext
 ) -> dict[str, list[tuple[str, str]]]:
     """Return the columns of each block's answer, with their types; a released value has the type that it is compared as."""
-    from sordino.ask.engines.outer import declared_types, describe
+    from sordino.ask.engines.outer import describe
 
-    declared = {table.name.rpartition(".")[2]: declared_types(table.domain)}
-    types: dict[str, list[tuple[str, str]]] = {}
+    declared = _declared_types(table)
+    types = {name: declared[name] for name in table.public}
     for place, text in enumerate(blocks):
         for name, node in released.items():
             value = "NULL" if node.kind == "values" else "CAST(NULL AS DOUBLE)"
@@ -230,13 +236,21 @@ def _block_types(
     return types
 
 
+def _declared_types(table: TableContext) -> dict[str, list[tuple[str, str]]]:
+    """Return the columns that SQL may read, with their types, of the table and of public tables."""
+    from sordino.ask.engines.outer import declared_types
+
+    types = {name: declared_types(public.columns) for name, public in table.public.items()}
+    return {**types, table.name.rpartition(".")[2]: declared_types(table.domain)}
+
+
 def plan_statement(question: StatementQuestion, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of a statement: its blocks share the loss equally; raises QuestionRefused where one has no plan."""
-    from sordino.ask.engines.outer import declared_types, describe
+    from sordino.ask.engines.outer import describe
 
-    part = _share(asked, len(question.blocks))
+    part = _share(asked, max(1, len(question.blocks)))
     plans = tuple(plan_aggregation(block, table, asked=part) for block in question.blocks)
-    declared = {table.name.rpartition(".")[2]: declared_types(table.domain)}
+    declared = _declared_types(table)
     released = {node.name: node for node in question.released}
     types = _block_types(question.statement.blocks, released, table)
     described = describe(question.statement.outside, types)
@@ -245,28 +259,32 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     names = _shown_names(question.text, declared, [name for name, _ in described])
     notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
     count = len(plans)
-    notes.append(
-        f"{count} private question{'s' * (count > 1)}"
-        + (
-            f", each with a {count}th of the loss"
-            if count > 2
-            else ", each with half of the loss"
-            if count == 2
-            else ""
-        )
-        + "; all else is computed from what they release, at no cost"
+    share = {0: "", 1: "", 2: ", each with half of the loss"}.get(count, f", each with a {count}th of the loss")
+    asked_of = (
+        f"{count} private question{'s' * (count > 1)}{share}; all else" if count else "it reads public tables alone and"
     )
+    notes.append(f"{asked_of} is computed from what they release, at no cost" if count else f"{asked_of} costs nothing")
     procedure = StatementProcedure(
         question=question,
-        event=plans[0].event if count == 1 else Composed(plan.event for plan in plans),
+        event=_event_of(plans),
         rows=UNKNOWN_ROWS,
         notes=tuple(notes),
         layout=tuple(names),
         plans=plans,
         types=types,
         names=tuple(zip(names, (kind for _, kind in described), strict=True)),
+        public={
+            name: table.public_rows[name].select(list(table.public[name].columns)) for name in question.statement.public
+        },
     )
     return price(procedure, table, asked=asked)
+
+
+def _event_of(plans: Sequence[Plan]) -> Event:
+    """Return what is accounted for the blocks; a statement without any loses nothing."""
+    if not plans:
+        return LaplaceEvent(Fraction(0))
+    return plans[0].event if len(plans) == 1 else Composed(plan.event for plan in plans)
 
 
 def _share(loss: Loss, count: int) -> Loss:

@@ -66,6 +66,8 @@ class Statement:
     outside: str
     traces: tuple[Trace, ...] = ()
     constants: tuple[ReleasedQuery, ...] = ()
+    # Public tables that are read outside of the blocks.
+    public: tuple[str, ...] = ()
 
 
 ReleasedKind = Literal["value", "list", "lookup"]
@@ -114,12 +116,13 @@ def read_statement(
     table: str,
     columns: Iterable[str],
     truths: Iterable[str] = (),
+    public: Iterable[str] = (),
     reader: BlockReader,
     dialect: str | None = None,
 ) -> Statement:
     """Split a statement about a private table into its blocks, each of which `reader` takes.
 
-    Of the declared `columns`, `truths` are those that hold true and false.
+    Of the declared `columns`, `truths` are those that hold true and false; `public` are the names of public tables.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
@@ -136,15 +139,21 @@ def read_statement(
         raise QuestionRefused("the text is not one SELECT")
     splitter = _Splitter(table, frozenset(name.lower() for name in columns), reader, text)
     splitter.truths |= {name.lower() for name in truths}
+    splitter.public = {name.lower(): name for name in public}
     try:
         outside = splitter.split(parsed[0])
-        if not splitter.blocks:
-            raise QuestionRefused("the statement asks nothing of a private table")
         splitter.check_outside(outside)
+        if not splitter.blocks and not splitter.read_public:
+            raise QuestionRefused("the statement asks nothing of a private table")
         splitter.check_conditions(outside)
         traces = _trace(outside)
-        blocks = tuple(splitter.blocks)
-        return Statement(blocks, _totalize(outside).sql(dialect="duckdb"), traces, tuple(splitter.constants))
+        return Statement(
+            blocks=tuple(splitter.blocks),
+            outside=_totalize(outside).sql(dialect="duckdb"),
+            traces=traces,
+            constants=tuple(splitter.constants),
+            public=tuple(splitter.read_public),
+        )
     except RecursionError:
         raise QuestionRefused("the statement is nested too deeply, or unites too many others") from None
 
@@ -178,6 +187,9 @@ class _Splitter:
         self._rows: dict[str, Any] = {}
         self._released: dict[str, Any] = {}
         self._written: dict[str, Any] = {}
+        # Public tables by their names in lower case, and those that are read outside of the blocks.
+        self.public: dict[str, str] = {}
+        self.read_public: dict[str, None] = {}
         # Names of columns that hold true and false.
         self.truths: set[str] = set()
 
@@ -202,7 +214,9 @@ class _Splitter:
         known = {f"{BLOCK}{i}" for i in range(len(self.blocks))} | self._released.keys()
         for node in outside.walk():
             kind = type(node).__name__
-            if isinstance(node, exp.Table) and node.name.lower() not in known:
+            if isinstance(node, exp.Table) and node.name.lower() not in known and node.name.lower() in self.public:
+                self.read_public[self.public[node.name.lower()]] = None
+            elif isinstance(node, exp.Table) and node.name.lower() not in known:
                 raise QuestionRefused(
                     f"{self._place.of(node)}table {node.name!r} is not declared, or is read row by row"
                 )
@@ -511,6 +525,9 @@ class _Splitter:
         released = [s for s in self._sources(query) if isinstance(s, exp.Table) and s.name.lower() in self._released]
         nested = [s for s in self._sources(query) if isinstance(s, exp.Subquery) and self._is_computed(s)]
         grouped = query.args.get("group") is not None or bool(self._aggregates_of(query))
+        tables = [s for s in self._sources(query) if isinstance(s, exp.Table)]
+        if tables and all(table.name.lower() in self.public for table in tables):
+            return True
         return bool(released or nested) or (grouped and self._reads_private(query))
 
     def _release_list(self, node: Any) -> None:
