@@ -270,3 +270,15 @@ def test_public_tables_are_read_outside_of_the_blocks_for_free(rows: pa.Table, t
         answer.remove(match)
     assert not answer
     assert (release.cost == sd.PureDP(0)) == ("visits" not in text)
+
+
+def test_weights_share_the_loss_of_the_private_questions(rows: pa.Table) -> None:
+    visits = open_visits(rows)
+    plan = visits.plan(sd.sql(FREE[8]), epsilon=1, weights=[3, 1])
+    assert [part.cost for part in plan.procedure.plans] == [sd.PureDP("0.75"), sd.PureDP("0.25")]
+    assert plan.cost == sd.PureDP(1)
+    assert plan.identity() != visits.plan(sd.sql(FREE[8]), epsilon=1).identity()
+    assert "epsilon 0.75 for" in plan.notes[-1]
+    visits.ask(plan)
+    with pytest.raises(sd.errors.DeclarationError, match="2 private questions: state one weight for each, not 3"):
+        visits.plan(sd.sql(FREE[8]), epsilon=1, weights=[3, 1, 1])

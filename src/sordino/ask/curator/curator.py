@@ -437,7 +437,8 @@ class Curator(TableFace):
             if not isinstance(question, SqlText):
                 raise
             # What is no single question may be a statement around several.
-            statement = read_statement_question(question, self._table) if split.is_equal else None
+            weights = () if split.is_equal else split.weights
+            statement = read_statement_question(question, self._table, weights) if isinstance(weights, tuple) else None
             with contextlib.suppress(QuestionRefused):
                 if statement is not None:
                     return plan_question(statement, self._table, asked=asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from sordino.ask.curator.plan import Plan, PlannedQuestion, TableContext
@@ -110,8 +111,10 @@ def _read_sql(question: SqlText, table: TableContext) -> Aggregation | MostCommo
     return asked if isinstance(asked, MostCommon) else bind_tables(asked, table, names="resolved")
 
 
-def read_statement_question(question: SqlText, table: TableContext) -> PlannedQuestion | None:
-    """Return the statement around private questions that a text is; None where it is none."""
+def read_statement_question(
+    question: SqlText, table: TableContext, weights: tuple[Fraction, ...] = ()
+) -> PlannedQuestion | None:
+    """Return the statement around private questions that a text is, which share its loss by `weights`; None where it is none."""
     from sordino.ask.curator.statement_procedure import StatementQuestion
 
     if question.keys is not None:
@@ -137,7 +140,7 @@ def read_statement_question(question: SqlText, table: TableContext) -> PlannedQu
         return None
     blocks = tuple(reader.blocks[text] for text in statement.blocks)
     released = tuple(reader.released[constant.name] for constant in statement.constants)
-    return StatementQuestion(question.text, blocks, statement, released)
+    return StatementQuestion(question.text, blocks, statement, released, weights)
 
 
 class _BlockReader:

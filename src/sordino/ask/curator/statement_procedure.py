@@ -23,7 +23,7 @@ from sordino.ask.queries.queryable import ReleaseContent
 from sordino.ask.queries.sql.released_range import released_range
 from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement
 from sordino.core.accounting.events import Composed, LaplaceEvent
-from sordino.core.errors import QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.estimate import take_rows
 from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
@@ -44,12 +44,15 @@ class StatementQuestion:
     blocks: tuple[Aggregation, ...]
     statement: Statement
     released: tuple[Released, ...] = ()
+    weights: tuple[Fraction, ...] = ()
 
     def identity(self) -> str:
         """Return canonical text: equal for equal statements."""
         parts: list[Any] = [[block.identity() for block in self.blocks], self.statement.outside]
         if self.statement.constants:
             parts.append([[constant.name, constant.outside] for constant in self.statement.constants])
+        if self.weights:
+            parts.append([str(weight) for weight in self.weights])
         return json.dumps(parts)
 
     def describe(self) -> str:
@@ -245,11 +248,22 @@ def _declared_types(table: TableContext) -> dict[str, list[tuple[str, str]]]:
 
 
 def plan_statement(question: StatementQuestion, table: TableContext, *, asked: Loss) -> Plan:
-    """Return the plan of a statement: its blocks share the loss equally; raises QuestionRefused where one has no plan."""
+    """Return the plan of a statement: its blocks share the loss equally, or in proportion to the question's weights.
+
+    Raises QuestionRefused where a block has no plan, DeclarationError for other weights than one a block.
+    """
     from sordino.ask.engines.outer import describe
 
-    part = _share(asked, max(1, len(question.blocks)))
-    plans = tuple(plan_aggregation(block, table, asked=part) for block in question.blocks)
+    count = len(question.blocks)
+    weights = question.weights or (Fraction(1),) * count
+    if len(weights) != count:
+        raise DeclarationError(
+            f"this statement asks {count} private question{'s' * (count != 1)}: state one weight for each, not {len(weights)}"
+        )
+    parts = [_share(asked, weight / sum(weights)) for weight in weights]
+    plans = tuple(
+        plan_aggregation(block, table, asked=part) for block, part in zip(question.blocks, parts, strict=True)
+    )
     declared = _declared_types(table)
     released = {node.name: node for node in question.released}
     types = _block_types(question.statement.blocks, released, table)
@@ -258,12 +272,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         described.pop()
     names = _shown_names(question.text, declared, [name for name, _ in described])
     notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
-    count = len(plans)
-    share = {0: "", 1: "", 2: ", each with half of the loss"}.get(count, f", each with a {count}th of the loss")
-    asked_of = (
-        f"{count} private question{'s' * (count > 1)}{share}; all else" if count else "it reads public tables alone and"
-    )
-    notes.append(f"{asked_of} is computed from what they release, at no cost" if count else f"{asked_of} costs nothing")
+    notes += _price_notes(question, plans)
     procedure = StatementProcedure(
         question=question,
         event=_event_of(plans),
@@ -287,13 +296,30 @@ def _event_of(plans: Sequence[Plan]) -> Event:
     return plans[0].event if len(plans) == 1 else Composed(plan.event for plan in plans)
 
 
-def _share(loss: Loss, count: int) -> Loss:
-    """Return an equal share of a loss: sums of the shares are the loss (basic composition, and that of zCDP)."""
+def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str]:
+    """Return what is asked privately, at which loss each, and in which range a value that one takes of another counts."""
+    if not plans:
+        return ["it reads public tables alone and costs nothing"]
+    rest = "all else is computed from what they release, at no cost"
+    if len(plans) == 1:
+        return [f"1 private question; {rest}"]
+    asked = [f"{plan.asked.describe()} for {plan.procedure.question.describe()}" for plan in plans]
+    notes = [f"{len(plans)} private questions: {'; '.join(asked)}; {rest}"]
+    for node in question.released:
+        ends = "" if node.lower is None or node.upper is None else f", within [{node.lower}, {node.upper}]"
+        notes.append(
+            f"({node.words}) is answered first, and what it releases is a constant of the question around it{ends}"
+        )
+    return notes
+
+
+def _share(loss: Loss, share: Fraction) -> Loss:
+    """Return a share of a loss: sums of shares of 1 in all are the loss (basic composition, and that of zCDP)."""
     if isinstance(loss, PureDP):
-        return PureDP(loss.epsilon / count)
+        return PureDP(loss.epsilon * share)
     if isinstance(loss, ApproxDP):
-        return ApproxDP(loss.epsilon / count, loss.delta / count)
-    return ZCDP(loss.rho / count, slack=None if loss.slack is None else loss.slack / count)
+        return ApproxDP(loss.epsilon * share, loss.delta * share)
+    return ZCDP(loss.rho * share, slack=None if loss.slack is None else loss.slack * share)
 
 
 def _shown_names(text: str, declared: Types, usual: list[str]) -> list[str]:
