@@ -182,15 +182,34 @@ def test_private_keys_are_values_of_persons() -> None:
         held.plan(held.per_unit(n=sd.count()).group_by("patient").agg(sd.count()), epsilon=1, delta="1e-9")
 
 
+def test_a_value_of_a_person_has_the_bounds_that_the_declaration_implies() -> None:
+    held = visits(unit=sd.PrivacyUnit("patient", max_rows=20))
+    sizes = [len(rows) for rows in people().values()]
+    asked = held.per_unit(n=sd.count()).agg(sd.mean("n"))
+    release = held.ask(asked, epsilon=10**6)
+    assert release.value == pytest.approx(sum(sizes) / len(sizes), abs=0.01)
+    assert "n of one patient counts within [1, 20], as max_rows implies: clip it for other bounds" in release.notes
+    by_size = held.ask(sd.sql(f"SELECT n, COUNT(*) AS c FROM ({TOTAL}) t GROUP BY n"), epsilon=10**6)
+    assert [row["n"] for row in by_size.rows] == list(range(1, 21))
+    assert [row["c"] for row in by_size.rows] == [sizes.count(n) for n in range(1, 21)]
+    totals = held.ask(
+        sd.sql("SELECT AVG(s) FROM (SELECT patient, SUM(cost) AS s FROM visits GROUP BY patient) t"), epsilon=10**6
+    )
+    cost = DOMAIN["cost"]
+    assert isinstance(cost, (sd.Integer, sd.Real))
+    low, high = cost.lower, cost.upper
+    assert low is not None
+    assert high is not None
+    costs = [[r["cost"] for r in rows if r["cost"] is not None] for rows in people().values()]
+    right = [sum(min(max(c, low), high) for c in of) for of in costs if of]
+    assert totals.value == pytest.approx(sum(right) / len(right), abs=0.1)
+    # What the question clips itself has no other bound.
+    own = held.plan(held.per_unit(n=sd.count().clip(0, 40)).agg(sd.mean("n")), epsilon=1)
+    assert not any("as max_rows implies" in note for note in own.notes)
+
+
 def test_what_has_no_bound_is_refused_with_what_to_write() -> None:
     held = visits()
-    asked = held.per_unit(n=sd.count()).agg(sd.mean("n"))
-    with pytest.raises(QuestionRefused, match=r"per_unit\(sd.sum\(...\).clip\(0, 100\).alias\(\"n\"\)\)"):
-        held.plan(asked, epsilon=1)
-    with pytest.raises(QuestionRefused, match=r"LEAST\(n, 100\)"):
-        held.plan(sd.sql(f"SELECT AVG(n) FROM ({TOTAL})"), epsilon=1)
-    with pytest.raises(QuestionRefused, match="clip it before it is divided"):
-        held.plan(held.per_unit(r=sd.sum("cost") / sd.count()).agg(sd.mean("r")), epsilon=1)
     with pytest.raises(QuestionRefused, match="group by its columns, after it"):
         held.group_by("region").per_unit(n=sd.count())
 

@@ -13,9 +13,9 @@ from typing import Literal
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.ask.queries.joins import Join, Unnest, join_cell, public_table, qualify
-from sordino.ask.queries.per_unit import PerUnit
+from sordino.ask.queries.per_unit import PerUnit, clip_unit_values
 from sordino.ask.queries.query import replace_names
-from sordino.ask.queries.row_steps import RowStep, step_domain
+from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
 from sordino.ask.queries.same_people import UnitJoin, UnitMark, bind_unit_join
 from sordino.core.domain import Domain, refused_list
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
@@ -79,7 +79,13 @@ def bind_names(
         for join in made:
             meant.free(join)
     _check_joins([s for s in steps if isinstance(s, _JOINS)], step_domain(domain, steps))
-    return replace(question.replace_columns(meant.node), steps=tuple(steps))
+    bound = replace(question.replace_columns(meant.node), steps=tuple(steps))
+    last = max((place for place, step in enumerate(steps) if isinstance(step, PerUnit)), default=None)
+    per_unit = None if last is None else steps[last]
+    if isinstance(per_unit, PerUnit) and unit is not None:
+        copies = step_neighbors(neighbors, steps[:last]).copies
+        bound = clip_unit_values(bound, per_unit, step_domain(domain, steps[:last]), unit.total_rows * copies)
+    return bound
 
 
 def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep]) -> PerUnit:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from sordino.ask.queries.aggregates.distinct import Distinct, distinct_cell
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
@@ -16,6 +16,8 @@ from sordino.ask.queries.expressions.declared_values import is_text
 from sordino.ask.queries.expressions.keys import keys
 from sordino.ask.queries.expressions.missing import may_be_missing
 from sordino.ask.queries.expressions.nodes import (
+    Bin,
+    Clip,
     Compare,
     Connective,
     IsIn,
@@ -28,15 +30,20 @@ from sordino.ask.queries.expressions.nodes import (
     depth,
     describe,
     plain,
+    walk,
 )
 from sordino.ask.queries.expressions.sql_trees import Build
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.query import Aggregate
 from sordino.core.domain import STORED, Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.core.errors import QuestionRefused
+from sordino.core.loss import format_number
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.core.primitives import Primitives, UnitCell, check_range
 from sordino.core.time_zones import EPOCH, local_time
+
+if TYPE_CHECKING:
+    from sordino.ask.queries.aggregation import Aggregation
 
 # ---- One value a person: the row step that makes one row of all rows of each privacy unit. It knows declarations only
 #
@@ -155,12 +162,23 @@ class UnitColumn:
 class PerUnit:
     """Make one row of all rows of a unit that meet `where`: its own column and `values`; a unit without any has no row.
 
-    `unit` is the column of the unit, once it is known.
+    `unit` is the column of the unit, once it is known; `limits` are the values that the question clips only because it needs
+    bounds, with those that the declaration implies.
     """
 
     values: tuple[UnitValue, ...]
     where: Node | None = None
     unit: str | None = None
+    limits: tuple[tuple[str, Fraction, Fraction], ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What an answer says of the limits."""
+        return tuple(
+            f"{name} of one {self.unit} counts within [{format_number(low)}, {format_number(high)}], as max_rows implies: "
+            "clip it for other bounds"
+            for name, low, high in self.limits
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -299,6 +317,64 @@ def _number(unit: Fraction, interval: Interval, missing: str) -> Column:
 
 def _day(steps: Fraction) -> datetime.date:
     return EPOCH + datetime.timedelta(days=int(steps))
+
+
+# ---- The bounds that a declaration implies for a unit's own values: numbers of rows, and sums
+
+
+def clip_unit_values(question: Aggregation, step: PerUnit, domain: Domain, most: int) -> Aggregation:
+    """Return the question in which a unit's number of rows, or a sum of them, lies within what `most` rows may make of it.
+
+    It is clipped so where an aggregate or a key needs bounds and the question states none itself: what is clipped, cut into
+    bins or compared there stays as it is. `domain` is that of the rows before the step.
+    """
+    bounds = {v.alias: ends for v in step.values if (ends := _implied_bounds(v, domain, most)) is not None}
+    if not bounds:
+        return question
+    aggregates = tuple(a if isinstance(a, (Count, Distinct)) else _clip_bare(a, bounds) for a in question.aggregates)
+    made = replace(question, groups=_clip_bare(question.groups, bounds), aggregates=aggregates)
+    if made == question:
+        return question
+    limits = tuple((name, *ends) for name, ends in bounds.items() if _clips(made, name) > _clips(question, name))
+    return replace(made, steps=tuple(replace(step, limits=limits) if one is step else one for one in question.steps))
+
+
+def _clips(question: Aggregation, name: str) -> int:
+    """Return how often a question clips a value."""
+    nodes = (at for node in question.expressions() for at in walk(node))
+    return sum(isinstance(at, Clip) and at.of == Name(name) for at in nodes)
+
+
+def _implied_bounds(value: UnitValue, domain: Domain, most: int) -> tuple[Fraction, Fraction] | None:
+    """Return where a value of at most `most` rows of one unit lies, in its own units; None where nothing follows."""
+    if value.kind == "rows":
+        # A unit without rows has no value.
+        return Fraction(1), Fraction(most)
+    if value.kind in ("count", "distinct"):
+        return Fraction(0), Fraction(most)
+    if value.kind != "sum" or value.of is None:
+        return None
+    values = bind_number(value.of, domain).values
+    if values.lower is None or values.upper is None:
+        return None
+    return min(values.lower, values.lower * most), max(values.upper, values.upper * most)
+
+
+def _clip_bare(thing: Any, bounds: Mapping[str, tuple[Fraction, Fraction]]) -> Any:
+    """Return an expression, or what holds some, with the names of values that state no bounds themselves clipped."""
+    if isinstance(thing, Name):
+        return Clip(thing, *bounds[thing.name]) if thing.name in bounds else thing
+    if isinstance(thing, tuple):
+        return tuple(_clip_bare(item, bounds) for item in thing)
+    if not is_dataclass(thing) or isinstance(thing, type):
+        return thing
+    stated = isinstance(thing, (Clip, Compare, IsIn, IsNull)) or (isinstance(thing, Bin) and thing.edges is not None)
+    changed = {}
+    for field in fields(thing):
+        part = getattr(thing, field.name)
+        if not (stated and isinstance(part, Name)):
+            changed[field.name] = _clip_bare(part, bounds)
+    return replace(thing, **changed)
 
 
 # ---- The columns of per_unit: which values of a unit they are made of, and what each is over those. Knows no

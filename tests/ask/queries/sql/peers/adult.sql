@@ -318,7 +318,6 @@ SELECT COUNT(*) FROM adult WHERE age BETWEEN 30 AND 40 AND hours_per_week NOT BE
 -- refused: not supported
 SELECT COUNT(*) FROM adult WHERE (age, sex) = (40, 'Male')
 
--- refused: sub-query
 SELECT COUNT(*) FROM adult WHERE age = (SELECT AVG(age) FROM adult)
 
 SELECT sex, COUNT(*) FROM adult GROUP BY ROLLUP (sex)

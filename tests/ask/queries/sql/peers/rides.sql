@@ -72,5 +72,4 @@ SELECT COUNT(*) FROM rides JOIN drivers ON rides.driver_id = drivers.id
 -- refused: JOIN
 SELECT COUNT(*) FROM rides a JOIN rides b ON a.rider_id = b.rider_id
 
--- refused: sub-query
 SELECT COUNT(*) FROM rides WHERE fare > (SELECT AVG(fare) FROM rides)

@@ -7,7 +7,6 @@ SELECT AVG(total) AS m FROM (SELECT visitor_id, LEAST(SUM(money_spent), 300) AS 
 SELECT AVG(n) AS visits FROM (SELECT visitor_id, LEAST(COUNT(*), 10) AS n FROM restaurant GROUP BY visitor_id) AS t
 
 -- table: restaurant
--- refused: clip the whole value
 SELECT AVG(total) AS m FROM (SELECT visitor_id, SUM(money_spent) AS total FROM restaurant GROUP BY visitor_id) AS t
 
 -- table: visits
