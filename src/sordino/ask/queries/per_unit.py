@@ -350,8 +350,11 @@ def _implied_bounds(value: UnitValue, domain: Domain, most: int) -> tuple[Fracti
     if value.kind == "rows":
         # A unit without rows has no value.
         return Fraction(1), Fraction(most)
-    if value.kind in ("count", "distinct"):
+    if value.kind == "count":
         return Fraction(0), Fraction(most)
+    if value.kind == "distinct" and value.of is not None:
+        # Of declared values there are so many at most as it is.
+        return (Fraction(0), Fraction(most)) if distinct_cell(value.of, domain)[1] is None else None
     if value.kind != "sum" or value.of is None:
         return None
     values = bind_number(value.of, domain).values
