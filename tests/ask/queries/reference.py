@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from sordino.ask.queries.aggregates.distinct import Distinct
+from sordino.ask.queries.aggregates.distinct import Distinct, DistinctSum
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import (
@@ -267,6 +267,14 @@ def exact(question: Aggregation, rows: Sequence[Row], domain: Domain) -> list[li
             parts.append(
                 [Fraction(len(s)) for s in _different((aggregate.of, *aggregate.others), cells, placed, domain)]
             )
+            continue
+        if isinstance(aggregate, DistinctSum):
+            different: dict[tuple[Any, ...], set[Any]] = {cell: set() for cell in cells}
+            for at, row in placed:
+                of = value(aggregate.of, row, domain)
+                if at in different and of is not None:
+                    different[at].add(of)
+            parts.append([sum(values, Fraction(0)) for values in different.values()])
             continue
         if not isinstance(aggregate, (Count, Sum, Average)):
             continue  # a spread: `moments` tells its parts

@@ -26,6 +26,7 @@ from sordino.ask.queries.build import (
     count_distinct,
     covariance,
     std,
+    sum_distinct,
     variance,
 )
 from sordino.ask.queries.expressions.cases import when
@@ -63,6 +64,10 @@ FIXED: list[Aggregation] = [
         count_distinct("c"),
         count_distinct("t"),
         S.group_by("e").agg(count_distinct("i")),
+        sum_distinct("i"),
+        sum_distinct("j"),
+        sum_distinct(col("r") * 2),
+        S.group_by("t").agg(sum_distinct("i"), sd.sum("i")),
         S.group_by("c", "t").agg(count_distinct("j")),
         count_distinct("c", "t"),
         S.group_by("t").agg(count_distinct("e", "i")),
@@ -190,6 +195,9 @@ def test_through_duckdb(third: int, relation: Relation) -> None:
         (count_distinct("i"), "replace", 1),
         (S.group_by("t").agg(count_distinct("i")), "add_remove", 1),
         (S.group_by("t").agg(count_distinct("i")), "replace", 2),
+        (sum_distinct("i"), "add_remove", 3),
+        (sum_distinct("i"), "replace", 5),
+        (S.group_by("t").agg(sum_distinct("i")), "replace", 6),
         (count_distinct("c", "t"), "replace", 1),
         (S.group_by("t").agg(count_distinct("c", "i")), "replace", 2),
         (S.group_by("c", keys=["a"]).agg(sd.count()), "replace", 1),

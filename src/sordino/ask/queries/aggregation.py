@@ -279,7 +279,7 @@ class CompiledQuery:
         if self.condition is not None:
             on.keep(self.condition(on))  # first: what follows is computed for the rows kept alone
         # bounds act on codes; and different values of several raw cells with one code do not add up
-        direct = on.has_units or any(t.kind in ("distinct", "combinations") for t in self.terms)
+        direct = on.has_units or any(t.kind in ("distinct", "combinations", "distinct_sum") for t in self.terms)
         codes = [k.build(on) if k.code is None or not direct else k.code(on, k.build(on)) for k in self.keys]
         codes = on.bound_contributions(codes, self.bounds, totals=self.totals)
         if self.within is not None:

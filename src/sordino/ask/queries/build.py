@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeVar, cast
 
-from sordino.ask.queries.aggregates.distinct import Distinct
+from sordino.ask.queries.aggregates.distinct import Distinct, DistinctSum
 from sordino.ask.queries.aggregates.moments import MomentAggregate
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.aggregation import Aggregation, Grouping, columns_of, tighten
@@ -335,6 +335,16 @@ def _ends(bounds: tuple[Number, Number]) -> tuple[Fraction, Fraction]:
     if low > high:
         raise QuestionRefused("per_unit takes the lower bound first, such as per_unit=(0, 500)")
     return low, high
+
+
+def sum_distinct(of: Column) -> AggregateExpr:
+    """Sum the different values of a bounded number, each once, as SQL's SUM(DISTINCT x).
+
+    >>> sum_distinct("age")
+    <the sum of the different values of age, as sum_age>
+    """
+    node = _node(of)
+    return AggregateExpr(DistinctSum(node, f"sum_{label(node)}"))
 
 
 def mean(of: Column) -> AggregateExpr:

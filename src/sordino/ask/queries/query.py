@@ -48,7 +48,8 @@ class Query(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SqlAggregate:
-    """One SQL aggregate: rows (COUNT of all), count (of those with the value), sum (of the value's steps), distinct.
+    """One SQL aggregate: rows (COUNT of all), count (of those with the value), sum (of the value's steps), distinct,
+    distinct_sum (of the different values' steps).
 
     `others` are the rest of a combination whose different values are counted; one with a missing part is none, but to the
     kind combinations. With
@@ -83,6 +84,8 @@ class SqlAggregate:
         if self.kind == "distinct":
             parts = [cell, *(other.build(on) for other in self.others)]
             return exp.Count(this=exp.Distinct(expressions=[_combine(parts) if self.others else cell]))
+        if self.kind == "distinct_sum":
+            return exp.Sum(this=exp.Distinct(expressions=[cell]))
         return exp.Count(this=on.present(cell)) if self.kind == "count" else on.total(cell, self.of.stored.largest)
 
 

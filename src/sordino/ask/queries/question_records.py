@@ -16,7 +16,7 @@ from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from sordino.ask.queries.aggregates.distinct import Distinct
+from sordino.ask.queries.aggregates.distinct import Distinct, DistinctSum
 from sordino.ask.queries.aggregates.moments import MomentAggregate
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregates.quantile import Quantile
@@ -38,7 +38,7 @@ from sordino.core.neighbors import ContributionBounds
 from sordino.core.source import PublicTable
 
 _NODES: tuple[type, ...] = get_args(nodes.Node)
-_AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, Quantile)
+_AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, DistinctSum, Quantile)
 _STEPS: tuple[type, ...] = (Join, Unnest, PerUnit)
 _QUESTIONS: list[type] = [Aggregation, MostCommon]
 _PARTS = (*_QUESTIONS, Grouping, PostProcessing, FormulaColumn, KeyList, UnitValue, ContributionBounds)

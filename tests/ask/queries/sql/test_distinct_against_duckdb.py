@@ -82,3 +82,42 @@ def test_the_two_ways_are_two_questions() -> None:
     )
     with pytest.raises(QuestionRefused, match="combinations of several columns"):
         sd.count_distinct(col("a"), missing=True)
+
+
+@pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=60)], ids=["rows", "people"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT SUM(DISTINCT a) AS n FROM data",
+        "SELECT g, SUM(DISTINCT a) AS n, SUM(a) AS m FROM data GROUP BY g ORDER BY g",
+        "SELECT SUM(DISTINCT a) FILTER (WHERE g) AS n FROM data",
+        "SELECT SUM(DISTINCT a - 3) AS n FROM data",
+        "SELECT AVG(DISTINCT a) AS n FROM data",
+        "SELECT AVG(DISTINCT a) FILTER (WHERE a < 3) AS n FROM data",
+        "SELECT COUNT(*) AS n FROM (SELECT DISTINCT a, b FROM data) AS t",
+        "SELECT COUNT(*) AS n FROM (SELECT a, b FROM data WHERE g GROUP BY a, b) AS t",
+    ],
+)
+def test_different_values_are_those_of_duckdb(text: str, unit: str | sd.PrivacyUnit) -> None:
+    held = protect(_TABLE, _DOMAIN, unit=unit, budget=sd.PureDP(10**12), name="data")
+    connection = duckdb.connect()
+    connection.register("data", _TABLE)
+    expected = connection.execute(text).fetchall()
+    found = [tuple(row.values()) for row in held.ask(sd.sql(text), epsilon=10**6).rows]
+    assert [pytest.approx(row, abs=0.001) for row in expected] == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT VAR_POP(DISTINCT a) FROM data", "SUM, AVG and COUNT of DISTINCT values are"),
+        ("SELECT SUM(DISTINCT wide) FROM data", "64 bits"),
+        ("SELECT SUM(DISTINCT free) FROM data", "no bounded sensitivity"),
+    ],
+)
+def test_sums_of_different_values_that_are_refused(text: str, message: str) -> None:
+    domain = sd.Domain({**_DOMAIN, "wide": sd.Integer(0, 2**40), "free": sd.Integer()})
+    table = _TABLE.append_column("wide", _TABLE["a"]).append_column("free", _TABLE["a"])
+    held = protect(table, domain, budget=sd.PureDP(10**12), name="data")
+    with pytest.raises(QuestionRefused, match=message):
+        held.plan(sd.sql(text), epsilon=1)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from sordino.ask.queries.aggregates.sums import require_bounds
 from sordino.ask.queries.expressions.bound_number import BoundNumber
 from sordino.ask.queries.expressions.compile import bind_number, presence
 from sordino.ask.queries.expressions.nodes import Bin, Name, Node, When, describe, plain
-from sordino.ask.queries.query import ExpectedNoise, SqlAggregate, Vector, share_noise
-from sordino.ask.queries.sensitivity_rules import distinct_sensitivity
+from sordino.ask.queries.query import ExpectedNoise, SqlAggregate, Vector, share_noise, vector_error
+from sordino.ask.queries.sensitivity_rules import distinct_sensitivity, sum_sensitivity
 from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.estimate import ColumnEstimate
@@ -85,6 +86,76 @@ class _OfValues:
         """Return how far one unit moves the vector."""
         del droppable  # another row may bring another value, whether or not rows can drop out
         return distinct_sensitivity(neighbors, cells=cells, values=self.values, column=self.column)
+
+
+_MOST_DISTINCT_SUM = 2**62  # steps, so that every engine's 64 bits hold the sum of all declared values
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctSum:
+    """Sum the different values of a bounded number, each once; missing cells are left out."""
+
+    of: Node
+    alias: str
+
+    def parts(self, domain: Domain) -> Sequence[Vector]:
+        """Return the one vector of sums; raises QuestionRefused where the number has no bounds, or too many values."""
+        found, low, high = require_bounds(self.of, domain, "sum")
+        largest = found.stored.largest
+        if largest is None or max(largest, Fraction(abs(low)), Fraction(abs(high))) * (high - low + 1) >= _MOST_DISTINCT_SUM:
+            raise QuestionRefused(
+                f"the different values of {describe(self.of)} could add up to more than 64 bits hold: declare a coarser "
+                "resolution or tighter bounds"
+            )
+        rule = _OfDistinctSums(low * found.unit, high * found.unit)
+        term = SqlAggregate("distinct_sum", found)
+        return (Vector("sum", ((1, term),), found.unit, (low, high), found.missable, rule),)
+
+    def estimate(
+        self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
+    ) -> ColumnEstimate:
+        """Return the noisy sum; the true one lies between the sums of all negative and of all positive values."""
+        low, high = parts[0].ends
+        least = _sum_of_range(low, min(high, 0))
+        most = _sum_of_range(max(low, 0), high)
+        if shared is not None:
+            return share_noise(parts[0], noisy, shared, least=least, most=most)
+        return Noisy(noisy[0].steps, noisy[0].unit, noisy[0].law, least=least, most=most)
+
+    def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
+        """Return the quantile of the noise."""
+        return vector_error(parts[0], expected)
+
+    def plain(self) -> Any:
+        """Return the aggregate as canonical JSON data."""
+        return ["distinct_sum", plain(self.of)]
+
+    def describe(self) -> str:
+        """Return the aggregate in words."""
+        return f"the sum of the different values of {describe(self.of)}"
+
+
+def _sum_of_range(first: int, last: int) -> int:
+    """Return the sum of the whole numbers from first to last; 0 where there are none."""
+    return 0 if first > last else (first + last) * (last - first + 1) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class _OfDistinctSums:
+    """The sensitivity of a sum of different values.
+
+    Theorem: it is at most that of the sum of as many rows that can drop out. Proof: r rows that go take at most r values out
+    of the set of their group, a rows that come put at most a in, each within the bounds; a row may also change nothing, since
+    another has its value.
+    """
+
+    lower: Fraction
+    upper: Fraction
+
+    def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
+        """Return how far one unit moves the vector."""
+        del droppable
+        return sum_sensitivity(neighbors, lower=self.lower, upper=self.upper, cells=cells, droppable=True)
 
 
 def _counted_column(of: Node) -> Node:

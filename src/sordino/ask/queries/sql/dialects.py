@@ -310,6 +310,9 @@ def _filter(node: Any) -> Any:
         distinct.set("expressions", [_case(condition.copy(), e) for e in distinct.expressions])
     else:
         of.set("this", _case(condition, of.this))
+    if isinstance(of, kinds.Avg):
+        of.pop()
+        return _mean_of_distinct(of)
     return of
 
 
@@ -317,6 +320,17 @@ def _case(condition: Any, value: Any) -> Any:
     from sqlglot import exp as kinds
 
     return kinds.Case(ifs=[kinds.If(this=condition.copy(), true=value.copy())])
+
+
+def _mean_of_distinct(node: Any) -> Any:
+    """AVG(DISTINCT x) is SUM(DISTINCT x) / COUNT(DISTINCT x)."""
+    from sqlglot import exp as kinds
+
+    # a FILTER around it puts its condition into x first
+    if not isinstance(node.this, kinds.Distinct) or isinstance(node.parent, kinds.Filter):
+        return node
+    total = kinds.Sum(this=node.this.copy())
+    return kinds.Paren(this=kinds.Div(this=total, expression=kinds.Count(this=node.this.copy())))
 
 
 def _count_all(node: Any) -> Any:
@@ -515,6 +529,7 @@ def _is_literal(node: Any) -> bool:
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "All": _count_all,
+    "Avg": _mean_of_distinct,
     "ApproxDistinct": _distinct_count,
     "ApproxQuantile": _quantile,
     "ApproxQuantiles": _quantiles,
@@ -656,6 +671,7 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
 
     made: Any = select.copy()
     for inner in list(made.find_all(kinds.Select)):
+        _count_combinations(inner)
         _rename_columns(inner)
         _unwrap_table(inner)
         _join_commas(inner)
@@ -667,6 +683,36 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
     made = rewrite_functions(made)
     changed: exp.Select = unfold_answer(made) if made.find(kinds.Subquery, kinds.With) else made
     return changed
+
+
+def _count_combinations(select: Any) -> None:
+    """SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM t) is SELECT COUNT(DISTINCT (a, b)) FROM t: one number."""
+    from sqlglot import exp as kinds
+
+    items = select.expressions
+    source = _source(select)
+    if len(items) != 1 or not isinstance(source, kinds.Subquery) or not isinstance(source.this, kinds.Select):
+        return
+    count = items[0].unalias()
+    inner = source.this
+    if not isinstance(count, kinds.Count) or not isinstance(count.this, kinds.Star):
+        return
+    if not _has_only(select, {"expressions", "from_", "from"}):
+        return
+    if not _has_only(inner, {"expressions", "from_", "from", "where", "joins", "laterals", "distinct", "group"}):
+        return
+    columns = [item.unalias() for item in inner.expressions]
+    distinct = inner.args.get("distinct")
+    group = inner.args.get("group")
+    if len(columns) < 2 or any(c.is_star or c.find(kinds.AggFunc, kinds.Window) is not None for c in columns):
+        return
+    if distinct is not None and (group is not None or distinct.args.get("on")):
+        return
+    if distinct is None and (group is None or not _has_only(group, {"expressions"}) or group.expressions != columns):
+        return
+    count.set("this", kinds.Distinct(expressions=[kinds.Tuple(expressions=[c.copy() for c in columns])]))
+    for part in ("from_", "from", "where", "joins", "laterals"):
+        select.set(part, inner.args.get(part))
 
 
 def _rename_columns(select: Any) -> None:
@@ -700,6 +746,11 @@ def _unwrap_table(select: Any) -> None:
         source = None if holder is None else holder.this
         while isinstance(source, kinds.Subquery) and isinstance(source.this, (kinds.Table, kinds.Subquery)):
             inner = source.this
+            joins = inner.args.get("joins")
+            if joins and source.args.get("alias") is None and holder is clause:
+                # FROM (a JOIN b ON ...) JOIN c ON ..., as Power BI writes it
+                select.set("joins", [*joins, *(select.args.get("joins") or [])])
+                inner.set("joins", None)
             if source.args.get("alias") is not None:
                 inner.set("alias", source.args["alias"])
             source = inner

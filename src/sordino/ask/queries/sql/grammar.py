@@ -18,9 +18,10 @@ AGGREGATE_FORMS: dict[str, tuple[str, str]] = {
     ),
     "Sum": (
         "SUM(age)",
-        "the sum of a bounded number, or of a condition; `SUM(CLIP_UNIT(pay, 0, 9))` of the clipped total of each unit",
+        "the sum of a bounded number, or of a condition; `SUM(CLIP_UNIT(pay, 0, 9))` of the clipped total of each unit; "
+        "`SUM(DISTINCT age)` of the different values",
     ),
-    "Avg": ("AVG(age)", "the mean"),
+    "Avg": ("AVG(age)", "the mean; `AVG(DISTINCT age)` of the different values"),
     "Variance": ("VARIANCE(age)", "the variance of a sample; `VAR` too"),
     "VariancePop": ("VAR_POP(age)", "the variance of the rows themselves"),
     "Stddev": ("STDDEV(age)", "the standard deviation of a sample; `STD` and `STDEV` too"),

@@ -412,8 +412,13 @@ class _Reader:
         if isinstance(item, trees().Count):
             return self._count(item)
         if isinstance(item.this, trees().Distinct):
-            word = item.sql_name()
-            raise QuestionRefused(f"{self._place.of(item)}{word}(DISTINCT) is not supported: leave DISTINCT out")
+            if isinstance(item, trees().Sum) and len(item.this.expressions) == 1:
+                return build.sum_distinct(self._values.value(item.this.expressions[0]))
+            word = self._place.name(item) or item.sql_name()
+            raise QuestionRefused(
+                f"{self._place.of(item)}{word}(DISTINCT) is not supported, SUM, AVG and COUNT of DISTINCT values are: leave "
+                "DISTINCT out, which asks of all rows"
+            )
         if is_unit_total(item):
             return read_unit_total(self._place, self._values, item.this)
         if kind in _ONE:
