@@ -341,10 +341,10 @@ def sum_distinct(of: Column) -> AggregateExpr:
     """Sum the different values of a bounded number, each once, as SQL's SUM(DISTINCT x).
 
     >>> sum_distinct("age")
-    <the sum of the different values of age, as sum_age>
+    <the sum of the different values of age, as sum_distinct_age>
     """
     node = _node(of)
-    return AggregateExpr(DistinctSum(node, f"sum_{label(node)}"))
+    return AggregateExpr(DistinctSum(node, f"sum_distinct_{label(node)}"))
 
 
 def mean(of: Column) -> AggregateExpr:

@@ -116,7 +116,9 @@ def test_different_values_are_those_of_duckdb(text: str, unit: str | sd.PrivacyU
     ],
 )
 def test_sums_of_different_values_that_are_refused(text: str, message: str) -> None:
-    domain = sd.Domain({**_DOMAIN, "wide": sd.Integer(0, 2**40), "free": sd.Integer()})
+    domain = sd.Domain(
+        {**{name: _DOMAIN[name] for name in _DOMAIN}, "wide": sd.Integer(0, 2**40), "free": sd.Integer()}
+    )
     table = _TABLE.append_column("wide", _TABLE["a"]).append_column("free", _TABLE["a"])
     held = protect(table, domain, budget=sd.PureDP(10**12), name="data")
     with pytest.raises(QuestionRefused, match=message):

@@ -102,7 +102,10 @@ class DistinctSum:
         """Return the one vector of sums; raises QuestionRefused where the number has no bounds, or too many values."""
         found, low, high = require_bounds(self.of, domain, "sum")
         largest = found.stored.largest
-        if largest is None or max(largest, Fraction(abs(low)), Fraction(abs(high))) * (high - low + 1) >= _MOST_DISTINCT_SUM:
+        if (
+            largest is None
+            or max(largest, Fraction(abs(low)), Fraction(abs(high))) * (high - low + 1) >= _MOST_DISTINCT_SUM
+        ):
             raise QuestionRefused(
                 f"the different values of {describe(self.of)} could add up to more than 64 bits hold: declare a coarser "
                 "resolution or tighter bounds"
