@@ -95,6 +95,7 @@ def test_the_two_ways_are_two_questions() -> None:
         "SELECT AVG(DISTINCT a) AS n FROM data",
         "SELECT AVG(DISTINCT a) FILTER (WHERE a < 3) AS n FROM data",
         "SELECT COUNT(*) AS n FROM (SELECT DISTINCT a, b FROM data) AS t",
+        "SELECT SUM(CAST(1 AS BIGINT)) AS n FROM data",
         "SELECT COUNT(*) AS n FROM (SELECT a, b FROM data WHERE g GROUP BY a, b) AS t",
     ],
 )

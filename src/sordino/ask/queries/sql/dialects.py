@@ -458,10 +458,13 @@ def _whole_window(node: Any) -> Any:
 
 
 def _sum_constant(node: Any) -> Any:
-    """SUM(1) is COUNT(*)."""
+    """SUM(1) is COUNT(*), and SUM(CAST(1 AS BIGINT)), as Tableau writes it."""
     from sqlglot import exp as kinds
 
-    return kinds.Count(this=kinds.Star()) if isinstance(node.this, kinds.Literal) and node.this.this == "1" else node
+    of = node.this
+    if isinstance(of, kinds.Cast) and of.to.this in (kinds.DType.INT, kinds.DType.BIGINT):
+        of = of.this
+    return kinds.Count(this=kinds.Star()) if isinstance(of, kinds.Literal) and of.this == "1" else node
 
 
 def _convert_spellings(node: Any) -> Any:
@@ -756,6 +759,7 @@ def _unwrap_table(select: Any) -> None:
             source = inner
         if holder is not None and source is not holder.this:
             holder.set("this", source)
+    for holder in [clause, *(select.args.get("joins") or [])]:
         on = None if holder is None else holder.args.get("on")
         while isinstance(on, kinds.Paren):
             on = on.this
