@@ -105,7 +105,8 @@ def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep
             f"a sub-query is grouped by the privacy unit's column {unit.column!r}, so that each of its rows is one "
             f"{unit.people}, not by {step.unit!r}: for groups of rows ask the outer SELECT with GROUP BY {step.unit}"
         )
-    return replace(step, unit=unit.column)
+    # Limits are found anew: a question that came from elsewhere states none.
+    return replace(step, unit=unit.column, limits=())
 
 
 def _check_joins(joins: Sequence[Join | UnitJoin], domain: Domain) -> None:

@@ -280,6 +280,7 @@ class _Splitter:
 
     def _split_select(self, select: Any) -> Any:
         exp = trees()
+        select = self._count_combinations(select)
         sources = list(self._sources(select))
         if any(self._is_private(source) for source in sources):
             return self._split_block(select)
@@ -294,6 +295,46 @@ class _Splitter:
             for root in parts if isinstance(parts, list) else [parts] if parts is not None else []:
                 self._split_scalars(root)
         return select
+
+    def _count_combinations(self, select: Any) -> Any:
+        """Return SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM t) as SELECT COUNT(DISTINCT (a, b)) FROM t: one private number.
+
+        Counted outside of the block it would be the number of declared keys.
+        """
+        exp = trees()
+        others = [
+            name
+            for name, value in select.args.items()
+            if value and name not in ("expressions", "from_", "from", "kind")
+        ]
+        items = [item.unalias() for item in select.expressions]
+        source = next(self._sources(select), None)
+        inner = source.this if isinstance(source, exp.Subquery) else None
+        if isinstance(source, exp.Table) and source.name.lower() in self._rows:
+            inner = self._rows[source.name.lower()].this
+        counts = all(isinstance(i, exp.Count) and isinstance(i.this, exp.Star) for i in items)
+        if others or not items or not counts or not isinstance(inner, exp.Select) or not self._reads_rows(inner):
+            return select
+        group = inner.args.get("group")
+        keys = [item.unalias() for item in inner.expressions]
+        different = inner.args.get("distinct") is not None and group is None
+        grouped = group is not None and set(keys) == set(self._number_names(inner).args["group"].expressions)
+        if (
+            self._aggregates_of(inner)
+            or not (different or grouped)
+            or inner.args.get("limit")
+            or inner.args.get("having")
+        ):
+            return select
+        made = inner.copy()
+        for part in ("distinct", "group", "order"):
+            made.set(part, None)
+        counted = keys[0] if len(keys) == 1 else exp.Tuple(expressions=keys)
+        count = exp.Count(this=exp.Distinct(expressions=[counted.copy()]))
+        made.set(
+            "expressions", [exp.alias_(count.copy(), i.alias) if i.alias else count.copy() for i in select.expressions]
+        )
+        return made
 
     def _split_scalars(self, root: Any) -> None:
         exp = trees()
