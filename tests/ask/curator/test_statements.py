@@ -82,6 +82,8 @@ REFUSED = [
     "SELECT MAX(amount) - MIN(amount), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT store, CURRENT_USER AS who, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT nothing, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+    "SELECT store, COUNT(*) \ud800 FROM visits GROUP BY store",
+    "SELECT store, COUNT(*) AS n, '\ud800' AS t, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY store",
 ]
 
 

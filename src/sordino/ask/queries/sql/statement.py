@@ -129,6 +129,8 @@ def read_statement(
     import sqlglot
     from sqlglot.errors import SqlglotError
 
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise QuestionRefused("the text holds half of a character, which no engine reads")
     if "/*+" in text:
         raise QuestionRefused("hints go with one question: a statement around several has none")
     try:
