@@ -178,8 +178,8 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "per unit",
-        "SELECT AVG(LEAST(n, 5)) FROM (SELECT id, COUNT(*) AS n FROM visits GROUP BY id) AS t",
-        "one value a privacy unit",
+        "SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM visits GROUP BY id) AS t",
+        "one value a privacy unit, within the bounds that `max_rows` implies or that it states: `LEAST(n, 5)`",
     ),
     (
         "joins",
@@ -202,17 +202,26 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
 _AROUND = """\
 A statement may hold several questions, or compute with their answers: windows, second aggregates, joins of answers, UNION ALL,
 ROLLUP, CUBE and GROUPING SETS, QUALIFY, scalar sub-queries, CASE and text of keys and aggregates. Each SELECT that aggregates
-the private table is a *private question*; they share the loss equally, and equal ones are asked once. All else runs in DuckDB,
-over what they released and nothing else, and costs nothing. A column that is released as it is keeps its interval unless rows
-were chosen by noisy values; one that is computed has none. What noise makes impossible, such as the logarithm of a negative
-count, is missing. Not read there: tables of any kind, RANDOM, NOW, table functions, WITH RECURSIVE, LATERAL, and a private
-question inside WHERE."""
+the private table is a *private question*; they share the loss equally, or by `weights`, one each, and equal ones are asked
+once. All else runs in DuckDB, over what they released and the declared public tables, and costs nothing; so a statement of
+public tables alone is free. A column that is released as it is keeps its interval unless rows were chosen by noisy values; one
+that is computed has none. What noise makes impossible, such as the logarithm of a negative count, is missing.
+
+A private question inside another, in WHERE, in a key or within an aggregate, is answered first, and its released value is a
+constant of the one around it: a number, a list for IN, or a number for each key (a correlated sub-query that compares one key,
+or a join by the one key of a grouped query). Keys, layout and noise of the outer question follow from the range that the
+declarations give the value, into which it is clipped, and never from the value.
+
+Not read there: RANDOM, NOW, table functions, WITH RECURSIVE, LATERAL, and any correlation but by one key."""
 AROUND = (
     "SELECT job, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct FROM people GROUP BY job;",
     "SELECT AVG(n) FROM (SELECT job, COUNT(*) AS n FROM people GROUP BY job) AS t;",
     "SELECT job, member, COUNT(*) AS n FROM people GROUP BY ROLLUP(job, member);",
     "SELECT job, COUNT(*) AS n FROM people GROUP BY job UNION ALL SELECT 'all', COUNT(*) FROM people;",
     "SELECT (SELECT COUNT(*) FROM people WHERE member) * 1.0 / (SELECT COUNT(*) FROM people) AS share;",
+    "SELECT job, COUNT(*) AS n FROM people WHERE age > (SELECT AVG(age) FROM people) GROUP BY job;",
+    "SELECT COUNT(*) AS n FROM people AS p WHERE p.age > (SELECT AVG(q.age) FROM people AS q WHERE q.job = p.job);",
+    "SELECT COUNT(*) AS n FROM people WHERE job IN (SELECT job FROM people GROUP BY job ORDER BY COUNT(*) DESC LIMIT 2);",
 )
 
 
