@@ -370,10 +370,8 @@ SELECT sex, MEDIAN(age) AS m, COUNT(*) AS n FROM adult GROUP BY sex
 
 SELECT SUM(age) AS s, SUM(age) / 3000 AS m FROM adult
 
--- refused: DISTINCT
 SELECT SUM(DISTINCT age) FROM adult
 
--- refused: DISTINCT
 SELECT AVG(DISTINCT age) FROM adult
 
 -- refused: not supported
