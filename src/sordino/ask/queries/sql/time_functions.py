@@ -19,6 +19,8 @@ from sordino.ask.queries.expressions.nodes import (
     Constant,
     DateFormat,
     DatePart,
+    DateTrunc,
+    Node,
     Shift,
 )
 from sordino.ask.queries.sql.text import trees
@@ -120,7 +122,7 @@ def _cast(item: Any, read: Read) -> Expr | None:
     if isinstance(inner, trees().Literal) and inner.is_string:
         return _literal(inner.this, "DATE" if kind in _DATES else "TIMESTAMP")
     of = read(inner).node
-    return Expr(DatePart("date", of) if kind in _DATES else Shift(of, Fraction(0), Fraction(0), Fraction(0)))
+    return Expr(_day_of(of) if kind in _DATES else Shift(of, Fraction(0), Fraction(0), Fraction(0)))
 
 
 def _literal(text: str, kind: str) -> Expr:
@@ -143,7 +145,17 @@ def _date(item: Any, read: Read) -> Expr | None:
     inner = _unwrap(item.this)
     if isinstance(inner, trees().Literal) and inner.is_string:
         return _literal(inner.this, "DATE")
-    return Expr(DatePart("date", read(inner).node))
+    return Expr(_day_of(read(inner).node))
+
+
+def _day_of(of: Node) -> Node:
+    """Return the day of a moment or a date; that of the start of a week, a month and so on is the start of its day's.
+
+    The day comes first, as what is computed of a whole month's start by the clock and by its day again is long.
+    """
+    if isinstance(of, DateTrunc) and of.unit in ("day", "week", "month", "quarter", "year") and of.count == 1:
+        return DateTrunc(of.unit, DatePart("date", of.of))
+    return DatePart("date", of)
 
 
 def _timestamp(item: Any, read: Read) -> Expr:
