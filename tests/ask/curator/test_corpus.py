@@ -16,7 +16,7 @@ import pytest
 import sqlglot
 
 import sordino as sd
-from sordino.errors import QuestionRefused, SordinoError
+from sordino.errors import SordinoError
 
 CORPUS = Path(__file__).parent.parent / "queries" / "sql" / "corpus.sql"
 REGIONS = ["north", "south", "east", "west"]
@@ -31,11 +31,11 @@ ORDERS = sd.Domain(
         "member": sd.Boolean(),
         "returned": sd.Boolean(),
         "qty": sd.Integer(1, 10),
-        "price": sd.Real(0, 100, resolution="0.01"),
+        "price": sd.Real(0, "99.99", resolution="0.01"),
         "rating": sd.Integer(1, 5),
         "store_id": sd.Integer(1, 6),
         "day": sd.Date(FIRST.isoformat(), LAST.isoformat()),
-        "placed": sd.DateTime("2023-01-01", "2025-01-01", zone="UTC"),
+        "placed": sd.DateTime("2023-01-01", "2024-12-31 23:59:59", zone="UTC"),
     }
 )
 LOGINS = sd.Domain(
@@ -188,7 +188,7 @@ def is_near(cell: Any, other: Any) -> bool:
     if isinstance(cell, float) and isinstance(other, float):
         return abs(cell - other) <= 0.02 + 2e-4 * abs(other)
     if isinstance(cell, str) and isinstance(other, str):
-        return cell.removesuffix(" 00:00:00").replace("T", " ") == other.removesuffix(" 00:00:00")
+        return cell.removesuffix(" 00:00:00") == other.removesuffix(" 00:00:00")
     return bool(cell == other) and isinstance(cell, bool) == isinstance(other, bool)
 
 
@@ -201,9 +201,14 @@ def difference(text: Text, release: Any, oracle: duckdb.DuckDBPyConnection) -> s
     expected = oracle.execute(text.duckdb)
     names = [column[0] for column in expected.description or []]
     right = [[plain(cell) for cell in row] for row in expected.fetchall()]
-    if list(release.columns) != names:
+    if (list(release.columns) == names) == (text.state == "named"):
         return f"columns {list(release.columns)} for {names}"
     answer = cells_of(release)
+    if text.state == "keys":
+        empty = [row for row in answer if not any(all(map(is_near, row, other)) for other in right)]
+        if not empty or any(abs(cell) > 0.5 for row in empty for cell in row[-1:]):
+            return f"rows beyond DuckDB's that are no declared keys without rows: {empty}"
+        answer = [row for row in answer if row not in empty]
     if len(answer) != len(right):
         return f"{len(answer)} rows for {len(right)}: {answer[:12]} for {right[:12]}"
     ordered = re.search(r"\bORDER BY\b[^()]*(\([^()]*\)[^()]*)*$", text.sql) is not None
@@ -225,7 +230,7 @@ def test_the_corpus_is_wide() -> None:
     assert len({text.style for text in TEXTS}) >= 15
     assert len({text.sql for text in TEXTS}) == len(TEXTS)
     answered = [text for text in TEXTS if text.state == "answered"]
-    assert len(answered) >= 300
+    assert len(answered) >= 340
 
 
 @pytest.mark.each(5)
@@ -234,16 +239,11 @@ def test_a_text_is_answered_as_by_duckdb_or_refused_with_its_reason(
     text: Text, shop: Any, oracle: duckdb.DuckDBPyConnection
 ) -> None:
     """At an epsilon of a million, so that no noise shows: what is compared is SQL."""
-    if text.state == "refused":
+    if text.state in ("refused", "later"):
         with pytest.raises(SordinoError) as refused:
             shop.ask(sd.sql(text.sql), epsilon=1_000_000)
-        assert text.words.lower() in str(refused.value).lower()
+        assert text.state == "later" or text.words.lower() in str(refused.value).lower()
         return
-    try:
-        release = shop.ask(sd.sql(text.sql), epsilon=1_000_000)
-    except QuestionRefused:
-        assert text.state == "later"
-        return
-    if text.state == "later":
-        pytest.xfail(text.words)
-    assert difference(text, release, oracle) == ""
+    found = difference(text, shop.ask(sd.sql(text.sql), epsilon=1_000_000), oracle)
+    # A fault that is known is no longer one when it is mended: then the text's state is another.
+    assert (found == "") == (text.state != "wrong"), found

@@ -13,7 +13,7 @@ import pyarrow as pa
 import sordino as sd
 from ask.curator.extremes import Questions
 from sordino import col
-from sordino.ask.queries.build import Selection
+from sordino.ask.queries.build import Selection, sum_distinct
 from sordino.ask.queries.expressions.expr import Expr
 
 S = Selection()
@@ -60,7 +60,22 @@ class EveryKind(Questions):
             "listed keys": self._listed,
             "public table": self._public,
             "functions": self._functions,
+            "different values": self._different,
+            "questions inside": self._inside,
         }
+
+    def _different(self) -> Any:
+        x = self.number(self.rng.randrange(2)).clip(-5, 50)
+        by = self.rng.choice([self._where(), self._where().group_by(self._small_key().alias("by"))])
+        return by.agg(sum_distinct(x).alias("total"), sd.count_distinct("n"))
+
+    def _inside(self) -> Any:
+        value = self.rng.choice(["AVG(n)", "MEDIAN(n) + 0.5", "COUNT(*) / 10"])
+        inside = [
+            f"n > (SELECT {value} FROM t)",
+            "n % 10 IN (SELECT n % 10 FROM t GROUP BY 1 HAVING COUNT(*) > 3)",
+        ]
+        return sd.sql(f"SELECT COUNT(*) AS c, SUM(n) AS s FROM t WHERE {self.rng.choice(inside)}")
 
     def _where(self) -> Selection:
         return S if self.rng.random() < 0.4 else S.where(self.condition(self.rng.randrange(2)))

@@ -100,6 +100,11 @@ QUESTIONS = [
     "SELECT AVG(n), COUNT(*) FROM (SELECT id, LEAST(COUNT(*), 9) AS n FROM visits GROUP BY id)",
     "SELECT SUM(s) FROM (SELECT id, CLIP(SUM(cost), 0, 60) AS s, MIN(day) AS f, ARG_MAX(kind, day) AS l FROM visits GROUP BY id)"
     " WHERE f < '2024-02-01'",
+    "SELECT SUM(DISTINCT age), AVG(DISTINCT age) FROM people WHERE member",
+    "SELECT region, COUNT(*) FROM people WHERE age > (SELECT AVG(age) FROM people) GROUP BY region",
+    "SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(q.age) FROM people q WHERE q.region = p.region)",
+    "SELECT COUNT(*) FROM people WHERE region IN (SELECT region FROM people GROUP BY region HAVING COUNT(*) > 90)",
+    "SELECT AVG(n), SUM(s) FROM (SELECT id, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY id) t",
 ]
 
 

@@ -6,16 +6,15 @@ It is the only way from a plan to the exact answers; what comes out of it never 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from sordino.ask.queries.expressions.released import TOKEN, ReleasedValues
+from sordino.ask.queries.expressions.released import ReleasedValues, check_tokens
 from sordino.ask.queries.row_steps import RowStep, apply_steps
 from sordino.core.domain import Domain
-from sordino.core.errors import QuestionRefused
 from sordino.core.noise.rng import Rng
 from sordino.core.primitives import Primitives
 from sordino.core.release import Key, Output
@@ -62,7 +61,7 @@ class StatementWriter:
         *,
         steps: Sequence[RowStep] = (),
         domain: Domain | None = None,
-        expects: bool = False,
+        expects: frozenset[str] = frozenset(),
         released: ReleasedValues | None = None,
     ) -> None:
         self._engine = engine
@@ -75,9 +74,9 @@ class StatementWriter:
         """Return the rows that the steps make of the table's, which `domain` declares."""
         return self._with(self._engine, steps=steps, domain=domain)
 
-    def expect_released(self) -> Self:
-        """Return a writer whose texts may hold tokens of released values, which are known before these texts run."""
-        return self._with(self._engine, expects=True)
+    def expect_released(self, names: Iterable[str]) -> Self:
+        """Return a writer whose texts may hold tokens of these released values, which are known before these texts run."""
+        return self._with(self._engine, expects=frozenset(names))
 
     def primitives(self) -> Primitives:
         """Return the words for one tree; take new ones for each."""
@@ -87,8 +86,7 @@ class StatementWriter:
     def write(self, select: exp.Select) -> Statement:
         """Return the engine's text of a tree; nothing is read, so a plan writes what it can before the charge."""
         statement = self._engine.write(select)
-        if TOKEN in statement.text and not self._expects:
-            raise QuestionRefused("a released value has a place in the statement that releases it, and nowhere else")
+        check_tokens(statement.text, self._expects)
         return statement
 
     def _with(self, engine: Engine, **changed: Any) -> Self:
@@ -106,7 +104,7 @@ class DataAccess(StatementWriter):
 
     def bind(self, released: ReleasedValues) -> DataAccess:
         """Return the same access, with released values in the place of their tokens."""
-        return self._with(self._engine, expects=True, released=released)
+        return self._with(self._engine, expects=released.names, released=released)
 
     @contextmanager
     def sample(self, rate: Fraction, rng: Rng) -> Iterator[DataAccess]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.curator.aggregation_procedure import plan_aggregation
+from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
 from sordino.ask.curator.data_access import DataAccess, StatementWriter
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.aggregation import Aggregation
@@ -92,7 +92,11 @@ class StatementProcedure(Procedure):
 
     def write(self, rows: StatementWriter) -> list[Any]:
         """Write the statements of the blocks; a token stands for each value that an earlier block releases."""
-        return [plan.procedure.write(rows.expect_released()) for plan in self.plans]
+        constants = self.question.statement.constants
+        return [
+            plan.procedure.write(rows.expect_released(c.name for c in constants if c.after <= place))
+            for place, plan in enumerate(self.plans)
+        ]
 
     def release(self, statements: list[Any], rows: DataAccess, rng: Rng) -> ReleaseContent:
         """Answer the blocks, then compute the rest from their released values alone."""
@@ -160,16 +164,18 @@ class _Constants:
             self._known.add(constant.name)
             table = run(constant.outside, tables, types)
             columns = [[None]] * 2 if table is None else [plain_cells(column) for column in table.columns]
+            if table is None:
+                notes.append(f"({node.words}) could not be computed from what was released: it counts as NULL")
+            if constant.kind == "value" and len(columns[0]) != 1:
+                notes.append(f"({node.words}) has {len(columns[0])} rows where one is compared: it counts as NULL")
+                columns = [[None]]
             if constant.kind == "lookup":
                 pairs = zip(*columns, strict=True)
                 self._lookups[constant.name] = {_label(key): whole_steps(value, node) for key, value in pairs}
             elif node.kind == "values":
                 self._values[constant.name] = frozenset(map(_label, columns[0]))
             else:
-                self._numbers[constant.name] = whole_steps(columns[0][0], node) if len(columns[0]) == 1 else None
-            if constant.kind == "value" and len(columns[0]) != 1:
-                notes.append(f"({node.words}) has {len(columns[0])} rows where one is compared: it counts as NULL")
-                self._values[constant.name] = frozenset([None])
+                self._numbers[constant.name] = whole_steps(columns[0][0], node)
         return ReleasedValues(self._numbers, self._lookups, self._values)
 
 
@@ -301,16 +307,30 @@ def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str
     if not plans:
         return ["it reads public tables alone and costs nothing"]
     rest = "all else is computed from what they release, at no cost"
+    notes = _key_notes(plans) if question.statement.combines else []
     if len(plans) == 1:
-        return [f"1 private question; {rest}"]
+        return [f"1 private question; {rest}", *notes]
     asked = [f"{plan.asked.describe()} for {plan.procedure.question.describe()}" for plan in plans]
-    notes = [f"{len(plans)} private questions: {'; '.join(asked)}; {rest}"]
+    notes.insert(0, f"{len(plans)} private questions: {'; '.join(asked)}; {rest}")
     for node in question.released:
         ends = "" if node.lower is None or node.upper is None else f", within [{node.lower}, {node.upper}]"
         notes.append(
             f"({node.words}) is answered first, and what it releases is a constant of the question around it{ends}"
         )
     return notes
+
+
+def _key_notes(plans: Sequence[Plan]) -> list[str]:
+    """Return which rows take part where the rows of answers are aggregated once more."""
+    procedures = [plan.procedure for plan in plans if isinstance(plan.procedure, AggregationProcedure)]
+    grouped = [procedure for procedure in procedures if procedure.question.groups]
+    hidden = any(procedure.allocation.threshold is not None for procedure in grouped)
+    declared = any(procedure.allocation.threshold is None for procedure in grouped)
+    notes = [
+        "what is computed across groups takes in every declared key, also one without rows, whose count is noise around 0"
+    ]
+    notes = notes if declared else []
+    return [*notes, "what is computed across groups leaves out those that a threshold hides"] if hidden else notes
 
 
 def _share(loss: Loss, share: Fraction) -> Loss:

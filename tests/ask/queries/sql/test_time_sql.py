@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import pyarrow as pa
@@ -197,3 +198,36 @@ def test_weeks_between_two_days_are_duckdbs() -> None:
         assert {row["w"]: row["n"] for row in answer.rows if row["n"]} == dict(connection.execute(text).fetchall()), (
             text
         )
+
+
+@pytest.mark.parametrize("unit", ["day", "week", "month", "quarter", "year"])
+def test_the_day_of_a_truncation_is_that_of_the_clock(unit: str) -> None:
+    """As Metabase writes it, over moments around midnight and the ends of months, by the clock of New York."""
+    zone = ZoneInfo("America/New_York")
+    start = datetime.datetime(2023, 12, 30, tzinfo=datetime.UTC)
+    moments = [start + datetime.timedelta(hours=5 * i, minutes=7 * i) for i in range(400)]
+    table = pa.table({"seen": pa.array(moments, pa.timestamp("us", tz="UTC"))})
+    held = sd.protect(
+        table,
+        name="t",
+        domain=sd.Domain({"seen": sd.DateTime("2023-12-01", "2024-12-31", zone="America/New_York")}),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(10**6),
+        ledger=None,
+    )
+    release = held.ask(
+        sd.sql(f"SELECT CAST(DATE_TRUNC('{unit}', seen) AS DATE) AS d, COUNT(*) AS n FROM t GROUP BY d"), epsilon=10**5
+    )
+    right: dict[datetime.date, int] = {}
+    for moment in moments:
+        day = moment.astimezone(zone).date()
+        first = {
+            "day": day,
+            "week": day - datetime.timedelta(days=day.weekday()),
+            "month": day.replace(day=1),
+            "quarter": day.replace(day=1, month=(day.month - 1) // 3 * 3 + 1),
+            "year": day.replace(day=1, month=1),
+        }[unit]
+        right[first] = right.get(first, 0) + 1
+    assert {row["d"]: row["n"] for row in release.rows if row["n"]} == right

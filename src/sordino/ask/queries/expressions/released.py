@@ -2,14 +2,15 @@
 
 A text is written before the charge, when no value is known: a token stands for each. Just before the text runs the token is
 replaced by the released value, a public number. So what is written, and the shape and noise of the answer, follow from the
-declared range alone.
+declared range alone. A token is a cast, CAST('...' AS BIGINT), which no text of a question can be: within a text its quotes are
+doubled, or written with a backslash.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +20,7 @@ from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.ask.queries.expressions.nodes import Released
 from sordino.ask.queries.expressions.sql_trees import Build, sql, whole
 from sordino.core.domain import STORED
+from sordino.core.errors import QuestionRefused
 from sordino.core.loss import format_number
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from sordino.core.primitives import Primitives
 
 TOKEN = "sordino_released_"
-_TOKEN = re.compile(rf"'({TOKEN}\d+)(?:=([0-9a-f]*))?'")
+_TOKEN = re.compile(rf"CAST\('({TOKEN}\d+)(?:=([0-9a-f]*))?' AS BIGINT\)")
 
 
 def released_number(node: Released) -> BoundNumber:
@@ -75,19 +77,35 @@ class ReleasedValues:
     lookups: Mapping[str, Mapping[str | None, int | None]]
     values: Mapping[str, frozenset[str | None]]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The values that a text may name."""
+        return frozenset((*self.numbers, *self.lookups, *self.values))
+
     def bind(self, text: str) -> str:
         """Return a text with the released values in the place of their tokens."""
         return _TOKEN.sub(self._value, text) if TOKEN in text else text
 
     def _value(self, token: re.Match[str]) -> str:
-        name, label = token.groups()
-        if label is None or name in self.lookups:
-            steps = self.numbers[name] if label is None else self.lookups[name].get(bytes.fromhex(label).decode())
-            return "NULL" if steps is None else f"'{steps}'"
-        released = self.values[name]
-        if bytes.fromhex(label).decode() in released:
-            return "'1'"
-        return "NULL" if None in released else "'0'"
+        name, code = token.groups()
+        label = None if code is None else bytes.fromhex(code).decode()
+        if name in self.values:
+            released = self.values[name]
+            value = 1 if label in released else None if None in released else 0
+        else:
+            value = self.numbers[name] if label is None else self.lookups[name].get(label)
+        written = "NULL" if value is None else f"'{value}'"
+        return f"CAST({written} AS BIGINT)"
+
+
+def check_tokens(text: str, names: Container[str]) -> None:
+    """Raise QuestionRefused for a text that holds anything of a token but whole ones of these names: none could be bound."""
+    known = [name for name, _ in _TOKEN.findall(text) if name in names]
+    if text.count(TOKEN) != len(known):
+        raise QuestionRefused(
+            f"{TOKEN} is a word of Sordino's own: a released value has a place in the statement that releases it, and "
+            "nowhere else"
+        )
 
 
 def whole_steps(value: Any, node: Released) -> int | None:
@@ -108,8 +126,14 @@ def label_text(value: Any) -> str:
     """Return the text of a value that is compared for equality: the same for equal values of every type."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, float, Decimal, Fraction)):
+    if isinstance(value, float):
+        # A float stands for the shortest decimal that it is read from, as a declared step does.
+        value = Decimal(repr(value))
+    if isinstance(value, (int, Decimal, Fraction)):
         return format_number(Fraction(value))
+    if isinstance(value, datetime.datetime):
+        # A day may come as its first moment, and a moment with its zone or without, by the clock of the zone.
+        return value.replace(tzinfo=None).isoformat().removesuffix("T00:00:00")
     return value.isoformat() if isinstance(value, datetime.date) else str(value)
 
 

@@ -582,6 +582,9 @@ def _answer_below(select: Any) -> Any:
     source = _source(select)
     if not _has_only(select, _OUTER) or any(e.find(exp.AggFunc, exp.Window) for e in select.expressions):
         return None
+    # A PIVOT or a sample of the answer is more than its rows.
+    if source is None or not _has_only(source, {"this", "alias", "db", "catalog"}):
+        return None
     inner = source.this if isinstance(source, exp.Subquery) else _named_normalize(select, source)
     inner = unfold_answer(inner) if isinstance(inner, exp.Select) else None
     if inner is None or not _has_only(inner, _INNER):
@@ -674,7 +677,7 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
 
     made: Any = select.copy()
     for inner in list(made.find_all(kinds.Select)):
-        _count_combinations(inner)
+        count_combinations(inner, least=2)
         _rename_columns(inner)
         _unwrap_table(inner)
         _join_commas(inner)
@@ -688,8 +691,11 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
     return changed
 
 
-def _count_combinations(select: Any) -> None:
-    """SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM t) is SELECT COUNT(DISTINCT (a, b)) FROM t: one number."""
+def count_combinations(select: Any, *, least: int) -> None:
+    """SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM t) is SELECT COUNT(DISTINCT (a, b)) FROM t: one number.
+
+    Only of `least` columns or more: of one, which may be the unit's, a question has a way of its own.
+    """
     from sqlglot import exp as kinds
 
     items = select.expressions
@@ -705,17 +711,28 @@ def _count_combinations(select: Any) -> None:
     if not _has_only(inner, {"expressions", "from_", "from", "where", "joins", "laterals", "distinct", "group"}):
         return
     columns = [item.unalias() for item in inner.expressions]
+    _list_groups(inner)
     distinct = inner.args.get("distinct")
     group = inner.args.get("group")
-    if len(columns) < 2 or any(c.is_star or c.find(kinds.AggFunc, kinds.Window) is not None for c in columns):
+    if len(columns) < least or any(c.is_star or c.find(kinds.AggFunc, kinds.Window) is not None for c in columns):
         return
     if distinct is not None and (group is not None or distinct.args.get("on")):
         return
-    if distinct is None and (group is None or not _has_only(group, {"expressions"}) or group.expressions != columns):
+    if distinct is None and (group is None or not _has_only(group, {"expressions"})):
         return
-    count.set("this", kinds.Distinct(expressions=[kinds.Tuple(expressions=[c.copy() for c in columns])]))
+    keys = columns if group is None else [_named_by_place(key, columns) for key in group.expressions]
+    if set(keys) != set(columns):
+        return
+    counted = columns[0] if len(columns) == 1 else kinds.Tuple(expressions=columns)
+    count.set("this", kinds.Distinct(expressions=[counted.copy()]))
     for part in ("from_", "from", "where", "joins", "laterals"):
         select.set(part, inner.args.get(part))
+
+
+def _named_by_place(key: Any, columns: list[Any]) -> Any:
+    """Return the item of SELECT that a number in GROUP BY stands for; any other key as it is."""
+    place = int(key.this) if key.key == "literal" and not key.is_string and key.this.isdigit() else 0
+    return columns[place - 1] if 1 <= place <= len(columns) else key
 
 
 def _rename_columns(select: Any) -> None:

@@ -31,7 +31,7 @@ from sordino.ask.queries.build import (
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
 from sordino.ask.queries.expressions.nodes import Constant, Name, Node, Released, describe
-from sordino.ask.queries.formulas import FormulaColumn, rename
+from sordino.ask.queries.formulas import FormulaColumn, is_condition, rename
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.post_processing import PostProcessing
 from sordino.ask.queries.sql.dialects import normalize
@@ -329,6 +329,11 @@ class _Reader:
 
         values = Translator(self._place, self._refuse_in_formula, aggregate)
         node = values.value(item).node
+        if is_condition(node):
+            # A number of the released ones would stand for true and false; a statement gives the truth itself.
+            raise QuestionRefused(
+                f"{self._place.of(item)}a condition over aggregates is no formula: write CASE WHEN ... THEN 1 ELSE 0 END"
+            )
         first, *others = (one.aggregate for one in parts.values())
         short = rename(node, {words: one.aggregate.alias for words, one in parts.items()})
         return AggregateExpr(first, tuple(others), FormulaColumn(describe(short), node))

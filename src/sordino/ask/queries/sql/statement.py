@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
+from sordino.ask.queries.sql.dialects import count_combinations
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
 from sordino.core.errors import QuestionRefused
 
@@ -68,6 +69,8 @@ class Statement:
     constants: tuple[ReleasedQuery, ...] = ()
     # Public tables that are read outside of the blocks.
     public: tuple[str, ...] = ()
+    # Whether rows of answers are aggregated once more.
+    combines: bool = False
 
 
 ReleasedKind = Literal["value", "list", "lookup"]
@@ -155,6 +158,7 @@ def read_statement(
             traces=traces,
             constants=tuple(splitter.constants),
             public=tuple(splitter.read_public),
+            combines=outside.find(trees().AggFunc) is not None,
         )
     except RecursionError:
         raise QuestionRefused("the statement is nested too deeply, or unites too many others") from None
@@ -282,7 +286,8 @@ class _Splitter:
 
     def _split_select(self, select: Any) -> Any:
         exp = trees()
-        select = self._count_combinations(select)
+        # Counted outside of a block it would be the number of declared keys.
+        count_combinations(select, least=1)
         sources = list(self._sources(select))
         if any(self._is_private(source) for source in sources):
             return self._split_block(select)
@@ -297,46 +302,6 @@ class _Splitter:
             for root in parts if isinstance(parts, list) else [parts] if parts is not None else []:
                 self._split_scalars(root)
         return select
-
-    def _count_combinations(self, select: Any) -> Any:
-        """Return SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM t) as SELECT COUNT(DISTINCT (a, b)) FROM t: one private number.
-
-        Counted outside of the block it would be the number of declared keys.
-        """
-        exp = trees()
-        others = [
-            name
-            for name, value in select.args.items()
-            if value and name not in ("expressions", "from_", "from", "kind")
-        ]
-        items = [item.unalias() for item in select.expressions]
-        source = next(self._sources(select), None)
-        inner = source.this if isinstance(source, exp.Subquery) else None
-        if isinstance(source, exp.Table) and source.name.lower() in self._rows:
-            inner = self._rows[source.name.lower()].this
-        counts = all(isinstance(i, exp.Count) and isinstance(i.this, exp.Star) for i in items)
-        if others or not items or not counts or not isinstance(inner, exp.Select) or not self._reads_rows(inner):
-            return select
-        group = inner.args.get("group")
-        keys = [item.unalias() for item in inner.expressions]
-        different = inner.args.get("distinct") is not None and group is None
-        grouped = group is not None and set(keys) == set(self._number_names(inner).args["group"].expressions)
-        if (
-            self._aggregates_of(inner)
-            or not (different or grouped)
-            or inner.args.get("limit")
-            or inner.args.get("having")
-        ):
-            return select
-        made = inner.copy()
-        for part in ("distinct", "group", "order"):
-            made.set(part, None)
-        counted = keys[0] if len(keys) == 1 else exp.Tuple(expressions=keys)
-        count = exp.Count(this=exp.Distinct(expressions=[counted.copy()]))
-        made.set(
-            "expressions", [exp.alias_(count.copy(), i.alias) if i.alias else count.copy() for i in select.expressions]
-        )
-        return made
 
     def _split_scalars(self, root: Any) -> None:
         exp = trees()
@@ -447,12 +412,16 @@ class _Splitter:
             source = join.this
             key = self._key_of(source)
             name = source.alias_or_name.lower()
+            side = str(join.args.get("side") or "").upper()
+            # Any other join keeps or drops rows by other rules.
+            if join.args.get("method") or side not in ("", "LEFT") or join.kind not in ("", "INNER", "CROSS", "OUTER"):
+                continue
             if not any(join.args.get(part) for part in ("on", "using", "side")) and self._is_one_row(source):
                 join.pop()
                 self._put(select, name, functools.partial(_one_value, source))
             elif key is not None and (own := _compared_with(join, name, key)) is not None:
                 join.pop()
-                if str(join.args.get("side") or "").upper() != "LEFT":
+                if side != "LEFT":
                     keys = exp.Select(expressions=[exp.column(key)]).from_(source.copy())
                     select.where(exp.In(this=own.copy(), query=exp.Subquery(this=keys)), copy=False)
                 self._put(select, name, functools.partial(self._look_up, source, key, own))
@@ -510,8 +479,14 @@ class _Splitter:
             made.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
             made.set("group", exp.Group(expressions=[own.copy()]))
             value = made.expressions[0].unalias()
+            counts = isinstance(value, exp.Count)
+            if not counts and value.find(exp.Count) is not None:
+                raise QuestionRefused(
+                    "a correlated COUNT stands alone: of a key without rows it is 0, and all else is missing"
+                )
             made.set("expressions", [exp.alias_(own.copy(), "k"), exp.alias_(value, "v")])
-            return exp.Anonymous(this=self._release(made, "lookup"), expressions=[outer[0].copy()])
+            found = exp.Anonymous(this=self._release(made, "lookup"), expressions=[outer[0].copy()])
+            return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if counts else found
         return None
 
     def _is_one_row(self, source: Any) -> bool:
