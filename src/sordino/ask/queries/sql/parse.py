@@ -329,8 +329,8 @@ class _Reader:
 
         values = Translator(self._place, self._refuse_in_formula, aggregate)
         node = values.value(item).node
-        if is_condition(node):
-            # A number of the released ones would stand for true and false; a statement gives the truth itself.
+        if is_condition(node) and self._select.args.get("having") is None:
+            # A formula is a number, 1 or 0; a statement gives the truth itself. HAVING may name the truth, and needs it here.
             raise QuestionRefused(
                 f"{self._place.of(item)}a condition over aggregates is no formula: write CASE WHEN ... THEN 1 ELSE 0 END"
             )
