@@ -25,14 +25,15 @@ SQL_ALL = "SELECT occupation, COUNT(*) AS n, AVG(age) AS age FROM people GROUP B
 SQL_SUM = "SELECT SUM(gain) AS gain FROM people"
 SQL_COUNT = "SELECT COUNT(*) AS n FROM people"
 _PEAK = """
-import resource, sys
+import sys
 import sordino as sd
 from sordino.lab.datasets.census import census_domain
 people = sd.protect(sys.argv[1], domain=census_domain(), neighbors="add_remove", privacy_unit="row",
                     budget=sd.PureDP(10), ledger=None, name="people")
 for text in sys.argv[2:]:
     people.ask(sd.sql(text), epsilon=0.5)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+# not ru_maxrss, which counts what the parent held
+print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))
 """
 
 

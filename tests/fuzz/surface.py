@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import signal
 import time
 import traceback
@@ -16,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from fuzz.mutation import shrink
+from places import forget_peak_memory, peak_memory
 from sordino.errors import SordinoError
 
 CANARY = "zq7canary"  # stands in every table, credential and token, and in no input
@@ -95,7 +95,8 @@ def feed(
 ) -> Tally:
     """Feed what `make` makes, seed after seed, until so much processor time is over; shrink each new fault."""
     tally, known = Tally(), set[str]()
-    big = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    forget_peak_memory()
+    held = peak_memory()
     for one in sound:
         found, words = feed_one(read, one)
         if found != "read":
@@ -113,6 +114,6 @@ def feed(
             if isinstance(given, (str, bytes)) and found != "too slow" and "Hung" not in found:
                 least = shrink(given, partial(_is_found, read, found))
             tally.faults.append(f"{found}: {words}: {least!r:.600}")
-    if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - big > GROWTH:
+    if peak_memory() - held > GROWTH:
         tally.faults.append("the process grew")
     return tally
