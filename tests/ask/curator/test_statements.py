@@ -84,6 +84,9 @@ REFUSED = [
     "SELECT MAX(amount) - MIN(amount), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT store, CURRENT_USER AS who, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT nothing, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+    "SELECT SPACE(COUNT(*)) AS text, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+    "WITH a AS (SELECT * FROM sqlite_master), sqlite_master AS (SELECT COUNT(*) AS n FROM visits) SELECT * FROM a",
+    "WITH tables AS (SELECT COUNT(*) AS n FROM visits) SELECT * FROM tables, information_schema.tables",
     "SELECT store, COUNT(*) \ud800 FROM visits GROUP BY store",
     "SELECT store, COUNT(*) AS n, '\ud800' AS t, RANK() OVER (ORDER BY COUNT(*)) AS r FROM visits GROUP BY store",
 ]
@@ -170,6 +173,21 @@ def test_blocks_share_the_loss_and_equal_ones_are_asked_once(rows: pa.Table) -> 
     assert len(again.procedure.plans) == 1
     visits.ask(two)
     assert visits.spent == sd.PureDP(1)
+
+
+def test_a_text_of_another_dialect_runs_nothing_after_it(rows: pa.Table) -> None:
+    # BigQuery's \\' is a quote within a string, and DuckDB's ends it.
+    hidden = (
+        "SELECT 'x\\'); CREATE MACRO max(x) AS 42; SELECT (1 --' AS t, store, RANK() OVER (ORDER BY COUNT(*)) AS place"
+    )
+    other = (
+        "SELECT 'x\\'; CREATE MACRO max(x) AS 42; SELECT 1 --' AS t, store, RANK() OVER (ORDER BY COUNT(*)) AS place"
+    )
+    most = sd.sql("SELECT MAX(n) AS most FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) AS t")
+    visits = open_visits(rows)
+    for text in (hidden, other):
+        visits.ask(sd.sql(f"{text} FROM visits GROUP BY store", dialect="bigquery"), epsilon=1)
+    assert visits.ask(most, epsilon=1000).value > 100
 
 
 def test_rho_and_delta_are_shared_too(rows: pa.Table) -> None:

@@ -40,6 +40,8 @@ _REFUSED = (
         "Lock",
     ),
 )
+# What names of DuckDB's catalog begin with.
+_CATALOG = ("duckdb_", "pg_", "sqlite_", "pragma_", "information_schema")
 # Functions that sqlglot has no class for, of keys and released numbers.
 _ALLOWED = frozenset(
     (
@@ -154,7 +156,7 @@ def read_statement(
         traces = _trace(outside)
         return Statement(
             blocks=tuple(splitter.blocks),
-            outside=_totalize(outside).sql(dialect="duckdb"),
+            outside=write_outside(outside),
             traces=traces,
             constants=tuple(splitter.constants),
             public=tuple(splitter.read_public),
@@ -219,24 +221,24 @@ class _Splitter:
         exp = trees()
         known = {f"{BLOCK}{i}" for i in range(len(self.blocks))} | self._released.keys()
         for node in outside.walk():
-            kind = type(node).__name__
-            if isinstance(node, exp.Table) and node.name.lower() not in known and node.name.lower() in self.public:
-                self.read_public[self.public[node.name.lower()]] = None
-            elif isinstance(node, exp.Table) and node.name.lower() not in known:
-                raise QuestionRefused(
-                    f"{self._place.of(node)}table {node.name!r} is not declared, or is read row by row"
-                )
-            if (
-                kind in _REFUSED
-                or kind.startswith(("Current", "Session"))
-                or (isinstance(node, exp.With) and node.args.get("recursive"))
-            ):
-                word = node.sql_name() if isinstance(node, exp.Func) else kind.upper()
-                raise QuestionRefused(
-                    f"{word} is not supported around private questions: it is no function of released values"
-                )
+            if isinstance(node, exp.Table):
+                self._check_table(node, known)
+            if isinstance(node, exp.CTE) and node.alias.lower().startswith(_CATALOG):
+                # Read before it is defined, such a name is DuckDB's own view of its catalog.
+                raise QuestionRefused(f"WITH may not define {node.alias!r}: it is a name of DuckDB's catalog")
             if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _ALLOWED:
                 raise QuestionRefused(f"{str(node.this).upper()} is no known function of released values")
+        _check_functions(outside)
+
+    def _check_table(self, table: Any, known: set[str]) -> None:
+        """Raise QuestionRefused for a table that is neither an answer nor public; note a public one."""
+        name = table.name.lower()
+        schema = table.db.lower()
+        if name in known and not schema:
+            return
+        if name not in self.public or schema.startswith(_CATALOG):
+            raise QuestionRefused(f"{self._place.of(table)}table {table.name!r} is not declared, or is read row by row")
+        self.read_public[self.public[name]] = None
 
     def check_conditions(self, outside: Any) -> None:
         """Raise QuestionRefused where a number stands for a condition: DuckDB casts it, other dialects do not."""
@@ -574,7 +576,7 @@ class _Splitter:
             outside.set("with_" if "with_" in exp.Select.arg_types else "with", with_)
         self.check_outside(outside)
         self.check_conditions(outside)
-        text = _totalize(outside).sql(dialect="duckdb")
+        text = write_outside(outside)
         made = ReleasedQuery(f"{TOKEN}{len(self.constants)}", text, kind, words, len(self.blocks))
         same = next((c for c in self.constants if (c.outside, c.kind) == (made.outside, kind)), None)
         if same is not None:
@@ -843,6 +845,36 @@ def _members(grouping: Any) -> tuple[Any, ...]:
     if isinstance(grouping, exp.Tuple):
         return tuple(grouping.expressions)
     return (grouping.this,) if isinstance(grouping, exp.Paren) else (grouping,)
+
+
+def write_outside(outside: Any) -> str:
+    """Return the outside in DuckDB's SQL, with what noise could make fail as NULL.
+
+    Raises QuestionRefused for a function of another dialect that is written with one that is refused: SPACE as REPEAT.
+    """
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    text: str = _totalize(outside).sql(dialect="duckdb")
+    try:
+        written = sqlglot.parse_one(text, read="duckdb")
+    except SqlglotError:
+        raise QuestionRefused("what surrounds the private questions cannot be written in DuckDB's SQL") from None
+    _check_functions(written)
+    return text
+
+
+def _check_functions(outside: Any) -> None:
+    """Raise QuestionRefused for what is no function of released values, or may take more than a statement may."""
+    exp = trees()
+    for node in outside.walk():
+        kind = type(node).__name__
+        recursive = isinstance(node, exp.With) and node.args.get("recursive")
+        if kind in _REFUSED or kind.startswith(("Current", "Session")) or recursive:
+            word = node.sql_name() if isinstance(node, exp.Func) else kind.upper()
+            raise QuestionRefused(
+                f"{word} is not supported around private questions: it is no function of released values"
+            )
 
 
 def _totalize(outside: Any) -> Any:
