@@ -1,4 +1,4 @@
-"""Build the site into build/site: docs/, bench/results/, every public name and command, the theorems, and search.
+"""Build the site into build/site: docs/, bench/results/, every public name and command, the SQL that is read, the theorems, and search.
 
 `make docs` runs it. Pages are gathered in build/site-pages. A broken link, or anything loaded from elsewhere, fails.
 """
@@ -171,6 +171,14 @@ def write_commands() -> str:
     return "commands.md"
 
 
+def write_sql() -> str:
+    """Write the page of SQL that `sordino sql` prints."""
+    from sordino.ask.queries.sql.grammar import page
+
+    (PAGES / "sql.md").write_text(page(), encoding="utf-8")
+    return "sql.md"
+
+
 def list_commands() -> Iterator[tuple[str, ...]]:
     """Yield the words of each command, in the order of the program's own list."""
     import typer.main
@@ -195,7 +203,7 @@ def read_help(words: tuple[str, ...]) -> str:
     return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
 
 
-def make_navigation(names: list[tuple[str, str]], theorems: str, commands: str) -> list[object]:
+def make_navigation(names: list[tuple[str, str]], theorems: str, commands: str, sql: str) -> list[object]:
     """Return the navigation: the headings and links of docs/index.md, then what was written here."""
     nav: list[object] = [{"Sordino": "index.md"}, {"In ten minutes": "start.md"}]
     text = (PAGES / "index.md").read_text(encoding="utf-8")
@@ -203,9 +211,8 @@ def make_navigation(names: list[tuple[str, str]], theorems: str, commands: str) 
         title, _, body = section.partition("\n")
         links = dict.fromkeys(re.findall(r"\]\(([^)#]+\.md)\)", body))
         nav.append({title.strip(): [page for page in links if page != "start.md"]})
-    nav.append(
-        {"Reference": [{"Theorems": theorems}, {"Commands' help": commands}, *({short: page} for short, page in names)]}
-    )
+    written = [{"Theorems": theorems}, {"Commands' help": commands}, {"The SQL that is read": sql}]
+    nav.append({"Reference": [*written, *({short: page} for short, page in names)]})
     nav.append({"Evidence": [f"results/{page.name}" for page in sorted(RESULTS.glob("*.md"))]})
     beside = [page for page in FROM_ROOT.values() if page != "start.md" and (PAGES / page).exists()]
     nav.append({"Project": ["changelog.md", *beside]})
@@ -238,7 +245,7 @@ def main() -> int:
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     gather_pages()
-    nav = make_navigation(write_names(), write_theorems(), write_commands())
+    nav = make_navigation(write_names(), write_theorems(), write_commands(), write_sql())
     build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, **read_address((ROOT / "pyproject.toml").read_text("utf-8"))))
     loud = list_requests_elsewhere(SITE)
     for page in loud:
