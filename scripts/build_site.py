@@ -1,4 +1,4 @@
-"""Build the site into build/site: docs/, bench/results/, every public name and command, the SQL that is read, the theorems, and search.
+"""Build the site into build/site: docs/, bench/results/, every public name and command, SQL, theorems, and search.
 
 `make docs` runs it. Pages are gathered in build/site-pages. A broken link, or anything loaded from elsewhere, fails.
 """

@@ -28,7 +28,6 @@ from fuzz.curator_port import curator_port
 from fuzz.mutation import bend_tree, mutate_bytes, mutate_text
 from fuzz.sql_ports import sql_session, sql_start
 from fuzz.surface import CANARY, Surface
-from places import ROOT
 from protecting import protect
 from serving import served
 from sordino.ask.curator.data_access import DataAccess
