@@ -7,8 +7,8 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer.core
 import typer.main
@@ -82,10 +82,10 @@ def test_a_command_with_a_fault_is_seen(parse: Parse) -> None:
         assert says in err
 
 
-def commands() -> Iterator[tuple[str, click.Command]]:
+def commands() -> Iterator[tuple[str, Any]]:
     """Yield the words and the command of each command that runs by itself."""
 
-    def walk(command: click.Command, words: str) -> Iterator[tuple[str, click.Command]]:
+    def walk(command: Any, words: str) -> Iterator[tuple[str, Any]]:
         for name, inner in getattr(command, "commands", {}).items():
             whole = f"{words} {name}".strip()
             if hasattr(inner, "commands"):
@@ -96,7 +96,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
     yield from walk(typer.main.get_command(app), "")
 
 
-def long_options(command: click.Command) -> set[str]:
+def long_options(command: Any) -> set[str]:
     return {flag for option in command.params for flag in (*option.opts, *option.secondary_opts) if flag[:2] == "--"}
 
 
