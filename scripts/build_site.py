@@ -40,6 +40,7 @@ FROM_ROOT = {  # file beside docs/: its page in the site
     "SECURITY.md": "security.md",
     "CONTRIBUTING.md": "contributing.md",
     "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+    "clients/wire.md": "wire.md",
 }
 ELSEWHERE = re.compile(
     r"""<(?:script|img|iframe|source)[^>]+src=["']?(?:https?:)?//|<link(?![^>]+rel=["']?(?:canonical|next|prev))"""
@@ -62,12 +63,12 @@ def gather_pages() -> None:
     for name, page in FROM_ROOT.items():
         if (ROOT / name).exists():
             (PAGES / page).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
-            move_links(PAGES / page, at_root=True)
+            move_links(PAGES / page, (ROOT / name).parent)
     (PAGES / "changelog.md").write_text(write_changelog(), encoding="utf-8")
-    move_links(PAGES / "changelog.md", at_root=True)
+    move_links(PAGES / "changelog.md", ROOT)
     for source in (ROOT / "docs", RESULTS):
         for page in source.rglob("*.md"):
-            move_links(place_in_site(page), at_root=False)
+            move_links(place_in_site(page), page.parent)
 
 
 def place_in_site(file: Path) -> Path:
@@ -77,14 +78,11 @@ def place_in_site(file: Path) -> Path:
     return PAGES / file.relative_to(ROOT / "docs")
 
 
-def move_links(page: Path, *, at_root: bool) -> None:
-    """Point a page's links into docs/ and to the pages beside it; a link to a file of the source becomes its name alone."""
-    if at_root:
-        here = ROOT
-    elif page.is_relative_to(PAGES / "results"):
-        here = RESULTS
-    else:
-        here = ROOT / "docs" / page.parent.relative_to(PAGES)
+def move_links(page: Path, here: Path) -> None:
+    """Point the links of a page that was written in the folder `here` to its new neighbors.
+
+    A link to a file of the source becomes its name alone.
+    """
 
     def move(link: re.Match[str]) -> str:
         words, target = link[1], link[2]
@@ -94,8 +92,8 @@ def move_links(page: Path, *, at_root: bool) -> None:
         file = (here / path).resolve()
         if file.is_relative_to(ROOT / "docs") or file.is_relative_to(RESULTS):
             there = place_in_site(file)
-        elif file.name in FROM_ROOT and file.parent == ROOT:
-            there = PAGES / FROM_ROOT[file.name]
+        elif file.is_relative_to(ROOT) and str(file.relative_to(ROOT)) in FROM_ROOT:
+            there = PAGES / FROM_ROOT[str(file.relative_to(ROOT))]
         else:
             return f"{words[1:] if words.startswith('!') else words}"[1:-1] + f" (`{file.relative_to(ROOT)}`)"
         return f"{words}({os.path.relpath(there, page.parent)}{mark}{anchor})"
