@@ -12,7 +12,14 @@ import pytest
 import sordino as sd
 from places import ROOT
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "clients").glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench" / "results").glob("*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "clients").glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "bench" / "results").glob("*.md"),
+    ]
+)
 FENCED = re.compile(r"^(```|~~~).*?^\1", flags=re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+?) *#*$", flags=re.MULTILINE)
