@@ -130,6 +130,7 @@ register_features(
     {
         "attack_page": "sordino.reporting.attack_page",
         "board_page": "sordino.reporting.board",
+        "run_replicates": "sordino.ask.engines.replicates",
     }
 )
 find_moved_modules()

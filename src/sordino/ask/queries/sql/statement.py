@@ -179,6 +179,44 @@ def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
     return list(dict.fromkeys(name for name in names if name.lower() not in own))
 
 
+def read_outside(text: str, tables: Iterable[str]) -> Any:
+    """Return the tree of an outside that a release holds, over answers and public tables of these names.
+
+    Raises QuestionRefused for what no statement's outside is.
+    """
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    exp = trees()
+    try:
+        parsed = sqlglot.parse(text, read="duckdb")
+    except (SqlglotError, RecursionError):
+        parsed = []
+    if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
+        raise QuestionRefused("what surrounds the private questions is no SELECT")
+    known = {name.lower() for name in tables} | {cte.alias.lower() for cte in parsed[0].find_all(exp.CTE)}
+    for node in parsed[0].walk():
+        if isinstance(node, exp.Table) and (node.name.lower() not in known or len(node.parts) != 1):
+            raise QuestionRefused("what surrounds the private questions reads another table")
+        _check_function(node)
+    return parsed[0]
+
+
+def _check_function(node: Any) -> None:
+    """Raise QuestionRefused for a part of an outside that is no function of released values."""
+    exp = trees()
+    kind = type(node).__name__
+    if (
+        kind in _REFUSED
+        or kind.startswith(("Current", "Session"))
+        or (isinstance(node, exp.With) and node.args.get("recursive"))
+    ):
+        word = node.sql_name() if isinstance(node, exp.Func) else kind.upper()
+        raise QuestionRefused(f"{word} is not supported around private questions: it is no function of released values")
+    if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _ALLOWED:
+        raise QuestionRefused(f"{str(node.this).upper()} is no known function of released values")
+
+
 class _Splitter:
     """Splits one statement; `blocks` are the private blocks found so far, equal ones once."""
 
@@ -219,24 +257,13 @@ class _Splitter:
         exp = trees()
         known = {f"{BLOCK}{i}" for i in range(len(self.blocks))} | self._released.keys()
         for node in outside.walk():
-            kind = type(node).__name__
             if isinstance(node, exp.Table) and node.name.lower() not in known and node.name.lower() in self.public:
                 self.read_public[self.public[node.name.lower()]] = None
             elif isinstance(node, exp.Table) and node.name.lower() not in known:
                 raise QuestionRefused(
                     f"{self._place.of(node)}table {node.name!r} is not declared, or is read row by row"
                 )
-            if (
-                kind in _REFUSED
-                or kind.startswith(("Current", "Session"))
-                or (isinstance(node, exp.With) and node.args.get("recursive"))
-            ):
-                word = node.sql_name() if isinstance(node, exp.Func) else kind.upper()
-                raise QuestionRefused(
-                    f"{word} is not supported around private questions: it is no function of released values"
-                )
-            if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _ALLOWED:
-                raise QuestionRefused(f"{str(node.this).upper()} is no known function of released values")
+            _check_function(node)
 
     def check_conditions(self, outside: Any) -> None:
         """Raise QuestionRefused where a number stands for a condition: DuckDB casts it, other dialects do not."""
