@@ -36,8 +36,6 @@ from sordino.core.release import Key, Output
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Cells of blocks and public tables that an answer keeps for its intervals.
-_MOST_KEPT = 1_000_000
 _NO_ENDS = "no ends: noise alone may leave it without a value, such as a divisor of 0, or moves it to one side"
 
 Types = Mapping[str, Sequence[tuple[str, str]]]
@@ -426,7 +424,6 @@ def _add_replicates(
 ) -> tuple[Output, ...]:
     """Return the computed columns with their replicates, or with the reason why they have none."""
     apart = len(set(statement.identity)) == len(statement.identity)
-    kept = statement.size <= _MOST_KEPT
     made = []
     for output in outputs:
         place = names.index(output.name)
@@ -437,8 +434,8 @@ def _add_replicates(
             why = "it is no number"
         elif not apart:
             why = why or "its rows have no key that tells them apart"
-        elif not kept:
-            why = why or "its public tables are too large to be kept with the answer"
+        elif not statement.is_small:
+            why = why or "too many rows take part to draw their noise again"
         interval = (f"no interval: {why}",) if why else (_NO_ENDS, place, statement)
         made.append(replace(output, estimate=Computed(tuple(cells), *interval)))
     return tuple(made)
