@@ -13,6 +13,7 @@ import pytest
 
 import sordino as sd
 from sordino.ask.curator.statement_procedure import StatementProcedure
+from sordino.ask.engines import outer
 from sordino.errors import QuestionRefused, UnknownName
 
 VISITS = sd.Domain(
@@ -188,6 +189,17 @@ def test_a_text_of_another_dialect_runs_nothing_after_it(rows: pa.Table) -> None
     for text in (hidden, other):
         visits.ask(sd.sql(f"{text} FROM visits GROUP BY store", dialect="bigquery"), epsilon=1)
     assert visits.ask(most, epsilon=1000).value > 100
+
+
+def test_columns_without_a_name_are_named_after_the_statement_in_duckdbs_sql(rows: pa.Table) -> None:
+    text = "SELECT 'it\\'s' AS t, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) AS place FROM visits GROUP BY store"
+    answer = open_visits(rows).ask(sd.sql(text, dialect="bigquery"), epsilon=1)
+    assert list(answer.rows[0]) == ["t", "count_star()", "place"]
+
+
+def test_the_instance_around_questions_takes_one_statement() -> None:
+    with pytest.raises(QuestionRefused, match="one SELECT"):
+        outer.describe("SELECT 1 AS one; CREATE MACRO max(x) AS 42", {})
 
 
 def test_rho_and_delta_are_shared_too(rows: pa.Table) -> None:

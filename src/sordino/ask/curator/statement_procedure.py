@@ -276,7 +276,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     described = describe(question.statement.outside, types)
     if question.statement.traces:
         described.pop()
-    names = _shown_names(question.text, declared, [name for name, _ in described])
+    names = _shown_names(question.statement.whole, declared, [name for name, _ in described])
     notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
     notes += _price_notes(question, plans)
     procedure = StatementProcedure(
@@ -342,12 +342,12 @@ def _share(loss: Loss, share: Fraction) -> Loss:
     return ZCDP(loss.rho * share, slack=None if loss.slack is None else loss.slack * share)
 
 
-def _shown_names(text: str, declared: Types, usual: list[str]) -> list[str]:
-    """Return the names that DuckDB gives the columns of the statement as it was written; else those of the outside."""
+def _shown_names(whole: str, declared: Types, usual: list[str]) -> list[str]:
+    """Return the names that DuckDB gives the columns of the whole statement; else those of the outside."""
     from sordino.ask.engines.outer import describe
 
     try:
-        names = [name for name, _ in describe(text.strip().rstrip(";"), declared)]
+        names = [name for name, _ in describe(whole, declared)]
     except QuestionRefused:
         names = usual
     names = names if len(names) == len(usual) else usual

@@ -39,8 +39,7 @@ def describe(text: str, tables: Mapping[str, Sequence[tuple[str, str]]]) -> list
             typed = ", ".join(f"{quote_name(column)} {kind}" for column, kind in columns)
             connection.execute(f"CREATE TEMP TABLE {quote_name(name)} ({typed})")
         description = f"DESCRIBE {text}"
-        # DuckDB may end a string elsewhere than the dialect in which the text was read: in BigQuery's \' does not end one. What
-        # followed would run too, and could define a function for all who ask after.
+        # No text that sqlglot wrote holds a second statement. One that did could define a function for all who ask after.
         if len(connection.extract_statements(description)) != 1:
             raise QuestionRefused("the text is not one SELECT")
         rows = [row[:2] for row in connection.execute(description).fetchall()]

@@ -63,8 +63,12 @@ _ALLOWED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The private blocks of a statement, in DuckDB's SQL, and the SELECT over `sordino_block_0`, ... that surrounds them."""
+    """The private blocks of a statement, in DuckDB's SQL, and the SELECT over `sordino_block_0`, ... that surrounds them.
 
+    `whole` is the statement in DuckDB's SQL before it was split: columns without AS are named after it.
+    """
+
+    whole: str
     blocks: tuple[str, ...]
     outside: str
     traces: tuple[Trace, ...] = ()
@@ -148,6 +152,7 @@ def read_statement(
     splitter.truths |= {name.lower() for name in truths}
     splitter.public = {name.lower(): name for name in public}
     try:
+        whole = parsed[0].sql(dialect="duckdb")
         outside = splitter.split(parsed[0])
         splitter.check_outside(outside)
         if not splitter.blocks and not splitter.read_public:
@@ -155,6 +160,7 @@ def read_statement(
         splitter.check_conditions(outside)
         traces = _trace(outside)
         return Statement(
+            whole=whole,
             blocks=tuple(splitter.blocks),
             outside=write_outside(outside),
             traces=traces,
@@ -225,7 +231,9 @@ class _Splitter:
                 self._check_table(node, known)
             if isinstance(node, exp.CTE) and node.alias.lower().startswith(_CATALOG):
                 # Read before it is defined, such a name is DuckDB's own view of its catalog.
-                raise QuestionRefused(f"WITH may not define {node.alias!r}: it is a name of DuckDB's catalog")
+                raise QuestionRefused(
+                    f"WITH may not define {node.alias!r}: it is a name of DuckDB's catalog; any other works"
+                )
             if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _ALLOWED:
                 raise QuestionRefused(f"{str(node.this).upper()} is no known function of released values")
         _check_functions(outside)
