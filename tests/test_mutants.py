@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import datetime
 import functools
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,18 @@ def test_every_mutant_has_its_place_and_its_room() -> None:
     assert list(dict.fromkeys(m.room for m in MUTANTS)) == list(ROOMS)
     for mutant in MUTANTS:
         ast.parse(mutant.plant((mutants.SOURCE / mutant.path).read_text(encoding="utf-8")))
+
+
+def test_no_mutant_uses_a_name_that_its_file_does_not_have(tmp_path: Path) -> None:
+    """Anything kills such a mutant, so its killers prove nothing; the ten of a day would show it on their day alone."""
+    for number, mutant in enumerate(MUTANTS):
+        text = mutant.plant((mutants.SOURCE / mutant.path).read_text(encoding="utf-8"))
+        (tmp_path / f"mutant_{number}.py").write_text(text, encoding="utf-8")
+    # F821 is a name that nothing binds, F823 one that is read before its function binds it
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821,F823", "--output-format=concise", "."]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = [(MUTANTS[int(n)].name, said) for n, said in re.findall(r"^mutant_(\d+)\.py:\S+ (.*)$", found.stdout, re.M)]
+    assert (found.returncode, told) == (0, []), found.stderr
 
 
 @functools.cache
