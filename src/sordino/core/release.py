@@ -22,6 +22,7 @@ from sordino.core.estimates.curve import NoisyCurve
 from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends
 from sordino.core.estimates.model_estimate import ModelSource
 from sordino.core.estimates.registry import estimate_from_dict
+from sordino.core.lazy import load_feature
 from sordino.core.loss import (
     Event,
     Loss,
@@ -176,6 +177,18 @@ class Release:
         if not self.keys:
             return self._shape(pairs)
         return self._ends(pairs, values=False)
+
+    def query(self, text: str) -> Release:
+        """Return what a SELECT over this release gives, at no cost: `release.query("SELECT ... FROM answer")`.
+
+        The one table is `answer`, with the columns of `.table`. A column that is released as it is keeps its interval where
+        no row is left out; computed ones have none. The cost stays that of this release, which no query adds to.
+
+        Raises QuestionRefused for what is not one SELECT over `answer`, calls what a statement may not, or passes a limit of
+        rows, memory or seconds.
+        """
+        answer: Release = load_feature("query_release")(self, text)
+        return answer
 
     # ---- other shapes
 

@@ -126,18 +126,9 @@ class StatementProcedure(Procedure):
             nothing = Computed((None,), "no value: it could not be computed")
             outputs = tuple(Output(name, nothing, "computed from released values") for name in names)
             return ReleaseContent((), outputs, tuple(notes))
-        keys, outputs = _as_parts(computed.select(range(len(names))), names)
-        if self.question.statement.traces:
-            places = computed.column(len(names)).to_pylist()
-            traced = {
-                names[trace.place]: estimates[trace.block][trace.column] for trace in self.question.statement.traces
-            }
-            outputs = tuple(
-                replace(output, estimate=take_rows(source.estimate, places), mechanism=source.mechanism)
-                if (source := traced.get(output.name)) is not None
-                else output
-                for output in outputs
-            )
+        traced = {names[trace.place]: estimates[trace.block][trace.column] for trace in self.question.statement.traces}
+        places = computed.column(len(names)).to_pylist() if traced else []
+        keys, outputs = as_parts(computed.select(range(len(names))), names, traced, places)
         return ReleaseContent(keys, outputs, tuple(notes))
 
 
@@ -276,7 +267,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     described = describe(question.statement.outside, types)
     if question.statement.traces:
         described.pop()
-    names = _shown_names(question.statement.whole, declared, [name for name, _ in described])
+    names = shown_names(question.statement.whole, declared, [name for name, _ in described])
     notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
     notes += _price_notes(question, plans)
     procedure = StatementProcedure(
@@ -342,7 +333,7 @@ def _share(loss: Loss, share: Fraction) -> Loss:
     return ZCDP(loss.rho * share, slack=None if loss.slack is None else loss.slack * share)
 
 
-def _shown_names(whole: str, declared: Types, usual: list[str]) -> list[str]:
+def shown_names(whole: str, declared: Types, usual: list[str]) -> list[str]:
     """Return the names that DuckDB gives the columns of the whole statement; else those of the outside."""
     from sordino.ask.engines.outer import describe
 
@@ -370,23 +361,48 @@ def _block_table(content: ReleaseContent, names: Sequence[str]) -> pa.Table:
     cells: dict[str, Sequence[Any]] = {key.name: key.labels for key in content.keys}
     cells |= {output.name: output.estimate.values() for output in content.outputs}
     cells[ROW] = range(max(map(len, cells.values()), default=0))
-    return arrow_table({name: list(cells[name]) for name in names}, dict.fromkeys(names, "real"))
+    return local_times(arrow_table({name: list(cells[name]) for name in names}, dict.fromkeys(names, "real")))
 
 
-def _as_parts(table: pa.Table, names: Sequence[str]) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
-    """Return computed rows as keys and outputs: a single row has values alone, several rows at least one key."""
+def local_times(table: pa.Table) -> pa.Table:
+    """Return a released table with moments as the clock of their zone shows them: what is made of one is of that clock."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            table = table.set_column(place, field.name, pc.local_timestamp(table.column(place)))
+    return table
+
+
+def as_parts(
+    table: pa.Table, names: Sequence[str], released: Mapping[str, Key | Output], places: Sequence[int]
+) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
+    """Return computed rows as keys and outputs: a single row has values alone, several rows at least one key.
+
+    Of the columns `names`, those in `released` are released ones as they are, at the rows `places`: they keep what they were.
+    """
     from sordino.ask.engines.outer import plain_cells
     from sordino.core.release_exports import label_kind
 
     columns = {name: plain_cells(column) for name, column in zip(names, table.columns, strict=True)}
     labels: list[str] = []
     if table.num_rows != 1:
-        labels = [n for n, cells in columns.items() if not all(isinstance(c, (int, float)) or c is None for c in cells)]
-        labels = labels or [names[0]]
-    keys = tuple(Key(name, tuple(columns[name]), label_kind(columns[name])) for name in names if name in labels)
-    outputs = tuple(
-        Output(name, Computed(tuple(columns[name])), "computed from released values")
-        for name in names
-        if name not in labels
-    )
-    return keys, outputs
+        labels = [name for name in names if isinstance(released.get(name), Key) or not _are_numbers(columns[name])]
+        labels = labels or [next((name for name in names if name not in released), names[0])]
+    keys: list[Key] = []
+    outputs: list[Output] = []
+    for name in names:
+        source = released.get(name)
+        if name in labels:
+            cells = tuple(source.labels[i] for i in places) if isinstance(source, Key) else tuple(columns[name])
+            keys.append(Key(name, cells, source.kind if isinstance(source, Key) else label_kind(cells)))
+        elif isinstance(source, Output):
+            outputs.append(Output(name, take_rows(source.estimate, places), source.mechanism))
+        else:
+            outputs.append(Output(name, Computed(tuple(columns[name])), "computed from released values"))
+    return tuple(keys), tuple(outputs)
+
+
+def _are_numbers(cells: Sequence[Any]) -> bool:
+    return all(cell is None or isinstance(cell, (int, float)) for cell in cells)

@@ -9,7 +9,7 @@ file knows trees alone: which blocks there are follows from the text and never f
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -23,6 +23,8 @@ KEY = "sordino_key_"
 VALUE = "sordino_value_"
 # The row of a block that a row of the answer was made of: its number, in each block and in the outside.
 ROW = "sordino_row"
+# What a released table is called in a SELECT over it.
+ANSWER = "answer"
 
 # What would make an answer depend on more than the released values, or take more than a statement may.
 _REFUSED = (
@@ -40,8 +42,8 @@ _REFUSED = (
         "Lock",
     ),
 )
-# What names of DuckDB's catalog begin with.
-_CATALOG = ("duckdb_", "pg_", "sqlite_", "pragma_", "information_schema")
+# What names of DuckDB's catalog begin with, and those of answers here.
+_RESERVED = ("sordino_", "duckdb_", "pg_", "sqlite_", "pragma_", "information_schema")
 # Functions that sqlglot has no class for, of keys and released numbers.
 _ALLOWED = frozenset(
     (
@@ -135,25 +137,13 @@ def read_statement(
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
-    import sqlglot
-    from sqlglot.errors import SqlglotError
-
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise QuestionRefused("the text holds half of a character, which no engine reads")
-    if "/*+" in text:
-        raise QuestionRefused("hints go with one question: a statement around several has none")
-    try:
-        parsed = sqlglot.parse(text, read=dialect_of(text) if dialect is None else known_dialect(dialect))
-    except (SqlglotError, RecursionError):
-        parsed = []
-    if len(parsed) != 1 or not isinstance(parsed[0], trees().Query):
-        raise QuestionRefused("the text is not one SELECT")
+    query = _parse_query(text, dialect)
     splitter = _Splitter(table, frozenset(name.lower() for name in columns), reader, text)
     splitter.truths |= {name.lower() for name in truths}
     splitter.public = {name.lower(): name for name in public}
     try:
-        whole = parsed[0].sql(dialect="duckdb")
-        outside = splitter.split(parsed[0])
+        whole = query.sql(dialect="duckdb")
+        outside = splitter.split(query)
         splitter.check_outside(outside)
         if not splitter.blocks and not splitter.read_public:
             raise QuestionRefused("the statement asks nothing of a private table")
@@ -170,6 +160,92 @@ def read_statement(
         )
     except RecursionError:
         raise QuestionRefused("the statement is nested too deeply, or unites too many others") from None
+
+
+def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str] = ()) -> Statement:
+    """Read a SELECT over one released table that is named `answer`, with these columns.
+
+    In the outside it is block 0, whose columns are VALUE0, VALUE1, ... in this order, and ROW.
+
+    Raises QuestionRefused for what is not computed from that table alone.
+    """
+    exp = trees()
+    query = _parse_query(text, None)
+    splitter = _Splitter("", frozenset(), _NoBlocks(), text)
+    splitter.blocks = [ANSWER]
+    splitter.truths |= {name.lower() for name in truths}
+    clause = query.args.get("with_") or query.args.get("with")
+    written = [] if clause is None else list(clause.expressions)
+    if any(cte.alias.lower() == ANSWER for cte in written):
+        raise QuestionRefused(f"WITH may not define {ANSWER!r}: it is the released table")
+    try:
+        whole = query.sql(dialect="duckdb")
+        _expand_stars(query, columns)
+        named = [
+            exp.alias_(exp.column(f"{VALUE}{i}"), exp.to_identifier(name, quoted=True))
+            for i, name in enumerate(columns)
+        ]
+        answer = exp.CTE(
+            this=exp.Select(expressions=named).from_(f"{BLOCK}0"),
+            alias=exp.TableAlias(this=exp.to_identifier(ANSWER)),
+        )
+        splitter.define([answer, *written])
+        # Checked before it is one: recursion would be lost with the clause.
+        splitter.check_outside(query)
+        part = "with_" if "with_" in exp.Select.arg_types else "with"
+        query.set(part, exp.With(expressions=[answer, *written]))
+        splitter.check_outside(query)
+        splitter.check_conditions(query)
+        traces = _trace(query)
+        return Statement(whole=whole, blocks=(), outside=write_outside(query), traces=traces)
+    except RecursionError:
+        raise QuestionRefused("the statement is nested too deeply, or unites too many others") from None
+
+
+class _NoBlocks:
+    """Takes no private block: what is computed from answers has none."""
+
+    def accept(self, text: str) -> None:
+        del text
+        raise QuestionRefused("a SELECT over a released table asks no private question")
+
+    def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
+        del query, blocks
+        raise QuestionRefused("a SELECT over a released table asks no private question")
+
+
+def _expand_stars(query: Any, columns: Sequence[str]) -> None:
+    """Put the columns of the released table in the place of a star that stands for them alone."""
+    exp = trees()
+    for select in query.find_all(exp.Select):
+        start = select.args.get("from_") or select.args.get("from")
+        source = None if start is None else start.this
+        if not isinstance(source, exp.Table) or source.name.lower() != ANSWER or select.args.get("joins"):
+            continue
+        items: list[Any] = []
+        for item in select.expressions:
+            star = item.this if isinstance(item, exp.Column) else item
+            plain = isinstance(star, exp.Star) and not any(star.args.values())
+            items += [exp.column(name, quoted=True) for name in columns] if plain else [item]
+        select.set("expressions", items)
+
+
+def _parse_query(text: str, dialect: str | None) -> Any:
+    """Return the tree of the one SELECT that a text is; raises QuestionRefused for any other."""
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise QuestionRefused("the text holds half of a character, which no engine reads")
+    if "/*+" in text:
+        raise QuestionRefused("hints go with one question: a statement around several has none")
+    try:
+        parsed = sqlglot.parse(text, read=dialect_of(text) if dialect is None else known_dialect(dialect))
+    except (SqlglotError, RecursionError):
+        parsed = []
+    if len(parsed) != 1 or not isinstance(parsed[0], trees().Query):
+        raise QuestionRefused("the text is not one SELECT")
+    return parsed[0]
 
 
 def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
@@ -222,6 +298,10 @@ class _Splitter:
             raise QuestionRefused(f"{type(query).__name__.upper()} is not supported around private questions")
         return self._split_select(query)
 
+    def define(self, queries: Iterable[Any]) -> None:
+        """Take queries of WITH that read answers alone."""
+        self._released |= {cte.alias.lower(): cte for cte in queries}
+
     def check_outside(self, outside: Any) -> None:
         """Raise QuestionRefused where the outside reads anything but answers, or calls what it may not."""
         exp = trees()
@@ -229,10 +309,10 @@ class _Splitter:
         for node in outside.walk():
             if isinstance(node, exp.Table):
                 self._check_table(node, known)
-            if isinstance(node, exp.CTE) and node.alias.lower().startswith(_CATALOG):
+            if isinstance(node, exp.CTE) and node.alias.lower().startswith(_RESERVED):
                 # Read before it is defined, such a name is DuckDB's own view of its catalog.
                 raise QuestionRefused(
-                    f"WITH may not define {node.alias!r}: it is a name of DuckDB's catalog; any other works"
+                    f"WITH may not define {node.alias!r}: it is a reserved name; any other works"
                 )
             if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _ALLOWED:
                 raise QuestionRefused(f"{str(node.this).upper()} is no known function of released values")
@@ -244,8 +324,13 @@ class _Splitter:
         schema = table.db.lower()
         if name in known and not schema:
             return
-        if name not in self.public or schema.startswith(_CATALOG):
-            raise QuestionRefused(f"{self._place.of(table)}table {table.name!r} is not declared, or is read row by row")
+        if name not in self.public or schema.startswith(_RESERVED):
+            why = (
+                "is not declared, or is read row by row"
+                if self._table
+                else f"is not known: the released one is {ANSWER!r}"
+            )
+            raise QuestionRefused(f"{self._place.of(table)}table {table.name!r} {why}")
         self.read_public[self.public[name]] = None
 
     def check_conditions(self, outside: Any) -> None:
