@@ -128,6 +128,12 @@ __getattr__, __dir__, __all__ = export_lazily(
 )
 register_features(
     {
+        # Aggregates, as methods of the expressions below them.
+        **dict.fromkeys(
+            ("count", "count_distinct", "mean", "Selection", "std", "sum", "variance"), "sordino.ask.queries.build"
+        ),
+        **dict.fromkeys(("median", "quantile", "quantiles"), "sordino.ask.queries.aggregates.quantile"),
+        **dict.fromkeys(("all", "any", "first", "last", "max", "min"), "sordino.ask.queries.unit_aggregates"),
         "attack_page": "sordino.reporting.attack_page",
         "board_page": "sordino.reporting.board",
         "query_release": "sordino.ask.curator.released_query",

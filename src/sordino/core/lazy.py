@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +50,9 @@ def export_lazily(
         elif name in removed:
             raise AttributeError(f"{package}.{name} was removed: {removed[name]}")
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            near = [] if name.startswith("_") else difflib.get_close_matches(name, known, n=1)
+            hint = f": did you mean {near[0]}?" if near else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         setattr(sys.modules[package], name, found)
         return found
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sordino.ask.queries.expressions.compile import bind_condition
-from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import (
     KeyList,
     Keys,
@@ -36,6 +36,7 @@ from sordino.ask.queries.expressions.nodes import (
 )
 from sordino.ask.queries.expressions.sql_trees import Build
 from sordino.ask.queries.formulas import FormulaColumn, check_conditions, is_condition
+from sordino.ask.queries.frame_words import unknown_word
 from sordino.ask.queries.joins import Join
 from sordino.ask.queries.post_processing import PostProcessing
 from sordino.ask.queries.query import Aggregate, SqlAggregate, Vector, replace_names
@@ -124,6 +125,36 @@ class Aggregation:
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
                 raise QuestionRefused("limit takes a number of rows, such as limit(10)")
         return replace(self, after=replace(self.after or PostProcessing(), limit=rows, offset=offset))
+
+    def sort(self, *columns: str | Expr, descending: bool | Sequence[bool] = False) -> Aggregation:
+        """Return the question whose answer is ordered by these of its columns: `order_by` in the words of polars.
+
+        `descending` is of all columns, or one for each. Missing values come last.
+        """
+        downs = [descending] * len(columns) if isinstance(descending, bool) else list(descending)
+        if not columns or len(downs) != len(columns):
+            raise QuestionRefused('sort takes columns of the answer, and one descending for all or each: sort("count")')
+        named = [col(column) if isinstance(column, str) else column for column in columns]
+        return self.order_by(*(-column if down else column for column, down in zip(named, downs, strict=True)))
+
+    def head(self, rows: int = 5) -> Aggregation:
+        """Return the question whose answer shows its first `rows` rows: it is `limit(rows)`."""
+        return self.limit(rows)
+
+    def filter(self, *conditions: Expr) -> Aggregation:
+        """Return the question whose answer shows only rows that meet each condition on its own columns: it is `having`."""
+        if not conditions:
+            raise QuestionRefused('filter takes conditions on the answer, such as col("count") > 30')
+        question = self
+        for condition in conditions:
+            question = question.having(condition)
+        return question
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, word: str) -> Any:
+            """Name the word that was meant."""
+            raise unknown_word(self, word, kind="Aggregation")
 
     def replace_columns(self, meaning: Callable[[str], Node]) -> Aggregation:
         """Return the question with each column of its rows replaced by what it means; names of the answer stay."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from sordino.ask.queries.aggregates.distinct import Distinct, DistinctSum
 from sordino.ask.queries.aggregates.moments import MomentAggregate
@@ -13,12 +13,14 @@ from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.aggregation import Aggregation, Grouping, columns_of, tighten
 from sordino.ask.queries.expressions.expr import Expr, as_node, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
-from sordino.ask.queries.expressions.nodes import Connective, Constant, Name, Node, When, depth, describe, walk
+from sordino.ask.queries.expressions.nodes import Connective, Constant, Exists, Name, Node, When, depth, describe, walk
 from sordino.ask.queries.formulas import FormulaColumn, rename
+from sordino.ask.queries.frame_words import unknown_word
 from sordino.ask.queries.joins import JoinKind, Unnest, state_join
 from sordino.ask.queries.query import Aggregate, replace_names
 from sordino.ask.queries.row_steps import RowStep
 from sordino.core.errors import QuestionRefused
+from sordino.core.lazy import load_feature
 from sordino.core.loss import Number, format_number, to_fraction
 from sordino.core.neighbors import ContributionBounds
 
@@ -91,6 +93,20 @@ class AggregateExpr:
 
     def __rtruediv__(self, other: Any) -> AggregateExpr:
         return _formula(lambda x, y: y / x, self, other)
+
+    def over(self, *columns: object) -> NoReturn:
+        """Refuse: a window runs over an answer, not over rows."""
+        del columns
+        raise QuestionRefused(
+            f"{self.aggregate.describe()} over a window is computed from an answer, at no cost: "
+            "release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer'), or in sd.sql"
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, word: str) -> Any:
+            """Name the word that was meant."""
+            raise unknown_word(self, word, kind="AggregateExpr")
 
     def __repr__(self) -> str:
         if self.formula is not None:
@@ -184,6 +200,7 @@ class Selection:
     min_units: int = 1
     bounds: ContributionBounds | None = None
     key_selection: str | None = None
+    named: Mapping[str, Node] | None = None  # of with_columns: what each of its columns is, over those of the rows
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -228,21 +245,78 @@ class Selection:
 
         if self.groups:
             raise QuestionRefused("per_unit makes one row a person: group by its columns, after it")
-        made, columns, _ = unit_columns(_flatten(values, named, "per_unit"))
+        asked = [self._read_aggregate(one) for one in _flatten(values, named, "per_unit")]
+        made, columns, _ = unit_columns(asked)
         steps = (*self.steps, PerUnit(made, self._meaning(self.condition)))
-        return replace(self, condition=None, steps=steps, columns=columns)
+        return replace(self, condition=None, steps=steps, columns=columns, named=None)
 
     def _meaning(self, node: T) -> T:
         """Return an expression with the columns of per_unit replaced by what they are."""
         columns = self.columns
         return node if columns is None else replace_names(node, lambda name: columns.get(name, Name(name)))
 
-    def where(self, condition: Expr) -> Selection:
-        """Return the selection of those rows that also meet `condition`."""
-        if not isinstance(condition, Expr):
-            raise QuestionRefused('where takes a condition, such as col("age") > 30')
-        both = condition.node if self.condition is None else Connective("and", self.condition, condition.node)
-        return replace(self, condition=both)
+    def with_columns(self, *columns: Expr, **named: Column) -> Selection:
+        """Return the selection with more columns, for the conditions, keys and aggregates after it.
+
+        A keyword names a column, else `.alias(...)`. It is only a name: a question with it is the one in which the expression
+        stands in its place. Raises QuestionRefused after group_by, and for what has no name.
+        """
+        if self.groups:
+            raise QuestionRefused("with_columns comes before group_by; an answer is computed with by release.query")
+        meanings: dict[str, Node] = {}
+        for column in columns:
+            if not isinstance(column, Expr) or column.name is None:
+                raise QuestionRefused('with_columns takes named expressions, such as decade=col("age") // 10')
+            meanings[column.name] = self._read(column.node)
+        for name, of in named.items():
+            if not isinstance(of, (str, Expr)):
+                raise QuestionRefused(f'with_columns takes expressions, such as {name}=col("age") // 10')
+            meanings[name] = self._read(col(of).node if isinstance(of, str) else of.node)
+        return replace(self, named={**(self.named or {}), **meanings})
+
+    def _read(self, node: Node) -> Node:
+        """Return an expression with the columns of `with_columns` replaced by what they are."""
+        named = self.named
+        if not named:
+            return node
+        for at in walk(node):
+            if isinstance(at, Exists) and at.matching is not None:
+                # Within it a name is a column of the other table.
+                twice = [n.name for n in walk(at.matching) if isinstance(n, Name) and n.name in named]
+                if twice:
+                    raise QuestionRefused(
+                        f"exists(...) reads a column {twice[0]!r} of another table: name that of with_columns another way"
+                    )
+        return replace_names(node, lambda name: named.get(name, Name(name)))
+
+    def _read_aggregate(self, one: AggregateExpr) -> AggregateExpr:
+        """Return an aggregate, or a formula over several, of what the columns of `with_columns` are."""
+        named = self.named
+        if not named:
+            return one
+        parts = (one.aggregate, *one.others)
+        for part in parts:
+            for node in (getattr(part, "of", None), getattr(part, "other", None), *getattr(part, "others", ())):
+                if node is not None:
+                    self._read(node)
+        first, *others = replace_names(parts, lambda name: named.get(name, Name(name)))
+        words = {old.describe(): new.describe() for old, new in zip(parts, (first, *others), strict=True)}
+        formula = None if one.formula is None else replace(one.formula, node=rename(one.formula.node, words))
+        return AggregateExpr(first, tuple(others), formula)
+
+    def where(self, *conditions: Expr) -> Selection:
+        """Return the selection of those rows that also meet each of the conditions."""
+        if not conditions or not all(isinstance(condition, Expr) for condition in conditions):
+            raise QuestionRefused('where takes conditions, such as col("age") > 30')
+        made = self.condition
+        for condition in conditions:
+            node = self._read(condition.node)
+            made = node if made is None else Connective("and", made, node)
+        return replace(self, condition=made)
+
+    def filter(self, *conditions: Expr) -> Selection:
+        """Return the selection of those rows that also meet each of the conditions: it is `where`."""
+        return self.where(*conditions)
 
     def group_by(self, *columns: Column, keys: Any = None, min_units: int = 1, **named: Column) -> Selection:
         """Return the selection grouped by columns, bins of numbers, parts of days; a keyword names the key's column.
@@ -254,7 +328,7 @@ class Selection:
         if not columns and not named:
             raise QuestionRefused('group_by takes columns, such as group_by("occupation")')
         made = [(getattr(c, "name", None), _key(c)) for c in columns] + [(n, _key(c)) for n, c in named.items()]
-        groups = groupings(made)
+        groups = tuple(replace(group, of=self._read(group.of)) for group in groupings(made))
         least = max(self.min_units, check_min_units(min_units))
         how, given = (word, None) if (word := selection_name(keys)) else (self.key_selection, keys)
         listed = self.key_list if given is None else key_list(given, [g.alias for g in groups], before=self.key_list)
@@ -264,8 +338,41 @@ class Selection:
         """Return the question for these aggregates; a keyword names the aggregate's column."""
         rows = Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.steps, key_list=self.key_list)
         rows = replace(rows, bounds=self.bounds, min_units=self.min_units, key_selection=self.key_selection)
-        asked = _ask(_flatten(aggregates, named, "agg"), rows)
+        asked = _ask([self._read_aggregate(one) for one in _flatten(aggregates, named, "agg")], rows)
         return asked if self.columns is None else asked.replace_columns(lambda name: self._meaning(Name(name)))
+
+    def select(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
+        """Return the question for these aggregates over all rows selected: it is `agg`, without groups."""
+        if self.groups:
+            raise QuestionRefused("select has no groups: end group_by with .agg(...)")
+        return self.agg(*aggregates, **named)
+
+    def value_counts(self, *columns: Column, sort: bool = False) -> Aggregation:
+        """Return the question for the number of rows of each value: it is `.group_by(...).agg(sd.count())`.
+
+        The values are in declared order; with `sort` the most frequent come first.
+        """
+        counts = self.group_by(*columns).agg(count())
+        return counts.sort("count", descending=True) if sort else counts
+
+    def describe(self, *columns: Column) -> Aggregation:
+        """Return the question for count, mean, standard deviation (ddof=1) and quartiles of each column, under one loss.
+
+        There is no least and no largest value, which one row decides.
+        """
+        if not columns:
+            raise QuestionRefused('describe takes columns, such as describe("age", "hours")')
+        quantiles = load_feature("quantiles")
+        aggregates: list[AggregateExpr] = []
+        for column in columns:
+            aggregates += [count(column), mean(column), std(column, ddof=1), quantiles(column, ["0.25", "0.5", "0.75"])]
+        return self.agg(aggregates)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, word: str) -> Any:
+            """Name the word that was meant."""
+            raise unknown_word(self, word, kind="rows")
 
     def keys(self) -> Aggregation:
         """Return the question for the keys alone: of private ones those that show, by the whole loss; it is `.agg()`."""
@@ -277,6 +384,11 @@ def _flatten(
 ) -> list[AggregateExpr]:
     flat: list[AggregateExpr] = []
     for item in aggregates:
+        if isinstance(item, Expr):
+            raise QuestionRefused(
+                f"{item} is a value of each row, and rows are never released: {word} takes aggregates, such as "
+                f"sd.mean({item}) or col(...).mean()"
+            )
         if not isinstance(item, (AggregateExpr, list, tuple)):
             raise QuestionRefused(
                 f"{word} takes aggregates, such as sd.count(), not a {type(item).__name__}: other questions are asked alone"

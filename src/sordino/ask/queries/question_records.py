@@ -58,11 +58,13 @@ _WORDS: dict[tuple[type, str], frozenset[str]] = {
     (nodes.Apply, "function"): frozenset(
         ("round", "half_even", "to_whole", "floor", "ceil", "truncate", "divide", "remainder", "modulo", "sign", "sqrt")
     )
-    | {"exp", "ln", "log2", "log10"},
+    | {"exp", "ln", "log2", "log10", "weeks", "days", "hours", "minutes", "seconds"},
     (nodes.TextFunction, "function"): frozenset(
         ("upper", "lower", "trim", "ltrim", "rtrim", "substr", "left", "right", "replace", "concat", "length", "number")
     ),
-    (nodes.DateTrunc, "unit"): frozenset(("second", "minute", "hour", "day", "week", "month", "quarter", "year")),
+    (nodes.DateTrunc, "unit"): frozenset(
+        ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade", "century")
+    ),
     (UnitValue, "kind"): frozenset(
         ("rows", "count", "distinct", "sum", "mean", "min", "max", "any", "all", "first", "last")
     ),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, Selection
 from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.frame_words import unknown_word
 from sordino.ask.queries.joins import JoinKind
+from sordino.core.domain import Domain, Integer, Real
 from sordino.core.errors import QuestionRefused
 from sordino.core.loss import Number
 
@@ -16,9 +18,42 @@ from sordino.core.loss import Number
 class TableFace:
     """Begin questions about a table; rows and columns are never released it."""
 
-    def where(self, condition: Expr) -> Selection:
-        """Return the selection of the rows that meet `condition`; end it with `.agg(...)`."""
-        return Selection().where(condition)
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+        raise NotImplementedError
+
+    def where(self, *conditions: Expr) -> Selection:
+        """Return the selection of the rows that meet each of the conditions; end it with `.agg(...)`."""
+        return Selection().where(*conditions)
+
+    def filter(self, *conditions: Expr) -> Selection:
+        """Return the selection of the rows that meet each of the conditions: it is `where`."""
+        return Selection().where(*conditions)
+
+    def with_columns(self, *columns: Expr, **named: str | Expr) -> Selection:
+        """Return the table with more columns, each a name for an expression, for what comes after it."""
+        return Selection().with_columns(*columns, **named)
+
+    def select(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
+        """Return the question for aggregates over all rows: it is `agg`."""
+        return Selection().select(*aggregates, **named)
+
+    def value_counts(self, *columns: str | Expr, sort: bool = False) -> Aggregation:
+        """Return the question for the number of rows of each value; with `sort` the most frequent come first."""
+        return Selection().value_counts(*columns, sort=sort)
+
+    def describe(self, *columns: str | Expr) -> Aggregation:
+        """Return the question for count, mean, standard deviation and quartiles of columns, under one loss.
+
+        Without `columns` it is of every number with declared bounds.
+        """
+        numbers = [
+            name
+            for name, column in self.domain.stored.items()
+            if isinstance(column, (Integer, Real)) and None not in (column.lower, column.upper)
+        ]
+        return Selection().describe(*(columns or numbers))
 
     def group_by(self, *columns: str | Expr, keys: Any = None, min_units: int = 1, **named: str | Expr) -> Selection:
         """Return the table grouped by columns or bins; `keys` lists the answer's rows, `min_units` hides small private keys."""
@@ -50,14 +85,15 @@ class TableFace:
             'rows and columns are never released: ask for an aggregate, such as sd.mean("age"); in an expression write col("age")'
         )
 
-    def filter(self, *conditions: object) -> NoReturn:
-        """Refuse: rows are chosen with `where`."""
-        del conditions
-        raise QuestionRefused('rows are chosen with .where(col("age") > 30), and end in .agg(sd.count())')
-
     def head(self, rows: int = 5) -> NoReturn:
         """Refuse: rows are never released."""
         del rows
         raise QuestionRefused(
             "rows are never released: ask for an aggregate, such as sd.count() or sd.histogram('age')"
         )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, word: str) -> Any:
+            """Name the word that was meant."""
+            raise unknown_word(self, word, kind="rows")

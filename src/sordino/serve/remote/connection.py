@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
+from sordino.ask.queries.frame_words import unknown_word
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.ask.queries.table_face import TableFace
 from sordino.core.domain import Domain
@@ -13,7 +14,7 @@ from sordino.core.loss import Loss
 from sordino.core.neighbors import Neighbors
 from sordino.core.release import Release
 from sordino.serve.remote.questions import FarBatch, FarBudget, FarPlan, FarQuestions, FitWords, LossWords, fit_far
-from sordino.serve.remote.transport import Transport, check_url, find_token, refuse_near
+from sordino.serve.remote.transport import NotFar, Transport, check_url, find_token, refuse_near
 
 if TYPE_CHECKING:
     from sordino.synth.model import Model
@@ -138,7 +139,8 @@ class FarTable(TableFace):
 
     def __getattr__(self, name: str) -> Any:
         """Refuse by name what a local table has and a far one cannot."""
-        raise refuse_near(name, self)
+        error = refuse_near(name, self)
+        raise error if isinstance(error, NotFar) else unknown_word(self, name, kind="rows")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r} at {self._asked.url}>"

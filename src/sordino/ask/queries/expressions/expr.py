@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
@@ -32,13 +33,18 @@ from sordino.ask.queries.expressions.nodes import (
     Shift,
     TextFunction,
     Value,
+    When,
     describe,
 )
+from sordino.ask.queries.frame_words import unknown_word
 from sordino.core.errors import QuestionRefused
+from sordino.core.lazy import load_feature
 from sordino.core.loss import Number, format_number, to_fraction
 from sordino.core.time_zones import parse_moment
 
 _MOST_POWER = 16
+# The type, where `str` is the property of an expression.
+_Text = str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,11 +58,11 @@ class Expr:
     """
 
     node: Node
-    name: str | None = None  # what group_by calls the key; whatever is made of the expression has none
+    name: _Text | None = None  # what group_by calls the key; whatever is made of the expression has none
 
-    def alias(self, name: str) -> Expr:
+    def alias(self, name: _Text) -> Expr:
         """Return the expression under a name, for group_by: `group_by(col("born").year().alias("year"))`."""
-        if not isinstance(name, str) or not name.strip():
+        if not isinstance(name, _Text) or not name.strip():
             raise QuestionRefused("alias takes a name that is not empty")
         return Expr(self.node, name)
 
@@ -86,7 +92,7 @@ class Expr:
         """Return the least whole number that is not below the value."""
         return Expr(Apply("ceil", self.node))
 
-    def truncate(self, unit: str | None = None, *, count: int = 1) -> Expr:
+    def truncate(self, unit: _Text | None = None, *, count: int = 1) -> Expr:
         """Return a number without its decimals; or a date or datetime at the begin of its year, quarter, month, ...
 
         `unit` is year, quarter, month, week (from Monday), day, hour, minute or second; `count` of them are one part.
@@ -166,7 +172,7 @@ class Expr:
 
     def is_in(self, values: Iterable[Any]) -> Expr:
         """Return whether the value is one of `values`."""
-        if isinstance(values, (str, Expr)):
+        if isinstance(values, (_Text, Expr)):
             raise QuestionRefused('is_in takes a list of values, such as is_in(["Sales", "Tech-support"])')
         chosen = tuple(as_value(v) for v in values)
         if not chosen:
@@ -182,27 +188,115 @@ class Expr:
         """Return whether the value is missing."""
         return Expr(IsNull(self.node))
 
-    def like(self, pattern: str) -> Expr:
+    def is_not_null(self) -> Expr:
+        """Return whether the value is there."""
+        return ~self.is_null()
+
+    def fill_null(self, value: Any) -> Expr:
+        """Return the value, and `value` where it is missing, as SQL's COALESCE does."""
+        return Expr(When(IsNull(self.node), as_node(value), self.node))
+
+    # ---- aggregates of the column: those of `sd`, which are made where aggregates are
+
+    def count(self) -> Any:
+        """Return the aggregate `sd.count(x)`: the number of rows in which it is not missing."""
+        return load_feature("count")(self)
+
+    def sum(self, *, per_unit: tuple[Number, Number] | None = None) -> Any:
+        """Return the aggregate `sd.sum(x)`."""
+        return load_feature("sum")(self, per_unit=per_unit)
+
+    def mean(self) -> Any:
+        """Return the aggregate `sd.mean(x)`."""
+        return load_feature("mean")(self)
+
+    def median(self) -> Any:
+        """Return the aggregate `sd.median(x)`."""
+        return load_feature("median")(self)
+
+    def quantile(self, level: Number) -> Any:
+        """Return the aggregate `sd.quantile(x, level)`."""
+        return load_feature("quantile")(self, level)
+
+    def std(self, *, ddof: int = 1) -> Any:
+        """Return the aggregate `sd.std(x, ddof=1)`: of a sample, as polars and pandas have it; `sd.std` alone has ddof=0."""
+        return load_feature("std")(self, ddof=ddof)
+
+    def var(self, *, ddof: int = 1) -> Any:
+        """Return the aggregate `sd.variance(x, ddof=1)`: of a sample, as polars and pandas have it."""
+        return load_feature("variance")(self, ddof=ddof)
+
+    def n_unique(self) -> Any:
+        """Return the aggregate `sd.count_distinct(x)`; a missing value is none, as in pandas' nunique and SQL."""
+        return load_feature("count_distinct")(self)
+
+    def min(self) -> Any:
+        """Return `sd.min(x)`, the least value of a person, inside `.per_unit(...)`."""
+        return load_feature("min")(self)
+
+    def max(self) -> Any:
+        """Return `sd.max(x)`, the largest value of a person, inside `.per_unit(...)`."""
+        return load_feature("max")(self)
+
+    def any(self) -> Any:
+        """Return `sd.any(x)`, whether a condition holds for any row of a person, inside `.per_unit(...)`."""
+        return load_feature("any")(self)
+
+    def all(self) -> Any:
+        """Return `sd.all(x)`, whether a condition holds for all rows of a person, inside `.per_unit(...)`."""
+        return load_feature("all")(self)
+
+    def first(self, *, by: _Text | Expr) -> Any:
+        """Return `sd.first(x, by=...)`, inside `.per_unit(...)`."""
+        return load_feature("first")(self, by=by)
+
+    def last(self, *, by: _Text | Expr) -> Any:
+        """Return `sd.last(x, by=...)`, inside `.per_unit(...)`."""
+        return load_feature("last")(self, by=by)
+
+    def value_counts(self, *, sort: bool = False) -> Any:
+        """Return the question for the number of rows of each value: `table.value_counts(x)`."""
+        return load_feature("Selection")().value_counts(self, sort=sort)
+
+    def over(self, *columns: object) -> NoReturn:
+        """Refuse: a window over rows would release a value of each."""
+        del columns
+        raise QuestionRefused(
+            f"{self}.over(...) is a value of each row, and rows are never released: windows run over an answer at no cost, "
+            "release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer'), or in sd.sql"
+        )
+
+    @property
+    def dt(self) -> DateParts:
+        """The parts of a date or datetime by the words of polars."""
+        return DateParts(self)
+
+    @property
+    def str(self) -> TextParts:
+        """The functions of text by the words of polars and pandas."""
+        return TextParts(self)
+
+    def like(self, pattern: _Text) -> Expr:
         """Return whether a text matches SQL's LIKE: % stands for any text, _ for one character."""
         return self._match("like", pattern)
 
-    def ilike(self, pattern: str) -> Expr:
+    def ilike(self, pattern: _Text) -> Expr:
         """Return whether a text matches LIKE, whatever the case of its letters."""
         return self._match("ilike", pattern)
 
-    def matches(self, pattern: str) -> Expr:
+    def matches(self, pattern: _Text) -> Expr:
         """Return whether a declared value has a part that matches a regular expression."""
         return self._match("regex", pattern)
 
-    def starts_with(self, text: str) -> Expr:
+    def starts_with(self, text: _Text) -> Expr:
         """Return whether a text begins so."""
         return self._match("prefix", text)
 
-    def ends_with(self, text: str) -> Expr:
+    def ends_with(self, text: _Text) -> Expr:
         """Return whether a text ends so."""
         return self._match("suffix", text)
 
-    def contains(self, text: str) -> Expr:
+    def contains(self, text: _Text) -> Expr:
         """Return whether a text has this part."""
         return self._match("part", text)
 
@@ -223,7 +317,7 @@ class Expr:
         given = [start] if length is None else [start, length]
         return Expr(TextFunction("substr", self.node, tuple(to_fraction(g, name="substr's place") for g in given)))
 
-    def replace(self, old: str, new: str) -> Expr:
+    def replace(self, old: _Text, new: _Text) -> Expr:
         """Return a declared value with one text in place of another."""
         return Expr(TextFunction("replace", self.node, (old, new)))
 
@@ -235,8 +329,8 @@ class Expr:
         """Return the number of characters of a declared value."""
         return Expr(TextFunction("length", self.node))
 
-    def _match(self, kind: str, pattern: str) -> Expr:
-        if not isinstance(pattern, str):
+    def _match(self, kind: _Text, pattern: _Text) -> Expr:
+        if not isinstance(pattern, _Text):
             raise QuestionRefused(f"a pattern is text, not a {type(pattern).__name__}")
         return Expr(Match(kind, self.node, pattern))
 
@@ -288,9 +382,9 @@ class Expr:
         """Return the day of a datetime by its zone's clock."""
         return Expr(DatePart("date", self.node))
 
-    def strftime(self, form: str) -> Expr:
+    def strftime(self, form: _Text) -> Expr:
         """Return a date or datetime as text, by a format such as "%Y-%m"; for group_by and comparisons."""
-        if not isinstance(form, str):
+        if not isinstance(form, _Text):
             raise QuestionRefused('strftime takes a format, such as "%Y-%m"')
         return Expr(DateFormat(form, self.node))
 
@@ -408,11 +502,194 @@ class Expr:
     def __iter__(self) -> Any:
         raise TypeError("an expression cannot be iterated over")
 
-    def __str__(self) -> str:
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, word: _Text) -> Any:
+            """Name the word that was meant."""
+            raise unknown_word(self, word, kind="Expr")
+
+    def __str__(self) -> _Text:
         return describe(self.node)
 
-    def __repr__(self) -> str:
+    def __repr__(self) -> _Text:
         return f"<Expr {describe(self.node)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class DateParts:
+    """The parts of a date or datetime, as polars names them: `col("begin").dt.year()`."""
+
+    of: Expr
+
+    def year(self) -> Expr:
+        """Return the year."""
+        return self.of.year()
+
+    def quarter(self) -> Expr:
+        """Return the quarter, 1 to 4."""
+        return self.of.quarter()
+
+    def month(self) -> Expr:
+        """Return the month, 1 to 12."""
+        return self.of.month()
+
+    def week(self) -> Expr:
+        """Return the week of ISO 8601, 1 to 53."""
+        return self.of.week()
+
+    def day(self) -> Expr:
+        """Return the day of the month, 1 to 31."""
+        return self.of.day()
+
+    def weekday(self) -> Expr:
+        """Return the day of the week, 1 (Monday) to 7, as polars counts: `iso_day_of_week()`."""
+        return self.of.iso_day_of_week()
+
+    def ordinal_day(self) -> Expr:
+        """Return the day of the year, 1 to 366: `day_of_year()`."""
+        return self.of.day_of_year()
+
+    def hour(self) -> Expr:
+        """Return the hour, 0 to 23."""
+        return self.of.hour()
+
+    def minute(self) -> Expr:
+        """Return the minute, 0 to 59."""
+        return self.of.minute()
+
+    def second(self) -> Expr:
+        """Return the second, 0 to 59."""
+        return self.of.second()
+
+    def date(self) -> Expr:
+        """Return the day of a datetime."""
+        return self.of.date()
+
+    def truncate(self, every: str) -> Expr:
+        """Return the begin of the part, such as "1y", "1q", "1mo", "1w", "1d", "6h", "15m" or "30s", as polars writes them."""
+        match = re.fullmatch(r"([0-9]{1,5})(y|q|mo|w|d|h|m|s)", every) if isinstance(every, str) else None
+        count = 0 if match is None else int(match[1])
+        unit, whole = ("", 1) if match is None else _EVERY[match[2]]
+        # Of other numbers the parts would begin elsewhere than those of polars.
+        if not count or whole % count:
+            raise QuestionRefused(
+                'dt.truncate takes "1y", "1q", "1mo", "1w", "1d", or hours, minutes and seconds that divide a day, an hour and a '
+                'minute, such as "6h"; others are written truncate("month", count=2)'
+            )
+        return self.of.truncate(unit, count=count)
+
+    def strftime(self, form: str) -> Expr:
+        """Return it as text, by a format such as "%Y-%m"."""
+        return self.of.strftime(form)
+
+    def to_string(self, form: str) -> Expr:
+        """Return it as text, as `strftime` does."""
+        return self.of.strftime(form)
+
+    def total_seconds(self) -> Expr:
+        """Return the time between two datetimes in seconds: `(col("end") - col("start")).dt.total_seconds()`."""
+        return self.of.seconds()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, word: str) -> Any:
+            """Name the word that was meant."""
+            raise unknown_word(self, word, kind="DateParts")
+
+
+@dataclass(frozen=True, slots=True)
+class TextParts:
+    """The functions of text, as polars and pandas name them: `col("job").str.to_uppercase()`."""
+
+    of: Expr
+
+    def to_uppercase(self) -> Expr:
+        """Return the text in capitals."""
+        return self.of.upper()
+
+    def to_lowercase(self) -> Expr:
+        """Return the text in small letters."""
+        return self.of.lower()
+
+    def upper(self) -> Expr:
+        """Return the text in capitals."""
+        return self.of.upper()
+
+    def lower(self) -> Expr:
+        """Return the text in small letters."""
+        return self.of.lower()
+
+    def strip_chars(self) -> Expr:
+        """Return the text without the blanks around it."""
+        return self.of.trim()
+
+    def strip(self) -> Expr:
+        """Return the text without the blanks around it."""
+        return self.of.trim()
+
+    def starts_with(self, prefix: str) -> Expr:
+        """Return whether the text begins so."""
+        return self.of.starts_with(prefix)
+
+    def ends_with(self, suffix: str) -> Expr:
+        """Return whether the text ends so."""
+        return self.of.ends_with(suffix)
+
+    def startswith(self, prefix: str) -> Expr:
+        """Return whether the text begins so."""
+        return self.of.starts_with(prefix)
+
+    def endswith(self, suffix: str) -> Expr:
+        """Return whether the text ends so."""
+        return self.of.ends_with(suffix)
+
+    def contains(self, pattern: str, *, literal: bool = False) -> Expr:
+        """Return whether a part of the text matches a regular expression, as `matches`; is `pattern` itself where `literal`."""
+        return self.of.contains(pattern) if literal or _is_literal(pattern) else self.of.matches(pattern)
+
+    def replace_all(self, pattern: str, value: str, *, literal: bool = False) -> Expr:
+        """Return the text with `value` in the place of each `pattern`; raises QuestionRefused for a regular expression."""
+        if not literal and not (_is_literal(pattern) and _is_literal(value)):
+            raise QuestionRefused("regular expressions are not replaced: write literal=True for the text itself")
+        return self.of.replace(pattern, value)
+
+    def slice(self, offset: int, length: int | None = None) -> Expr:
+        """Return a part of the text, counted from 0; a negative offset counts from the end. It is `substr(offset + 1)`."""
+        if isinstance(offset, bool) or not isinstance(offset, int):
+            raise QuestionRefused("str.slice takes a whole offset, from 0, such as str.slice(0, 3)")
+        return self.of.substr(offset if offset < 0 else offset + 1, length)
+
+    def len_chars(self) -> Expr:
+        """Return the number of characters."""
+        return self.of.length()
+
+    def len(self) -> Expr:
+        """Return the number of characters."""
+        return self.of.length()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, word: str) -> Any:
+            """Name the word that was meant."""
+            raise unknown_word(self, word, kind="TextParts")
+
+
+# What polars calls the parts of time: our unit, and how many of them make the next larger whole.
+_EVERY = {
+    "y": ("year", 1),
+    "q": ("quarter", 1),
+    "mo": ("month", 1),
+    "w": ("week", 1),
+    "d": ("day", 1),
+    "h": ("hour", 24),
+    "m": ("minute", 60),
+    "s": ("second", 60),
+}
+
+
+def _is_literal(pattern: object) -> bool:
+    """Return whether a text means itself as a regular expression too."""
+    return isinstance(pattern, str) and not re.search(r"[\\^$.|?*+()\[\]{}]", pattern)
 
 
 def _square(of: Node, base: Node, odd: bool) -> Node:
