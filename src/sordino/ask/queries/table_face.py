@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,13 +16,13 @@ from sordino.core.errors import QuestionRefused
 from sordino.core.loss import Number
 
 
-class TableFace:
+class TableFace(ABC):
     """Begin questions about a table; rows and columns are never released it."""
 
     @property
+    @abstractmethod
     def domain(self) -> Domain:
         """What is declared about the table."""
-        raise NotImplementedError
 
     def where(self, *conditions: Expr) -> Selection:
         """Return the selection of the rows that meet each of the conditions; end it with `.agg(...)`."""
