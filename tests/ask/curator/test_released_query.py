@@ -47,6 +47,17 @@ ANSWERED = [
     "SELECT * FROM (SELECT region, year, n FROM answer) PIVOT (SUM(n) FOR year IN (2020, 2021)) ORDER BY region",
     "SELECT CAST(n AS VARCHAR) || ' rows' AS words, ROUND(n / 3.0, 2) AS third FROM answer",
     "SELECT 1 + 1 AS two",
+    # Names that mean another column than they did.
+    "WITH b(n, total, region) AS (SELECT total, n, region FROM answer) SELECT region, n FROM b",
+    "SELECT region, n FROM (SELECT total, n, region FROM answer) AS b(n, total, region)",
+    "SELECT a, n FROM answer AS b(a, n, c, d)",
+    "WITH b AS (SELECT region, n AS a, total AS a FROM answer) SELECT region, a FROM b",
+    "SELECT region, total AS n, n AS total FROM answer",
+    "WITH b AS (SELECT region, -n AS n FROM answer) SELECT region, n FROM b",
+    "SELECT region, total, v FROM answer UNPIVOT (v FOR name IN (n))",
+    "SELECT * FROM answer PIVOT (SUM(n) FOR year IN (2020, 2021)) ORDER BY ALL",
+    "SELECT region, n FROM (answer)",
+    "WITH b AS (SELECT region, n FROM answer) SELECT region, n FROM (b)",
     "SELECT region, (SELECT AVG(n) FROM answer) AS middle FROM answer",
 ]
 HIDDEN = pa.table({"secret": [1, 2, 3]})
@@ -104,6 +115,10 @@ REFUSED = [
     "WITH sordino_block_0 AS (SELECT 1 AS n) SELECT * FROM sordino_block_0",
     "SELECT region, n FROM answer WHERE n",
     "SELECT nothing FROM answer",
+    "SELECT [n, total] FROM answer",
+    "SELECT answer FROM answer",
+    "SELECT STRUCT_PACK(a := n) FROM answer",
+    "SELECT TIME '10:00' AS t, INTERVAL 1 DAY AS i FROM answer",
     "SELECT n, n FROM answer",
     "SELECT region, n, AVG(n) FROM answer",
     "SELECT /*+ weight(1) */ n FROM answer",

@@ -67,6 +67,9 @@ FREE = [
     "WITH t AS (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) SELECT t.*, t.n AS same FROM t",
     "SELECT * FROM (SELECT store, member, COUNT(*) AS n FROM visits GROUP BY store, member) t"
     " PIVOT (SUM(n) FOR member IN (TRUE, FALSE)) ORDER BY store",
+    "WITH t(n, total) AS (SELECT SUM(amount) AS total, COUNT(*) AS n FROM visits) SELECT n, total FROM t",
+    "SELECT store, n FROM (SELECT SUM(amount) AS total, COUNT(*) AS n, store FROM visits GROUP BY store) AS t(n, total, store)",
+    "WITH t AS (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) SELECT store, n FROM (t)",
     "SELECT STDDEV_POP(n) AS spread FROM (SELECT year, SUM(amount) AS n FROM visits GROUP BY year) t",
 ]
 REFUSED = [
@@ -84,6 +87,8 @@ REFUSED = [
     "SELECT query('SELECT 1'), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT MAX(amount) - MIN(amount), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT store, CURRENT_USER AS who, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+    "SELECT store, TIME '10:00' AS t, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
+    "SELECT store, [COUNT(*)] AS l, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT nothing, COUNT(*), RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "SELECT SPACE(COUNT(*)) AS text, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY store",
     "WITH a AS (SELECT * FROM sqlite_master), sqlite_master AS (SELECT COUNT(*) AS n FROM visits) SELECT * FROM a",

@@ -27,7 +27,7 @@ def query_release(release: Release, text: str) -> Release:
     Raises QuestionRefused for a release without a table, for a text that is not one SELECT over `answer` alone, and where a
     limit of rows, memory or seconds is passed.
     """
-    from sordino.ask.engines.outer import describe, run
+    from sordino.ask.engines.outer import check_cells, describe, run
 
     if not isinstance(text, str):
         raise QuestionRefused(f'query takes SQL, such as "SELECT * FROM {ANSWER}", not a {type(text).__name__}')
@@ -40,7 +40,9 @@ def query_release(release: Release, text: str) -> Release:
     block = f"{BLOCK}0"
     columns = [f"{VALUE}{i}" for i in range(len(kinds))]
     types = {block: [*zip(columns, kinds, strict=True), (ROW, "BIGINT")]}
-    usual = [name for name, _ in describe(statement.outside, types)]
+    described = describe(statement.outside, types)
+    check_cells(described)
+    usual = [name for name, _ in described]
     if statement.traces:
         usual.pop()
     names = shown_names(statement.whole, {ANSWER: list(zip(release.columns, kinds, strict=True))}, usual)

@@ -249,7 +249,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
 
     Raises QuestionRefused where a block has no plan, DeclarationError for other weights than one a block.
     """
-    from sordino.ask.engines.outer import describe
+    from sordino.ask.engines.outer import check_cells, describe
 
     count = len(question.blocks)
     weights = question.weights or (Fraction(1),) * count
@@ -265,6 +265,8 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     released = {node.name: node for node in question.released}
     types = _block_types(question.statement.blocks, released, table)
     described = describe(question.statement.outside, types)
+    # A cell that no record holds would fail after the charge.
+    check_cells(described)
     if question.statement.traces:
         described.pop()
     names = shown_names(question.statement.whole, declared, [name for name, _ in described])

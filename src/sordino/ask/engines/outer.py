@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+# What a column of an answer may hold: a number, text, a truth, a day or a moment.
+_CELLS = ("VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL", "DOUBLE", "FLOAT", '"NULL"')
 _MOST_ROWS = 1_000_000
 _SECONDS = 10.0
 
@@ -52,6 +54,16 @@ def describe(text: str, tables: Mapping[str, Sequence[tuple[str, str]]]) -> list
     if refusal:
         raise QuestionRefused(f"what surrounds the private questions cannot be run: {refusal}")
     return described
+
+
+def check_cells(described: Sequence[tuple[str, str]]) -> None:
+    """Raise QuestionRefused for a column that holds anything but numbers, text, truths, days and moments."""
+    for name, kind in described:
+        whole = kind.endswith(("INT", "INTEGER"))
+        if kind.endswith("]") or not (whole or kind.startswith(_CELLS)):
+            raise QuestionRefused(
+                f"column {name!r} would hold {kind.split('(')[0]}: cast it to text, a number or a day"
+            )
 
 
 def run(text: str, tables: Mapping[str, pa.Table], types: Mapping[str, Sequence[tuple[str, str]]]) -> pa.Table | None:

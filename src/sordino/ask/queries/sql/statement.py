@@ -222,6 +222,8 @@ def _expand_stars(query: Any, columns: Sequence[str]) -> None:
         source = None if start is None else start.this
         if not isinstance(source, exp.Table) or source.name.lower() != ANSWER or select.args.get("joins"):
             continue
+        if source.alias_column_names or source.args.get("pivots"):
+            continue
         items: list[Any] = []
         for item in select.expressions:
             star = item.this if isinstance(item, exp.Column) else item
@@ -840,7 +842,9 @@ def _trace(outside: Any) -> tuple[Trace, ...]:
     if not isinstance(outside, exp.Select):
         return ()
     clause = outside.args.get("with_") or outside.args.get("with")
-    named = {} if clause is None else {cte.alias.lower(): cte.this for cte in clause.expressions}
+    # One that WITH gives other names for its columns is not followed.
+    written = [] if clause is None else [cte for cte in clause.expressions if not cte.alias_column_names]
+    named = {cte.alias.lower(): cte.this for cte in written}
     columns = _lineage(outside, named)
     if columns is None:
         return ()
@@ -878,9 +882,11 @@ def _lineage(select: Any, named: dict[str, Any]) -> dict[str, tuple[int, str]] |
         if inner is None:
             return None
     columns: dict[str, tuple[int, str]] = {}
+    names = [item.output_name.lower() for item in select.expressions]
     for item in select.expressions:
         column = item.unalias()
-        if not isinstance(column, exp.Column):
+        # Of two columns of one name, which is meant is DuckDB's to say.
+        if not isinstance(column, exp.Column) or names.count(item.output_name.lower()) > 1:
             continue
         if inner is None and column.name.startswith(VALUE):
             columns[item.output_name.lower()] = (block, column.name)
@@ -890,17 +896,23 @@ def _lineage(select: Any, named: dict[str, Any]) -> dict[str, tuple[int, str]] |
 
 
 def _only_source(select: Any, named: dict[str, Any]) -> Any:
-    """Return the table of a block, or the SELECT, that is all that a SELECT reads; None where it reads anything else."""
+    """Return the table of a block, or the SELECT, that is all that a SELECT reads; None where it reads anything else.
+
+    What is turned by PIVOT, or has other names for its columns, is something else.
+    """
     exp = trees()
     start = select.args.get("from_") or select.args.get("from")
     source = None if start is None else start.this
-    if isinstance(source, exp.Table) and source.name.lower() in named:
-        source = named[source.name.lower()]
-    elif isinstance(source, exp.Subquery):
-        source = source.this
-    elif not (isinstance(source, exp.Table) and source.name.startswith(BLOCK)):
-        source = None
-    return source if isinstance(source, (exp.Table, exp.Select)) else None
+    while isinstance(source, (exp.Table, exp.Subquery)):
+        if source.alias_column_names or any(source.args.get(part) for part in ("pivots", "joins", "sample")):
+            return None
+        if isinstance(source, exp.Subquery):
+            source = source.this
+        elif source.name.lower() in named:
+            source = named[source.name.lower()]
+        else:
+            return source if source.name.startswith(BLOCK) else None
+    return source if isinstance(source, exp.Select) else None
 
 
 def _show_rows(select: Any, named: dict[str, Any]) -> None:
