@@ -37,7 +37,16 @@ def test_no_mutant_uses_a_name_that_its_file_does_not_have(tmp_path: Path) -> No
         text = mutant.plant((mutants.SOURCE / mutant.path).read_text(encoding="utf-8"))
         (tmp_path / f"mutant_{number}.py").write_text(text, encoding="utf-8")
     # F821 is a name that nothing binds, F823 one that is read before its function binds it
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821,F823", "--output-format=concise", "."]
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        "--select=F821,F823",
+        "--output-format=concise",
+        ".",
+    ]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     told = [(MUTANTS[int(n)].name, said) for n, said in re.findall(r"^mutant_(\d+)\.py:\S+ (.*)$", found.stdout, re.M)]
     assert (found.returncode, told) == (0, []), found.stderr

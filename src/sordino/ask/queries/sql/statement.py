@@ -313,9 +313,7 @@ class _Splitter:
                 self._check_table(node, known)
             if isinstance(node, exp.CTE) and node.alias.lower().startswith(_RESERVED):
                 # Read before it is defined, such a name is DuckDB's own view of its catalog.
-                raise QuestionRefused(
-                    f"WITH may not define {node.alias!r}: it is a reserved name; any other works"
-                )
+                raise QuestionRefused(f"WITH may not define {node.alias!r}: it is a reserved name; any other works")
             if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _ALLOWED:
                 raise QuestionRefused(f"{str(node.this).upper()} is no known function of released values")
         _check_functions(outside)
