@@ -137,6 +137,7 @@ register_features(
         "attack_page": "sordino.reporting.attack_page",
         "board_page": "sordino.reporting.board",
         "query_release": "sordino.ask.curator.released_query",
+        "run_replicates": "sordino.ask.engines.replicates",
     }
 )
 find_moved_modules()

@@ -10,7 +10,7 @@ import datetime
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.codec import cells_to_json
 from sordino.core.errors import DeclarationError, QuestionRefused, instead_of
+from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.curve import NoisyCurve
 from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends
 from sordino.core.estimates.model_estimate import ModelSource
 from sordino.core.estimates.registry import estimate_from_dict
 from sordino.core.lazy import load_feature
+from sordino.core.estimates.replicates import ReleasedStatement
 from sordino.core.loss import (
     Event,
     Loss,
@@ -124,6 +126,12 @@ class Release:
         if not self.keys and len(self.outputs) == 1:
             return self.outputs[0].estimate.values()[0]
         return self.rows if self.keys else self.rows[0]
+
+    @property
+    def statement(self) -> ReleasedStatement | None:
+        """The answers of a statement's private blocks and the SQL around them, where intervals follow from these."""
+        found = (getattr(o.estimate, "statement", None) for o in self.outputs)
+        return next((statement for statement in found if statement is not None), None)
 
     @property
     def is_search(self) -> bool:
@@ -269,6 +277,7 @@ class Release:
             "event": event_to_dict(self.event),
             "keys": [{"name": k.name, **labels_to_dict(k.labels), "kind": k.kind} for k in self.keys],
             "estimates": [{"name": o.name, **o.estimate.to_dict()} for o in self.outputs],
+            **({} if self.statement is None else {"statement": self.statement.to_dict()}),
             **({} if self.model is None else self.model.to_dict()),
         }
 
@@ -284,7 +293,13 @@ class Release:
             raise DeclarationError(f"this release has schema {version!r:.40}, and {SCHEMA_VERSION} is read here")
         try:
             made = cls._read(data)
-            made.to_json(), str(made), repr(made)  # what is altered deep within shows when it is written
+            # What is altered deep within shows when it is written; replicates are run when intervals are asked for.
+            repr(made)
+            if made.statement is None:
+                made.to_json(), str(made)
+            else:
+                json.dumps(made.to_record(), allow_nan=False)
+                made.statement.check()
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
             raise DeclarationError(
                 "this is no whole release: it was altered, cut short, or is something else"
@@ -293,13 +308,13 @@ class Release:
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> Release:
+        statement = ReleasedStatement.from_dict(data["statement"]) if "statement" in data else None
         mechanisms, usual = data["mechanism"], [p["name"] for p in (*data["keys"], *data["estimates"])]
         return cls(
             keys=tuple(Key(k["name"], labels_from_dict(k), k.get("kind", "text")) for k in data["keys"]),
             layout=() if data["columns"] == usual else tuple(data["columns"]),
             outputs=tuple(
-                Output(e["name"], estimate_from_dict({k: e[k] for k in e if k != "name"}), mechanisms[e["name"]])
-                for e in data["estimates"]
+                Output(e["name"], _read_estimate(e, statement), mechanisms[e["name"]]) for e in data["estimates"]
             ),
             **{name: data[name] for name in _AS_WRITTEN},
             **dict[str, Any]((n, loss_from_numbers(data[n] or data["cost"])) for n in ("cost", "spent", "remaining")),
@@ -410,6 +425,13 @@ class Release:
         if len(cells) == 1:
             return cells[0][0]
         return {o.name: c[0] for o, c in zip(self.outputs, cells, strict=True)}
+
+
+def _read_estimate(data: Mapping[str, Any], statement: ReleasedStatement | None) -> ColumnEstimate:
+    """Return the estimate of a column; computed ones share the statement that the release holds."""
+    estimate = estimate_from_dict({k: data[k] for k in data if k != "name"})
+    computed = isinstance(estimate, Computed) and estimate.column is not None
+    return replace(estimate, statement=statement) if computed else estimate  # type: ignore[type-var]
 
 
 def other_currencies(event: Event, cost: Loss) -> list[str]:

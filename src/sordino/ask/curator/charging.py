@@ -215,8 +215,10 @@ def write_answer(release: Release) -> str:
     """Return the JSON text that the ledger keeps; where keys are many or long, without the tables that `from_dict` makes anew.
 
     Then they are in it once instead of four times: a ledger holds no text of more than a gigabyte, and to write it takes
-    longer than to count rows.
+    longer than to count rows. Intervals of computed columns are found when they are asked for, so they are not written either.
     """
+    if release.statement is not None:
+        return json.dumps(release.to_record(), ensure_ascii=False, allow_nan=False)
     many = any(len(key.labels) > _MANY for key in release.keys)
     if not many and sum(len(text) for key in release.keys for text in key.labels if isinstance(text, str)) <= _LONG:
         return release.to_json()

@@ -6,6 +6,7 @@ their released values and of public facts (post-processing; Dwork & Roth 2014, P
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -20,18 +21,24 @@ from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Released
 from sordino.ask.queries.expressions.released import ReleasedValues, label_text, whole_steps
 from sordino.ask.queries.queryable import ReleaseContent
+from sordino.ask.queries.sql.noise_lineage import Noise, follow_noise, table_answers
 from sordino.ask.queries.sql.released_range import released_range
 from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement
 from sordino.core.accounting.events import Composed, LaplaceEvent
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.estimate import take_rows
+from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement, cells_of
 from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Key, Output
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+# Cells of blocks and public tables that an answer keeps for its intervals.
+_MOST_KEPT = 1_000_000
+_NO_ENDS = "no ends: noise alone may leave it without a value, such as a divisor of 0, or moves it to one side"
 
 Types = Mapping[str, Sequence[tuple[str, str]]]
 
@@ -104,6 +111,7 @@ class StatementProcedure(Procedure):
 
         tables: dict[str, pa.Table] = dict(self.public)
         estimates: list[dict[str, Output]] = []
+        answers: list[BlockAnswer] = []
         notes: list[str] = []
         constants = _Constants(self.question, self.types)
         for place, (plan, statement) in enumerate(zip(self.plans, statements, strict=True)):
@@ -112,9 +120,13 @@ class StatementProcedure(Procedure):
             content = answer if isinstance(answer, ReleaseContent) else ReleaseContent(*answer)
             tables[f"{BLOCK}{place}"] = _block_table(content, [name for name, _ in self.types[f"{BLOCK}{place}"]])
             estimates.append({output.name: output for output in content.outputs})
+            answers.append(_block_answer(f"{BLOCK}{place}", plan, content, self.types[f"{BLOCK}{place}"]))
             notes += content.notes
         names = [name for name, _ in self.names]
-        computed = run(self.question.statement.outside, tables, self.types)
+        public = tuple(_public_answer(name, table, self.types[name]) for name, table in self.public.items())
+        statement = ReleasedStatement(self.question.statement.outside, tuple(answers), public, ())
+        noises, identity = _trace_noise(statement, names, traced=bool(self.question.statement.traces))
+        computed = run(identity, tables, self.types)
         if computed is None:
             # The charge stands: the answer says so, and nothing that was released is lost.
             notes.append("what surrounds the private questions could not be computed from their answers, which were:")
@@ -129,6 +141,10 @@ class StatementProcedure(Procedure):
         traced = {names[trace.place]: estimates[trace.block][trace.column] for trace in self.question.statement.traces}
         places = computed.column(len(names)).to_pylist() if traced else []
         keys, outputs = as_parts(computed.select(range(len(names))), names, traced, places)
+        statement = replace(statement, identity=tuple(map(str, computed.column(computed.num_columns - 1).to_pylist())))
+        outputs = tuple(
+            output if output.name in traced else _add_replicates(output, names, noises, statement) for output in outputs
+        )
         return ReleaseContent(keys, outputs, tuple(notes))
 
 
@@ -375,6 +391,57 @@ def local_times(table: pa.Table) -> pa.Table:
         if pa.types.is_timestamp(field.type) and field.type.tz is not None:
             table = table.set_column(place, field.name, pc.local_timestamp(table.column(place)))
     return table
+
+
+def _block_answer(name: str, plan: Plan, content: ReleaseContent, columns: Sequence[tuple[str, str]]) -> BlockAnswer:
+    """Return a block's answer with its estimates, from which its noise can be drawn again."""
+    cells: dict[str, Any] = {key.name: tuple(key.labels) for key in content.keys}
+    cells |= {output.name: output.estimate for output in content.outputs}
+    cells[ROW] = tuple(range(max((len(cells_of(column)) for column in cells.values()), default=0)))
+    procedure = plan.procedure
+    hides = isinstance(procedure, AggregationProcedure) and procedure.allocation.threshold is not None
+    chosen = "it combines rows of private keys, which noisy counts selected" if hides else ""
+    return BlockAnswer(name, tuple((column, kind, cells[column]) for column, kind in columns), chosen)
+
+
+def _public_answer(name: str, table: pa.Table, columns: Sequence[tuple[str, str]]) -> BlockAnswer:
+    cells = [tuple(column.to_pylist()) for column in table.columns]
+    return BlockAnswer(name, tuple((n, kind, c) for (n, kind), c in zip(columns, cells, strict=True)))
+
+
+def _trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: bool) -> tuple[list[Noise], str]:
+    """Return how noise reaches each column of the answer, and the outside with a text that tells its rows apart as well."""
+    from sordino.ask.engines.replicates import identify_rows
+    from sordino.ask.queries.sql.statement import read_outside
+
+    tables = [block.name for block in (*statement.blocks, *statement.public)]
+    noises: list[Noise] = []
+    # Nothing fails after the charge: what cannot be read again has no intervals.
+    with contextlib.suppress(QuestionRefused):
+        noises = follow_noise(read_outside(statement.outside, tables), table_answers(statement)).columns
+    if len(noises) != len(names) + traced:
+        noises = [Noise(True, why="how noise reaches it is not known")] * (len(names) + traced)
+    places = [place for place, noise in enumerate(noises) if not noise.noisy and not noise.why]
+    columns = [f"c{place}" for place in range(len(noises))]
+    given = f"({statement.outside}) AS given({', '.join(columns)})"
+    return noises[: len(names)], f"SELECT *, {identify_rows(columns, places)} FROM {given}"
+
+
+def _add_replicates(
+    output: Output, names: Sequence[str], noises: Sequence[Noise], statement: ReleasedStatement
+) -> Output:
+    """Return a computed column with its replicates, or with the reason why it has none."""
+    place = names.index(output.name)
+    why = noises[place].why
+    cells = output.estimate.values()
+    if not any(isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in cells):
+        why = "it is no number"
+    elif len(set(statement.identity)) != len(statement.identity):
+        why = why or "its rows have no key that tells them apart"
+    elif statement.size > _MOST_KEPT:
+        why = why or "its public tables are too large to be kept with the answer"
+    interval = (f"no interval: {why}",) if why else (_NO_ENDS, place, statement)
+    return replace(output, estimate=Computed(tuple(cells), *interval))
 
 
 def as_parts(

@@ -6,9 +6,10 @@ and seconds. Everything here sees released values and declarations alone.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.engines.instances import shared_instance
@@ -68,27 +69,43 @@ def check_cells(described: Sequence[tuple[str, str]]) -> None:
 
 def run(text: str, tables: Mapping[str, pa.Table], types: Mapping[str, Sequence[tuple[str, str]]]) -> pa.Table | None:
     """Return a statement's answer over released tables, None where it fails or passes a limit."""
+    with limited_connection() as connection:
+        for name, table in tables.items():
+            add_table(connection, name, table, types[name])
+        answer = connection.sql(f"SELECT * FROM ({text}) LIMIT {_MOST_ROWS + 1}").to_arrow_table()
+        return None if answer.num_rows > _MOST_ROWS else answer
+    return None
+
+
+@contextlib.contextmanager
+def limited_connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a connection that is interrupted after the limit of seconds; what DuckDB cannot do ends the block."""
     import duckdb
 
     connection: duckdb.DuckDBPyConnection = shared_instance("outer").root.cursor()
     timer = threading.Timer(_SECONDS, connection.interrupt)
     timer.start()
     try:
-        for name, table in tables.items():
-            connection.register("sordino_incoming", table)
-            cells = ", ".join(
-                f"TRY_CAST({quote_name(source)} AS {kind}) AS {quote_name(column)}"
-                for source, (column, kind) in zip(table.column_names, types[name], strict=True)
-            )
-            connection.execute(f"CREATE TEMP TABLE {quote_name(name)} AS SELECT {cells} FROM sordino_incoming")
-            connection.unregister("sordino_incoming")
-        answer = connection.sql(f"SELECT * FROM ({text}) LIMIT {_MOST_ROWS + 1}").to_arrow_table()
-        return None if answer.num_rows > _MOST_ROWS else answer
+        yield connection
     except duckdb.Error:
-        return None
+        # Its words may hold released values: the caller says what is missing.
+        return
     finally:
         timer.cancel()
         connection.close()
+
+
+def add_table(
+    connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table, columns: Sequence[tuple[str, str]]
+) -> None:
+    """Make a table of a connection's own, its columns by their place under these names and types; a wrong cell is NULL."""
+    connection.register("sordino_incoming", table)
+    cells = ", ".join(
+        f"TRY_CAST({quote_name(source)} AS {kind}) AS {quote_name(column)}"
+        for source, (column, kind) in zip(table.column_names, columns, strict=True)
+    )
+    connection.execute(f"CREATE TEMP TABLE {quote_name(name)} AS SELECT {cells} FROM sordino_incoming")
+    connection.unregister("sordino_incoming")
 
 
 def declared_types(domain: Domain) -> list[tuple[str, str]]:

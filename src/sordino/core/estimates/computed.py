@@ -1,4 +1,4 @@
-"""Computed columns: values that SQL made of released ones, after the noise. They have no interval."""
+"""Computed columns: values that SQL made of released ones, after the noise, with intervals by replicates of that noise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import datetime
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from sordino.core.estimates.estimate import ESTIMATES, estimate_to_dict
+from sordino.core.estimates.estimate import ESTIMATES, Number, estimate_to_dict
+from sordino.core.estimates.replicates import ReleasedStatement, find_ends
 
 
 def _write_cells(cells: tuple[Any, ...]) -> list[Any]:
@@ -31,10 +32,16 @@ def _read_cells(data: Any) -> tuple[Any, ...]:
 @ESTIMATES.register("computed")
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """Cells that were computed from released values: numbers, text, truth values, days, or None."""
+    """Cells that were computed from released values: numbers, text, truth values, days, or None.
+
+    `column` is the column's place in the answer of the statement, where it has replicates; `statement` is what they are drawn
+    from. It stands once in a release, for all of its columns. Without it there is no interval, and `no_ends` says why.
+    """
 
     cells: Annotated[tuple[Any, ...], _write_cells, _read_cells]
     no_ends: str = "no interval: computed from released values"
+    column: int | None = None
+    statement: ReleasedStatement | None = None
 
     per_row: ClassVar[tuple[str, ...]] = ("cells",)
 
@@ -42,14 +49,24 @@ class Computed:
         """Return the cells."""
         return list(self.cells)
 
-    def errors(self, confidence: float) -> list[None]:
-        """Return None for each."""
-        del confidence
-        return [None] * len(self.cells)
+    def errors(self, confidence: float) -> list[Number | None]:
+        """Return the larger distance from each value to an end of its interval; None where there is no end."""
+        return [
+            None if low is None or high is None else max(value - low, high - value)
+            for value, (low, high) in zip(self.cells, self.intervals(confidence), strict=True)
+        ]
 
-    def intervals(self, confidence: float) -> list[tuple[None, None]]:
-        """Return no interval for each."""
-        del confidence
-        return [(None, None)] * len(self.cells)
+    def intervals(self, confidence: float) -> list[tuple[Number | None, Number | None]]:
+        """Return the interval of each cell by itself: the quantiles of its replicates; (None, None) where it has none."""
+        replicates = None
+        if self.statement is not None and self.column is not None:
+            replicates = self.statement.replicates(confidence)
+        if replicates is None:
+            return [(None, None)] * len(self.cells)
+        return find_ends(self.cells, replicates[:, self.column], confidence)
 
-    to_dict = estimate_to_dict
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON data, without the statement, which the release holds."""
+        data = estimate_to_dict(Computed(self.cells, self.no_ends))
+        del data["column"], data["statement"]
+        return data if self.column is None else {**data, "column": self.column}

@@ -131,7 +131,7 @@ def _intervals(of: Formula, confidence: float) -> tuple[tuple[Number | None, Num
 def _ends(
     of: Formula, rows: slice, values: Sequence[Number | None], miss: float
 ) -> list[tuple[Number | None, Number | None]]:
-    points = _even_points(1 + max(place for places in _noises(of) for place in places), _draws(of))
+    points = _even_points(1 + max(place for places in noise_places(of.of) for place in places), _draws(of))
     uncertain = np.zeros(len(values), dtype=bool)
 
     def reject(divisor: Any) -> None:
@@ -170,7 +170,7 @@ def _evaluate_draws(
     """
     columns = [
         _draw(estimate, rows, points[list(places)], None if moved not in places else places.index(moved))
-        for estimate, places in zip(of.of, _noises(of), strict=True)
+        for estimate, places in zip(of.of, noise_places(of.of), strict=True)
     ]
     if central is not None:
         columns = [np.where(central, column, math.nan) for column in columns]
@@ -278,18 +278,18 @@ def _draws(of: Formula) -> int:
     return _FEW_DRAWS if any(isinstance(e, SecondMoments) for e in of.of) else _DRAWS
 
 
-def _noises(of: Formula) -> list[list[int]]:
+def noise_places(estimates: Sequence[ColumnEstimate]) -> list[list[int]]:
     """Return the places of each estimate's noises among all: vectors that estimates share have one place."""
     found: list[list[int]] = []
     place: dict[object, int] = {}
-    for i, estimate in enumerate(of.of):
-        parts = _parts(estimate)
+    for i, estimate in enumerate(estimates):
+        parts = noisy_parts(estimate)
         names: Sequence[object] = getattr(estimate, "vectors", ()) or [(i, k) for k in range(len(parts))]
         found.append([place.setdefault(name, len(place)) for name in names])
     return found
 
 
-def _parts(estimate: ColumnEstimate) -> tuple[Noisy, ...]:
+def noisy_parts(estimate: ColumnEstimate) -> tuple[Noisy, ...]:
     """Return the noisy vectors that an estimate follows from."""
     if isinstance(estimate, Noisy):
         return (estimate,)
@@ -301,16 +301,21 @@ def _parts(estimate: ColumnEstimate) -> tuple[Noisy, ...]:
 
 def _draw(estimate: ColumnEstimate, rows: slice, points: Any, moved: int | None) -> Any:
     """Return what the true values may be, one row a row and one column a draw: what was released, less noise."""
-    drawn = [_draw_noisy(p, rows, points[i], moved == i) for i, p in enumerate(_parts(estimate))]
+    drawn = [_draw_noisy(p, rows, points[i], moved == i) for i, p in enumerate(noisy_parts(estimate))]
     if isinstance(estimate, Noisy):
         return drawn[0] * float(estimate.unit)
     if isinstance(estimate, WeightedSum):
-        mixed = _mix([estimate.weights], drawn)[0]
+        mixed = mix_draws([estimate.weights], drawn)[0]
         least = -math.inf if estimate.least is None else float(estimate.least)
         most = math.inf if estimate.most is None else float(estimate.most)
         return np.clip(mixed, least, most) * float(estimate.scale)
+    return combine_parts(estimate, drawn)
+
+
+def combine_parts(estimate: ColumnEstimate, drawn: Sequence[Any]) -> Any:
+    """Return the ratio or spread that noisy vectors of these steps, arrays of one shape, would have been released as."""
     if isinstance(estimate, Ratio):
-        top, bottom = _mix(estimate.mix, drawn)
+        top, bottom = mix_draws(estimate.mix, drawn)
         center = float(estimate.center)
         low, high = float(estimate.lower) - center, float(estimate.upper) - center
         return (np.clip(top / np.maximum(bottom, 1.0), low, high) + center) * float(estimate.numerator.unit)
@@ -322,7 +327,8 @@ def _draw(estimate: ColumnEstimate, rows: slice, points: Any, moved: int | None)
     return np.array(replace(estimate, parts=parts).values()).reshape(shape)
 
 
-def _mix(mix: Sequence[Sequence[Fraction]], drawn: Sequence[Any]) -> list[Any]:
+def mix_draws(mix: Sequence[Sequence[Fraction]], drawn: Sequence[Any]) -> list[Any]:
+    """Return the weighted sums of drawn vectors, one a row of `mix`."""
     return [sum(float(w) * d for w, d in zip(row, drawn, strict=True)) for row in mix]
 
 

@@ -1,4 +1,4 @@
-"""The one door for randomness: secure bits from the operating system, or seeded bits for tests.
+"""The one door for randomness: secure bits from the operating system, seeded bits for tests, and replicates of noise.
 
 It may not know what the bits are for: no law, no scale and no privacy parameter appears here.
 """
@@ -203,6 +203,28 @@ class Rng:
         self._stream.update_into(_ZEROS if count == len(_ZEROS) else _ZEROS[:count], out[:count])
         self._since += count
         return count
+
+
+class ReplicateStream:
+    """Numbers that noise is drawn again from around values that were released, for intervals; no mechanism takes it.
+
+    The key is the SHA-256 of `record`: what was released, and public facts. So the numbers are a function of these alone,
+    whatever the data: equal releases have equal replicates. They hide nothing. It is no Rng and offers none of what samplers
+    call (`bits`, `bytes`, `below`, `words`), so that no mechanism can draw its noise here.
+
+    >>> ReplicateStream(b"released").points(2).tolist() == ReplicateStream(b"released").points(2).tolist()
+    True
+    """
+
+    __slots__ = ("_rng",)
+
+    def __init__(self, record: bytes) -> None:
+        """Key a stream by what was released."""
+        self._rng = Rng(key=hashlib.sha256(b"sordino replicate stream " + record).digest())
+
+    def points(self, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return the next `count` points, uniform in (0, 1): odd multiples of 2^-54."""
+        return self._rng.uniform_doubles(count) + 2.0**-54
 
 
 _LIVING: weakref.WeakSet[Rng] = weakref.WeakSet()

@@ -265,6 +265,29 @@ def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
     return list(dict.fromkeys(name for name in names if name.lower() not in own))
 
 
+def read_outside(text: str, tables: Iterable[str]) -> Any:
+    """Return the tree of an outside that a release holds, over answers and public tables of these names.
+
+    Raises QuestionRefused for what no statement's outside is.
+    """
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    exp = trees()
+    try:
+        parsed = sqlglot.parse(text, read="duckdb")
+    except (SqlglotError, RecursionError):
+        parsed = []
+    if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
+        raise QuestionRefused("what surrounds the private questions is no SELECT")
+    known = {name.lower() for name in tables} | {cte.alias.lower() for cte in parsed[0].find_all(exp.CTE)}
+    for node in parsed[0].walk():
+        if isinstance(node, exp.Table) and (node.name.lower() not in known or len(node.parts) != 1):
+            raise QuestionRefused("what surrounds the private questions reads another table")
+    _check_functions(parsed[0])
+    return parsed[0]
+
+
 class _Splitter:
     """Splits one statement; `blocks` are the private blocks found so far, equal ones once."""
 
@@ -311,11 +334,6 @@ class _Splitter:
         for node in outside.walk():
             if isinstance(node, exp.Table):
                 self._check_table(node, known)
-            if isinstance(node, exp.CTE) and node.alias.lower().startswith(_RESERVED):
-                # Read before it is defined, such a name is DuckDB's own view of its catalog.
-                raise QuestionRefused(f"WITH may not define {node.alias!r}: it is a reserved name; any other works")
-            if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _ALLOWED:
-                raise QuestionRefused(f"{str(node.this).upper()} is no known function of released values")
         _check_functions(outside)
 
     def _check_table(self, table: Any, known: set[str]) -> None:
@@ -978,6 +996,11 @@ def _check_functions(outside: Any) -> None:
             raise QuestionRefused(
                 f"{word} is not supported around private questions: it is no function of released values"
             )
+        if isinstance(node, exp.CTE) and node.alias.lower().startswith(_RESERVED):
+            # Read before it is defined, such a name is DuckDB's own view of its catalog.
+            raise QuestionRefused(f"WITH may not define {node.alias!r}: it is a reserved name; any other works")
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() not in _ALLOWED:
+            raise QuestionRefused(f"{str(node.this).upper()} is no known function of released values")
 
 
 def _totalize(outside: Any) -> Any:

@@ -1,0 +1,225 @@
+"""Replicates: what SQL makes of released answers when their noise is drawn again, and the intervals that follow.
+
+The outside of a statement is run over replicates of its blocks' answers, noise drawn anew around what was released. It may
+not know any exact answer, nor any generator of a mechanism: it draws by released values and public facts alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sordino.core.estimates.estimate import ESTIMATES, ColumnEstimate, Number
+from sordino.core.estimates.formula import combine_parts, has_joint_law, mix_draws, noise_places, noisy_parts
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.ranks import Ranks
+from sordino.core.estimates.selections import Choices
+from sordino.core.estimates.shown_count import ShownCount
+from sordino.core.estimates.time_values import TimeValues
+from sordino.core.estimates.weighted_sum import WeightedSum
+from sordino.core.lazy import load_feature
+from sordino.core.noise.rng import ReplicateStream
+from sordino.core.time_zones import labels_from_dict, labels_to_dict
+
+# 2.5% of 400 is whole: at 95%, the tenth of 399 replicates from either end.
+_FEWEST = 399
+_MOST = 1_999
+_ROWS = 400_000
+_MOST_ROWS = 4_000_000
+# The share of replicates on one side of the value beyond one half at which noise moves it: .1 of the normal law is a shift
+# of a quarter of the deviation, which costs a 95% interval two hundredths of its coverage.
+_MOVED = 0.1
+# What sums in another order may differ by.
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class BlockAnswer:
+    """The answer of a private block: its columns in order, keys as labels and aggregates as estimates, with their SQL types.
+
+    `chosen` says in words how its rows were chosen by noisy values, such as private keys by a threshold; else it is empty.
+    """
+
+    name: str
+    columns: tuple[tuple[str, str, tuple[Any, ...] | ColumnEstimate], ...]
+    chosen: str = ""
+
+    @property
+    def height(self) -> int:
+        """The number of its rows."""
+        return max((len(cells_of(c)) for _, _, c in self.columns), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedStatement:
+    """The blocks' answers of a statement, the SQL around them, and the rows of the public tables that it reads.
+
+    `identity` is a text for each row of the answer, made of what has no noise in it, by which the rows of replicates are found.
+    """
+
+    outside: str
+    blocks: tuple[BlockAnswer, ...]
+    public: tuple[BlockAnswer, ...]
+    identity: tuple[str, ...]
+    _found: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """The number of cells that it holds."""
+        return sum(block.height * len(block.columns) for block in (*self.blocks, *self.public))
+
+    def __hash__(self) -> int:
+        return hash((self.outside, self.identity))
+
+    def replicates(self, confidence: float) -> Any:
+        """Return the values of all columns and rows in each replicate, the released first: an array (replicates, columns, rows).
+
+        None where the statement could not be run; what has no value, or whose divisor noise carries past 0, is NaN.
+        """
+        count = self._count(confidence)
+        if count is not None and count not in self._found:
+            blocks = {block.name: draw_block(block, count, self._stream(block)) for block in self.blocks}
+            self._found[count] = load_feature("run_replicates")(self, blocks, count)
+        return None if count is None else self._found[count]
+
+    def _count(self, confidence: float) -> int | None:
+        """Return how many replicates are drawn; None where that would be too many."""
+        rows = max(1, len(self.identity) + sum(block.height for block in self.blocks))
+        needed = math.ceil(2 / (1.0 - confidence)) - 1
+        count = max(_FEWEST, min(_MOST, _ROWS // rows), needed)
+        return count if count * rows <= _MOST_ROWS or count == _FEWEST else None
+
+    def _stream(self, block: BlockAnswer) -> ReplicateStream:
+        record = json.dumps([_block_to_dict(block), self.outside], ensure_ascii=True, sort_keys=True, default=str)
+        return ReplicateStream(record.encode())
+
+    def check(self) -> None:
+        """Raise ValueError, or another error of what is no whole record, where its noise cannot be drawn."""
+        for block in (*self.blocks, *self.public):
+            drawn = draw_block(block, 1, self._stream(block))
+            heights = {len(cells_of(column)) for _, _, column in block.columns}
+            if len(heights) > 1 or any(values.shape != (1, block.height) for values in drawn.values()):
+                raise ValueError("the columns of a block are of one height")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {
+            "outside": self.outside,
+            "blocks": [_block_to_dict(block) for block in self.blocks],
+            "public": [_block_to_dict(block) for block in self.public],
+            "identity": list(self.identity),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ReleasedStatement:
+        """Return the statement that `to_dict` wrote."""
+        blocks, public = (tuple(_block_from_dict(block) for block in data[name]) for name in ("blocks", "public"))
+        return cls(str(data["outside"]), blocks, public, tuple(map(str, data["identity"])))
+
+
+def cells_of(column: tuple[Any, ...] | ColumnEstimate) -> Sequence[Any]:
+    """Return the released cells of a block's column."""
+    return column if isinstance(column, tuple) else column.values()
+
+
+def explain_no_replicate(estimate: ColumnEstimate) -> str:
+    """Return in words why the noise of an estimate cannot be drawn again; empty where it can."""
+    if has_joint_law(estimate):
+        return ""
+    if isinstance(estimate, TimeValues):
+        return explain_no_replicate(estimate.of) or "it is computed from a noisy date"
+    if isinstance(estimate, (Ranks, Choices)):
+        return "it is computed from a value that was selected, such as a quantile, and not noised"
+    if isinstance(estimate, ShownCount):
+        return "it is computed from the count that its private key was selected by"
+    return "it is computed from a value whose noise has no law to draw it from"
+
+
+def draw_block(block: BlockAnswer, count: int, stream: ReplicateStream) -> dict[str, Any]:
+    """Return each noisy column of a block with its noise drawn again `count` times: arrays (count, rows).
+
+    Vectors that columns share are drawn once. What is not noised is left out.
+    """
+    noisy = {n: c for n, _, c in block.columns if not isinstance(c, tuple) and has_joint_law(c)}
+    estimates = list(noisy.values())
+    vectors: dict[int, Any] = {}
+    drawn: dict[str, Any] = {}
+    for (name, estimate), places in zip(noisy.items(), noise_places(estimates), strict=True):
+        parts = []
+        for part, place in zip(noisy_parts(estimate), places, strict=True):
+            if place not in vectors:
+                vectors[place] = _draw_steps(part, count, stream)
+            parts.append(vectors[place])
+        drawn[name] = _draw_values(estimate, parts)
+    return drawn
+
+
+def _draw_steps(of: Noisy, count: int, stream: ReplicateStream) -> Any:
+    """Return a noisy vector less noise of its law, which is symmetric: what may be true, given what was released."""
+    released = np.array([float(s) for s in of.steps])
+    noise = of.law.quantiles(stream.points(count * len(released)))
+    return released[None, :] - np.asarray(noise).reshape(count, len(released))
+
+
+def _draw_values(estimate: ColumnEstimate, parts: Sequence[Any]) -> Any:
+    """Return what would be shown of an estimate if its noisy vectors were these."""
+    if isinstance(estimate, Noisy):
+        return parts[0] * float(estimate.unit)
+    if isinstance(estimate, WeightedSum):
+        return np.rint(mix_draws([estimate.weights], parts)[0]) * float(estimate.scale)
+    return combine_parts(estimate, parts)
+
+
+def find_ends(values: Sequence[Any], replicates: Any, confidence: float) -> list[tuple[Number | None, Number | None]]:
+    """Return the interval of each value from its replicates, an array (replicates + 1, rows), the released one first.
+
+    Theorem: for a function that is linear in the noise, the truth and the R replicates are exchangeable around the value, so
+    the k-th from either end cover it with probability 1 - 2k / (R + 1), whatever R (Davison, Hinkley 1997, section 5.2.2);
+    and so do those of an increasing function of one. For others it holds as far as they are linear within reach of the noise.
+    So there is no interval where noise leaves no value in too many replicates, or moves it to one side.
+    """
+    released, drawn = replicates[0], np.sort(replicates[1:], axis=0)
+    known = np.isfinite(drawn).sum(axis=0)
+    ends: list[tuple[Number | None, Number | None]] = []
+    for i, value in enumerate(values):
+        count = int(known[i])
+        rank = math.floor((count + 1) * (1.0 - confidence) / 2 + _CLOSE)
+        plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not plain or rank < 1 or count < len(drawn) * (1 - (1.0 - confidence) / 2):
+            ends.append((None, None))
+            continue
+        # What the replicates' SQL makes of the released values is the answer, or it is not the same question.
+        same = abs(released[i] - value) <= _CLOSE * max(1.0, abs(value))
+        row = drawn[:count, i]
+        slack = _CLOSE * max(1.0, abs(value))
+        below = np.searchsorted(row, value - slack, "left") / count
+        above = 1 - np.searchsorted(row, value + slack, "right") / count
+        if not same or max(below, above) > 0.5 + _MOVED:
+            ends.append((None, None))
+            continue
+        low, high = float(row[rank - 1]), float(row[count - rank])
+        whole = isinstance(value, int) and low.is_integer() and high.is_integer()
+        low, high = min(low, value), max(high, value)
+        ends.append((int(low), int(high)) if whole else (low, high))
+    return ends
+
+
+def _block_to_dict(block: BlockAnswer) -> dict[str, Any]:
+    columns = [
+        {"name": name, "sql": kind, **(labels_to_dict(c) if isinstance(c, tuple) else {"estimate": c.to_dict()})}
+        for name, kind, c in block.columns
+    ]
+    return {"name": block.name, "columns": columns, "chosen": block.chosen}
+
+
+def _block_from_dict(data: Mapping[str, Any]) -> BlockAnswer:
+    columns = tuple(
+        (c["name"], c["sql"], ESTIMATES.from_dict(c["estimate"]) if "estimate" in c else tuple(labels_from_dict(c)))
+        for c in data["columns"]
+    )
+    return BlockAnswer(data["name"], columns, data["chosen"])
