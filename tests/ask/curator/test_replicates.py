@@ -26,6 +26,7 @@ from sordino.core.mechanisms.additive_noise import Gaussian, Laplace
 from sordino.core.noise.discrete import discrete_gaussian, discrete_laplace
 from sordino.core.noise.rng import ReplicateStream
 from sordino.core.release import Release
+from sordino.core.source import PublicTable
 
 VISITS = sd.Domain(
     {
@@ -56,17 +57,17 @@ FORMS = {
 NOT_COVERED = {
     f"SELECT MAX(n) AS x FROM {YEARS}": "an extreme",
     f"SELECT MEDIAN(n) AS x FROM {YEARS}": "an extreme",
-    f"SELECT year, GREATEST(n, total / 50) AS x FROM {YEARS}": "an extreme",
+    f"SELECT year, GREATEST(n, total / 50) AS x, SUM(n) OVER () AS y FROM {YEARS}": "an extreme",
     "SELECT store, RANK() OVER (ORDER BY COUNT(*) DESC) AS x FROM visits GROUP BY store": "a rank",
     "SELECT store, SUM(COUNT(*)) OVER (ORDER BY COUNT(*)) AS x FROM visits GROUP BY store": "a rank or an order",
     "SELECT store, MEDIAN(amount) * 1.5 + SUM(COUNT(*)) OVER () AS x FROM visits GROUP BY store": "selected, such as a quantile",
     f"SELECT STDDEV_POP(n) AS x FROM {YEARS}": "a spread",
     f"SELECT COUNT(*) AS x FROM {YEARS} WHERE n > 100": "chosen or ordered by noisy values",
-    f"SELECT year, n + 1 AS x FROM {YEARS} ORDER BY n DESC LIMIT 2": "chosen or ordered by noisy values",
+    f"SELECT year, n + 1 AS x, SUM(n) OVER () AS y FROM {YEARS} ORDER BY n DESC LIMIT 2": "chosen or ordered by noisy values",
     f"SELECT year, n / SUM(n) OVER () AS x FROM {YEARS} QUALIFY ROW_NUMBER() OVER (ORDER BY n) = 1": "chosen or ordered",
     f"SELECT SUM(CASE WHEN n > 400 THEN 1 ELSE 0 END) AS x FROM {YEARS}": "values that jump",
     f"SELECT SUM(ROUND(n / 100.0)) AS x FROM {YEARS}": "values that jump",
-    f"SELECT year, n % 10 AS x FROM {YEARS}": "MOD",
+    f"SELECT year, n % 10 AS x, SUM(n) OVER () AS y FROM {YEARS}": "MOD",
     f"SELECT year, SIN(n) AS x FROM {YEARS}": "SIN",
 }
 
@@ -94,7 +95,7 @@ def ask(text: str, *, epsilon: Any = 1, table: pa.Table | None = None, seed: int
         rng=sd.Rng.seeded(seed),
         name="visits",
     )
-    loss = arguments or {"epsilon": epsilon}
+    loss = arguments if "rho" in arguments else {"epsilon": epsilon, **arguments}
     return people.ask(sd.sql(text), **loss)
 
 
@@ -174,3 +175,234 @@ def test_coverage_deeply(form: str, loss: dict[str, Any]) -> None:
     """1,500 runs: the deviation of a share of .95 is .006."""
     arguments = {"budget": sd.ZCDP(10**6)} if "rho" in loss else {}
     assert 0.93 <= measure_coverage(FORMS[form], runs=1_500, seed=11, **loss, **arguments) <= 0.99
+
+
+# ---- what intervals follow from
+
+
+def test_the_same_call_gives_the_same_interval() -> None:
+    release = ask(FORMS["percent change"])
+    again = Release.from_dict(json.loads(release.to_json()))
+    assert release.interval(0.9) == again.interval(0.9) == release.interval(0.9)
+    assert release.to_dict() == again.to_dict()
+    assert computed(release).intervals(0.9) != computed(release).intervals(0.95)
+
+
+def test_equal_releases_of_different_data_have_equal_intervals() -> None:
+    """The seeds draw other noise, and the tables differ, by as much: what was released is the same."""
+    text = "SELECT store, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS x FROM visits GROUP BY store"
+    release = ask(text, seed=1, epsilon=Fraction(1, 10))
+    statement = computed(release).statement
+    assert statement is not None
+    released = next(c.values() for n, _, c in statement.blocks[0].columns if isinstance(c, Noisy))
+    noise = ask(text, seed=2, epsilon=Fraction(1, 10), table=visits().slice(0, 0))
+    other = computed(noise).statement
+    assert other is not None
+    drawn = next(c.values() for n, _, c in other.blocks[0].columns if isinstance(c, Noisy))
+    # Rows of each store so many that this noise makes them the counts that were released above.
+    rows = [
+        store for store, n, z in zip(["north", "south", "west"], released, drawn, strict=True) for _ in range(n - z)
+    ]
+    table = visits(len(rows), 9).set_column(0, "store", pa.array(rows))
+    twin = ask(text, seed=2, epsilon=Fraction(1, 10), table=table)
+    assert twin.rows == release.rows
+    assert table.num_rows != visits().num_rows
+    assert twin.interval(0.95) == release.interval(0.95)
+    assert computed(twin) == computed(release)
+
+
+def test_intervals_follow_no_generator_of_the_curator() -> None:
+    """Asking for an interval between two questions changes no noise."""
+    texts = [FORMS["ROUND"], FORMS["AVG of groups"]]
+
+    def values(*, look: bool) -> list[Any]:
+        people = sd.protect(
+            visits(), domain=VISITS, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(9), ledger=None,
+            rng=sd.Rng.seeded(3), name="visits",
+        )  # fmt: skip
+        found = []
+        for text in texts:
+            release = people.ask(sd.sql(text), epsilon=1)
+            found.append(release.rows)
+            if look:
+                release.interval(0.95)
+        return found
+
+    assert values(look=True) == values(look=False)
+
+
+MECHANISMS = {
+    "Laplace": lambda rng: Laplace(l1=Fraction(1), epsilon=Fraction(1)).release([1, 2, 3], rng),
+    "Gaussian": lambda rng: Gaussian(l2_squared=Fraction(1), sigma_squared=Fraction(9)).release([1], rng),
+    "discrete Laplace": lambda rng: discrete_laplace(Fraction(3), rng),
+    "discrete Gaussian": lambda rng: discrete_gaussian(Fraction(3), rng, 500),
+    "a curator": lambda rng: ask_with(rng),
+}
+
+
+def ask_with(rng: Any) -> Release:
+    curator = sd.protect(
+        visits(), domain=VISITS, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(1), ledger=None, rng=rng
+    )
+    return curator.ask(sd.count(), epsilon=1)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_no_mechanism_takes_a_replicate_stream(name: str) -> None:
+    assert MECHANISMS[name](sd.Rng.seeded(1)) is not None
+    with pytest.raises((AttributeError, TypeError, DeclarationError)):
+        MECHANISMS[name](ReplicateStream(b"released"))
+
+
+def test_a_replicate_stream_offers_nothing_that_samplers_call() -> None:
+    assert not isinstance(ReplicateStream(b""), sd.Rng)
+    offered = {name for name in dir(sd.Rng) if not name.startswith("_")}
+    assert offered.isdisjoint(dir(ReplicateStream(b"")))
+
+
+# ---- where there is none
+
+
+@pytest.mark.parametrize("text", NOT_COVERED)
+def test_no_interval_and_why(text: str) -> None:
+    release = ask(text)
+    estimate = computed(release)
+    assert estimate.no_ends.startswith("no interval: ")
+    assert NOT_COVERED[text] in estimate.no_ends
+    assert set(estimate.intervals(0.95)) == {(None, None)}
+    assert set(estimate.errors(0.95)) == {None}
+    assert estimate.no_ends in str(release)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "SELECT code, COUNT(*) * 1.0 AS x FROM visits GROUP BY code",
+            "the count that its private key was selected by",
+        ),
+        ("SELECT AVG(n) AS x FROM (SELECT code, SUM(amount) AS n FROM visits GROUP BY code) AS t", "private keys"),
+        (
+            "SELECT code, n * 1.0 / SUM(n) OVER () AS x FROM (SELECT code, SUM(amount) AS n FROM visits GROUP BY code) t",
+            "private keys",
+        ),
+    ],
+)
+def test_private_keys_were_selected(text: str, why: str) -> None:
+    codes = pa.table({"code": ["a", "b"] * 500, "amount": [3, 9] * 500})
+    domain = sd.Domain({"code": sd.Identifier(), "amount": sd.Integer(0, 10)})
+    loss = {"budget": sd.ApproxDP(10, Fraction(1, 1000)), "epsilon": 1, "delta": Fraction(1, 10**6)}
+    estimate = computed(
+        ask(f"SELECT *, x + 1 AS y, SUM(x) OVER () AS z FROM ({text}) AS whole", table=codes, domain=domain, **loss),
+        "y",
+    )
+    assert why in estimate.no_ends
+
+
+def test_what_is_computed_of_one_private_key_has_an_interval() -> None:
+    """Its sum has noise of their own, which holds given that the key shows."""
+    codes = pa.table({"code": ["a", "b"] * 500, "amount": [3, 9] * 500})
+    domain = sd.Domain({"code": sd.Identifier(), "amount": sd.Integer(0, 10)})
+    loss = {"budget": sd.ApproxDP(10, Fraction(1, 1000)), "epsilon": 1, "delta": Fraction(1, 10**6)}
+    text = "SELECT code, 2 * n + 1 AS x, SUM(n) OVER () AS y FROM (SELECT code, SUM(amount) AS n FROM visits GROUP BY code) AS t"
+    ends = computed(ask(text, table=codes, domain=domain, **loss)).intervals(0.95)
+    assert ends
+    assert all(low < high for low, high in ends)
+
+
+def test_a_divisor_that_may_be_0_leaves_no_ends() -> None:
+    text = "SELECT store, SUM(amount) * 1.0 / COUNT(*) AS x, LAG(COUNT(*)) OVER (ORDER BY store) AS y FROM visits GROUP BY store"
+    few = visits().slice(0, 2)
+    ends = computed(
+        ask(text.replace("SUM(amount)", "SUM(SUM(amount)) OVER ()"), table=few, epsilon=Fraction(1, 10))
+    ).intervals(0.95)
+    assert set(ends) == {(None, None)}
+
+
+def test_a_divisor_below_0_has_the_sign_that_was_released() -> None:
+    text = "SELECT store, COUNT(*) * 1.0 / (SUM(COUNT(*)) OVER () - 4000) AS x FROM visits GROUP BY store"
+    estimate = computed(ask(text))
+    for value, (low, high) in zip(estimate.cells, estimate.intervals(0.95), strict=True):
+        assert low < value < high < 0
+
+
+def test_the_turn_of_a_size_leaves_no_ends() -> None:
+    text = f"SELECT year, ABS(n - LAG(n) OVER (ORDER BY year)) AS x FROM {YEARS}"
+    far = computed(ask(text, epsilon=10))
+    near = computed(ask(text, epsilon=Fraction(1, 100)))
+    # One year differs from the one before it by 1.
+    assert sum(low is not None for low, _ in far.intervals(0.95)) >= 4
+    assert set(near.intervals(0.95)) == {(None, None)}
+
+
+def test_whether_a_value_is_missing_follows_from_what_was_released() -> None:
+    estimate = computed(ask(FORMS["difference with LAG"]))
+    ends = estimate.intervals(0.95)
+    assert estimate.cells[0] is None
+    assert ends[0] == (None, None)
+    assert all(low <= value <= high for value, (low, high) in zip(estimate.cells[1:], ends[1:], strict=True))
+
+
+def test_what_has_no_noise_is_certain() -> None:
+    release = ask(f"SELECT year, year - 2000 AS past, n / 2 AS x FROM {YEARS}")
+    estimate = computed(release, "past")
+    assert estimate.intervals(0.95) == [(value, value) for value in estimate.cells]
+
+
+def test_rows_that_nothing_tells_apart_have_none() -> None:
+    text = "SELECT n + 1 AS x, SUM(n) OVER (ORDER BY year) AS y FROM (SELECT year, COUNT(*) AS n FROM visits GROUP BY year) t"
+    assert "tells them apart" in computed(ask(text), "y").no_ends
+
+
+def test_an_altered_statement_runs_nothing_else() -> None:
+    data = json.loads(ask(FORMS["AVG of groups"]).to_json())
+    for outside in (
+        "SELECT 1 AS x FROM duckdb_settings()",
+        "SELECT current_setting('memory_limit') AS x",
+        "DROP TABLE t",
+        "(",
+    ):
+        data["statement"]["outside"] = outside
+        assert computed(Release.from_dict(data)).intervals(0.95) == [(None, None)]
+    data["statement"]["blocks"][0]["columns"].pop()
+    data["statement"]["blocks"][0]["columns"][0]["labels"].pop()
+    with pytest.raises(DeclarationError):
+        Release.from_dict(data)
+
+
+def test_public_tables_are_read_again() -> None:
+    people = sd.protect(
+        visits(), domain=VISITS, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(9), ledger=None,
+        rng=sd.Rng.seeded(3), name="visits",
+        public={"stores": PublicTable(
+            pa.table({"name": ["north", "south", "west"], "size": [10, 20, 40]}),
+            columns=sd.Domain({"name": sd.Category(["north", "south", "west"]), "size": sd.Integer(0, 100)}), key="name", max_rows=1,
+        )},
+    )  # fmt: skip
+    text = (
+        "SELECT s.name, v.n * 1.0 / s.size AS x FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) AS v"
+        " JOIN stores AS s ON s.name = v.store"
+    )
+    release = people.ask(sd.sql(text), epsilon=1)
+    ends = computed(release).intervals(0.95)
+    assert all(low < value < high for value, (low, high) in zip(computed(release).cells, ends, strict=True))
+    assert computed(Release.from_dict(json.loads(release.to_json()))).intervals(0.95) == ends
+
+
+def test_a_thousand_rows_take_less_than_half_a_second() -> None:
+    """CPU time, of the fastest of three: the machine may be busy."""
+    domain = sd.Domain({"place": sd.Integer(0, 999), "amount": sd.Integer(0, 100)})
+    table = pa.table({"place": [i % 1_000 for i in range(50_000)], "amount": [i % 101 for i in range(50_000)]})
+    text = (
+        "SELECT place, 100.0 * n / SUM(n) OVER () AS x, n - LAG(n) OVER (ORDER BY place) AS y FROM"
+        " (SELECT place, COUNT(*) AS n FROM visits GROUP BY place) AS t ORDER BY place"
+    )
+    release = ask(text, table=table, domain=domain)
+    data = release.to_dict()
+    spent = []
+    for _ in range(3):
+        again = Release.from_dict(data)
+        start = time.process_time()
+        again.interval(0.95)
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.5
