@@ -1,4 +1,4 @@
-"""Intervals of computed columns: they cover, follow from what was released alone, and where they would not cover there is none."""
+"""Intervals of computed columns: they cover, follow from what was released alone, and are not given where they would not."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -15,8 +16,10 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino.core.errors import DeclarationError
 from sordino.core.estimates.computed import Computed
+from sordino.core.estimates.estimate import ColumnEstimate
 from sordino.core.estimates.formula import noise_places, noisy_parts
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.ratio import Ratio
@@ -85,14 +88,11 @@ def visits(rows: int = 3_000, seed: int = 1) -> pa.Table:
 
 
 def ask(text: str, *, epsilon: Any = 1, table: pa.Table | None = None, seed: int = 1, **arguments: Any) -> Release:
-    people = sd.protect(
+    people = protect(
         visits() if table is None else table,
-        domain=arguments.pop("domain", VISITS),
-        neighbors="add_remove",
-        privacy_unit="row",
+        arguments.pop("domain", VISITS),
         budget=arguments.pop("budget", sd.PureDP(10**12)),
-        ledger=None,
-        rng=sd.Rng.seeded(seed),
+        seed=seed,
         name="visits",
     )
     loss = arguments if "rho" in arguments else {"epsilon": epsilon, **arguments}
@@ -103,6 +103,10 @@ def computed(release: Release, name: str = "x") -> Computed:
     found = next(output.estimate for output in release.outputs if output.name == name)
     assert isinstance(found, Computed)
     return found
+
+
+def ends_of(release: Release, name: str = "x") -> list[Any]:
+    return list(computed(release, name).intervals(0.95))
 
 
 # ---- coverage
@@ -119,7 +123,7 @@ def block_again(block: BlockAnswer, exact: BlockAnswer, rng: sd.Rng) -> BlockAns
     estimates = [column for _, _, column in block.columns if not isinstance(column, tuple)]
     true = [column for _, _, column in exact.columns if not isinstance(column, tuple)]
     vectors: dict[int, Noisy] = {}
-    fresh = []
+    fresh: list[ColumnEstimate] = []
     for own, other, places in zip(estimates, true, noise_places(estimates), strict=True):
         for part, certain, place in zip(noisy_parts(own), noisy_parts(other), places, strict=True):
             if place not in vectors:
@@ -185,7 +189,7 @@ def test_the_same_call_gives_the_same_interval() -> None:
     again = Release.from_dict(json.loads(release.to_json()))
     assert release.interval(0.9) == again.interval(0.9) == release.interval(0.9)
     assert release.to_dict() == again.to_dict()
-    assert computed(release).intervals(0.9) != computed(release).intervals(0.95)
+    assert computed(release).intervals(0.9) != ends_of(release)
 
 
 def test_equal_releases_of_different_data_have_equal_intervals() -> None:
@@ -216,10 +220,7 @@ def test_intervals_follow_no_generator_of_the_curator() -> None:
     texts = [FORMS["ROUND"], FORMS["AVG of groups"]]
 
     def values(*, look: bool) -> list[Any]:
-        people = sd.protect(
-            visits(), domain=VISITS, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(9), ledger=None,
-            rng=sd.Rng.seeded(3), name="visits",
-        )  # fmt: skip
+        people = protect(visits(), VISITS, seed=3, name="visits")
         found = []
         for text in texts:
             release = people.ask(sd.sql(text), epsilon=1)
@@ -231,7 +232,7 @@ def test_intervals_follow_no_generator_of_the_curator() -> None:
     assert values(look=True) == values(look=False)
 
 
-MECHANISMS = {
+MECHANISMS: dict[str, Callable[[Any], object]] = {
     "Laplace": lambda rng: Laplace(l1=Fraction(1), epsilon=Fraction(1)).release([1, 2, 3], rng),
     "Gaussian": lambda rng: Gaussian(l2_squared=Fraction(1), sigma_squared=Fraction(9)).release([1], rng),
     "discrete Laplace": lambda rng: discrete_laplace(Fraction(3), rng),
@@ -241,9 +242,7 @@ MECHANISMS = {
 
 
 def ask_with(rng: Any) -> Release:
-    curator = sd.protect(
-        visits(), domain=VISITS, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(1), ledger=None, rng=rng
-    )
+    curator = protect(visits(), VISITS, rng=rng)
     return curator.ask(sd.count(), epsilon=1)
 
 
@@ -283,7 +282,7 @@ def test_no_interval_and_why(text: str) -> None:
         ),
         ("SELECT AVG(n) AS x FROM (SELECT code, SUM(amount) AS n FROM visits GROUP BY code) AS t", "private keys"),
         (
-            "SELECT code, n * 1.0 / SUM(n) OVER () AS x FROM (SELECT code, SUM(amount) AS n FROM visits GROUP BY code) t",
+            "SELECT code, n * 1.0 / SUM(n) OVER () AS x FROM (SELECT code, SUM(amount) AS n FROM visits GROUP BY 1) t",
             "private keys",
         ),
     ],
@@ -291,7 +290,7 @@ def test_no_interval_and_why(text: str) -> None:
 def test_private_keys_were_selected(text: str, why: str) -> None:
     codes = pa.table({"code": ["a", "b"] * 500, "amount": [3, 9] * 500})
     domain = sd.Domain({"code": sd.Identifier(), "amount": sd.Integer(0, 10)})
-    loss = {"budget": sd.ApproxDP(10, Fraction(1, 1000)), "epsilon": 1, "delta": Fraction(1, 10**6)}
+    loss: dict[str, Any] = {"budget": sd.ApproxDP(10, Fraction(1, 1000)), "epsilon": 1, "delta": Fraction(1, 10**6)}
     estimate = computed(
         ask(f"SELECT *, x + 1 AS y, SUM(x) OVER () AS z FROM ({text}) AS whole", table=codes, domain=domain, **loss),
         "y",
@@ -303,9 +302,9 @@ def test_what_is_computed_of_one_private_key_has_an_interval() -> None:
     """Its sum has noise of their own, which holds given that the key shows."""
     codes = pa.table({"code": ["a", "b"] * 500, "amount": [3, 9] * 500})
     domain = sd.Domain({"code": sd.Identifier(), "amount": sd.Integer(0, 10)})
-    loss = {"budget": sd.ApproxDP(10, Fraction(1, 1000)), "epsilon": 1, "delta": Fraction(1, 10**6)}
+    loss: dict[str, Any] = {"budget": sd.ApproxDP(10, Fraction(1, 1000)), "epsilon": 1, "delta": Fraction(1, 10**6)}
     text = "SELECT code, 2 * n + 1 AS x, SUM(n) OVER () AS y FROM (SELECT code, SUM(amount) AS n FROM visits GROUP BY code) AS t"
-    ends = computed(ask(text, table=codes, domain=domain, **loss)).intervals(0.95)
+    ends = ends_of(ask(text, table=codes, domain=domain, **loss))
     assert ends
     assert all(low < high for low, high in ends)
 
@@ -322,7 +321,7 @@ def test_a_divisor_that_may_be_0_leaves_no_ends() -> None:
 def test_a_divisor_below_0_has_the_sign_that_was_released() -> None:
     text = "SELECT store, COUNT(*) * 1.0 / (SUM(COUNT(*)) OVER () - 4000) AS x FROM visits GROUP BY store"
     estimate = computed(ask(text))
-    for value, (low, high) in zip(estimate.cells, estimate.intervals(0.95), strict=True):
+    for value, (low, high) in zip(estimate.cells, list[Any](estimate.intervals(0.95)), strict=True):
         assert low < value < high < 0
 
 
@@ -337,7 +336,7 @@ def test_the_turn_of_a_size_leaves_no_ends() -> None:
 
 def test_whether_a_value_is_missing_follows_from_what_was_released() -> None:
     estimate = computed(ask(FORMS["difference with LAG"]))
-    ends = estimate.intervals(0.95)
+    ends = list[Any](estimate.intervals(0.95))
     assert estimate.cells[0] is None
     assert ends[0] == (None, None)
     assert all(low <= value <= high for value, (low, high) in zip(estimate.cells[1:], ends[1:], strict=True))
@@ -363,7 +362,7 @@ def test_an_altered_statement_runs_nothing_else() -> None:
         "(",
     ):
         data["statement"]["outside"] = outside
-        assert computed(Release.from_dict(data)).intervals(0.95) == [(None, None)]
+        assert ends_of(Release.from_dict(data)) == [(None, None)]
     data["statement"]["blocks"][0]["columns"].pop()
     data["statement"]["blocks"][0]["columns"][0]["labels"].pop()
     with pytest.raises(DeclarationError):
@@ -371,22 +370,18 @@ def test_an_altered_statement_runs_nothing_else() -> None:
 
 
 def test_public_tables_are_read_again() -> None:
-    people = sd.protect(
-        visits(), domain=VISITS, neighbors="add_remove", privacy_unit="row", budget=sd.PureDP(9), ledger=None,
-        rng=sd.Rng.seeded(3), name="visits",
-        public={"stores": PublicTable(
-            pa.table({"name": ["north", "south", "west"], "size": [10, 20, 40]}),
-            columns=sd.Domain({"name": sd.Category(["north", "south", "west"]), "size": sd.Integer(0, 100)}), key="name", max_rows=1,
-        )},
-    )  # fmt: skip
+    stores = ["north", "south", "west"]
+    columns = sd.Domain({"name": sd.Category(stores), "size": sd.Integer(0, 100)})
+    sizes = PublicTable(pa.table({"name": stores, "size": [10, 20, 40]}), columns=columns, key="name", max_rows=1)
+    people = protect(visits(), VISITS, public={"stores": sizes}, name="visits")
     text = (
         "SELECT s.name, v.n * 1.0 / s.size AS x FROM (SELECT store, COUNT(*) AS n FROM visits GROUP BY store) AS v"
         " JOIN stores AS s ON s.name = v.store"
     )
     release = people.ask(sd.sql(text), epsilon=1)
-    ends = computed(release).intervals(0.95)
+    ends = ends_of(release)
     assert all(low < value < high for value, (low, high) in zip(computed(release).cells, ends, strict=True))
-    assert computed(Release.from_dict(json.loads(release.to_json()))).intervals(0.95) == ends
+    assert ends_of(Release.from_dict(json.loads(release.to_json()))) == ends
 
 
 def test_a_thousand_rows_take_less_than_half_a_second() -> None:
