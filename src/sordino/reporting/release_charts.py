@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sordino.core.estimates.computed import Computed
+from sordino.core.estimates.estimate import explain_no_ends
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.ranks import Ranks
 from sordino.core.estimates.selected import Selected
@@ -274,8 +276,10 @@ def _notes(release: Release, confidence: float) -> list[str]:
     unstated = [o.name for o in release.outputs if any(e is None for e in o.estimate.errors(confidence))]
     absent = [o.name for o in release.outputs if any(v is None for v in o.estimate.values())]
     notes = [f"lines: {100 * confidence:g}% intervals, each by itself"] if stated and _height(release) else []
-    notes += [f"{name}: no interval is stated, because the width of its noise is private" for name in unstated]
-    notes += [f"{name}: no value where a test failed" for name in absent]
+    why = {o.name: explain_no_ends(o.estimate) for o in release.outputs if isinstance(o.estimate, Computed)}
+    private = "no interval is stated, because the width of its noise is private"
+    notes += [f"{name}: {why.get(name, private)}" for name in unstated]
+    notes += [f"{name}: no value where {'none follows' if name in why else 'a test failed'}" for name in absent]
     without: dict[str, list[str]] = {}
     for output in release.outputs:
         if output.name not in unstated and _lacks_interval(output):

@@ -18,7 +18,7 @@ from sordino.core.errors import DeclarationError
 from sordino.core.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.ratio import Ratio
-from sordino.core.estimates.second_moments import SecondMoments
+from sordino.core.estimates.second_moments import SecondMoments, estimate_draws
 from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.loss import parse_fraction
 
@@ -320,11 +320,7 @@ def combine_parts(estimate: ColumnEstimate, drawn: Sequence[Any]) -> Any:
         low, high = float(estimate.lower) - center, float(estimate.upper) - center
         return (np.clip(top / np.maximum(bottom, 1.0), low, high) + center) * float(estimate.numerator.unit)
     assert isinstance(estimate, SecondMoments)
-    shape = drawn[0].shape
-    parts = tuple(
-        replace(p, steps=tuple(int(s) for s in d.ravel())) for p, d in zip(estimate.parts, drawn, strict=True)
-    )
-    return np.array(replace(estimate, parts=parts).values()).reshape(shape)
+    return estimate_draws(estimate, drawn)
 
 
 def mix_draws(mix: Sequence[Sequence[Fraction]], drawn: Sequence[Any]) -> list[Any]:

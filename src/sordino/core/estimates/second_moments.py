@@ -146,16 +146,29 @@ def _chunks(of: SecondMoments) -> list[slice]:
 
 
 def _sums(of: SecondMoments, rows: slice) -> _Sums:
+    parts = tuple(replace(p, steps=p.steps[rows]) for p in of.parts)
+    found = mix_steps(of.mix, parts) if of.mix else [p.steps for p in parts]  # exactly: differences of large sums
+    return _scale_sums(of, [np.array([float(s) for s in steps]) for steps in found])
+
+
+def _scale_sums(of: SecondMoments, found: Sequence[Any]) -> _Sums:
+    """Return the sums of some groups, arrays of steps, in the scale that everything is worked in."""
     reaches, sides = of.reaches, _SIDES[of.statistic]
     first, last = reaches[0], reaches[-1]
     squares = {3: [first**2], 4: [first * last], 6: [first**2, last**2, first * last]}[_MOMENTS[of.statistic]]
     scales = [*reaches, *squares, 1.0]
     lifts = [0.0] * sides + [float(lift) / s for lift, s in zip(of.lifts, squares, strict=True)] + [0.0]
-    parts = tuple(replace(p, steps=p.steps[rows]) for p in of.parts)
-    found = mix_steps(of.mix, parts) if of.mix else [p.steps for p in parts]  # exactly: differences of large sums
-    floats = [np.array([float(s) for s in steps])[:, None] for steps in found]
+    floats = [steps[:, None] for steps in found]
     moments = [p / s + lift * floats[-1] for p, s, lift in zip(floats, scales, lifts, strict=True)]
     return _Sums(tuple(moments), tuple(scales), tuple(lifts), _noises(p.law for p in of.parts), of.mix)
+
+
+def estimate_draws(of: SecondMoments, drawn: Sequence[Any]) -> Any:
+    """Return the estimates that noisy vectors of these steps, arrays of one shape, would give: an array of that shape."""
+    flat = [np.asarray(steps, dtype=float).ravel() for steps in drawn]
+    if of.mix:
+        flat = [sum(float(w) * steps for w, steps in zip(row, flat, strict=True)) for row in of.mix]
+    return of._to_units(_estimates_of(of, _scale_sums(of, flat))).reshape(drawn[0].shape)
 
 
 # ---- the noise of a weighted sum
@@ -223,7 +236,10 @@ def _crossing(tail: Callable[[float], float], alpha: float) -> float:
 
 def _estimates(of: SecondMoments, rows: slice) -> Any:
     """Return the estimates of some groups, in the scale that everything is worked in."""
-    sums = _sums(of, rows)
+    return _estimates_of(of, _sums(of, rows))
+
+
+def _estimates_of(of: SecondMoments, sums: _Sums) -> Any:
     count = np.maximum(1.0 + of.ddof, sums.count)
     means = [np.clip(sums.moments[i] / count, *_span(of, i)) for i in range(_SIDES[of.statistic])]
     a, b = means[0], means[-1]
