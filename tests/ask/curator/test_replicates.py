@@ -205,7 +205,9 @@ def test_equal_releases_of_different_data_have_equal_intervals() -> None:
     drawn = next(c.values() for n, _, c in other.blocks[0].columns if isinstance(c, Noisy))
     # Rows of each store so many that this noise makes them the counts that were released above.
     rows = [
-        store for store, n, z in zip(["north", "south", "west"], released, drawn, strict=True) for _ in range(round(n - z))
+        store
+        for store, n, z in zip(["north", "south", "west"], released, drawn, strict=True)
+        for _ in range(round(n - z))
     ]
     table = visits(len(rows), 9).set_column(0, "store", pa.array(rows))
     twin = ask(text, seed=2, epsilon=Fraction(1, 10), table=table)

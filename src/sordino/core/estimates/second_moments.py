@@ -167,7 +167,7 @@ def estimate_draws(of: SecondMoments, drawn: Sequence[Any]) -> Any:
     """Return the estimates that noisy vectors of these steps, arrays of one shape, would give: an array of that shape."""
     flat = [np.asarray(steps, dtype=float).ravel() for steps in drawn]
     if of.mix:
-        flat = [sum(float(w) * steps for w, steps in zip(row, flat, strict=True)) for row in of.mix]
+        flat = list(np.array(of.mix, dtype=float) @ np.stack(flat))
     return of._to_units(_estimates_of(of, _scale_sums(of, flat))).reshape(drawn[0].shape)
 
 

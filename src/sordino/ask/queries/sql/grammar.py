@@ -205,8 +205,8 @@ ROLLUP, CUBE and GROUPING SETS, QUALIFY, scalar sub-queries, CASE and text of ke
 the private table is a *private question*; they share the loss equally, or by `weights`, one each, and equal ones are asked
 once. All else runs in DuckDB, over what they released and the declared public tables, and costs nothing; so a statement of
 public tables alone is free. A column that is released as it is keeps its interval unless rows were chosen by noisy values; one
-that is computed has one by [replicates of the noise](intervals.md#columns-computed-around-questions), or says why it has none. What
-noise makes impossible, such as the logarithm of a negative count, is missing.
+that is computed has one by [replicates of the noise](intervals.md#columns-computed-around-questions), or says why it has none.
+What noise makes impossible, such as the logarithm of a negative count, is missing.
 
 A private question inside another, in WHERE, in a key or within an aggregate, is answered first, and its released value is a
 constant of the one around it: a number, a list for IN, or a number for each key (a correlated sub-query that compares one key,
