@@ -36,8 +36,6 @@ from sordino.core.release import Key, Output
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Cells of blocks and public tables that an answer keeps for its intervals.
-_MOST_KEPT = 1_000_000
 _NO_ENDS = "no ends: noise alone may leave it without a value, such as a divisor of 0, or moves it to one side"
 
 Types = Mapping[str, Sequence[tuple[str, str]]]
@@ -438,8 +436,8 @@ def _add_replicates(
         why = "it is no number"
     elif len(set(statement.identity)) != len(statement.identity):
         why = why or "its rows have no key that tells them apart"
-    elif statement.size > _MOST_KEPT:
-        why = why or "its public tables are too large to be kept with the answer"
+    elif not statement.is_small:
+        why = why or "too many rows take part to draw their noise again"
     interval = (f"no interval: {why}",) if why else (_NO_ENDS, place, statement)
     return replace(output, estimate=Computed(tuple(cells), *interval))
 

@@ -30,7 +30,9 @@ from sordino.core.time_zones import labels_from_dict, labels_to_dict
 _FEWEST = 399
 _MOST = 1_999
 _ROWS = 400_000
-_MOST_ROWS = 4_000_000
+_MOST_ROWS = 8_000_000
+# Cells of public tables that a release keeps.
+_MOST_PUBLIC = 1_000_000
 # The share of replicates on one side of the value beyond one half at which noise moves it: .1 of the normal law is a shift
 # of a quarter of the deviation, which costs a 95% interval two hundredths of its coverage.
 _MOVED = 0.1
@@ -69,9 +71,11 @@ class ReleasedStatement:
     _found: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
-    def size(self) -> int:
-        """The number of cells that it holds."""
-        return sum(block.height * len(block.columns) for block in (*self.blocks, *self.public))
+    def is_small(self) -> bool:
+        """Whether its replicates fit in memory, and its public tables in a release."""
+        rows = len(self.identity) + sum(block.height for block in self.blocks)
+        public = sum(block.height * len(block.columns) for block in self.public)
+        return rows * _FEWEST <= _MOST_ROWS and public <= _MOST_PUBLIC
 
     def __hash__(self) -> int:
         return hash((self.outside, self.identity))
@@ -84,6 +88,8 @@ class ReleasedStatement:
         count = self._count(confidence)
         if count is not None and count not in self._found:
             blocks = {block.name: draw_block(block, count, self._stream(block)) for block in self.blocks}
+            # Those of another confidence need not stay in memory.
+            self._found.clear()
             self._found[count] = load_feature("run_replicates")(self, blocks, count)
         return None if count is None else self._found[count]
 
@@ -92,7 +98,7 @@ class ReleasedStatement:
         rows = max(1, len(self.identity) + sum(block.height for block in self.blocks))
         needed = math.ceil(2 / (1.0 - confidence)) - 1
         count = max(_FEWEST, min(_MOST, _ROWS // rows), needed)
-        return count if count * rows <= _MOST_ROWS or count == _FEWEST else None
+        return count if count * rows <= _MOST_ROWS else None
 
     def _stream(self, block: BlockAnswer) -> ReplicateStream:
         record = json.dumps([_block_to_dict(block), self.outside], ensure_ascii=True, sort_keys=True, default=str)

@@ -98,12 +98,13 @@ class Answer:
     """How noise reaches a table: its columns by name in lower case, and which rows it has.
 
     `chosen` says that noisy values of the statement chose the rows. `hidden` says that a threshold chose them before: then
-    what is computed of one row holds given that it shows, and what combines rows does not.
+    what is computed of one row holds given that it shows, and what combines rows does not. `most` is how many rows it has at most.
     """
 
     columns: dict[str, Noise]
     chosen: str = ""
     hidden: str = ""
+    most: int = 1
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ def table_answers(statement: ReleasedStatement) -> dict[str, Answer]:
         for name, _, column in block.columns:
             why = "" if isinstance(column, tuple) else explain_no_replicate(column)
             columns[name.lower()] = Noise(not isinstance(column, tuple), why=why)
-        answers[block.name.lower()] = Answer(columns, hidden=block.chosen)
+        answers[block.name.lower()] = Answer(columns, hidden=block.chosen, most=block.height)
     return answers
 
 
@@ -207,17 +208,19 @@ class _Reader:
             raise _Unread
         joined = [one.join(other) for one, other in zip(columns, self.last, strict=True)]
         compared = not isinstance(query, exp.Union) or query.args.get("distinct")
-        cut = query.args.get("limit") or query.args.get("offset")
+        most = left.most + right.most
+        cut = _cuts(query, most)
         chosen = left.chosen or right.chosen
         if (compared or cut) and any(noise.noisy for noise in joined):
             chosen = chosen or _CHOSEN
         self.last = joined
-        return Answer(dict(zip(left.columns, joined, strict=False)), chosen, left.hidden or right.hidden)
+        return Answer(dict(zip(left.columns, joined, strict=False)), chosen, left.hidden or right.hidden, most)
 
     def _read_select(self, select: Any, tables: dict[str, Answer], outer: Scope) -> Answer:
         exp = trees()
         scope: Scope = ()
         chosen = hidden = ""
+        most = 1
         start = select.args.get("from_") or select.args.get("from")
         joins = select.args.get("joins") or []
         for source in [] if start is None else [start.this, *(join.this for join in joins)]:
@@ -225,6 +228,7 @@ class _Reader:
             scope = (*scope, (source.alias_or_name.lower(), answer))
             chosen = chosen or answer.chosen
             hidden = hidden or answer.hidden
+            most *= max(1, answer.most)
         inside = _Expressions(self, tables, (*scope, *outer), chosen or hidden)
         items = self._items(select, scope)
         # Names of items may stand in conditions and in the order.
@@ -240,7 +244,7 @@ class _Reader:
             chosen = chosen or _CHOSEN
             inside.chosen = inside.chosen or chosen
         later = [select.args.get("qualify"), select.args.get("having"), *_members(group, items)]
-        if select.args.get("limit") or select.args.get("offset"):
+        if _cuts(select, most):
             later += _members(select.args.get("order"), items)
         made = [(name, item if isinstance(item, Noise) else inside.of(item)) for name, item in items]
         deciding = [inside.of(node) for node in later if node is not None]
@@ -250,7 +254,9 @@ class _Reader:
         single = group is None and any(isinstance(i, exp.Expression) and _aggregates(i) for _, i in items)
         chosen = "" if single else chosen
         self.last = [noise for _, noise in made]
-        return Answer(dict(made), chosen or (_CHOSEN if is_cut else ""), "" if single else hidden)
+        return Answer(
+            dict(made), chosen or (_CHOSEN if is_cut else ""), "" if single else hidden, 1 if single else most
+        )
 
     def _read_source(self, source: Any, tables: dict[str, Answer], outer: Scope) -> Answer:
         exp = trees()
@@ -418,6 +424,17 @@ def _join(noises: Iterable[Noise]) -> Noise:
     for noise in noises:
         found = found.join(noise)
     return found
+
+
+def _cuts(query: Any, most: int) -> bool:
+    """Return whether LIMIT or OFFSET may leave out a row, of so many at most; tools write limits that never do."""
+    exp = trees()
+    limit = query.args.get("limit")
+    if limit is None:
+        return query.args.get("offset") is not None
+    number = limit.expression if isinstance(limit, exp.Limit) else None
+    plain = isinstance(number, exp.Literal) and not number.is_string and number.this.isdigit()
+    return query.args.get("offset") is not None or not plain or int(number.this) < most
 
 
 def _members(clause: Any, items: Sequence[tuple[str, Any]]) -> list[Any]:
