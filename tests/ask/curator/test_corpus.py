@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 import sqlglot
 
 import sordino as sd
+from sordino.ask.queries.sql.noise_lineage import follow_noise, table_answers
+from sordino.ask.queries.sql.statement import read_outside
+from sordino.core.estimates.computed import Computed
 from sordino.errors import SordinoError
 
 CORPUS = Path(__file__).parent.parent / "queries" / "sql" / "corpus.sql"
@@ -247,3 +251,29 @@ def test_a_text_is_answered_as_by_duckdb_or_refused_with_its_reason(
     found = difference(text, shop.ask(sd.sql(text.sql), epsilon=1_000_000), oracle)
     # A fault that is known is no longer one when it is mended: then the text's state is another.
     assert (found == "") == (text.state != "wrong"), found
+
+
+@pytest.mark.each(5)
+@pytest.mark.parametrize(
+    "text",
+    [t for t in TEXTS if t.state in ("answered", "keys", "named")],
+    ids=lambda text: text.style.replace(" ", "-"),
+)
+def test_replicates_of_a_text_are_of_its_answer(text: Text, shop: Any) -> None:
+    """The first is what was released, and what is said to have no noise is the same in all: rows, keys and constants."""
+    release = shop.ask(sd.sql(text.sql), epsilon=1)
+    statement = release.statement
+    if statement is None:
+        return
+    replicates = statement.replicates(0.95)
+    lineage = follow_noise(read_outside(statement.outside, list(table_answers(statement))), table_answers(statement))
+    for output in release.outputs:
+        estimate = output.estimate
+        if not isinstance(estimate, Computed) or estimate.column is None:
+            continue
+        cells = np.array([np.nan if cell is None else float(cell) for cell in estimate.cells])
+        known = np.isfinite(cells) & np.isfinite(replicates[0, estimate.column])
+        np.testing.assert_allclose(replicates[0, estimate.column][known], cells[known], rtol=1e-9, atol=1e-9)
+        assert known.sum() >= np.isfinite(cells).sum() - len(cells) * bool(lineage.guarded)
+        if not lineage.columns[estimate.column].noisy:
+            assert all(np.array_equal(one, cells, equal_nan=True) for one in replicates[:, estimate.column])

@@ -7,6 +7,7 @@ so: extremes, ranks, rows that noisy values choose, what was selected and not no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -98,7 +99,7 @@ class Answer:
     """How noise reaches a table: its columns by name in lower case, and which rows it has.
 
     `chosen` says that noisy values of the statement chose the rows. `hidden` says that a threshold chose them before: then
-    what is computed of one row holds given that it shows, and what combines rows does not. `most` is how many rows it has at most.
+    what is computed of one row holds given that it shows, and what combines rows does not. It has `most` rows at most.
     """
 
     columns: dict[str, Noise]
@@ -260,15 +261,37 @@ class _Reader:
 
     def _read_source(self, source: Any, tables: dict[str, Answer], outer: Scope) -> Answer:
         exp = trees()
-        if source.args.get("pivots") or source.args.get("joins"):
+        if source.args.get("joins"):
             raise _Unread
-        if isinstance(source, exp.Table):
-            if source.name.lower() not in tables:
-                raise _Unread
-            return _renamed(tables[source.name.lower()], source)
-        if isinstance(source, exp.Subquery):
-            return _renamed(self.read(source.this, tables, outer), source)
-        raise _Unread
+        if isinstance(source, exp.Table) and source.name.lower() in tables:
+            answer = tables[source.name.lower()]
+        elif isinstance(source, exp.Subquery):
+            answer = self.read(source.this, tables, outer)
+        elif isinstance(source, exp.Values):
+            width = len(source.expressions[0].expressions)
+            answer = Answer({f"col{i}": Noise() for i in range(width)}, most=len(source.expressions))
+        else:
+            raise _Unread
+        pivots = source.args.get("pivots") or []
+        return self._pivot(answer, pivots[0], tables, outer) if len(pivots) == 1 else _renamed(answer, source, pivots)
+
+    def _pivot(self, answer: Answer, pivot: Any, tables: dict[str, Answer], outer: Scope) -> Answer:
+        """Return the columns of a PIVOT over listed values: what it groups by, then an aggregate for each value."""
+        exp = trees()
+        fields = pivot.args.get("fields") or []
+        listed = all(isinstance(field, exp.In) and field.expressions for field in fields)
+        if pivot.args.get("unpivot") or pivot.args.get("group") or not fields or not listed:
+            raise _Unread
+        inside = _Expressions(self, tables, (("", answer), *outer), answer.chosen or answer.hidden)
+        used = {column.name.lower() for part in (*fields, *pivot.expressions) for column in part.find_all(exp.Column)}
+        columns = {name: noise for name, noise in answer.columns.items() if name not in used}
+        keys = [*columns.values(), *(inside.of(field.this) for field in fields)]
+        cells = math.prod(len(field.expressions) for field in fields)
+        aggregates = [inside.of(one.unalias()) for one in pivot.expressions]
+        # DuckDB names them by the values; only a star shows them.
+        columns |= {f"sordino_pivot_{i}": noise for i, noise in enumerate(aggregates * cells)}
+        chosen = answer.chosen or (_CHOSEN if any(noise.noisy or noise.why for noise in keys) else "")
+        return replace(answer, columns=columns, chosen=chosen)
 
     def _items(self, select: Any, scope: Scope) -> list[tuple[str, Any]]:
         """Return the columns of a SELECT by name: expressions, or how noise reaches the columns of a star."""
@@ -433,8 +456,10 @@ def _cuts(query: Any, most: int) -> bool:
     if limit is None:
         return query.args.get("offset") is not None
     number = limit.expression if isinstance(limit, exp.Limit) else None
-    plain = isinstance(number, exp.Literal) and not number.is_string and number.this.isdigit()
-    return query.args.get("offset") is not None or not plain or int(number.this) < most
+    is_plain = isinstance(number, exp.Literal) and not number.is_string
+    if query.args.get("offset") is not None or number is None or not is_plain or not number.this.isdigit():
+        return True
+    return int(number.this) < most
 
 
 def _members(clause: Any, items: Sequence[tuple[str, Any]]) -> list[Any]:
@@ -472,8 +497,10 @@ def _name(node: Any) -> str:
     return str(node.sql_name()) if isinstance(node, exp.Func) else type(node).__name__.upper()
 
 
-def _renamed(answer: Answer, source: Any) -> Answer:
+def _renamed(answer: Answer, source: Any, pivots: Sequence[Any] = ()) -> Answer:
     """Return an answer under the names that a source or a name of WITH lists for its columns."""
+    if pivots:
+        raise _Unread
     alias = source.args.get("alias")
     names = [] if alias is None else [column.name.lower() for column in alias.args.get("columns") or []]
     if not names:
