@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from places import ROOT
 from protecting import protect
 from sordino.core.errors import DeclarationError
 from sordino.core.estimates.computed import Computed
@@ -259,6 +260,12 @@ def test_a_replicate_stream_offers_nothing_that_samplers_call() -> None:
     assert not isinstance(ReplicateStream(b""), sd.Rng)
     offered = {name for name in dir(sd.Rng) if not name.startswith("_")}
     assert offered.isdisjoint(dir(ReplicateStream(b"")))
+
+
+def test_only_replicates_are_drawn_from_the_stream() -> None:
+    source = ROOT / "src" / "sordino"
+    users = {str(path.relative_to(source)) for path in source.rglob("*.py") if "ReplicateStream" in path.read_text()}
+    assert users == {"core/noise/rng.py", "core/estimates/replicates.py"}
 
 
 # ---- where there is none

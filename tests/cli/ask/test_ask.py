@@ -94,6 +94,24 @@ def test_json_holds_everything(run: Run) -> None:
     assert "cost: " in done.err
 
 
+@pytest.mark.usefixtures("census")
+def test_computed_columns_have_intervals_in_every_table(run: Run) -> None:
+    """By replicates of what was released: the same each time that the answer is shown, and with words where there is none."""
+    share = (
+        "SELECT sex, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct, RANK() OVER (ORDER BY COUNT(*)) AS place"
+        " FROM people GROUP BY sex"
+    )
+    table = run("ask", share, "--epsilon", "0.5")
+    assert table.code == 0, table.err
+    assert "no interval: it is a rank" in table.out
+    told = json.loads(run("show", "c-0001", "--format", "json").out)
+    ends = [row["pct"] for row in told["intervals"]]
+    assert all(low < row["pct"] < high for row, (low, high) in zip(told["rows"], ends, strict=True))
+    assert {tuple(row["place"]) for row in told["intervals"]} == {(None, None)}
+    assert json.loads(run("show", "c-0001", "--format", "json").out) == told
+    assert all(f"{low:.0f}" in table.out for low, _ in ends)
+
+
 def test_csv_and_parquet_have_the_interval_beside_each_value(census: Path, run: Run) -> None:
     rows = list(csv.reader(io.StringIO(run("ask", JOBS, "--epsilon", "0.5", "--format", "csv").out)))
     names = ["occupation", "n", "n_lower", "n_upper", "age", "age_lower", "age_upper"]

@@ -36,7 +36,7 @@ from sordino.core.release import Key, Output
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NO_ENDS = "no ends: noise alone may leave it without a value, such as a divisor of 0, or moves it to one side"
+_NO_ENDS = "no ends: noise alone may leave it without a value, such as a divisor of 0, or move it to one side"
 
 Types = Mapping[str, Sequence[tuple[str, str]]]
 
