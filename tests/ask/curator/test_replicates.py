@@ -25,6 +25,7 @@ from sordino.core.estimates.formula import noise_places, noisy_parts
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.ratio import Ratio
 from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement
+from sordino.core.estimates.second_moments import SecondMoments
 from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.mechanisms.additive_noise import Gaussian, Laplace
 from sordino.core.noise.discrete import discrete_gaussian, discrete_laplace
@@ -71,6 +72,8 @@ NOT_COVERED = {
     f"SELECT year, n / SUM(n) OVER () AS x FROM {YEARS} QUALIFY ROW_NUMBER() OVER (ORDER BY n) = 1": "chosen or ordered",
     f"SELECT SUM(CASE WHEN n > 400 THEN 1 ELSE 0 END) AS x FROM {YEARS}": "values that jump",
     f"SELECT SUM(ROUND(n / 100.0)) AS x FROM {YEARS}": "values that jump",
+    f"SELECT SUM(s * s) AS x FROM (SELECT n * 1.0 / SUM(n) OVER () AS s FROM {YEARS}) AS q": "with itself",
+    f"SELECT SUM(POWER(n, 2)) AS x FROM {YEARS}": "values that jump or bend",
     f"SELECT year, n % 10 AS x, SUM(n) OVER () AS y FROM {YEARS}": "MOD",
     f"SELECT year, SIN(n) AS x FROM {YEARS}": "SIN",
 }
@@ -132,6 +135,8 @@ def block_again(block: BlockAnswer, exact: BlockAnswer, rng: sd.Rng) -> BlockAns
         parts = tuple(vectors[place] for place in places)
         if isinstance(own, Ratio):
             fresh.append(replace(own, numerator=parts[0], denominator=parts[1], rest=parts[2:]))
+        elif isinstance(own, SecondMoments):
+            fresh.append(replace(own, parts=parts))
         else:
             fresh.append(replace(own, of=parts) if isinstance(own, WeightedSum) else parts[0])
     made = iter(fresh)

@@ -24,7 +24,8 @@ _CHOSEN = "its rows are chosen or ordered by noisy values"
 _EXTREME = "it is an extreme of noisy values, which noise moves to one side"
 _RANK = "it is a rank or an order of noisy values, which no replicates cover"
 _SPREAD = "it is a spread of noisy values, to which the noise adds"
-_JUMPS = "it combines values that jump, such as rounded ones or conditions on noisy values"
+_JUMPS = "it combines values that jump or bend, such as rounded ones, powers, or conditions on noisy values"
+_SQUARE = "it multiplies a noisy value with itself, to which the noise adds"
 _UNKNOWN = "how noise reaches it is not known"
 
 _EXTREMES = frozenset(
@@ -151,8 +152,7 @@ def _guard(nodes: Iterable[Any]) -> None:
     """Give NaN in the place of each of these, from the innermost on, where what it depends on has another sign."""
     exp = trees()
     for node in sorted(nodes, key=lambda one: -one.depth):
-        argument = node.expression if isinstance(node, (exp.Div, exp.IntDiv)) else node.this
-        sign = exp.Mul(this=exp.paren(argument.copy()), expression=exp.column(SIGN))
+        sign = exp.Mul(this=exp.paren(_argument(node).copy()), expression=exp.column(SIGN))
         kept = exp.GT(this=sign, expression=exp.Literal.number(0))
         nan = exp.cast(exp.Literal.string("NaN"), "DOUBLE")
         node.replace(exp.paren(exp.Case(ifs=[exp.If(this=kept, true=node.copy())], default=nan)))
@@ -414,6 +414,10 @@ class _Expressions:
             return value
         if isinstance(node, (exp.Greatest, exp.Least)):
             return value if sum(part.noisy for part in parts) == 1 else replace(value, why=_EXTREME)
+        if isinstance(node, exp.Mul) and all(part.noisy for part in parts) and self._share_noise(node):
+            return replace(value, why=_SQUARE)
+        if isinstance(node, exp.Pow):
+            value = replace(value, steps=True)
         if isinstance(node, exp.Cast):
             return replace(value, steps=value.steps or not node.to.is_type("double", "float", "decimal"))
         if isinstance(node, (exp.Predicate, exp.Connector, exp.Not)) or kind in _STEPS:
@@ -425,14 +429,32 @@ class _Expressions:
         self._note_guard(node)
         return value
 
+    def _share_noise(self, product: Any) -> bool:
+        """Return whether both sides of a product read the same noisy column."""
+        exp = trees()
+        left, right = (
+            {
+                (column.table.lower(), column.name.lower())
+                for column in side.find_all(exp.Column)
+                if self.of(column).noisy
+            }
+            for side in (product.this, product.expression)
+        )
+        return bool(left & right)
+
     def _note_guard(self, node: Any) -> None:
         """Note what passes through a point at which its noise cannot be followed: a divisor of 0, the turn of a size."""
         exp = trees()
-        if isinstance(node, (exp.Div, exp.IntDiv)) and self.of(node.expression).noisy:
+        guarded = (exp.Div, exp.IntDiv, exp.Abs, exp.Pow, exp.Ln, exp.Log, exp.Sqrt)
+        if isinstance(node, guarded) and self.of(_argument(node)).noisy:
             self.reader.guarded[id(node)] = node
-        turns = isinstance(node, exp.Mul) and node.this == node.expression
-        if turns or (isinstance(node, (exp.Abs, exp.Pow, exp.Ln, exp.Log, exp.Sqrt)) and self.of(node.this).noisy):
-            self.reader.guarded[id(node)] = node
+
+
+def _argument(node: Any) -> Any:
+    """Return the part of an expression whose sign decides: a divisor, or what a function is taken of."""
+    exp = trees()
+    second = isinstance(node, (exp.Div, exp.IntDiv)) or (isinstance(node, exp.Log) and node.expression)
+    return node.expression if second else node.this
 
 
 def _choice_steps(reader: _Expressions, node: Any) -> bool:
