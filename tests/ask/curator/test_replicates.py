@@ -73,6 +73,7 @@ NOT_COVERED = {
     f"SELECT SUM(CASE WHEN n > 400 THEN 1 ELSE 0 END) AS x FROM {YEARS}": "values that jump",
     f"SELECT SUM(ROUND(n / 100.0)) AS x FROM {YEARS}": "values that jump",
     f"SELECT SUM(s * s) AS x FROM (SELECT n * 1.0 / SUM(n) OVER () AS s FROM {YEARS}) AS q": "with itself",
+    f"SELECT SUM(GREATEST(n - 400, 0)) AS x FROM {YEARS}": "values that jump or bend",
     f"SELECT SUM(POWER(n, 2)) AS x FROM {YEARS}": "values that jump or bend",
     f"SELECT year, n % 10 AS x, SUM(n) OVER () AS y FROM {YEARS}": "MOD",
     f"SELECT year, SIN(n) AS x FROM {YEARS}": "SIN",

@@ -413,7 +413,8 @@ class _Expressions:
         if not value.noisy or value.why:
             return value
         if isinstance(node, (exp.Greatest, exp.Least)):
-            return value if sum(part.noisy for part in parts) == 1 else replace(value, why=_EXTREME)
+            several = sum(part.noisy for part in parts) > 1
+            return replace(value, steps=True, why=_EXTREME if several else "")
         if isinstance(node, exp.Mul) and all(part.noisy for part in parts) and self._share_noise(node):
             return replace(value, why=_SQUARE)
         if isinstance(node, exp.Pow):
