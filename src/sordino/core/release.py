@@ -23,8 +23,8 @@ from sordino.core.estimates.curve import NoisyCurve
 from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends
 from sordino.core.estimates.model_estimate import ModelSource
 from sordino.core.estimates.registry import estimate_from_dict
-from sordino.core.lazy import load_feature
 from sordino.core.estimates.replicates import ReleasedStatement
+from sordino.core.lazy import load_feature
 from sordino.core.loss import (
     Event,
     Loss,
