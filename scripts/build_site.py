@@ -1,4 +1,4 @@
-"""Build the site into build/site: docs/, bench/results/, every public name and command, the theorems, and search.
+"""Build the site into build/site: docs/, bench/results/, every public name and command, SQL, theorems, and search.
 
 `make docs` runs it. Pages are gathered in build/site-pages. A broken link, or anything loaded from elsewhere, fails.
 """
@@ -40,6 +40,7 @@ FROM_ROOT = {  # file beside docs/: its page in the site
     "SECURITY.md": "security.md",
     "CONTRIBUTING.md": "contributing.md",
     "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+    "clients/wire.md": "wire.md",
 }
 ELSEWHERE = re.compile(
     r"""<(?:script|img|iframe|source)[^>]+src=["']?(?:https?:)?//|<link(?![^>]+rel=["']?(?:canonical|next|prev))"""
@@ -62,12 +63,12 @@ def gather_pages() -> None:
     for name, page in FROM_ROOT.items():
         if (ROOT / name).exists():
             (PAGES / page).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
-            move_links(PAGES / page, at_root=True)
+            move_links(PAGES / page, (ROOT / name).parent)
     (PAGES / "changelog.md").write_text(write_changelog(), encoding="utf-8")
-    move_links(PAGES / "changelog.md", at_root=True)
+    move_links(PAGES / "changelog.md", ROOT)
     for source in (ROOT / "docs", RESULTS):
         for page in source.rglob("*.md"):
-            move_links(place_in_site(page), at_root=False)
+            move_links(place_in_site(page), page.parent)
 
 
 def place_in_site(file: Path) -> Path:
@@ -77,14 +78,11 @@ def place_in_site(file: Path) -> Path:
     return PAGES / file.relative_to(ROOT / "docs")
 
 
-def move_links(page: Path, *, at_root: bool) -> None:
-    """Point a page's links into docs/ and to the pages beside it; a link to a file of the source becomes its name alone."""
-    if at_root:
-        here = ROOT
-    elif page.is_relative_to(PAGES / "results"):
-        here = RESULTS
-    else:
-        here = ROOT / "docs" / page.parent.relative_to(PAGES)
+def move_links(page: Path, here: Path) -> None:
+    """Point the links of a page that was written in the folder `here` to its new neighbors.
+
+    A link to a file of the source becomes its name alone.
+    """
 
     def move(link: re.Match[str]) -> str:
         words, target = link[1], link[2]
@@ -94,8 +92,8 @@ def move_links(page: Path, *, at_root: bool) -> None:
         file = (here / path).resolve()
         if file.is_relative_to(ROOT / "docs") or file.is_relative_to(RESULTS):
             there = place_in_site(file)
-        elif file.name in FROM_ROOT and file.parent == ROOT:
-            there = PAGES / FROM_ROOT[file.name]
+        elif file.is_relative_to(ROOT) and str(file.relative_to(ROOT)) in FROM_ROOT:
+            there = PAGES / FROM_ROOT[str(file.relative_to(ROOT))]
         else:
             return f"{words[1:] if words.startswith('!') else words}"[1:-1] + f" (`{file.relative_to(ROOT)}`)"
         return f"{words}({os.path.relpath(there, page.parent)}{mark}{anchor})"
@@ -171,6 +169,14 @@ def write_commands() -> str:
     return "commands.md"
 
 
+def write_sql() -> str:
+    """Write the page of SQL that `sordino sql` prints."""
+    from sordino.ask.queries.sql.grammar import page
+
+    (PAGES / "sql.md").write_text(page(), encoding="utf-8")
+    return "sql.md"
+
+
 def list_commands() -> Iterator[tuple[str, ...]]:
     """Yield the words of each command, in the order of the program's own list."""
     import typer.main
@@ -195,7 +201,7 @@ def read_help(words: tuple[str, ...]) -> str:
     return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
 
 
-def make_navigation(names: list[tuple[str, str]], theorems: str, commands: str) -> list[object]:
+def make_navigation(names: list[tuple[str, str]], theorems: str, commands: str, sql: str) -> list[object]:
     """Return the navigation: the headings and links of docs/index.md, then what was written here."""
     nav: list[object] = [{"Sordino": "index.md"}, {"In ten minutes": "start.md"}]
     text = (PAGES / "index.md").read_text(encoding="utf-8")
@@ -203,9 +209,8 @@ def make_navigation(names: list[tuple[str, str]], theorems: str, commands: str) 
         title, _, body = section.partition("\n")
         links = dict.fromkeys(re.findall(r"\]\(([^)#]+\.md)\)", body))
         nav.append({title.strip(): [page for page in links if page != "start.md"]})
-    nav.append(
-        {"Reference": [{"Theorems": theorems}, {"Commands' help": commands}, *({short: page} for short, page in names)]}
-    )
+    written = [{"Theorems": theorems}, {"Commands' help": commands}, {"The SQL that is read": sql}]
+    nav.append({"Reference": [*written, *({short: page} for short, page in names)]})
     nav.append({"Evidence": [f"results/{page.name}" for page in sorted(RESULTS.glob("*.md"))]})
     beside = [page for page in FROM_ROOT.values() if page != "start.md" and (PAGES / page).exists()]
     nav.append({"Project": ["changelog.md", *beside]})
@@ -238,7 +243,7 @@ def main() -> int:
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     gather_pages()
-    nav = make_navigation(write_names(), write_theorems(), write_commands())
+    nav = make_navigation(write_names(), write_theorems(), write_commands(), write_sql())
     build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, **read_address((ROOT / "pyproject.toml").read_text("utf-8"))))
     loud = list_requests_elsewhere(SITE)
     for page in loud:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.core
+import typer.main
 
 from places import ROOT
-from sordino.cli.main import main
+from sordino.cli.main import app, main
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench" / "results").glob("*.md")])
 GUIDES = ROOT / "docs" / "guides"
@@ -77,3 +80,62 @@ def test_a_command_with_a_fault_is_seen(parse: Parse) -> None:
         code, err = parse(words_of(command))
         assert code == 2, command
         assert says in err
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield the words and the command of each command that runs by itself."""
+
+    def walk(command: Any, words: str) -> Iterator[tuple[str, Any]]:
+        for name, inner in getattr(command, "commands", {}).items():
+            whole = f"{words} {name}".strip()
+            if hasattr(inner, "commands"):
+                yield from walk(inner, whole)
+            else:
+                yield whole, inner
+
+    yield from walk(typer.main.get_command(app), "")
+
+
+def long_options(command: Any) -> set[str]:
+    return {flag for option in command.params for flag in (*option.opts, *option.secondary_opts) if flag[:2] == "--"}
+
+
+def faults_of_the_page(page: str) -> list[str]:
+    """Say which commands and options the page of the command line leaves out, and which it names that do not exist."""
+    existing = dict(commands())
+    table = page.partition("| task | commands |")[2].partition("\n\n")[0]
+    listed = Counter(re.findall(r"`([a-z -]+)`", table))
+    takers = Counter(flag for command in existing.values() for flag in long_options(command))
+    # what the program itself has, and --help, which each command has
+    known = set(takers) | long_options(typer.main.get_command(app)) | {"--help"}
+    named = set(re.findall(r"--[a-z][a-z-]*", page))
+    return [
+        *(f"the command {name} is left out" for name in existing if not listed[name]),
+        *(f"there is no command {name}" for name in listed if name not in existing),
+        *(f"the command {name} is listed twice" for name, times in listed.items() if times > 1),
+        *(f"there is no option {flag}" for flag in sorted(named - known)),
+        # what fewer commands take is in their own help alone
+        *(
+            f"{flag} of {times} commands is left out"
+            for flag, times in takers.items()
+            if times > 8 and flag not in named
+        ),
+    ]
+
+
+def test_the_page_of_the_command_line_names_what_exists_and_leaves_out_no_command() -> None:
+    assert faults_of_the_page((ROOT / "docs" / "cli.md").read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("`synth fit`", "", "the command synth fit is left out"),
+        ("`synth fit`", "`synth fit`, `synth guess`", "there is no command synth guess"),
+        ("`--budget NAME`", "`--purse NAME`", "there is no option --purse"),
+        ("`--confidence`", "", "--confidence of 10 commands is left out"),
+    ],
+)
+def test_a_fault_of_the_page_is_seen(old: str, new: str, fault: str) -> None:
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert fault in faults_of_the_page(page.replace(old, new))

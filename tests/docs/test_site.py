@@ -28,13 +28,14 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_every_page_and_public_name_is_in_it(site: ModuleType) -> None:
     site.gather_pages()
-    nav = str(site.make_navigation(site.write_names(), site.write_theorems(), "commands.md"))
+    nav = str(site.make_navigation(site.write_names(), site.write_theorems(), "commands.md", site.write_sql()))
     for page in set((ROOT / "docs").rglob("*.md")) - set((ROOT / "docs" / "decisions").glob("[0-9]*.md")):
         assert f"'{page.relative_to(ROOT / 'docs')}'" in nav, f"link {page.name} in docs/index.md"
     for room, file, short in ((sd, "sordino", "sd"), (local, "local", "sd.local")):
         text = (site.PAGES / "api" / f"{file}.md").read_text(encoding="utf-8")
         for name in site.public_names(room.__name__):
             assert f"{short}.{name}\n" in text
+    assert (site.PAGES / "sql.md").read_text(encoding="utf-8").startswith("# SQL: what is read")
     assert "sordino.core.mechanisms.sparse_vector" in (site.PAGES / "theorems.md").read_text(encoding="utf-8")
 
 

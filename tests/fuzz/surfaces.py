@@ -28,7 +28,6 @@ from fuzz.curator_port import curator_port
 from fuzz.mutation import bend_tree, mutate_bytes, mutate_text
 from fuzz.sql_ports import sql_session, sql_start
 from fuzz.surface import CANARY, Surface
-from places import ROOT
 from protecting import protect
 from serving import served
 from sordino.ask.curator.data_access import DataAccess
@@ -36,6 +35,7 @@ from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.project.load import check_file, load_project
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.question_records import question_from_json, question_to_json
+from sordino.ask.queries.sql import grammar
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Release
 from sordino.core.source import source_from
@@ -92,8 +92,7 @@ def make_curator() -> sd.Curator:
 def sql(_: Path) -> Iterator[Surface]:
     """Plan SQL, and ask every tenth question that can be planned; what is refused charges nothing."""
     curator = make_curator()
-    page = (ROOT / "docs" / "sql.md").read_text()
-    corpus = re.findall(r"^\|[^|]*\| `+ ?((?:SELECT|WITH) .*?) ?`+ \|", page, re.MULTILINE)
+    corpus = re.findall(r"^\|[^|]*\| `+ ?((?:SELECT|WITH) .*?) ?`+ \|", grammar.page(), re.MULTILINE)
     assert len(corpus) > 15
     asked = [0]
 

@@ -1,4 +1,4 @@
-"""How each form of docs/sql.md is read in each dialect, and how each engine's SQL of it is written, printed by one process."""
+"""How each form that `sordino sql` prints is read in each dialect, and each engine's SQL of it, printed by one process."""
 
 from __future__ import annotations
 

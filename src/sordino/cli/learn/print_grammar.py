@@ -6,7 +6,7 @@ from sordino.cli.shared.terminal import say
 
 
 def sql() -> None:
-    """Print the SQL that Sordino reads, as a Markdown page: every form with an example. It is docs/sql.md."""
+    """Print the SQL that Sordino reads, as a Markdown page: every form with an example."""
     from sordino.ask.queries.sql.grammar import page
 
     say(page().rstrip("\n"))

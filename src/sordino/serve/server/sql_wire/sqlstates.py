@@ -18,7 +18,7 @@ SQLSTATES: tuple[tuple[type[SordinoError], str, str], ...] = (  # the first that
     (errors.ChargedError, "SD003", "The charge stands, and asking again charges again."),
     (NotThere, "42704", ""),
     (errors.UnknownName, "42704", "\\d lists the declared tables and columns."),
-    (errors.QuestionRefused, "0A000", "docs/sql.md says what can be asked."),
+    (errors.QuestionRefused, "0A000", "sordino sql prints what can be asked."),
     (errors.SourceError, "58000", ""),
     (errors.LedgerError, "58000", ""),
     (errors.DeclarationChanged, "58000", ""),
