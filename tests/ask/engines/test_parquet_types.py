@@ -52,7 +52,7 @@ CELLS: dict[str, pa.Array] = {
     "nothing": pa.nulls(40),
 }
 TOTALS = S.agg(sd.count(), sd.sum("x"))
-CASTS = S.agg(sd.sum(Expr(Apply("to_whole", (col("x") / 2).node))))
+CASTS = S.agg(sd.sum(Expr(Apply("to_whole", (col("x") * 0.5).node))))
 NAMES = S.agg(sd.count_distinct("x"))
 DECLARED: dict[str, tuple[sd.Domain, list[Any]]] = {
     "real": (sd.Domain({"x": sd.Real(0, 2**31, resolution=0.1)}), [TOTALS, CASTS]),
@@ -239,3 +239,13 @@ def test_one_missing_cell_rounds_no_other_half() -> None:
     missing = pd.DataFrame({"x": [1, 5, 9] * 40 + [None]})
     assert whole["x"].dtype != missing["x"].dtype
     assert exact(whole, domain, CASTS) == exact(missing, domain, CASTS)
+
+
+@pytest.mark.attack("let one row decide how others are read")
+def test_another_file_of_floats_rounds_no_other_half(tmp_path: Path) -> None:
+    """Whole numbers in a file, which a second file makes floats of, round as they did alone."""
+    domain = sd.Domain({"x": sd.Real(0, 100, resolution=1)})
+    pq.write_table(pa.table({"x": [1, 5, 9] * 40}), tmp_path / "a.parquet")
+    alone = exact(f"{tmp_path}/", domain, CASTS)
+    pq.write_table(pa.table({"x": pa.array([], pa.float64())}), tmp_path / "b.parquet")
+    assert exact(f"{tmp_path}/", domain, CASTS) == alone
