@@ -123,7 +123,7 @@ class StatementProcedure(Procedure):
         names = [name for name, _ in self.names]
         public = tuple(_public_answer(name, table, self.types[name]) for name, table in self.public.items())
         statement = ReleasedStatement(self.question.statement.outside, tuple(answers), public, ())
-        noises, identity = _trace_noise(statement, names, traced=bool(self.question.statement.traces))
+        noises, identity = trace_noise(statement, names, traced=bool(self.question.statement.traces))
         computed = run(identity, tables, self.types)
         if computed is None:
             # The charge stands: the answer says so, and nothing that was released is lost.
@@ -141,7 +141,7 @@ class StatementProcedure(Procedure):
         keys, outputs = as_parts(computed.select(range(len(names))), names, traced, places)
         statement = replace(statement, identity=tuple(map(str, computed.column(computed.num_columns - 1).to_pylist())))
         outputs = tuple(
-            output if output.name in traced else _add_replicates(output, names, noises, statement) for output in outputs
+            output if output.name in traced else add_replicates(output, names, noises, statement) for output in outputs
         )
         return ReleaseContent(keys, outputs, tuple(notes))
 
@@ -407,7 +407,7 @@ def _public_answer(name: str, table: pa.Table, columns: Sequence[tuple[str, str]
     return BlockAnswer(name, tuple((n, kind, c) for (n, kind), c in zip(columns, cells, strict=True)))
 
 
-def _trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: bool) -> tuple[list[Noise], str]:
+def trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: bool) -> tuple[list[Noise], str]:
     """Return how noise reaches each column of the answer, and the outside with a text that tells its rows apart as well."""
     from sordino.ask.engines.replicates import identify_rows
     from sordino.ask.queries.sql.statement import read_outside
@@ -425,7 +425,7 @@ def _trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: 
     return noises[: len(names)], f"SELECT *, {identify_rows(columns, places)} FROM {given}"
 
 
-def _add_replicates(
+def add_replicates(
     output: Output, names: Sequence[str], noises: Sequence[Noise], statement: ReleasedStatement
 ) -> Output:
     """Return a computed column with its replicates, or with the reason why it has none."""
@@ -438,8 +438,9 @@ def _add_replicates(
         why = why or "its rows have no key that tells them apart"
     elif not statement.is_small:
         why = why or "too many rows take part to draw their noise again"
-    interval = (f"no interval: {why}",) if why else (_NO_ENDS, place, statement)
-    return replace(output, estimate=Computed(tuple(cells), *interval))
+    if why:
+        return replace(output, estimate=Computed(tuple(cells), f"no interval: {why}"))
+    return replace(output, estimate=Computed(tuple(cells), _NO_ENDS, place, statement, tuple(range(len(cells)))))
 
 
 def as_parts(
