@@ -225,9 +225,11 @@ class Connection:
             about = {table for table in self.project.tables for name in named if is_same_table(name, table)}
             if not about and named and all(map(self._is_public, named)):
                 return self._any_table(), asked
-            if len(about) != 1:
+            if not about:
                 raise
-            return self.table(about.pop()), asked
+            # Of several, it is charged as a question about the one that it names first.
+            first = next(table for name in named for table in self.project.tables if is_same_table(name, table))
+            return self.table(first), asked
         same = [name for name in self.project.tables if name.lower() == select.table.lower()]
         if not same and self._is_public(select.table):
             return self._any_table(), asked

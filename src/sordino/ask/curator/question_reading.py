@@ -16,6 +16,7 @@ from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
 from sordino.ask.queries.sql.parse import SqlText, parse_question
 from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement
+from sordino.ask.queries.sql.text import is_same_table
 from sordino.core.domain import Boolean
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
@@ -126,9 +127,14 @@ def read_statement_question(
             question.text,
             table=table.name,
             columns=tuple(table.domain.stored),
+            others={name: tuple(other.domain.stored) for name, other in table.private.items()},
             truths=[
                 name
-                for domain in (table.domain, *(public.columns for public in table.public.values()))
+                for domain in (
+                    table.domain,
+                    *(other.domain for other in table.private.values()),
+                    *(public.columns for public in table.public.values()),
+                )
                 for name, column in domain.stored.items()
                 if isinstance(column, Boolean)
             ],
@@ -139,8 +145,9 @@ def read_statement_question(
     except QuestionRefused:
         return None
     blocks = tuple(reader.blocks[text] for text in statement.blocks)
+    tables = tuple(reader.tables[text] for text in statement.blocks)
     released = tuple(reader.released[constant.name] for constant in statement.constants)
-    return StatementQuestion(question.text, blocks, statement, released, weights)
+    return StatementQuestion(question.text, blocks, statement, released, weights, tables, table.private)
 
 
 class _BlockReader:
@@ -150,20 +157,36 @@ class _BlockReader:
         self._question = question
         self._table = table
         self.blocks: dict[str, Aggregation] = {}
+        # The private table that each block is about, None for the question's own.
+        self.tables: dict[str, str | None] = {}
         self.released: dict[str, Released] = {}
 
     def accept(self, text: str) -> None:
         asked = replace(self._question, text=text, select=None, dialect="duckdb", released=self.released)
-        block = _read_sql(asked, self._table)
+        about = self._find_table(asked)
+        block = _read_sql(asked, self._table.other(about))
         if not isinstance(block, Aggregation):
             raise QuestionRefused("MODE is a question of its own")
         self.blocks[text] = block
+        self.tables[text] = about
+
+    def _find_table(self, asked: SqlText) -> str | None:
+        """Return the other private table that a block is about, None for the question's own."""
+        if not self._table.private:
+            return None
+        domains = [self._table.domain, *(other.domain for other in self._table.private.values())]
+        columns = [name for domain in domains for name in domain]
+        named = asked.parse(columns, self._table.public).table
+        if is_same_table(named, self._table.name):
+            return None
+        return next((name for name in self._table.private if is_same_table(named, name)), None)
 
     def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
         from sordino.ask.curator.statement_procedure import declare_released
 
         questions = [self.blocks[text] for text in blocks]
-        self.released[query.name] = declare_released(query, blocks, questions, self.released, self._table)
+        contexts = [self._table.other(self.tables[text]) for text in blocks]
+        self.released[query.name] = declare_released(query, blocks, questions, self.released, contexts, self._table)
 
 
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:

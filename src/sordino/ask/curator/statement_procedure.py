@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement, ce
 from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Key, Output
+from sordino.core.source import PrivateTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,13 +44,18 @@ Types = Mapping[str, Sequence[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class StatementQuestion:
-    """A statement: its private blocks as questions, and the SQL that is computed from their answers."""
+    """A statement: its private blocks as questions, and the SQL that is computed from their answers.
+
+    `tables` names the private table that each block is about, None for the statement's own; `private` are the others.
+    """
 
     text: str
     blocks: tuple[Aggregation, ...]
     statement: Statement
     released: tuple[Released, ...] = ()
     weights: tuple[Fraction, ...] = ()
+    tables: tuple[str | None, ...] = ()
+    private: Mapping[str, PrivateTable] = field(default_factory=dict, hash=False, repr=False)
 
     def identity(self) -> str:
         """Return canonical text: equal for equal statements."""
@@ -58,11 +64,18 @@ class StatementQuestion:
             parts.append([[constant.name, constant.outside] for constant in self.statement.constants])
         if self.weights:
             parts.append([str(weight) for weight in self.weights])
+        if self.reads:
+            parts.append(list(self.tables))
         return json.dumps(parts)
 
     def describe(self) -> str:
         """Return the statement as it was written, on one line."""
         return " ".join(self.text.split())
+
+    @property
+    def reads(self) -> dict[str, PrivateTable]:
+        """The other private tables that blocks are about."""
+        return {name: self.private[name] for name in self.tables if name is not None}
 
     @property
     def steps(self) -> tuple[Any, ...]:
@@ -99,8 +112,8 @@ class StatementProcedure(Procedure):
         """Write the statements of the blocks; a token stands for each value that an earlier block releases."""
         constants = self.question.statement.constants
         return [
-            plan.procedure.write(rows.expect_released(c.name for c in constants if c.after <= place))
-            for place, plan in enumerate(self.plans)
+            plan.procedure.write(rows.of_table(about).expect_released(c.name for c in constants if c.after <= place))
+            for place, (plan, about) in enumerate(zip(self.plans, self.question.tables, strict=True))
         ]
 
     def release(self, statements: list[Any], rows: DataAccess, rng: Rng) -> ReleaseContent:
@@ -114,7 +127,8 @@ class StatementProcedure(Procedure):
         constants = _Constants(self.question, self.types)
         for place, (plan, statement) in enumerate(zip(self.plans, statements, strict=True)):
             released = constants.of_block(place, tables, notes)
-            answer = plan.procedure.release(statement, rows.bind(released), rng)
+            asked = rows.of_table(self.question.tables[place])
+            answer = plan.procedure.release(statement, asked.bind(released), rng)
             content = answer if isinstance(answer, ReleaseContent) else ReleaseContent(*answer)
             tables[f"{BLOCK}{place}"] = _block_table(content, [name for name, _ in self.types[f"{BLOCK}{place}"]])
             estimates.append({output.name: output for output in content.outputs})
@@ -189,12 +203,13 @@ def declare_released(
     blocks: Sequence[str],
     questions: Sequence[Aggregation],
     released: Mapping[str, Released],
+    contexts: Sequence[TableContext],
     table: TableContext,
 ) -> Released:
     """Return what a sub-query of earlier blocks gives, as a value in the blocks after it.
 
-    The range of a number follows from the declarations, by interval arithmetic over the blocks' aggregates; what has no range
-    there can be compared with, and not summed.
+    `contexts` are the tables that the blocks are about. The range of a number follows from the declarations, by interval
+    arithmetic over the blocks' aggregates; what has no range there can be compared with, and not summed.
     """
     from sordino.ask.engines.outer import describe
 
@@ -207,7 +222,7 @@ def declare_released(
         raise QuestionRefused(f"({query.words}) is no number of each {columns[0][0]}: compare keys with IN")
     if query.kind == "list" or not is_number:
         return Released(query.name, "values", query.words)
-    low, high = released_range(query.outside, questions, table.domain)
+    low, high = released_range(query.outside, questions, [context.domain for context in contexts])
     kind = "number" if query.kind == "value" else "lookup"
     return Released(query.name, kind, query.words, _unit(low, high), low, high)
 
@@ -251,10 +266,11 @@ def _block_types(
 
 
 def _declared_types(table: TableContext) -> dict[str, list[tuple[str, str]]]:
-    """Return the columns that SQL may read, with their types, of the table and of public tables."""
+    """Return the columns that SQL may read, with their types, of the private and the public tables."""
     from sordino.ask.engines.outer import declared_types
 
     types = {name: declared_types(public.columns) for name, public in table.public.items()}
+    types |= {name.rpartition(".")[2]: declared_types(other.domain) for name, other in table.private.items()}
     return {**types, table.name.rpartition(".")[2]: declared_types(table.domain)}
 
 
@@ -272,8 +288,14 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
             f"this statement asks {count} private question{'s' * (count != 1)}: state one weight for each, not {len(weights)}"
         )
     parts = [_share(asked, weight / sum(weights)) for weight in weights]
+    contexts = [table.other(name) for name in question.tables]
+    if any(name and block.sample is not None for name, block in zip(question.tables, question.blocks, strict=True)):
+        raise QuestionRefused(
+            "TABLESAMPLE draws from the table that a statement names first: ask about the other one by itself"
+        )
     plans = tuple(
-        plan_aggregation(block, table, asked=part) for block, part in zip(question.blocks, parts, strict=True)
+        plan_aggregation(block, context, asked=part)
+        for block, context, part in zip(question.blocks, contexts, parts, strict=True)
     )
     declared = _declared_types(table)
     released = {node.name: node for node in question.released}
@@ -317,7 +339,10 @@ def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str
     notes = _key_notes(plans) if question.statement.combines else []
     if len(plans) == 1:
         return [f"1 private question; {rest}", *notes]
-    asked = [f"{plan.asked.describe()} for {plan.procedure.question.describe()}" for plan in plans]
+    asked = [
+        f"{plan.asked.describe()} for {plan.procedure.question.describe()}{f', of {about}' if about else ''}"
+        for plan, about in zip(plans, question.tables, strict=True)
+    ]
     notes.insert(0, f"{len(plans)} private questions: {'; '.join(asked)}; {rest}")
     for node in question.released:
         ends = "" if node.lower is None or node.upper is None else f", within [{node.lower}, {node.upper}]"
@@ -385,9 +410,9 @@ def local_times(table: pa.Table) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for place, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            table = table.set_column(place, field.name, pc.local_timestamp(table.column(place)))
+    for place, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            table = table.set_column(place, column.name, pc.local_timestamp(table.column(place)))
     return table
 
 

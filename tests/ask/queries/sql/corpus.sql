@@ -276,7 +276,7 @@ SELECT COUNT(*) AS n FROM orders WHERE member UNION SELECT COUNT(*) FROM orders 
 SELECT region FROM orders GROUP BY region HAVING COUNT(*) > 100 INTERSECT SELECT region FROM orders WHERE returned GROUP BY region HAVING COUNT(*) > 10;
 SELECT region FROM orders GROUP BY region EXCEPT SELECT region FROM orders GROUP BY region HAVING COUNT(*) < 1000;
 SELECT * FROM (SELECT 'web' AS c, COUNT(*) AS n FROM orders WHERE channel = 'web' UNION ALL SELECT 'shop', COUNT(*) FROM orders WHERE channel = 'shop') u ORDER BY n DESC;
-SELECT 'orders' AS t, COUNT(*) AS n FROM orders UNION ALL SELECT 'logins', COUNT(*) FROM logins; -- later: refused
+SELECT 'orders' AS t, COUNT(*) AS n FROM orders UNION ALL SELECT 'logins', COUNT(*) FROM logins;
 SELECT 1 AS step, 'all' AS name, COUNT(*) AS n FROM orders UNION ALL SELECT 2, 'member', COUNT(*) FROM orders WHERE member UNION ALL SELECT 3, 'returned', COUNT(*) FROM orders WHERE member AND returned ORDER BY step;
 SELECT region, NULL AS channel, COUNT(*) AS n FROM orders GROUP BY region UNION ALL SELECT NULL, channel, COUNT(*) FROM orders GROUP BY channel;
 
@@ -497,3 +497,14 @@ SELECT COUNT(*) AS n FROM orders WHERE store_id IN (SELECT store_id FROM stores 
 SELECT COUNT(*) AS n FROM orders WHERE member = (SELECT member FROM orders GROUP BY member ORDER BY COUNT(*) DESC LIMIT 1);
 SELECT COUNT(*) AS n FROM orders WHERE STRFTIME(day, '%Y-%m') IN (SELECT STRFTIME(day, '%Y-%m') FROM orders GROUP BY 1 HAVING COUNT(*) > 128);
 SELECT COUNT(*) AS n FROM orders WHERE day IN (SELECT day FROM orders GROUP BY day HAVING COUNT(*) > 4);
+
+-- == two private tables
+SELECT 'orders' AS what, COUNT(*) AS n FROM orders UNION ALL SELECT 'logins', COUNT(*) FROM logins ORDER BY what;
+SELECT a.n, b.m, a.n * 1.0 / b.m AS r FROM (SELECT COUNT(*) AS n FROM orders) a, (SELECT SUM(minutes) AS m FROM logins) b;
+SELECT (SELECT COUNT(*) FROM logins WHERE failed) * 1.0 / (SELECT COUNT(*) FROM logins) AS failing;
+SELECT COUNT(*) AS n FROM orders WHERE qty > (SELECT AVG(minutes) / 6 FROM logins);
+WITH l AS (SELECT device, COUNT(*) AS n FROM logins GROUP BY device), o AS (SELECT COUNT(*) AS n FROM orders) SELECT device, l.n * 1.0 / o.n AS x FROM l CROSS JOIN o ORDER BY device;
+WITH l AS (SELECT *, minutes * 2 AS region FROM logins) SELECT AVG(region) AS a, (SELECT COUNT(*) FROM orders) AS n FROM l;
+SELECT device AS region, COUNT(*) AS n, (SELECT COUNT(*) FROM orders) AS o FROM logins GROUP BY region ORDER BY region;
+SELECT AVG(c) AS a, (SELECT COUNT(*) FROM orders) AS n FROM (SELECT customer, COUNT(*) AS c FROM logins GROUP BY customer) t;
+SELECT MEDIAN(minutes) AS m, (SELECT COUNT(*) FROM orders) AS n FROM logins;

@@ -23,14 +23,17 @@ from sordino.core.errors import QuestionRefused
 _ANYWHERE = Interval(None, None)
 
 
-def released_range(text: str, blocks: Sequence[Aggregation], domain: Domain) -> tuple[Fraction | None, Fraction | None]:
+def released_range(
+    text: str, blocks: Sequence[Aggregation], domains: Sequence[Domain]
+) -> tuple[Fraction | None, Fraction | None]:
     """Return the least and the greatest value that the last column of a SELECT over answers may have; None for no bound.
 
-    `blocks` are the questions whose answers the tables `sordino_block_0`, ... hold, over a table of `domain`.
+    `blocks` are the questions whose answers the tables `sordino_block_0`, ... hold, `domains` those of the tables asked.
     """
     import sqlglot
 
-    tables = {f"{BLOCK}{place}": _block_ranges(block, domain) for place, block in enumerate(blocks)}
+    asked = zip(blocks, domains, strict=True)
+    tables = {f"{BLOCK}{place}": _block_ranges(block, domain) for place, (block, domain) in enumerate(asked)}
     columns = _query_ranges(sqlglot.parse_one(text, read="duckdb"), tables)
     found = list(columns.values())[-1] if columns else _ANYWHERE
     return found.lower, found.upper

@@ -9,7 +9,7 @@ file knows trees alone: which blocks there are follows from the text and never f
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -127,18 +127,20 @@ def read_statement(
     table: str,
     columns: Iterable[str],
     truths: Iterable[str] = (),
+    others: Mapping[str, Iterable[str]] | None = None,
     public: Iterable[str] = (),
     reader: BlockReader,
     dialect: str | None = None,
 ) -> Statement:
     """Split a statement about a private table into its blocks, each of which `reader` takes.
 
-    Of the declared `columns`, `truths` are those that hold true and false; `public` are the names of public tables.
+    `others` are the columns of other private tables, which blocks may be about too. Of the declared columns, `truths` are
+    those that hold true and false; `public` are the names of public tables.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
     query = _parse_query(text, dialect)
-    splitter = _Splitter(table, frozenset(name.lower() for name in columns), reader, text)
+    splitter = _Splitter({table: columns, **(others or {})}, reader, text)
     splitter.truths |= {name.lower() for name in truths}
     splitter.public = {name.lower(): name for name in public}
     try:
@@ -171,7 +173,7 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
     """
     exp = trees()
     query = _parse_query(text, None)
-    splitter = _Splitter("", frozenset(), _NoBlocks(), text)
+    splitter = _Splitter({}, _NoBlocks(), text)
     splitter.blocks = [ANSWER]
     splitter.truths |= {name.lower() for name in truths}
     clause = query.args.get("with_") or query.args.get("with")
@@ -291,11 +293,10 @@ def read_outside(text: str, tables: Iterable[str]) -> Any:
 class _Splitter:
     """Splits one statement; `blocks` are the private blocks found so far, equal ones once."""
 
-    def __init__(self, table: str, columns: frozenset[str], reader: BlockReader, text: str) -> None:
+    def __init__(self, tables: Mapping[str, Iterable[str]], reader: BlockReader, text: str) -> None:
         self.blocks: list[str] = []
         self.constants: list[ReleasedQuery] = []
-        self._table = table
-        self._columns = columns
+        self._tables = {table: frozenset(name.lower() for name in columns) for table, columns in tables.items()}
         self._reader = reader
         self._place = Place(text)
         # Names of WITH that stand for rows of the private table, and those for what was computed from answers.
@@ -345,7 +346,7 @@ class _Splitter:
         if name not in self.public or schema.startswith(_RESERVED):
             why = (
                 "is not declared, or is read row by row"
-                if self._table
+                if self._tables
                 else f"is not known: the released one is {ANSWER!r}"
             )
             raise QuestionRefused(f"{self._place.of(table)}table {table.name!r} {why}")
@@ -438,7 +439,7 @@ class _Splitter:
             name = ".".join(part.name for part in source.parts)
             if name.lower() in self._released:
                 return False
-            return name.lower() in self._rows or is_same_table(name, self._table)
+            return name.lower() in self._rows or any(is_same_table(name, table) for table in self._tables)
         if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
             return self._reads_rows(source.this) and not self._aggregates_of(source.this)
         return False
@@ -449,6 +450,21 @@ class _Splitter:
     def _reads_private(self, query: Any) -> bool:
         exp = trees()
         return any(self._is_private(table) for table in query.find_all(exp.Table))
+
+    def _columns_of(self, select: Any) -> frozenset[str]:
+        """Return the declared columns of the private tables whose rows a SELECT reads, in lower case."""
+        exp = trees()
+        found: set[str] = set()
+        for source in self._sources(select):
+            if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
+                found |= self._columns_of(source.this)
+            elif isinstance(source, exp.Table):
+                name = ".".join(part.name for part in source.parts)
+                if name.lower() in self._rows:
+                    found |= self._columns_of(self._rows[name.lower()].this)
+                for table, columns in self._tables.items():
+                    found |= columns if is_same_table(name, table) else set()
+        return frozenset(found)
 
     def _is_question(self, select: Any) -> bool:
         try:
@@ -464,7 +480,10 @@ class _Splitter:
             probe = self._number_names(select)
             self._join_constants(probe)
             self._release_constants(probe)
-            if self._is_question(probe):
+            # What is computed from its aggregates and keys, and sub-queries beside them, stay outside.
+            keys = {key: f"{KEY}{i}" for i, key in enumerate(self._key_sets(probe)[0])}
+            values = {aggregate: f"{VALUE}{i}" for i, aggregate in enumerate(self._aggregates_of(probe))}
+            if self._is_question(_block_of(probe, keys, values)):
                 return True
         except QuestionRefused:
             pass
@@ -706,6 +725,7 @@ class _Splitter:
         exp = trees()
         select = select.copy()
         items = select.expressions
+        own = self._columns_of(select)
         aliases = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
 
         def meant(item: Any) -> Any:
@@ -715,7 +735,7 @@ class _Splitter:
                     raise QuestionRefused(f"there is no column {place} in SELECT")
                 return items[place - 1].unalias().copy()
             if isinstance(item, exp.Column) and not item.table and item.name.lower() in aliases:
-                return item if item.name.lower() in self._columns else aliases[item.name.lower()].copy()
+                return item if item.name.lower() in own else aliases[item.name.lower()].copy()
             return item
 
         group = select.args.get("group")
@@ -786,17 +806,7 @@ class _Splitter:
 
     def _add(self, select: Any, keys: tuple[Any, ...], names: dict[Any, str], values: dict[Any, str]) -> str:
         """Add the question of some keys and of all aggregates, and return the name of its answer's table."""
-        exp = trees()
-        items = [exp.alias_(key.copy(), names[key]) for key in keys]
-        items += [exp.alias_(aggregate.copy(), name) for aggregate, name in values.items()]
-        block = exp.Select(expressions=items)
-        for part in ("from_", "from", "joins", "where", "laterals", "sample"):
-            value = select.args.get(part)
-            if value is not None:
-                block.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
-        if keys:
-            block.set("group", exp.Group(expressions=[key.copy() for key in keys]))
-        text = self._with_rows(block).sql(dialect="duckdb")
+        text = self._with_rows(_block_of(select, {key: names[key] for key in keys}, values)).sql(dialect="duckdb")
         self._reader.accept(text)
         if text not in self.blocks:
             self.blocks.append(text)
@@ -938,6 +948,19 @@ def _show_rows(select: Any, named: dict[str, Any]) -> None:
     if isinstance(source, exp.Select):
         _show_rows(source, named)
     select.set("expressions", [*select.expressions, exp.column(ROW)])
+
+
+def _block_of(select: Any, keys: Mapping[Any, str], values: Mapping[Any, str]) -> Any:
+    """Return the SELECT of some keys and aggregates, under these names, of the rows that a SELECT reads."""
+    exp = trees()
+    block = exp.Select(expressions=[exp.alias_(node.copy(), name) for node, name in (*keys.items(), *values.items())])
+    for part in ("from_", "from", "joins", "where", "laterals", "sample"):
+        value = select.args.get(part)
+        if value is not None:
+            block.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
+    if keys:
+        block.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    return block
 
 
 def _one_value(source: Any, column: str) -> Any:
