@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from sordino.core.errors import DeclarationError, arg, nearest
 from sordino.core.loss import LossArguments
+from sordino.core.registration import check_registering
 
 if TYPE_CHECKING:
     from sordino.ask.queries.queryable import Adaptive
@@ -36,10 +37,12 @@ def register_synthesizer(name: str, fitter: type[Any]) -> None:
     """Add a synthesizer from outside: a frozen dataclass with `fit(source, *, epsilon, delta, rho, rng)` and a `label`.
 
     Its fields are among those of a `FitRequest`: columns, constraints, cap, workload, assume_rows, and cliques for
-    marginals. It sees a Queryable only, so its privacy is the curator's. Raises DeclarationError where the name is taken.
+    marginals. It sees a Queryable only, so its privacy is the curator's. Raises DeclarationError where the name is taken,
+    and once a table is open.
     """
     if name in METHODS:
         raise DeclarationError(f"{name!r}: a synthesizer of this name exists; choose another name")
+    check_registering(fitter, f"synthesizer {name!r}")
     METHODS[name] = fitter
 
 

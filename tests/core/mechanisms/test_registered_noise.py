@@ -162,7 +162,7 @@ def people(ledger: Path | None = None) -> sd.Curator:
     return protect(table, domain, unit=sd.PrivacyUnit("who", max_rows=20), ledger=ledger, name="people")
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("before_tables", "registered")
 @pytest.mark.parametrize(
     "sql",
     [
@@ -185,7 +185,7 @@ def test_what_is_planned_is_asked_stored_and_read_again(sql: str, tmp_path: Path
     assert table.spent == sd.PureDP(4)
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("before_tables", "registered")
 def test_it_is_chosen_where_it_errs_less_and_its_intervals_cover() -> None:
     table = people()
     plan = table.plan(sd.count(), epsilon=4)
@@ -200,7 +200,7 @@ def test_it_is_chosen_where_it_errs_less_and_its_intervals_cover() -> None:
     assert covered >= 174
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("before_tables", "registered")
 def test_it_is_audited_and_its_event_is_read_again() -> None:
     mechanism = Staircase(20, Fraction(1))
     assert not audit.audit_mechanism(mechanism, [0], [20], samples=4000).violated

@@ -18,6 +18,7 @@ from sordino.core.mechanisms.additive_noise import (
     gaussian_for_rho,
 )
 from sordino.core.neighbors import Sensitivity
+from sordino.core.registration import check_registering
 
 Chosen = tuple[list[Mechanism], Event]
 Maker = Callable[[Sensitivity, PureDP | ZCDP], Mechanism | None]
@@ -31,9 +32,10 @@ def register_noise(maker: Maker) -> None:
 
     `maker` gets a vector's sensitivity, in whole steps, and the loss that is the vector's own; it returns a mechanism
     that costs no more, or None where it has none. It sees public parameters alone. Where its error at 95% is below that of
-    every mechanism before it, it is used; its `law` must be registered in `estimates.noisy.LAWS` and its event in
-    `accounting.events.EVENTS`, so that releases can be stored and read again.
+    every mechanism before it, it is used; its `law` must be registered in `estimates.noisy.LAWS` and its event by
+    `register_event`, so that releases can be stored and read again. Raises DeclarationError once a table is open.
     """
+    check_registering(maker, "a mechanism")
     _REGISTERED.append(maker)
 
 
