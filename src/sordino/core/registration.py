@@ -31,6 +31,16 @@ def check_registering(thing: Any, what: str) -> None:
         )
 
 
+def name_provider(thing: Any, what: str, module: str, version: str) -> str:
+    """Return whose code something is: nothing for Sordino's own; raises DeclarationError for other code without a name."""
+    if not is_own(thing) and not (module and version):
+        raise DeclarationError(
+            f"{what} that is not Sordino's own states its module and version, such as module='mypackage', version='1.0': "
+            "plans and releases name them"
+        )
+    return f"{module} {version}".strip()
+
+
 def close_registries(table: str) -> None:
     """End registering from outside: this table is opened."""
     global _first_table

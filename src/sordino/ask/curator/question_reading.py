@@ -19,7 +19,7 @@ from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement
 from sordino.core.domain import Boolean
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
-from sordino.core.registration import check_registering, is_own
+from sordino.core.registration import check_registering, is_own, name_provider
 from sordino.core.source import PrivateTable
 
 # ---- How each kind of question is planned: a registry, which code in the curator's own process may add to
@@ -75,18 +75,12 @@ def register_procedure(
     """
     if question in _PROCEDURES:
         raise DeclarationError(f"questions of class {question.__name__} have a procedure already")
-    own = is_own(plan)
     check_registering(plan, f"a procedure for {question.__name__}")
-    if is_own(question) and not own:
+    if is_own(question) and not is_own(plan):
         raise DeclarationError(
             f"{question.__name__} is Sordino's own question: register a procedure for a class of yours"
         )
-    if not own and not (module and version):
-        raise DeclarationError(
-            "a procedure that is not Sordino's own states its module and version, such as module='mypackage', version='1.0': "
-            "plans and releases name them"
-        )
-    _PROCEDURES[question] = RegisteredProcedure(plan, f"{module} {version}".strip())
+    _PROCEDURES[question] = RegisteredProcedure(plan, name_provider(plan, "a procedure", module, version))
 
 
 def registered_procedure(question: object) -> RegisteredProcedure | None:
