@@ -58,6 +58,21 @@ def load_method(name: str) -> type[Any]:
     return fitter
 
 
+def method_name(fitter: type[Any]) -> str:
+    """Return the name of a synthesizer, by which requests ask for it."""
+    path = f"{fitter.__module__}.{fitter.__qualname__}"
+    return next(name for name, entry in METHODS.items() if entry in (fitter, path))
+
+
+def methods_with(option: str) -> list[str]:
+    """Return the names of the synthesizers that take an option, a field of theirs.
+
+    >>> methods_with("assume_rows")
+    ['auto']
+    """
+    return [name for name in METHODS if option in {field.name for field in fields(load_method(name))}]
+
+
 # ---- FitRequest: which model of a table is wanted, as data - what the command line's options and a server's JSON
 # both state
 
@@ -98,8 +113,8 @@ class FitRequest:
         options = {name: value for name, value in stated.items() if value is not None}
         taken = {field.name: field for field in fields(fitter)}
         for name in [name for name in options if name not in taken]:
-            others = [method for method in METHODS if name in {field.name for field in fields(load_method(method))}]
-            raise DeclarationError(f"{_spell(name)} goes with the method {' or '.join(others)}, not with {self.method}")
+            others = " or ".join(methods_with(name))
+            raise DeclarationError(f"{_spell(name)} goes with the method {others}, not with {self.method}")
         for name, field in taken.items():
             if field.default is MISSING and name not in options:
                 raise DeclarationError(f"the method {self.method} needs {_spell(name)}")

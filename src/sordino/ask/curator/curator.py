@@ -12,8 +12,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
+from sordino.ask.clipping import Method
 from sordino.ask.clipping.contribution_bounds import find_contribution_bounds
-from sordino.ask.clipping.search import Method, find_bounds
+from sordino.ask.clipping.search import find_bounds
 from sordino.ask.curator.above_threshold import AboveThreshold, open_above_threshold
 from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.batch import Batch, plan_batch
