@@ -86,6 +86,11 @@ def register_question(question: type, check: Callable[[Any], Any]) -> None:
     _CHECKS[question] = check
 
 
+def registering_module(data: Any) -> str:
+    """Return the module whose import registers the class of a question as JSON data; nothing for those always known."""
+    return next((kind.__module__ for kind in _CHECKS if kind.__name__ == data.get("is")), "")
+
+
 def is_whole(question: object) -> bool:
     """Return whether this is a whole question, of which a list is a batch."""
     return isinstance(question, (Aggregation, SqlText, MostCommon))
