@@ -211,6 +211,21 @@ def test_it_is_audited_and_its_event_is_read_again() -> None:
     assert event_from_dict(event_to_dict(mechanism.event)) == mechanism.event
 
 
+@pytest.mark.usefixtures("before_tables")
+def test_one_that_costs_more_than_the_loss_is_refused_before_the_charge() -> None:
+    def overcharge(sensitivity: Sensitivity, loss: Any) -> Mechanism:
+        return Staircase(int(sensitivity.l1), 2 * loss.epsilon)
+
+    register_noise(overcharge)
+    try:
+        table = people()
+        with pytest.raises(sd.errors.DeclarationError, match="staircase of 20 steps, costs more than epsilon 4"):
+            table.ask(sd.count(), epsilon=4)
+        assert table.spent == sd.PureDP(0)
+    finally:
+        _REGISTERED.clear()
+
+
 def test_without_registering_nothing_changes() -> None:
     table = people()
     assert "discrete Laplace" in str(table.plan(sd.count(), epsilon=4))
