@@ -84,13 +84,15 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def add_format(kept: Format) -> None:
-    """Add a format from outside; raises DeclarationError where its name, an ending or a prefix is another's."""
+def add_formats(*formats: Format) -> None:
+    """Add formats from outside; raises DeclarationError where a name, an ending or a prefix is another's, and adds none then."""
     taken = {word for known in FORMATS.values() for word in (known.name, *known.endings, *known.prefixes)}
-    for word in (kept.name, *kept.endings, *kept.prefixes):
-        if word in taken or (word in kept.prefixes and (address_format(word) is not None or word.startswith(FAR))):
-            raise DeclarationError(f"{word!r} is a format's already: choose another")
-    FORMATS[kept.name] = kept
+    for kept in formats:
+        for word in (kept.name, *kept.endings, *kept.prefixes):
+            overlaps = word in kept.prefixes and (address_format(word) is not None or word.startswith(FAR))
+            if word in taken or overlaps:
+                raise DeclarationError(f"{word!r} is a format's already: choose another")
+    FORMATS.update({kept.name: kept for kept in formats})
 
 
 def address_format(source: str | Path) -> Format | None:

@@ -19,7 +19,7 @@ from sordino.ask.engines.sql_text import quote_name
 from sordino.core.errors import DeclarationError, SourceError, nearest
 from sordino.core.neighbors import PrivacyUnit
 from sordino.core.registration import check_registering, name_provider
-from sordino.core.source import FORMATS, Format, Source, add_format
+from sordino.core.source import FORMATS, Format, Source, add_formats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,5 +137,5 @@ def register_format(kept: Format, load: Loader, *, module: str = "", version: st
     Raises DeclarationError where the name or an ending is taken, and once a table is open.
     """
     check_registering(load, f"format {kept.name!r}")
-    add_format(replace(kept, provider=name_provider(load, "a format", module, version)))
+    add_formats(replace(kept, provider=name_provider(load, "a format", module, version)))
     LOADERS[kept.name] = load

@@ -19,7 +19,7 @@ from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError
 from sordino.core.neighbors import PrivacyUnit
 from sordino.core.registration import check_registering, name_provider
-from sordino.core.source import FORMATS, Csv, Format, Source, add_format, source_from
+from sordino.core.source import FORMATS, Csv, Format, Source, add_formats, source_from
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,18 +102,16 @@ ENGINES: dict[str, EngineKind] = {
 
 
 def register_engine(name: str, kind: EngineKind, *formats: Format, module: str = "", version: str = "") -> None:
-    """Add an engine from outside, and the formats whose sources it reads, such as Format("mine", "a table of mine",
-    prefixes=("mine:",)).
+    """Add an engine from outside, and the formats whose sources it reads.
 
-    An engine sees exact values, and is trusted as all code of the curator's process is. `module` and `version` say whose it
+    With Format("mine", "a table of mine", prefixes=("mine:",)) it reads "mine:people". An engine sees exact values, and is trusted as all code of the curator's process is. `module` and `version` say whose it
     is: releases name them. Raises DeclarationError where a name is taken, and once a table is open.
     """
     if name in ENGINES:
         raise DeclarationError(f"{name!r}: an engine of this name exists; choose another name")
     check_registering(kind.open, f"engine {name!r}")
     provider = name_provider(kind.open, "an engine", module, version)
-    for kept in formats:
-        add_format(replace(kept, engine=name, provider=provider))
+    add_formats(*(replace(kept, engine=name, provider=provider) for kept in formats))
     ENGINES[name] = replace(kind, provider=provider)
 
 
