@@ -104,8 +104,9 @@ ENGINES: dict[str, EngineKind] = {
 def register_engine(name: str, kind: EngineKind, *formats: Format, module: str = "", version: str = "") -> None:
     """Add an engine from outside, and the formats whose sources it reads.
 
-    With Format("mine", "a table of mine", prefixes=("mine:",)) it reads "mine:people". An engine sees exact values, and is trusted as all code of the curator's process is. `module` and `version` say whose it
-    is: releases name them. Raises DeclarationError where a name is taken, and once a table is open.
+    With Format("mine", "a table of mine", prefixes=("mine:",)) it reads "mine:people". An engine sees exact values, and is
+    trusted as all code of the curator's process is. `module` and `version` say whose it is: releases name them. Raises
+    DeclarationError where a name is taken, and once a table is open.
     """
     if name in ENGINES:
         raise DeclarationError(f"{name!r}: an engine of this name exists; choose another name")
