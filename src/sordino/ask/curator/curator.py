@@ -12,8 +12,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
+from sordino.ask.clipping import Method
 from sordino.ask.clipping.contribution_bounds import find_contribution_bounds
-from sordino.ask.clipping.search import Method, find_bounds
+from sordino.ask.clipping.search import find_bounds
 from sordino.ask.curator.above_threshold import AboveThreshold, open_above_threshold
 from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.batch import Batch, plan_batch
@@ -46,6 +47,7 @@ from sordino.core.loss import Loss, LossArguments, Number, read_loss, show_argum
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.rng import Rng
 from sordino.core.notebook_tables import COLUMN_HEAD, column_cells, html_table
+from sordino.core.registration import close_registries
 from sordino.core.release import Release
 from sordino.core.source import PrivateTable, PublicTable
 
@@ -84,6 +86,7 @@ class Curator(TableFace):
             raise DeclarationError(
                 "seeded noise is not private, so a durable ledger refuses it: use ledger=None in tests, or Rng.secure()"
             )
+        close_registries(name)
         self._engine = engine
         # Of made-up rows, opened when a question is first asked of them.
         self._dummy_engine: Engine | None = None
@@ -473,4 +476,4 @@ class Curator(TableFace):
             release = self._charging.make_release(plan, charge, plan.procedure.release(statements, rows, self._rng))
             return release, write_answer(release)
         except Exception as failure:  # of an engine, or any other: its words may quote a cell
-            return failure_of(failure)
+            return failure_of(failure, plan.provider)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from sordino.ask.curator.plan import Plan, PlannedQuestion, TableContext
+from sordino.ask.curator.plan import Plan, PlannedQuestion, TableContext, price
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, as_aggregation
@@ -20,14 +20,14 @@ from sordino.ask.queries.sql.text import is_same_table
 from sordino.core.domain import Boolean
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
+from sordino.core.registration import check_registering, is_own, name_provider
 from sordino.core.source import PrivateTable
 
 # ---- How each kind of question is planned: a registry, which code in the curator's own process may add to
 #
 # A procedure that is registered here is trusted as all code of the curator's process is: nothing checks its proof. What it
-# is handed before the charge writes statements and cannot run them. Registering is an act of the curator, in code; by rule
-# before the first table is opened. No entry point, project file, SQL, request or stored record registers anything. Plans,
-# records and releases name a procedure that is not Sordino's own.
+# is handed before the charge writes statements and cannot run them. When it may register, core/registration.py says. Plans,
+# records and releases name a procedure that is not Sordino's own, and so does the error where it fails.
 
 
 class PlanQuestion(Protocol):
@@ -44,8 +44,22 @@ class RegisteredProcedure:
     provider: str
 
     def plan_question(self, question: Any, table: TableContext, *, asked: Loss) -> Plan:
-        """Return the plan, which names its provider."""
-        return replace(self.plan(question, table, asked=asked), provider=self.provider)
+        """Return the plan, which names its provider.
+
+        What foreign code states of its cost is not taken: its procedure is priced anew. Raises DeclarationError where the
+        plan states another question, event or cost than that.
+        """
+        plan = self.plan(question, table, asked=asked)
+        if not self.provider:
+            return plan
+        priced = price(plan.procedure, table, asked=asked)
+        stated = (plan.question, plan.asked, plan.event, plan.cost)
+        if plan.table is not table or stated != (question, asked, priced.event, priced.cost):
+            raise DeclarationError(
+                f"the plan of {self.provider} is not that of its procedure: it states another question, event or cost; make it "
+                "with price(procedure, table, asked=asked), and report this to its authors"
+            )
+        return replace(priced, provider=self.provider)
 
 
 _PROCEDURES: dict[type, RegisteredProcedure] = {}
@@ -57,21 +71,17 @@ def register_procedure(
     """Let questions of a class be planned by `plan`, which makes a `Procedure` and prices it with `price`.
 
     `module` and `version` say whose code it is: plans, records and releases name them, and only Sordino's own modules leave
-    them out. Raises DeclarationError for a class that is planned already, and for foreign code without a name.
+    them out. Raises DeclarationError for a class that is planned already, for foreign code without a name, and once a table is
+    open.
     """
     if question in _PROCEDURES:
         raise DeclarationError(f"questions of class {question.__name__} have a procedure already")
-    own = getattr(plan, "__module__", "").startswith("sordino.")
-    if question.__module__.startswith("sordino.") and not own:
+    check_registering(plan, f"a procedure for {question.__name__}")
+    if is_own(question) and not is_own(plan):
         raise DeclarationError(
             f"{question.__name__} is Sordino's own question: register a procedure for a class of yours"
         )
-    if not own and not (module and version):
-        raise DeclarationError(
-            "a procedure that is not Sordino's own states its module and version, such as module='mypackage', version='1.0': "
-            "plans and releases name them"
-        )
-    _PROCEDURES[question] = RegisteredProcedure(plan, f"{module} {version}".strip())
+    _PROCEDURES[question] = RegisteredProcedure(plan, name_provider(plan, "a procedure", module, version))
 
 
 def registered_procedure(question: object) -> RegisteredProcedure | None:

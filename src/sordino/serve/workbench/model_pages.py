@@ -33,16 +33,11 @@ from sordino.serve.workbench.page_route import (
     page,
 )
 from sordino.serve.workbench.question_pages import left_of, release_words, table_of
-from sordino.synth.methods import METHODS, load_method
+from sordino.synth.methods import METHODS, load_method, methods_with
 
 # ---- A fit by form: its fields become what `POST /v1/models` takes. It sees declared columns only
 
 _LOSS = ("epsilon", "delta", "rho")
-
-
-def method_labels() -> dict[str, str]:
-    """Return each method's name with its label for people."""
-    return {name: load_method(name).label for name in METHODS}
 
 
 def read_fit(form: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
@@ -131,7 +126,8 @@ async def show_fit_form(request: Request, session: Reading, name: str) -> Respon
     words: dict[str, Any] = {
         "table": table,
         "columns": _columns(table),
-        "methods": method_labels(),
+        "methods": {name: load_method(name).label for name in METHODS},
+        "methods_with": methods_with,
         "request_id": new_request(),
     }
     return page(request, "fit.html", session, **words)
