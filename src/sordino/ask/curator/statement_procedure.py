@@ -12,9 +12,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
+from sordino.ask.curator.aggregation_procedure import (
+    AggregationProcedure,
+    count_groups,
+    plan_aggregation,
+    selection_note,
+)
 from sordino.ask.curator.data_access import DataAccess, StatementWriter
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
 from sordino.ask.queries.aggregation import Aggregation
@@ -23,12 +28,13 @@ from sordino.ask.queries.expressions.released import ReleasedValues, label_text,
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.ask.queries.sql.noise_lineage import Noise, follow_noise, table_answers
 from sordino.ask.queries.sql.released_range import released_range
-from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement
+from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement, Trace
 from sordino.core.accounting.events import Composed, LaplaceEvent
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.estimate import take_rows
 from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement, cells_of
+from sordino.core.estimates.selected import Selected
 from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Key, Output
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
 
 _NO_ENDS = "no ends: noise alone may leave it without a value, such as a divisor of 0, or move it to one side"
 
+P = TypeVar("P", Key, Output, "Key | Output")
 Types = Mapping[str, Sequence[tuple[str, str]]]
 
 
@@ -102,7 +109,9 @@ class StatementProcedure(Procedure):
         words = "computed from released values, at no cost"
         columns = [PlannedColumn((name,), name, (None,), "value", (words,), (), ()) for name, _ in self.names]
         for trace in self.question.statement.traces:
-            planned = {n: c for c in self.plans[trace.block].procedure.columns(confidence) for n in c.names}
+            block = self.plans[trace.block].procedure
+            assert isinstance(block, AggregationProcedure)
+            planned = {n: c for c in block.columns(confidence, chosen=_chooses(trace, block)) for n in c.names}
             column = planned.get(trace.column)
             if column is not None and len(column.names) == 1:
                 columns[trace.place] = replace(column, names=(self.names[trace.place][0],))
@@ -150,7 +159,10 @@ class StatementProcedure(Procedure):
             nothing = Computed((None,), "no value: it could not be computed")
             outputs = tuple(Output(name, nothing, "computed from released values") for name in names)
             return ReleaseContent((), outputs, tuple(notes))
-        traced = {names[trace.place]: estimates[trace.block][trace.column] for trace in self.question.statement.traces}
+        traced = {
+            names[trace.place]: as_chosen(estimates[trace.block][trace.column], trace)
+            for trace in self.question.statement.traces
+        }
         places = computed.column(len(names)).to_pylist() if traced else []
         keys, outputs = as_parts(computed.select(range(len(names))), names, traced, places)
         statement = replace(statement, identity=tuple(map(str, computed.column(computed.num_columns - 1).to_pylist())))
@@ -308,6 +320,12 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     names = shown_names(question.statement.whole, declared, [name for name, _ in described])
     notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
     notes += _price_notes(question, plans)
+    chosen = [
+        selection_note(count_groups(block.compiled))
+        for trace in question.statement.traces
+        if isinstance(block := plans[trace.block].procedure, AggregationProcedure) and _chooses(trace, block)
+    ]
+    notes += dict.fromkeys(chosen)
     procedure = StatementProcedure(
         question=question,
         event=_event_of(plans),
@@ -495,6 +513,19 @@ def as_parts(
         else:
             outputs.append(Output(name, Computed(tuple(columns[name])), "computed from released values"))
     return tuple(keys), tuple(outputs)
+
+
+def as_chosen(part: P, trace: Trace) -> P:
+    """Return a released column; where noisy values choose the rows that show, its intervals hold for all rows together."""
+    if not isinstance(part, Output) or isinstance(part.estimate, Selected):
+        return part
+    rows = len(part.estimate.values())
+    return replace(part, estimate=Selected(part.estimate, rows)) if trace.chooses(rows) else part
+
+
+def _chooses(trace: Trace, block: AggregationProcedure) -> bool:
+    """Return whether noisy values may leave out rows of a block's answer."""
+    return trace.chooses(count_groups(block.compiled))
 
 
 def _are_numbers(cells: Sequence[Any]) -> bool:

@@ -9,7 +9,7 @@ file knows trees alone: which blocks there are follows from the text and never f
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -113,12 +113,18 @@ class BlockReader(Protocol):
 class Trace:
     """A column of the answer that is a released one as it is: its place, the block, and the column there.
 
-    The row of the block stands in the column `ROW` of the outside, which is no column of the answer.
+    The row of the block stands in the column `ROW` of the outside, which is no column of the answer. Where noisy values
+    may choose which rows are shown, that leaves all rows of a block that has at most `kept`; None where they choose nothing.
     """
 
     place: int
     block: int
     column: str
+    kept: int | None = None
+
+    def chooses(self, rows: int | None) -> bool:
+        """Return whether noisy values may leave out some of so many rows; None for any number."""
+        return self.kept is not None and (rows is None or rows > self.kept)
 
 
 def read_statement(
@@ -861,8 +867,7 @@ class _Splitter:
 def _trace(outside: Any) -> tuple[Trace, ...]:
     """Return the columns that are released ones as they are, and let the outside tell their rows.
 
-    Only where each row of the answer is a row of one block, and none is left out because of a noisy value: a value that
-    was selected by itself is no longer within its interval as often as stated.
+    Only where each row of the answer is a row of one block, and none stands twice.
     """
     exp = trees()
     if not isinstance(outside, exp.Select):
@@ -871,26 +876,35 @@ def _trace(outside: Any) -> tuple[Trace, ...]:
     # One that WITH gives other names for its columns is not followed.
     written = [] if clause is None else [cte for cte in clause.expressions if not cte.alias_column_names]
     named = {cte.alias.lower(): cte.this for cte in written}
-    columns = _lineage(outside, named)
-    if columns is None:
+    lineage = _lineage(outside, named)
+    if lineage is None:
         return ()
     found = [
-        Trace(place, *columns[item.output_name.lower()])
+        Trace(place, *lineage.columns[item.output_name.lower()], lineage.kept)
         for place, item in enumerate(outside.expressions)
-        if item.output_name.lower() in columns
+        if item.output_name.lower() in lineage.columns
     ]
     if found:
         _show_rows(outside, named)
     return tuple(found)
 
 
-def _lineage(select: Any, named: dict[str, Any]) -> dict[str, tuple[int, str]] | None:
-    """Return, for each column of a SELECT that is a released one, its block and name; None where rows are mixed or left out.
+@dataclass(frozen=True, slots=True)
+class _Lineage:
+    """The columns of a SELECT that are released ones as they are, by block and name; those that are keys; `kept` as in Trace."""
+
+    columns: dict[str, tuple[int, str]]
+    keys: frozenset[str]
+    kept: int | None
+
+
+def _lineage(select: Any, named: dict[str, Any]) -> _Lineage | None:
+    """Return which columns of a SELECT are released ones; None where rows are mixed.
 
     `named` are the queries of WITH by their names.
     """
     exp = trees()
-    others = ("joins", "where", "group", "having", "qualify", "distinct", "limit", "offset", "laterals")
+    others = ("joins", "group", "having", "distinct", "laterals")
     source = _only_source(select, named)
     if source is None or any(select.args.get(part) for part in others):
         return None
@@ -916,9 +930,41 @@ def _lineage(select: Any, named: dict[str, Any]) -> dict[str, tuple[int, str]] |
             continue
         if inner is None and column.name.startswith(VALUE):
             columns[item.output_name.lower()] = (block, column.name)
-        elif inner is not None and column.name.lower() in inner:
-            columns[item.output_name.lower()] = inner[column.name.lower()]
-    return columns
+        elif inner is not None and column.name.lower() in inner.columns:
+            columns[item.output_name.lower()] = inner.columns[column.name.lower()]
+    keys = (
+        {c.name.lower() for c in select.find_all(exp.Column) if c.name.startswith(KEY)} if inner is None else inner.keys
+    )
+    shown = {
+        item.output_name.lower()
+        for item in select.expressions
+        if isinstance(item.unalias(), exp.Column) and item.unalias().name.lower() in keys
+    }
+    kept = [_kept(select, keys | shown), None if inner is None else inner.kept]
+    return _Lineage(columns, frozenset(shown), min((n for n in kept if n is not None), default=None))
+
+
+def _kept(select: Any, keys: Collection[str]) -> int | None:
+    """Return how many rows a SELECT keeps, though it leaves out others by more than its keys; None where it does not."""
+    exp = trees()
+
+    def by_values(node: Any) -> bool:
+        return any(column.name.lower() not in keys for column in node.find_all(exp.Column))
+
+    if any(by_values(node) for node in (select.args.get("where"), select.args.get("qualify")) if node is not None):
+        return 0
+    order, limit = select.args.get("order"), select.args.get("limit")
+    # A number in ORDER BY is the place of any column.
+    members = [] if order is None else order.expressions
+    if not any(by_values(one) or not isinstance(one.this, exp.Column) for one in members):
+        return None
+    if select.args.get("offset") is not None:
+        return 0
+    if limit is None:
+        return None
+    number: Any = limit.expression if isinstance(limit, exp.Limit) else None
+    is_plain = isinstance(number, exp.Literal) and not number.is_string and number.this.isdigit()
+    return int(number.this) if is_plain else 0
 
 
 def _only_source(select: Any, named: dict[str, Any]) -> Any:
