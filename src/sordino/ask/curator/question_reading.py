@@ -16,7 +16,7 @@ from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
 from sordino.ask.queries.sql.parse import SqlText, parse_question
 from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement
-from sordino.core.domain import Boolean
+from sordino.core.domain import Boolean, Category
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
 from sordino.core.source import PrivateTable
@@ -132,7 +132,8 @@ def read_statement_question(
                 for name, column in domain.stored.items()
                 if isinstance(column, Boolean)
             ],
-            public=tuple(table.public),
+            public={name: tuple(public.columns) for name, public in table.public.items()},
+            declared=_declared_lists(table),
             reader=reader,
             dialect=dialect,
         )
@@ -141,6 +142,17 @@ def read_statement_question(
     blocks = tuple(reader.blocks[text] for text in statement.blocks)
     released = tuple(reader.released[constant.name] for constant in statement.constants)
     return StatementQuestion(question.text, blocks, statement, released, weights)
+
+
+def _declared_lists(table: TableContext) -> dict[str, tuple[Any, ...]]:
+    """Return the values of the columns that declare them, by their names in lower case."""
+    domains = [*(public.columns for public in table.public.values()), table.domain]
+    return {
+        name.lower(): tuple(column.values) if isinstance(column, Category) else (False, True)
+        for domain in domains
+        for name, column in domain.stored.items()
+        if isinstance(column, (Boolean, Category))
+    }
 
 
 class _BlockReader:

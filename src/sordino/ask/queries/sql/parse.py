@@ -59,6 +59,7 @@ from sordino.ask.queries.sql.values import (
     take_key_list,
 )
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
+from sordino.core.lazy import load_feature
 from sordino.core.neighbors import ContributionBounds
 
 Tables = Mapping[str, tuple[str, ...]]  # the columns of tables, by name
@@ -93,6 +94,8 @@ class SqlSelect:
     source: Any
     bounds: ContributionBounds | None = None
     dialect: str = "duckdb"
+    # What each item of SELECT is called without AS; empty where that is not known.
+    names: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,17 @@ def _select(
     tree = parse_select(text, columns, dialect=dialect, start=start)
     bounds = read_bounds(place, tree) if "+" in text else None  # as every hint has
     made = normalize(tree, public={name.lower() for name in public})
-    return SqlSelect(place, made, *base_table(place, made), bounds, dialect_of(text) if dialect is None else dialect)
+    written = dialect_of(text) if dialect is None else dialect
+    names = _names(text if written == "duckdb" else tree.sql(dialect="duckdb"), tree)
+    return SqlSelect(place, made, *base_table(place, made), bounds, written, names)
+
+
+def _names(text: str, tree: Any) -> tuple[str | None, ...]:
+    """Return the names that DuckDB gives the items of a SELECT; nothing where all have names of their own."""
+    kinds = trees()
+    if all(isinstance(item, (kinds.Alias, kinds.Column, kinds.Star)) for item in tree.expressions):
+        return ()
+    return load_feature("item_names")(text) or load_feature("item_names")(tree.sql(dialect="duckdb")) or ()
 
 
 def _check_table(select: SqlSelect, table: str) -> None:
@@ -220,7 +233,8 @@ def _choice(select: SqlSelect, declared: DeclaredNames) -> MostCommon | None:
     values = Translator(place, lambda item: scope.column(place, item))
     where = tree.args.get("where")
     node = scope.restrict(None if where is None else values.value(where.this).node)
-    alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else None
+    named = select.names[0] if len(select.names) == 1 else None
+    alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else named
     made = most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
     return replace(made, bounds=select.bounds, present=True, dialect=select.dialect)
 
@@ -229,7 +243,7 @@ def _question(select: SqlSelect, declared: DeclaredNames, listed: object = None)
     _check_table(select, declared.table)
     only_known(select.place, select.tree, _KNOWN)
     scope = scope_of(select.place, select.tree, declared)
-    read = _Reader(select.place, select.tree, scope, declared, listed)
+    read = _Reader(select, scope, declared, listed)
     return replace(read.question(), bounds=select.bounds, dialect=select.dialect)
 
 
@@ -245,12 +259,19 @@ def _not_too_deep(read: Callable[[], Read]) -> Read:
 class _Reader:
     """Translates the outer SELECT."""
 
-    def __init__(self, place: Place, select: Any, scope: Scope, declared: DeclaredNames, listed: object) -> None:
-        self._place = place
+    def __init__(self, select: SqlSelect, scope: Scope, declared: DeclaredNames, listed: object) -> None:
+        self._place = select.place
         self._listed = listed
-        self._select = select
+        self._select = select.tree
         self._scope = scope
-        self._values = declared.translator(place, scope)
+        self._values = declared.translator(select.place, scope)
+        # What each item of SELECT is called: with AS, or as DuckDB calls it; None where a column's own name is meant.
+        items = self._select.expressions
+        usual = select.names if len(select.names) == len(items) else (None,) * len(items)
+        self._named = [
+            item.alias if isinstance(item, trees().Alias) else None if isinstance(item, trees().Column) else name
+            for item, name in zip(items, usual, strict=True)
+        ]
         self._outputs: list[str] = []  # the answer's column that each item of SELECT is
         self._groups: tuple[Grouping, ...] = ()
         self._asked: list[AggregateExpr] = []
@@ -261,9 +282,9 @@ class _Reader:
         """Return the question."""
         select = self._select
         self._groups = self._group_by()
-        for item in select.expressions:
-            inner = item.this if isinstance(item, trees().Alias) else item
-            self._outputs.append(self._column(inner, item.alias if isinstance(item, trees().Alias) else None))
+        for item, name in zip(select.expressions, self._named, strict=True):
+            given = isinstance(item, trees().Alias)
+            self._outputs.append(self._column(item.this if given else item, name, given=given))
         keys, condition = self._rows()
         after = self._after()
         scope = self._scope
@@ -291,21 +312,28 @@ class _Reader:
         node = None if not parts else self._values.value(trees().and_(*parts) if len(parts) > 1 else parts[0]).node
         return listed, self._scope.restrict(node)
 
-    def _column(self, item: Any, alias: str | None) -> str:
-        """Read one item of SELECT, an aggregate, a formula, a key or a constant, and return its column's name."""
+    def _column(self, item: Any, name: str | None, *, given: bool) -> str:
+        """Read one item of SELECT, an aggregate, a formula, a key or a constant, and return its column's name.
+
+        `name` is the one that is `given` with AS, or that DuckDB gives it.
+        """
         made = self._aggregate(item) or self._formula(item)
         if made is not None:
             own = made.aggregate.alias if made.formula is None else made.formula.alias
-            made = made.alias(alias or self._unused(self._shorten(item, made, own)))
+            # Several quantiles are several columns, where DuckDB has a list.
+            usual = name if len(columns_of(made.aggregate)) == 1 else None
+            made = made.alias(name if given and name else self._unused(usual or self._shorten(item, made, own)))
             self._asked.append(made)
             return made.aggregate.alias if made.formula is None else made.formula.alias
         node = None if isinstance(item, trees().Star) else self._values.value(item).node
         group = next((g for g in self._groups if g.of == node), None)
+        if group is not None and group.alias in self._outputs:
+            raise QuestionRefused(f"{self._place.of(item)}{group.alias} stands twice in SELECT: select it once")
         if group is not None:
             return group.alias
         if not isinstance(node, Constant):
             raise self._not_grouped(item)
-        self._constants.append(FormulaColumn(alias or self._unused(describe(node)), node))
+        self._constants.append(FormulaColumn(name if given and name else self._unused(name or describe(node)), node))
         return self._constants[-1].alias
 
     def _shorten(self, item: Any, made: AggregateExpr, own: str) -> str:
@@ -347,18 +375,19 @@ class _Reader:
     def _unused(self, name: str) -> str:
         """Return a name that no column of the answer has yet: the same, or with a number."""
         taken = {n.lower() for n in (*self._outputs, *(g.alias for g in self._groups))}
-        tries = (name if i == 1 else f"{name}_{i}" for i in itertools.count(1))
+        tries = (f"{name}_{i}" if i else name for i in itertools.count())
         return next(t for t in tries if t.lower() not in taken)
 
     def _layout(self, *, stated: bool) -> tuple[str, ...]:
-        """Return the answer's columns as SELECT orders them; groups that it leaves out come first.
+        """Return the answer's columns as SELECT orders them, without the groups that it leaves out.
 
-        Empty where that is keys first, unless it is to be `stated`.
+        Empty where that is keys first, unless it is to be `stated`. Keys that are listed beside the text are all shown.
         """
         several = {a.aggregate.alias: columns_of(a.aggregate) for a in self._asked if a.formula is None}
         groups = [g.alias for g in self._groups]
         names = [n for o in self._outputs for n in several.get(o, (o,))]
-        made = tuple(dict.fromkeys([*(g for g in groups if g not in self._outputs), *names]))
+        unselected = [] if self._listed is None else [g for g in groups if g not in self._outputs]
+        made = tuple(dict.fromkeys([*unselected, *names]))
         return () if made[: len(groups)] == tuple(groups) and not stated else made
 
     # ---- groups
@@ -374,7 +403,10 @@ class _Reader:
         return groupings([self._grouping(item) for item in clause.expressions])
 
     def _grouping(self, item: Any) -> tuple[str | None, Node]:
-        """Return one group's name and meaning: a column, an expression, an alias of SELECT, or the place of an item."""
+        """Return one group's name and meaning: a column, an expression, an alias of SELECT, or the place of an item.
+
+        The name is that of the item of SELECT that means the same, however either is written.
+        """
         selected = self._select.expressions
         aliases = {e.alias.lower(): e.this for e in selected if isinstance(e, trees().Alias)}
         target = item
@@ -388,12 +420,18 @@ class _Reader:
             target, name = target.this, target.alias
         node = self._values.value(target).node
         if name is None:
-            name = next(
-                (a for e in selected if isinstance(e, trees().Alias) and e.this == target and (a := e.alias)), None
-            )
+            name = next((n for e, n in zip(selected, self._named, strict=True) if n and self._means(e, node)), None)
         if name is None and isinstance(target, trees().Column):
             name = self._scope.output_name(target)
         return name, node
+
+    def _means(self, item: Any, node: Node) -> bool:
+        """Return whether an item of SELECT is this expression of a row."""
+        if item.find(trees().AggFunc, trees().Star) is not None:
+            return False
+        with contextlib.suppress(QuestionRefused, UnknownName):
+            return self._values.value(item.unalias()).node == node
+        return False
 
     def _is_alias(self, item: Any, aliases: dict[str, Any]) -> bool:
         """Say whether a GROUP BY name is an alias of SELECT; a column of the same name comes first, as in SQL."""

@@ -64,7 +64,6 @@ the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9))
 _LONGEST = 100_000
 _LONGEST_NAME = 300
 DIALECTS = ("duckdb", "postgres", "bigquery", "spark", "tsql", "snowflake", "mysql", "sqlite", "redshift", "trino")
-_OWN_MEANINGS = frozenset({"duckdb", "postgres"})  # whose words mean what they mean here
 _TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)  # what may hold any character
 _BRACKETS = re.compile(r"\[\s*[A-Za-z_][\w .]*\]")  # our lists hold numbers alone
 _TOP = re.compile(r"\bSELECT\s+(DISTINCT\s+)?TOP\b", re.IGNORECASE)
@@ -262,7 +261,7 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str, start: Start) -> e
     if not isinstance(statements[0], sqlglot.exp.Select):
         kind = type(statements[0]).__name__.upper()
         raise QuestionRefused(f"{opening}{kind} is not supported: a question is one SELECT of aggregates")
-    if dialect in _OWN_MEANINGS:
+    if dialect == "duckdb":
         return statements[0]
     from sordino.ask.queries.sql.dialects import apply_dialect
 
