@@ -36,6 +36,7 @@ from sordino.ask.curator.question_reading import Question, Whole, read_question,
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.build import Column
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
+from sordino.ask.queries.sql.moments import current_moment
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.ask.queries.table_face import TableFace
 from sordino.core.domain import Domain
@@ -431,6 +432,9 @@ class Curator(TableFace):
     ) -> Plan:
         """Return the plan of one question; the ledger is not read."""
         guesses: dict[str, Any] = {"assume_rows": assume_rows, "assume_mean": assume_mean}
+        if isinstance(question, SqlText):
+            # The clock is read here alone: a plan that is kept means the moment at which it was made.
+            question = question.at_moment(current_moment())
         try:
             return plan_question(read_question(question, self._table), self._table, asked=asked, split=split, **guesses)
         except QuestionRefused as refused:

@@ -134,8 +134,10 @@ def read_statement_question(
             ],
             public={name: tuple(public.columns) for name, public in table.public.items()},
             declared=_declared_lists(table),
+            unit=table.neighbors.id_column,
             reader=reader,
             dialect=dialect,
+            moment=question.moment,
         )
     except QuestionRefused:
         return None
@@ -161,15 +163,12 @@ class _BlockReader:
     def __init__(self, question: SqlText, table: TableContext) -> None:
         self._question = question
         self._table = table
-        self.blocks: dict[str, Aggregation] = {}
+        self.blocks: dict[str, Aggregation | MostCommon] = {}
         self.released: dict[str, Released] = {}
 
     def accept(self, text: str) -> None:
         asked = replace(self._question, text=text, select=None, dialect="duckdb", released=self.released)
-        block = _read_sql(asked, self._table)
-        if not isinstance(block, Aggregation):
-            raise QuestionRefused("MODE is a question of its own")
-        self.blocks[text] = block
+        self.blocks[text] = _read_sql(asked, self._table)
 
     def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
         from sordino.ask.curator.statement_procedure import declare_released

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
 from sordino.ask.curator.data_access import DataAccess, StatementWriter
+from sordino.ask.curator.most_common_procedure import plan_most_common
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Released
 from sordino.ask.queries.expressions.released import ReleasedValues, label_text, whole_steps
@@ -46,7 +48,7 @@ class StatementQuestion:
     """A statement: its private blocks as questions, and the SQL that is computed from their answers."""
 
     text: str
-    blocks: tuple[Aggregation, ...]
+    blocks: tuple[Aggregation | MostCommon, ...]
     statement: Statement
     released: tuple[Released, ...] = ()
     weights: tuple[Fraction, ...] = ()
@@ -67,7 +69,7 @@ class StatementQuestion:
     @property
     def steps(self) -> tuple[Any, ...]:
         """The steps of the blocks: which other private tables they read."""
-        return tuple(step for block in self.blocks for step in block.steps)
+        return tuple(step for block in self.blocks if isinstance(block, Aggregation) for step in block.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,7 @@ class _Constants:
 def declare_released(
     query: ReleasedQuery,
     blocks: Sequence[str],
-    questions: Sequence[Aggregation],
+    questions: Sequence[Aggregation | MostCommon],
     released: Mapping[str, Released],
     table: TableContext,
 ) -> Released:
@@ -272,9 +274,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
             f"this statement asks {count} private question{'s' * (count != 1)}: state one weight for each, not {len(weights)}"
         )
     parts = [_share(asked, weight / sum(weights)) for weight in weights]
-    plans = tuple(
-        plan_aggregation(block, table, asked=part) for block, part in zip(question.blocks, parts, strict=True)
-    )
+    plans = tuple(_plan_block(block, table, part) for block, part in zip(question.blocks, parts, strict=True))
     declared = _declared_types(table)
     released = {node.name: node for node in question.released}
     types = _block_types(question.statement.blocks, released, table)
@@ -300,6 +300,12 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         },
     )
     return price(procedure, table, asked=asked)
+
+
+def _plan_block(block: Aggregation | MostCommon, table: TableContext, asked: Loss) -> Plan:
+    if isinstance(block, MostCommon):
+        return plan_most_common(block, table, asked=asked)
+    return plan_aggregation(block, table, asked=asked)
 
 
 def _event_of(plans: Sequence[Plan]) -> Event:

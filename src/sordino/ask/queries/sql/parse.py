@@ -6,6 +6,7 @@ The text is parsed and translated; it never reaches an engine. What is not trans
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,13 +31,14 @@ from sordino.ask.queries.build import (
 )
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
-from sordino.ask.queries.expressions.nodes import Constant, Name, Node, Released, describe
+from sordino.ask.queries.expressions.nodes import Constant, Name, Node, Released, describe, walk
 from sordino.ask.queries.formulas import FormulaColumn, is_condition, rename
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.post_processing import PostProcessing
 from sordino.ask.queries.sql.dialects import normalize
 from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, base_table, scope_of
 from sordino.ask.queries.sql.functions import cast_released
+from sordino.ask.queries.sql.moments import put_moment, reads_clock
 from sordino.ask.queries.sql.text import (
     Place,
     Start,
@@ -110,6 +112,12 @@ class SqlText:
     bounds: ContributionBounds | None = None
     start: Start = field(default=(0, 0), compare=False, repr=False)
     released: Mapping[str, Released] = field(default_factory=dict, compare=False, repr=False)
+    # What NOW() stands for, once the question is planned.
+    moment: datetime.datetime | None = None
+
+    def at_moment(self, moment: datetime.datetime) -> SqlText:
+        """Return the question in which NOW() and CURRENT_DATE are this moment and its day, in UTC; others as they are."""
+        return replace(self, moment=moment, select=None) if reads_clock(self.text) else self
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -134,7 +142,9 @@ class SqlText:
         `columns` and `public` are the declared names of columns and of public tables, for hints and for joins.
         """
         check_planning()
-        return self.select or _not_too_deep(lambda: _select(self.text, columns, public, self.dialect, self.start))
+        return self.select or _not_too_deep(
+            lambda: _select(self.text, columns, public, self.dialect, self.start, self.moment)
+        )
 
 
 def sql(text: str, *, dialect: str | None = None, keys: Any = None, min_units: int = 1) -> SqlText:
@@ -189,12 +199,18 @@ def parse_question(
 
 
 def _select(
-    text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None, start: Start = (0, 0)
+    text: str,
+    columns: Iterable[str],
+    public: Iterable[str],
+    dialect: str | None = None,
+    start: Start = (0, 0),
+    moment: datetime.datetime | None = None,
 ) -> SqlSelect:
     place = Place(text, start)
     tree = parse_select(text, columns, dialect=dialect, start=start)
     bounds = read_bounds(place, tree) if "+" in text else None  # as every hint has
-    made = normalize(tree, public={name.lower() for name in public})
+    shown = tree if moment is None else put_moment(tree.copy(), moment)
+    made = normalize(shown, public={name.lower() for name in public})
     written = dialect_of(text) if dialect is None else dialect
     names = _names(text if written == "duckdb" else tree.sql(dialect="duckdb"), tree)
     return SqlSelect(place, made, *base_table(place, made), bounds, written, names)
@@ -288,6 +304,8 @@ class _Reader:
         keys, condition = self._rows()
         after = self._after()
         scope = self._scope
+        for table in scope.kept:
+            self._check_kept(table)
         if not self._asked and not self._unseen and not self._groups:
             raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
         shown = collect_columns(self._asked, [g.alias for g in self._groups], unseen=self._unseen)
@@ -296,6 +314,26 @@ class _Reader:
         layout = self._layout(stated=bool(formulas))
         asked = Aggregation(condition, self._groups, shown.aggregates, after, scope.sample, scope.steps, layout)
         return replace(asked, formulas=formulas, hidden=shown.hidden, key_list=keys)
+
+    def _check_kept(self, table: str) -> None:
+        """Raise QuestionRefused where a RIGHT JOIN counts a public row without a match.
+
+        Such a row has no value of the private table: sums, means and counts of its columns are those of JOIN, if the keys are
+        of the public table, all of which are shown.
+        """
+        theirs = f"{table}."
+        aggregates = [a.aggregate for a in (*self._asked, *self._unseen)]
+        aggregates += [other for a in (*self._asked, *self._unseen) for other in a.others]
+        keys = all(any(isinstance(at, Name) and at.name.startswith(theirs) for at in walk(g.of)) for g in self._groups)
+        for aggregate in aggregates:
+            of = getattr(aggregate, "of", None)
+            private = of is not None and not any(isinstance(at, Name) and at.name.startswith(theirs) for at in walk(of))
+            if not keys or not private:
+                at = self._place.word("RIGHT")
+                raise QuestionRefused(
+                    f"{at}RIGHT JOIN keeps rows of {table} without a match, which COUNT(*) and keys of the private table would "
+                    f"count, though they are no person's: JOIN {table}, which shows all its keys, or count a private column"
+                )
 
     def _rows(self) -> tuple[KeyList | None, Node | None]:
         """Return the keys that the question lists, in SQL or beside it, and what WHERE says otherwise."""

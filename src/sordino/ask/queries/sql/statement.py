@@ -8,6 +8,7 @@ file knows trees alone: which blocks there are follows from the text and never f
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
 from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations
-from sordino.ask.queries.sql.statement_forms import DeclaredLists, open_pivot, rewrite_forms
+from sordino.ask.queries.sql.moments import put_moment
+from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
 from sordino.core.errors import QuestionRefused
 
@@ -132,13 +134,15 @@ def read_statement(
     truths: Iterable[str] = (),
     public: Mapping[str, Sequence[str]] = MappingProxyType({}),
     declared: DeclaredLists = MappingProxyType({}),
+    unit: str | None = None,
     reader: BlockReader,
     dialect: str | None = None,
+    moment: datetime.datetime | None = None,
 ) -> Statement:
     """Split a statement about a private table into its blocks, each of which `reader` takes.
 
-    Of the declared `columns`, `truths` are those that hold true and false; `public` are the public tables with their columns,
-    `declared` the values of columns that declare them.
+    Of the declared `columns`, `truths` are those that hold true and false and `unit` the one of the privacy unit; `public` are
+    the public tables with their columns, `declared` the values of columns that declare them, and `moment` what NOW() is.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
@@ -149,7 +153,10 @@ def read_statement(
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
         whole = query.sql(dialect="duckdb")
-        outside = splitter.split(rewrite_forms(query, declared))
+        query = put_moment(rewrite_forms(query, declared), moment)
+        if unit is not None:
+            add_up_pairs(query, unit)
+        outside = splitter.split(query)
         splitter.check_outside(outside)
         if not splitter.blocks and not splitter.read_public:
             raise QuestionRefused("the statement asks nothing of a private table")
@@ -265,7 +272,7 @@ def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
 
     exp = trees()
     try:
-        parsed = sqlglot.parse(text, read=dialect_of(text) if dialect is None else dialect)
+        parsed = sqlglot.parse(open_pivot(text), read=dialect_of(text) if dialect is None else dialect)
     except (SqlglotError, RecursionError, ValueError):
         return []
     own = {cte.alias.lower() for tree in parsed if tree for cte in tree.find_all(exp.CTE)}
@@ -493,8 +500,9 @@ class _Splitter:
         self._release_constants(select)
         self._split_scalars_of(select)
         if (listed := self._list_keys(select)) is not None:
-            return self._split_select(listed)
+            return listed
         self._read_keys(select)
+        self._drop_looked_up(select)
         sets = self._key_sets(select)
         aggregates = self._aggregates_of(select)
         keys = list(dict.fromkeys(key for one in sets for key in one))
@@ -526,6 +534,7 @@ class _Splitter:
         for part in list(outer.iter_expressions()):
             if part is not source and not isinstance(part, exp.From):
                 self._swap(part, names, {**values, **groupings})
+        self._look_up_outside(outer)
         for column in outer.find_all(exp.Column):
             known = column.name.startswith((KEY, VALUE, GROUPING)) or column.name.lower() in shown
             if not known and column.find_ancestor(exp.Subquery) is None:
@@ -835,13 +844,47 @@ class _Splitter:
                 for same in [item for item in select.walk() if item == node]:
                     same.replace(of.copy())
 
+    def _lookups(self) -> dict[str, ReleasedQuery]:
+        return {constant.name: constant for constant in self.constants if constant.kind == "lookup"}
+
+    def _is_lookup(self, node: Any) -> bool:
+        return isinstance(node, trees().Anonymous) and str(node.this) in self._lookups() and len(node.expressions) == 1
+
+    def _drop_looked_up(self, select: Any) -> None:
+        """Leave out of GROUP BY the released values of its keys, which a group has one of."""
+        group = select.args.get("group")
+        keys = [] if group is None else group.expressions
+        rest = [key for key in keys if not (self._is_lookup(key) and key.expressions[0] in keys)]
+        if len(rest) < len(keys):
+            group.set("expressions", rest)
+
+    def _look_up_outside(self, outer: Any) -> None:
+        """Read the released values of keys outside of the block, from the answer that they are of."""
+        import sqlglot
+
+        exp = trees()
+        known = self._lookups()
+        for node in [n for n in outer.walk() if self._is_lookup(n)]:
+            key = node.expressions[0]
+            if not (isinstance(key, exp.Column) and key.name.startswith(KEY)):
+                continue
+            columns = exp.TableAlias(
+                this=exp.to_identifier("sordino_lookup"), columns=[exp.to_identifier("k"), exp.to_identifier("v")]
+            )
+            pairs = exp.Subquery(this=sqlglot.parse_one(known[str(node.this)].outside, read="duckdb"), alias=columns)
+            same = exp.NullSafeEQ(this=exp.column("k", table="sordino_lookup"), expression=key.copy())
+            value = exp.Select(expressions=[exp.column("v", table="sordino_lookup")]).from_(pairs).where(same)
+            node.replace(exp.Subquery(this=value))
+
     def _is_of_keys(self, of: Any, keys: list[Any]) -> bool:
         """Return whether an expression is a key, or computed from keys alone."""
         exp = trees()
-        if of in keys:
-            return True
-        columns = list(of.find_all(exp.Column))
-        return bool(columns) and of.find(exp.AggFunc, exp.Query) is None and all(c in keys for c in columns)
+        found = False
+        for node in of.walk(prune=lambda n: n in keys):
+            found = found or node in keys
+            if isinstance(node, (exp.AggFunc, exp.Query)) or (isinstance(node, exp.Column) and node not in keys):
+                return False
+        return found
 
     def _follows(self, of: Any, keys: list[Any], select: Any) -> bool:
         """Return whether a column is one of a public table that is joined by keys of the block."""
@@ -890,7 +933,7 @@ class _Splitter:
         if len(columns) != 1:
             return None
         column = next(iter(columns))
-        inside = exp.Select(expressions=[column.copy()], distinct=exp.Distinct())
+        inside = exp.Select(expressions=[column.copy()], group=exp.Group(expressions=[column.copy()]))
         outside = select.copy()
         for part in ("from_", "from", "joins", "where", "laterals", "sample"):
             value = select.args.get(part)
@@ -901,7 +944,12 @@ class _Splitter:
             one.set("table", None)
         present = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
         inside.where(present, copy=False)
-        return outside.from_(exp.Subquery(this=inside, alias=exp.TableAlias(this=exp.to_identifier("sordino_keys"))))
+        for place, item in enumerate(select.expressions):
+            if not isinstance(item, exp.Alias):
+                name = exp.to_identifier(item.output_name or item.sql("duckdb").lower(), quoted=True)
+                outside.expressions[place].replace(exp.alias_(outside.expressions[place].copy(), name))
+        alias = exp.TableAlias(this=exp.to_identifier("sordino_keys"))
+        return outside.from_(exp.Subquery(this=self._split_block(inside), alias=alias))
 
     def _key_sets(self, select: Any) -> list[tuple[Any, ...]]:
         """Return the keys of each grouping: one for GROUP BY, several for ROLLUP, CUBE and GROUPING SETS."""
@@ -935,7 +983,7 @@ class _Splitter:
         wrappers = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
 
         def visit(node: Any) -> None:
-            if isinstance(node, exp.Query):
+            if isinstance(node, (exp.Query, exp.Grouping, exp.GroupingId)):
                 return
             if isinstance(node, exp.Window):
                 inner = node.this

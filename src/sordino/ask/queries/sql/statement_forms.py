@@ -127,3 +127,131 @@ def _keys(pivot: Any, column: Any, aggregates: list[Any]) -> list[Any]:
         for item in inner.expressions
         if item.alias_or_name.lower() not in used
     ]
+
+
+# ---- Aggregates of groups of a person and something else, which no answer may list: their rows added up, or counted
+
+
+def add_up_pairs(query: Any, unit: str) -> None:
+    """Put what it means of the rows in the place of an aggregate over groups of which one key is the `unit`'s column.
+
+    Of SELECT unit, c, COUNT(*) AS n FROM t GROUP BY unit, c, SUM(n) is COUNT(*), COUNT(*) is COUNT(DISTINCT (unit, c)), and
+    AVG(n) is the one divided by the other. Raises QuestionRefused for another aggregate: each group is rows of one person.
+    """
+    exp = trees()
+    for select in list(query.find_all(exp.Select)):
+        source = _from(select)
+        inner = source.this if isinstance(source, exp.Subquery) else _query_of_with(select, source)
+        if not isinstance(inner, exp.Select) or not _aggregates(select):
+            continue
+        keys = _grouped_by(inner)
+        if len(keys) < 2 or not any(isinstance(k, exp.Column) and k.name.lower() == unit.lower() for k in keys):
+            continue
+        _add_up(select, inner, keys)
+
+
+def _from(select: Any) -> Any:
+    clause = select.args.get("from_") or select.args.get("from")
+    return None if clause is None or select.args.get("joins") else clause.this
+
+
+def _query_of_with(select: Any, source: Any) -> Any:
+    """Return the query of WITH that a name in FROM means."""
+    exp = trees()
+    if not isinstance(source, exp.Table):
+        return None
+    at = select
+    while at is not None:
+        clause = (at.args.get("with_") or at.args.get("with")) if isinstance(at, exp.Query) else None
+        for cte in [] if clause is None else clause.expressions:
+            if cte.alias.lower() == source.name.lower() and not cte.alias_column_names:
+                return cte.this
+        at = at.parent
+    return None
+
+
+def _aggregates(select: Any) -> bool:
+    exp = trees()
+    return any(item.find(exp.AggFunc) is not None for item in select.expressions)
+
+
+def _grouped_by(inner: Any) -> list[Any]:
+    """Return the keys of a query's GROUP BY as its SELECT has them; none where it groups in other ways."""
+    exp = trees()
+    group = inner.args.get("group")
+    if group is None or any(value for name, value in group.args.items() if name not in ("expressions", "all")):
+        return []
+    items = inner.expressions
+    if group.args.get("all"):
+        return [item.unalias() for item in items if item.find(exp.AggFunc) is None]
+    keys = []
+    for key in group.expressions:
+        place = int(key.this) if isinstance(key, exp.Literal) and not key.is_string and key.this.isdigit() else 0
+        named = next((item.this for item in items if isinstance(item, exp.Alias) and item.alias == key.name), None)
+        keys.append(items[place - 1].unalias() if 1 <= place <= len(items) else key if named is None else named)
+    return keys
+
+
+def _add_up(select: Any, inner: Any, keys: list[Any]) -> None:
+    exp = trees()
+    meanings = {item.alias_or_name.lower(): item.unalias() for item in inner.expressions}
+    plain = all(not inner.args.get(part) for part in ("having", "qualify", "order", "limit", "offset", "distinct"))
+    pairs = exp.Count(this=exp.Distinct(expressions=[exp.Tuple(expressions=[key.copy() for key in keys])]))
+
+    def mean(node: Any) -> Any:
+        if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
+            return pairs.copy()
+        if isinstance(node, exp.AggFunc):
+            of = meanings.get(node.this.name.lower()) if isinstance(node.this, exp.Column) else None
+            counts = isinstance(of, exp.Count) and not isinstance(of.this, exp.Distinct)
+            if (
+                of is not None
+                and isinstance(node, exp.Sum)
+                and (counts or (isinstance(of, exp.Sum) and not isinstance(of.this, exp.Distinct)))
+            ):
+                return of.copy()
+            if of is not None and isinstance(node, exp.Avg) and counts:
+                return exp.paren(exp.Div(this=of.copy(), expression=pairs.copy()))
+            raise QuestionRefused(
+                f"{node.sql(dialect='duckdb')} over groups of a person and something else is not supported, as each group is "
+                "rows of one person: SUM, AVG and COUNT(*) of their numbers of rows are; or group by the person alone"
+            )
+        if isinstance(node, exp.Column) and node.name.lower() in meanings:
+            of = meanings[node.name.lower()]
+            if of.find(exp.AggFunc) is not None:
+                raise QuestionRefused(
+                    f"{node.name} is a number of one person's rows: group by the person alone, and it can be a key"
+                )
+            return of.copy()
+        return node
+
+    if not plain:
+        raise QuestionRefused(
+            "a sub-query grouped by a person and something else may not have HAVING, ORDER BY or LIMIT: group by the person "
+            "alone"
+        )
+    for item in select.expressions:
+        if not isinstance(item, exp.Alias):
+            item.replace(exp.alias_(item.copy(), item.output_name or item.sql("duckdb").lower(), quoted=True))
+    for name in ("group", "having", "order", "where"):
+        part = select.args.get(name)
+        if part is not None:
+            select.set(name, _transform(part, mean))
+    select.set("expressions", [_transform(item, mean) for item in select.expressions])
+    where = [part.this for part in (inner.args.get("where"), select.args.get("where")) if part is not None]
+    for name in ("from_", "from", "joins", "laterals", "sample"):
+        select.set(name, inner.args.get(name))
+    select.set("where", exp.Where(this=exp.and_(*(w.copy() for w in where))) if where else None)
+
+
+def _transform(node: Any, change: Any) -> Any:
+    """Return a tree with what `change` makes of its parts, the outermost first; what was changed is not changed again."""
+    made = change(node)
+    if made is not node:
+        return made
+    for name, value in list(node.args.items()):
+        if isinstance(value, list):
+            node.set(name, [_transform(v, change) if isinstance(v, trees().Expression) else v for v in value])
+        elif isinstance(value, trees().Expression):
+            node.set(name, _transform(value, change))
+    return node
