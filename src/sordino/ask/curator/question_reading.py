@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,8 +15,9 @@ from sordino.ask.queries.build import AggregateExpr, as_aggregation
 from sordino.ask.queries.expressions.nodes import Released, has_exists
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
+from sordino.ask.queries.sql.moments import reads_clock
 from sordino.ask.queries.sql.parse import SqlText, parse_question
-from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement
+from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement, surrounds_questions
 from sordino.core.domain import Boolean, Category
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
@@ -114,36 +116,48 @@ def _read_sql(question: SqlText, table: TableContext) -> Aggregation | MostCommo
 def read_statement_question(
     question: SqlText, table: TableContext, weights: tuple[Fraction, ...] = ()
 ) -> PlannedQuestion | None:
-    """Return the statement around private questions that a text is, which share its loss by `weights`; None where it is none."""
+    """Return the statement around private questions that a text is, which share its loss by `weights`.
+
+    Returns None for a text with a list of keys beside it, which is one question. Raises QuestionRefused for what is no statement.
+    """
     from sordino.ask.curator.statement_procedure import StatementQuestion
 
     if question.keys is not None:
         return None
     reader = _BlockReader(question, table)
     dialect = question.in_dialect(table.dialect).dialect
-    try:
-        statement = read_statement(
-            question.text,
-            table=table.name,
-            columns=tuple(table.domain.stored),
-            truths=[
-                name
-                for domain in (table.domain, *(public.columns for public in table.public.values()))
-                for name, column in domain.stored.items()
-                if isinstance(column, Boolean)
-            ],
-            public={name: tuple(public.columns) for name, public in table.public.items()},
-            declared=_declared_lists(table),
-            unit=table.neighbors.id_column,
-            reader=reader,
-            dialect=dialect,
-            moment=question.moment,
-        )
-    except QuestionRefused:
-        return None
+    statement = read_statement(
+        question.text,
+        table=table.name,
+        columns=tuple(table.domain.stored),
+        truths=[
+            name
+            for domain in (table.domain, *(public.columns for public in table.public.values()))
+            for name, column in domain.stored.items()
+            if isinstance(column, Boolean)
+        ],
+        public={name: tuple(public.columns) for name, public in table.public.items()},
+        declared=_declared_lists(table),
+        unit=table.neighbors.id_column,
+        reader=reader,
+        dialect=dialect,
+        moment=question.moment,
+    )
     blocks = tuple(reader.blocks[text] for text in statement.blocks)
     released = tuple(reader.released[constant.name] for constant in statement.constants)
-    return StatementQuestion(question.text, blocks, statement, released, weights)
+    moment = question.moment if reads_clock(question.text) else None
+    return StatementQuestion(question.text, blocks, statement, released, weights, moment)
+
+
+def truer_refusal(
+    question: SqlText, table: TableContext, one: QuestionRefused, other: QuestionRefused
+) -> QuestionRefused:
+    """Return which refusal of a text is true: of it as `one` question, or as the statement that it would be."""
+    dialect = question.in_dialect(table.dialect).dialect
+    around = question.keys is None and surrounds_questions(
+        question.text, unit=table.neighbors.id_column, dialect=dialect
+    )
+    return other if around else one
 
 
 def _declared_lists(table: TableContext) -> dict[str, tuple[Any, ...]]:
@@ -157,6 +171,9 @@ def _declared_lists(table: TableContext) -> dict[str, tuple[Any, ...]]:
     }
 
 
+_PLACE = re.compile(r"^line \d+, column \d+: ")
+
+
 class _BlockReader:
     """Reads the private blocks of a statement, in which released values of earlier blocks may stand."""
 
@@ -168,7 +185,11 @@ class _BlockReader:
 
     def accept(self, text: str) -> None:
         asked = replace(self._question, text=text, select=None, dialect="duckdb", released=self.released)
-        self.blocks[text] = _read_sql(asked, self._table)
+        try:
+            self.blocks[text] = _read_sql(asked, self._table)
+        except QuestionRefused as refused:
+            # Its place is one in the block's own text, which nobody wrote.
+            raise type(refused)(_PLACE.sub("", str(refused.in_sql()))) from None
 
     def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
         from sordino.ask.curator.statement_procedure import declare_released

@@ -7,6 +7,7 @@ their released values and of public facts (post-processing; Dwork & Roth 2014, P
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -52,6 +53,8 @@ class StatementQuestion:
     statement: Statement
     released: tuple[Released, ...] = ()
     weights: tuple[Fraction, ...] = ()
+    # What NOW() is, where the text reads it.
+    moment: datetime.datetime | None = None
 
     def identity(self) -> str:
         """Return canonical text: equal for equal statements."""
@@ -63,8 +66,9 @@ class StatementQuestion:
         return json.dumps(parts)
 
     def describe(self) -> str:
-        """Return the statement as it was written, on one line."""
-        return " ".join(self.text.split())
+        """Return the statement as it was written, on one line, and what NOW() is in it."""
+        when = "" if self.moment is None else f", where NOW() is {self.moment:%Y-%m-%d %H:%M:%S} UTC"
+        return " ".join(self.text.split()) + when
 
     @property
     def steps(self) -> tuple[Any, ...]:

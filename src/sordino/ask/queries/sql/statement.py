@@ -265,6 +265,36 @@ def _parse_query(text: str, dialect: str | None) -> Any:
     return parsed[0] if spoken == "duckdb" else apply_dialect(parsed[0], spoken)
 
 
+def surrounds_questions(text: str, *, unit: str | None = None, dialect: str | None = None) -> bool:
+    """Return whether a text has parts that only a statement around private questions has: its refusal is then the true one.
+
+    Such are windows, unions, PIVOT, ROLLUP, and sub-queries other than of one value of each privacy unit, by the column `unit`.
+    """
+    exp = trees()
+    try:
+        query = _parse_query(text, dialect)
+    except QuestionRefused:
+        return False
+    if not isinstance(query, exp.Select):
+        return True
+    parts = (exp.Window, exp.Qualify, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Grouping, exp.GroupingId, exp.Pivot)
+    if query.find(*parts, exp.SetOperation, exp.All, exp.Any) is not None:
+        return True
+    for inner in query.find_all(exp.Select):
+        if inner is query:
+            continue
+        holder = inner.parent.parent if isinstance(inner.parent, exp.Subquery) else inner.parent
+        group = inner.args.get("group")
+        keys = [] if group is None else group.expressions
+        of_units = len(keys) == 1 and isinstance(keys[0], exp.Column) and keys[0].name.lower() == (unit or "").lower()
+        grouped = group is not None or any(item.find(exp.AggFunc) is not None for item in inner.expressions)
+        if not isinstance(holder, (exp.From, exp.Join, exp.CTE, exp.With, exp.In, exp.Exists)):
+            return True
+        if grouped and not of_units:
+            return True
+    return False
+
+
 def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
     """Return the names of the tables that a text reads, without those of its own WITH; empty where it cannot be read."""
     import sqlglot

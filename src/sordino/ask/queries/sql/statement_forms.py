@@ -239,6 +239,15 @@ def _add_up(select: Any, inner: Any, keys: list[Any]) -> None:
             select.set(name, _transform(part, mean))
     select.set("expressions", [_transform(item, mean) for item in select.expressions])
     where = [part.this for part in (inner.args.get("where"), select.args.get("where")) if part is not None]
+    cte = inner.parent
+    if isinstance(cte, exp.CTE):
+        inner = inner.copy()
+        readers = [t for t in cte.root().find_all(exp.Table) if t.name.lower() == cte.alias.lower()]
+        if len(readers) == 1:
+            clause = cte.parent
+            cte.pop()
+            if not clause.expressions:
+                clause.pop()
     for name in ("from_", "from", "joins", "laterals", "sample"):
         select.set(name, inner.args.get(name))
     select.set("where", exp.Where(this=exp.and_(*(w.copy() for w in where))) if where else None)

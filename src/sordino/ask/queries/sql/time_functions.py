@@ -83,12 +83,19 @@ def read_time(item: Any, read: Read) -> Expr | None:
     """Return what SQL about dates and times means; None for other SQL. `read` translates its operands."""
     name = type(item).__name__
     if name in _NOW or (name == "Anonymous" and str(item.this).upper() in ("NOW", "TODAY", "GETDATE", "SYSDATE")):
-        raise QuestionRefused("a question means the same whenever it is asked: write the day, DATE '2020-01-31'")
+        raise QuestionRefused(
+            f"{_spell(item)} is read where a question is planned, and not here: write the day, DATE '2020-01-31'"
+        )
     if name == "AtTimeZone":
         raise QuestionRefused('AT TIME ZONE is not supported: the zone of a datetime column is declared, zone = "..."')
     if name in _KINDS:
         return _part(_KINDS[name], item.this, read)
     return _READERS[name](item, read) if name in _READERS else None
+
+
+def _spell(item: Any) -> str:
+    name = str(item.this) if isinstance(item, trees().Anonymous) else item.sql_name()
+    return name.upper()
 
 
 def _part(word: str, of: Any, read: Read) -> Expr:

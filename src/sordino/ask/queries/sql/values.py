@@ -251,7 +251,9 @@ class Translator:
 
     def _member(self, item: Any) -> Expr:
         if any(item.args.get(key) is not None for key in ("query", "unnest", "field")):
-            raise self.refuse(self._place.of(item), "IN takes a list of values; a sub-query is not supported")
+            raise self.refuse(
+                self._place.of(item), "IN takes a list of values, or a sub-query of released or public values"
+            )
         if is_row_list(item):
             return match_rows(self._place, item, self.value)
         values = [self.value(v).node for v in item.expressions]
@@ -318,11 +320,14 @@ class Translator:
         if isinstance(item, (kinds.Any, kinds.All)):
             return self._refuse_truth(item)
         if isinstance(item, (kinds.Subquery, kinds.Select, kinds.Exists)):
-            return self.refuse(self._place.of(item), "a sub-query is not supported here: only in FROM")
+            return self.refuse(
+                self._place.of(item),
+                "a sub-query of rows is not supported here: in FROM, or one of aggregates, which is answered first",
+            )
         if isinstance(item, kinds.Window):
             return self.refuse(
                 self._place.of(item),
-                "OVER is not supported: a window mixes rows; ask for the groups, and compute it from the answer",
+                "a window over rows of persons would show single rows: put windows around aggregates, SUM(COUNT(*)) OVER (...)",
             )
         if isinstance(item, kinds.Filter):
             return self.refuse(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
@@ -336,8 +341,7 @@ class Translator:
         name = self._place.name(item) or _NAMES.get(type(item).__name__, type(item).__name__.upper())
         return self.refuse(
             self._place.of(item) or self._place.word(name) or self._place.word("?") or self._place.word("$"),
-            f"{name} is not supported: expressions may use + - *, ABS, CLIP, LEAST, "
-            "GREATEST, CASE, COALESCE, EXTRACT, comparisons, AND, OR, NOT, IN, BETWEEN and IS NULL",
+            f"{name} is not supported of the rows of a private table: `sordino sql` lists the functions that are",
         )
 
     def _refuse_aggregate(self, item: Any) -> QuestionRefused:
