@@ -621,7 +621,9 @@ def _declared_codes(of: Node, released: Released, domain: Domain) -> tuple[tuple
 def _is_in(node: IsIn, domain: Domain) -> Build:
     column = domain[node.of.name] if isinstance(node.of, Name) else None
     if isinstance(node.of, Name) and isinstance(column, Category):
-        codes = sorted({code_of(node.of.name, column, v) for v in node.values})
+        # An empty text that is not declared is no mistake in writing: tools ask for what is not empty.
+        values = [v for v in node.values if v != "" or v in column.values]
+        codes = sorted({code_of(node.of.name, column, v) for v in values}) or [-1]
         code = category_code(node.of.name, column)
         return lambda on: one_of(code(on), [whole(c) for c in codes])
     if isinstance(node.of, Name) and isinstance(column, Identifier):

@@ -171,11 +171,15 @@ def parse_sql(
 ) -> Aggregation:
     """Return the question that SQL text asks about `table`; `public` and `private` tables may be joined.
 
-    Names match the declared `columns` whatever their case. Raises UnknownName for another table, QuestionRefused for
+    Columns without AS have the names that they have in Python. Names match the declared `columns` whatever their case.
+
+    Raises UnknownName for another table, QuestionRefused for
     whatever is not supported, by its name and place.
     """
     declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists)
-    return _not_too_deep(lambda: _question(_select(text, declared.columns, declared.public), declared))
+    return _not_too_deep(
+        lambda: _question(replace(_select(text, declared.columns, declared.public), names=()), declared)
+    )
 
 
 def parse_question(
@@ -212,7 +216,7 @@ def _select(
     shown = tree if moment is None else put_moment(tree.copy(), moment)
     made = normalize(shown, public={name.lower() for name in public})
     written = dialect_of(text) if dialect is None else dialect
-    names = _names(text if written == "duckdb" else tree.sql(dialect="duckdb"), tree)
+    names = _names(text if written == "duckdb" else "", tree)
     return SqlSelect(place, made, *base_table(place, made), bounds, written, names)
 
 
@@ -221,7 +225,16 @@ def _names(text: str, tree: Any) -> tuple[str | None, ...]:
     kinds = trees()
     if all(isinstance(item, (kinds.Alias, kinds.Column, kinds.Star)) for item in tree.expressions):
         return ()
-    return load_feature("item_names")(text) or load_feature("item_names")(tree.sql(dialect="duckdb")) or ()
+    names: tuple[str | None, ...] | None = load_feature("item_names")(text)
+    return names or load_feature("item_names")(_write(tree)) or ()
+
+
+def _write(tree: Any) -> str:
+    """Return a tree in DuckDB's SQL, as far as it has words for it."""
+    from sqlglot.errors import ErrorLevel
+
+    written: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
+    return written
 
 
 def _check_table(select: SqlSelect, table: str) -> None:

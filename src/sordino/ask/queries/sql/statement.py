@@ -150,6 +150,7 @@ def read_statement(
     splitter = _Splitter(table, frozenset(name.lower() for name in columns), reader, text)
     splitter.truths |= {name.lower() for name in truths}
     splitter.public = {name.lower(): name for name in public}
+    splitter.declared = frozenset(declared)
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
         whole = query.sql(dialect="duckdb")
@@ -350,6 +351,8 @@ class _Splitter:
         # Public tables by their names in lower case, and those that are read outside of the blocks.
         self.public: dict[str, str] = {}
         self.public_columns: dict[str, set[str]] = {}
+        # Columns that declare their values.
+        self.declared: frozenset[str] = frozenset()
         self.read_public: dict[str, None] = {}
         # Names of columns that hold true and false.
         self.truths: set[str] = set()
@@ -537,6 +540,11 @@ class _Splitter:
         aggregates = self._aggregates_of(select)
         keys = list(dict.fromkeys(key for one in sets for key in one))
         if not aggregates and not keys:
+            if select.find(exp.Window) is not None:
+                raise QuestionRefused(
+                    "OVER is of rows of single persons here, which are never released: put windows around aggregates, such as "
+                    "SUM(COUNT(*)) OVER (...)"
+                )
             raise QuestionRefused("rows of single persons are never released: ask for aggregates, or GROUP BY")
         names = {key: f"{KEY}{i}" for i, key in enumerate(keys)}
         self.truths |= {name for key, name in names.items() if self._is_truth(key)}
@@ -861,9 +869,14 @@ class _Splitter:
             inner = node
             while isinstance(inner, (exp.IgnoreNulls, exp.Distinct)):
                 inner = inner.this
-            if not isinstance(inner, (exp.Min, exp.Max, exp.AnyValue, exp.First, exp.Last)) or inner.expressions:
+            lists = isinstance(inner, exp.GroupConcat) and inner.find(exp.Distinct) is not None
+            if (
+                not (lists or isinstance(inner, (exp.Min, exp.Max, exp.AnyValue, exp.First, exp.Last)))
+                or inner.expressions
+            ):
                 continue
             of = inner.this
+            of = of.this if lists and isinstance(of, exp.Order) else of
             of = of.expressions[0] if isinstance(of, exp.Distinct) and len(of.expressions) == 1 else of
             if of is None or isinstance(of, exp.Order):
                 continue
@@ -963,6 +976,8 @@ class _Splitter:
         if len(columns) != 1:
             return None
         column = next(iter(columns))
+        if column.name.lower() not in self.declared:
+            return None
         inside = exp.Select(expressions=[column.copy()], group=exp.Group(expressions=[column.copy()]))
         outside = select.copy()
         for part in ("from_", "from", "joins", "where", "laterals", "sample"):

@@ -429,6 +429,7 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 _READERS: dict[str, Callable[[Translator, Any], Expr]] = {
     "Column": Translator._name,
     "Literal": Translator._constant,
+    "National": lambda _, item: Expr(Constant(item.this)),
     "RawString": lambda _, item: Expr(Constant(item.this)),
     "Boolean": Translator._truth,
     "Cast": Translator._cast,
