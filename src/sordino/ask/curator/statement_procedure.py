@@ -7,6 +7,7 @@ their released values and of public facts (post-processing; Dwork & Roth 2014, P
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,9 @@ from sordino.ask.curator.aggregation_procedure import (
     selection_note,
 )
 from sordino.ask.curator.data_access import DataAccess, StatementWriter
+from sordino.ask.curator.most_common_procedure import plan_most_common
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Released
 from sordino.ask.queries.expressions.released import ReleasedValues, label_text, whole_steps
@@ -57,12 +60,14 @@ class StatementQuestion:
     """
 
     text: str
-    blocks: tuple[Aggregation, ...]
+    blocks: tuple[Aggregation | MostCommon, ...]
     statement: Statement
     released: tuple[Released, ...] = ()
     weights: tuple[Fraction, ...] = ()
     tables: tuple[str | None, ...] = ()
     private: Mapping[str, PrivateTable] = field(default_factory=dict, hash=False, repr=False)
+    # What NOW() is, where the text reads it.
+    moment: datetime.datetime | None = None
 
     def identity(self) -> str:
         """Return canonical text: equal for equal statements."""
@@ -76,8 +81,9 @@ class StatementQuestion:
         return json.dumps(parts)
 
     def describe(self) -> str:
-        """Return the statement as it was written, on one line."""
-        return " ".join(self.text.split())
+        """Return the statement as it was written, on one line, and what NOW() is in it."""
+        when = "" if self.moment is None else f", where NOW() is {self.moment:%Y-%m-%d %H:%M:%S} UTC"
+        return " ".join(self.text.split()) + when
 
     @property
     def reads(self) -> dict[str, PrivateTable]:
@@ -87,7 +93,7 @@ class StatementQuestion:
     @property
     def steps(self) -> tuple[Any, ...]:
         """The steps of the blocks: which other private tables they read."""
-        return tuple(step for block in self.blocks for step in block.steps)
+        return tuple(step for block in self.blocks if isinstance(block, Aggregation) for step in block.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +116,11 @@ class StatementProcedure(Procedure):
         columns = [PlannedColumn((name,), name, (None,), "value", (words,), (), ()) for name, _ in self.names]
         for trace in self.question.statement.traces:
             block = self.plans[trace.block].procedure
-            assert isinstance(block, AggregationProcedure)
-            planned = {n: c for c in block.columns(confidence, chosen=_chooses(trace, block)) for n in c.names}
+            if isinstance(block, AggregationProcedure):
+                own = block.columns(confidence, chosen=_chooses(trace, block))
+            else:
+                own = block.columns(confidence)
+            planned = {n: c for c in own for n in c.names}
             column = planned.get(trace.column)
             if column is not None and len(column.names) == 1:
                 columns[trace.place] = replace(column, names=(self.names[trace.place][0],))
@@ -213,7 +222,7 @@ class _Constants:
 def declare_released(
     query: ReleasedQuery,
     blocks: Sequence[str],
-    questions: Sequence[Aggregation],
+    questions: Sequence[Aggregation | MostCommon],
     released: Mapping[str, Released],
     contexts: Sequence[TableContext],
     table: TableContext,
@@ -301,13 +310,13 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         )
     parts = [_share(asked, weight / sum(weights)) for weight in weights]
     contexts = [table.other(name) for name in question.tables]
-    if any(name and block.sample is not None for name, block in zip(question.tables, question.blocks, strict=True)):
+    samples = [getattr(block, "sample", None) is not None for block in question.blocks]
+    if any(name and drawn for name, drawn in zip(question.tables, samples, strict=True)):
         raise QuestionRefused(
             "TABLESAMPLE draws from the table that a statement names first: ask about the other one by itself"
         )
     plans = tuple(
-        plan_aggregation(block, context, asked=part)
-        for block, context, part in zip(question.blocks, contexts, parts, strict=True)
+        _plan_block(block, context, part) for block, context, part in zip(question.blocks, contexts, parts, strict=True)
     )
     declared = _declared_types(table)
     released = {node.name: node for node in question.released}
@@ -340,6 +349,12 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         },
     )
     return price(procedure, table, asked=asked)
+
+
+def _plan_block(block: Aggregation | MostCommon, table: TableContext, asked: Loss) -> Plan:
+    if isinstance(block, MostCommon):
+        return plan_most_common(block, table, asked=asked)
+    return plan_aggregation(block, table, asked=asked)
 
 
 def _event_of(plans: Sequence[Plan]) -> Event:
