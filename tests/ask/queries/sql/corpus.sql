@@ -508,3 +508,10 @@ WITH l AS (SELECT *, minutes * 2 AS region FROM logins) SELECT AVG(region) AS a,
 SELECT device AS region, COUNT(*) AS n, (SELECT COUNT(*) FROM orders) AS o FROM logins GROUP BY region ORDER BY region;
 SELECT AVG(c) AS a, (SELECT COUNT(*) FROM orders) AS n FROM (SELECT customer, COUNT(*) AS c FROM logins GROUP BY customer) t;
 SELECT MEDIAN(minutes) AS m, (SELECT COUNT(*) FROM orders) AS n FROM logins;
+
+-- == named windows, constants, aliases
+SELECT region, COUNT(*) n, RANK() OVER w AS r FROM orders GROUP BY region WINDOW w AS (ORDER BY COUNT(*) DESC) ORDER BY r;
+SELECT member, SUM(n) OVER w, AVG(n) OVER (w ROWS UNBOUNDED PRECEDING) FROM (SELECT member, COUNT(*) AS n FROM orders GROUP BY member) t WINDOW w AS (ORDER BY member) ORDER BY member;
+SELECT COALESCE(region, 'all') AS region, COUNT(*) AS n FROM orders GROUP BY ROLLUP(region) ORDER BY region;
+SELECT COUNT() FROM orders;
+SELECT region, SUM(price) FROM orders WHERE day >= (SELECT DATE '2024-01-01') GROUP BY region ORDER BY region;

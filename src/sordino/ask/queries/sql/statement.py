@@ -859,14 +859,14 @@ class _Splitter:
         own = self._columns_of(select)
         aliases = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
 
-        def meant(item: Any) -> Any:
+        def meant(item: Any, *, first: Collection[str]) -> Any:
             if isinstance(item, exp.Literal) and not item.is_string and item.this.isdigit():
                 place = int(item.this)
                 if not 1 <= place <= len(items):
                     raise QuestionRefused(f"there is no column {place} in SELECT")
                 return items[place - 1].unalias().copy()
             if isinstance(item, exp.Column) and not item.table and item.name.lower() in aliases:
-                return item if item.name.lower() in own else aliases[item.name.lower()].copy()
+                return item if item.name.lower() in first else aliases[item.name.lower()].copy()
             return item
 
         group = select.args.get("group")
@@ -875,10 +875,11 @@ class _Splitter:
                 keys = [i.unalias().copy() for i in items if i.find(exp.AggFunc) is None]
                 select.set("group", exp.Group(expressions=keys))
             else:
-                group.set("expressions", [meant(item) for item in group.expressions])
+                group.set("expressions", [meant(item, first=own) for item in group.expressions])
         order = select.args.get("order")
         for item in order.expressions if order is not None else []:
-            item.set("this", meant(item.this))
+            # Columns come first in GROUP BY, and aliases in ORDER BY.
+            item.set("this", meant(item.this, first=()))
         return select
 
     def _read_keys(self, select: Any) -> None:

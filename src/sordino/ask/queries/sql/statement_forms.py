@@ -40,8 +40,14 @@ def open_pivot(text: str) -> str:
 
 
 def rewrite_forms(query: Any, declared: DeclaredLists) -> Any:
-    """Return a statement without PIVOT statements, and with = ANY and <> ALL of sub-queries as IN; the tree is changed."""
+    """Return a statement in the forms that are split; the tree is changed.
+
+    PIVOT statements are aggregates with FILTER, = ANY and <> ALL of sub-queries are IN, windows that WINDOW names stand where
+    they are used, COUNT() is COUNT(*), and a sub-query of a constant is that constant.
+    """
     exp = trees()
+    for select in query.find_all(exp.Select):
+        _put_windows(select)
     for node in reversed(list(query.walk())):
         made = None
         if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any) and _is_query(node.expression.this):
@@ -50,9 +56,38 @@ def rewrite_forms(query: Any, declared: DeclaredLists) -> Any:
             made = exp.Not(this=exp.In(this=node.this, query=_as_subquery(node.expression.this)))
         elif isinstance(node, exp.Pivot) and isinstance(node.parent, exp.Subquery) and node.args.get("using"):
             made = _pivot(node, declared)
+        elif isinstance(node, exp.Count) and node.this is None:
+            made = exp.Count(this=exp.Star())
+        elif isinstance(node, exp.Subquery) and _is_constant(node.this):
+            made = exp.Paren(this=node.this.expressions[0].unalias())
         if made is not None:
             node.replace(made)
     return query
+
+
+def _put_windows(select: Any) -> None:
+    """Put the windows that WINDOW names in the place of their names."""
+    exp = trees()
+    named = {window.name.lower(): window for window in select.args.get("windows") or []}
+    for window in list(select.find_all(exp.Window)) if named else []:
+        meant = named.get(window.alias.lower())
+        if meant is None or window in named.values():
+            continue
+        parts = {part: meant.args.get(part) for part in ("partition_by", "order", "spec")}
+        window.set("alias", None)
+        for part, value in parts.items():
+            if not window.args.get(part) and value:
+                window.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
+    select.set("windows", None)
+
+
+def _is_constant(query: Any) -> bool:
+    """Return whether a query is one value that reads nothing."""
+    exp = trees()
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1:
+        return False
+    parts = {name for name, value in query.args.items() if value}
+    return parts <= {"expressions"} and query.find(exp.Column, exp.AggFunc, exp.Star, exp.Subquery) is None
 
 
 def _is_query(node: Any) -> bool:
