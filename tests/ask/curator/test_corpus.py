@@ -175,6 +175,8 @@ def oracle() -> duckdb.DuckDBPyConnection:
             "SELECT * REPLACE (price::DECIMAL(6, 2) AS price) FROM incoming" if name == "orders" else "FROM incoming"
         )
         connection.execute(f"CREATE TABLE {name} AS {typed}")
+    # What other dialects have, as tools write it.
+    connection.execute("CREATE MACRO to_date(words, form) AS CAST(words AS DATE)")
     return connection
 
 
