@@ -677,3 +677,42 @@ SELECT region, COUNT(*) AS n, (SELECT MODE(channel) FROM orders) AS m FROM order
 SELECT AVG(n) AS a FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t;
 SELECT channel, AVG(n) AS a, SUM(n) AS s, COUNT(*) AS c FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t GROUP BY channel ORDER BY channel;
 WITH t AS (SELECT customer, region, SUM(qty) AS q, COUNT(*) AS n FROM orders WHERE member GROUP BY 1, 2) SELECT region, SUM(q) AS q, AVG(n) AS a FROM t WHERE region <> 'west' GROUP BY region ORDER BY region;
+
+-- == Refusals
+SELECT region, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS t FROM orders WHERE region = 'nrth' GROUP BY region; -- refused: did you mean 'north'
+SELECT region, RANK() OVER (ORDER BY COUNT(*)) AS r FROM orders WHERE pric > 3 GROUP BY region; -- refused: did you mean 'price'
+SELECT region, RANK() OVER (ORDER BY MAX(price)) AS r FROM orders GROUP BY region; -- refused: MAX is not supported, because one row decides it
+SELECT region, MAX(price) AS m FROM orders GROUP BY region; -- refused: QUANTILE_CONT(price, 0.99)
+SELECT COUNT(*) AS n FROM orders JOIN shops ON orders.store_id = shops.store_id; -- refused: known: 'stores', 'goals'
+SELECT COUNT(*) AS n FROM orders CROSS JOIN stores; -- refused: CROSS JOIN is not supported, JOIN and LEFT JOIN are
+SELECT COUNT(*) AS n FROM orders o FULL OUTER JOIN stores s ON o.store_id = s.store_id; -- refused: FULL OUTER JOIN is not supported
+SELECT SUM(area) AS a FROM (SELECT o.store_id, s.area FROM orders o JOIN stores s ON o.qty = s.area) t; -- refused: joined by its declared key 'store_id'
+SELECT x.n FROM orders o, LATERAL (SELECT COUNT(*) AS n FROM orders p WHERE p.region = o.region) x; -- refused: LATERAL is not supported around private questions
+WITH RECURSIVE t AS (SELECT COUNT(*) AS n FROM orders UNION ALL SELECT n - 1 FROM t WHERE n > 0) SELECT * FROM t; -- refused: WITH RECURSIVE is not supported
+SELECT region, COUNT(*) AS n, RANDOM() AS r FROM orders GROUP BY region; -- refused: RANDOM is not supported
+SELECT SOUNDEX(region) AS s, COUNT(*) AS n FROM orders GROUP BY 1; -- refused: SOUNDEX is not supported of the rows
+SELECT region, ARRAY_AGG(price) AS p FROM orders GROUP BY region; -- refused: ARRAY_AGG is not supported
+SELECT STRING_AGG(region, ',') AS r FROM orders; -- refused: STRING_AGG is not supported here
+SELECT STRING_AGG(DISTINCT qty, ',') AS r FROM orders; -- refused: STRING_AGG is not supported here
+SELECT region, qty, COUNT(*) AS n FROM orders GROUP BY region; -- refused: SELECT qty is refused
+SELECT region, LAG(price) OVER (ORDER BY day) AS p FROM orders; -- refused: OVER is of rows of single persons
+SELECT * FROM orders WHERE price > 10 ORDER BY price LIMIT 5; -- refused: rows are never released
+SELECT DISTINCT ON (region) region, price FROM orders; -- refused: DISTINCT
+SELECT region, DENSE_RANK() OVER (ORDER BY region) AS r FROM (SELECT DISTINCT ON (region) region, price FROM orders) t; -- refused: DISTINCT ON shows a row of each group
+SELECT COUNT(*) AS n FROM orders WHERE price > '5 euros'; -- refused: a number is needed, not '5 euros'
+SELECT COUNT(*) AS n FROM orders WHERE region > 5; -- refused: of which one is text and the other is not
+SELECT COUNT(*) AS n FROM orders WHERE customer > 'c100'; -- refused: customer is an identifier
+SELECT COUNT(*) AS n FROM orders WHERE member = 2; -- refused: is true or false
+SELECT region, GROUPING(channel) AS g, COUNT(*) AS n FROM orders GROUP BY ROLLUP(region); -- refused: GROUPING takes keys of GROUP BY
+PIVOT orders ON qty USING COUNT(*) GROUP BY region; -- refused: a column of each value of qty, which must be public
+SELECT AGE(DATE '2024-01-01', day) AS a, COUNT(*) AS n FROM orders GROUP BY 1; -- refused: EXTRACT(YEAR FROM AGE(a, b))
+SELECT COUNT(*) AS n FROM orders WHERE day = TO_DATE('31.12.2024', 'YYYY-MM-DD'); -- refused: is no day by the format
+SELECT MODE(region), COUNT(*) FROM orders; -- refused: MODE is a question of its own
+SELECT region, n FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t JOIN orders o ON o.region = t.region; -- refused: rows of single persons
+SELECT COUNT(*) AS n FROM orders WHERE price IN (SELECT price FROM orders WHERE member); -- refused: asks about the same people
+SELECT COUNT(*) AS a, COUNT(*) AS A FROM orders; -- refused: two columns of the answer are named
+SELECT COUNT(*) FROM read_csv('x.csv'); -- refused: FROM takes the name of a declared table
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region HAVING day > DATE '2024-01-01'; -- refused: filter rows with WHERE
+SELECT MAX(n) AS a FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t; -- refused: each group is rows of one person
+SELECT n, COUNT(*) AS c FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t GROUP BY n; -- refused: a number of one person's rows
+SELECT COUNT(*) AS n FROM orders TABLESAMPLE RESERVOIR (10); -- refused: TABLESAMPLE BERNOULLI (10 PERCENT)
