@@ -54,7 +54,7 @@ def people(*, unit: Any = "row", neighbors: str = "add_remove", ledger: Any = No
 
 J = "FROM people JOIN regions ON people.state = regions.state"
 SAME: list[tuple[Any, str]] = [
-    (lambda p: p.join("regions", on="state").agg(sd.count()), f"SELECT COUNT(*) {J}"),
+    (lambda p: p.join("regions", on="state").agg(sd.count()), f"SELECT COUNT(*) AS count {J}"),
     (
         lambda p: p.join("regions", on="state").group_by("kind").agg(sd.sum("regions.size").alias("s")),
         "SELECT r.kind, SUM(r.size) AS s FROM people AS p INNER JOIN regions r ON r.state = p.state GROUP BY r.kind",

@@ -161,7 +161,7 @@ def read_statement(
     splitter.declared = frozenset(declared)
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
-        whole = query.sql(dialect="duckdb")
+        whole = _write(query)
         query = put_moment(rewrite_forms(query, declared), moment)
         if unit is not None:
             add_up_pairs(query, unit)
@@ -201,7 +201,7 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
     if any(cte.alias.lower() == ANSWER for cte in written):
         raise QuestionRefused(f"WITH may not define {ANSWER!r}: it is the released table")
     try:
-        whole = query.sql(dialect="duckdb")
+        whole = _write(query)
         _expand_stars(query, columns)
         named = [
             exp.alias_(exp.column(f"{VALUE}{i}"), exp.to_identifier(name, quoted=True))
@@ -458,6 +458,12 @@ class _Splitter:
         # Counted outside of a block it would be the number of declared keys.
         count_combinations(select, least=1)
         sources = list(self._sources(select))
+        lateral = select.args.get("laterals") or any(isinstance(source, exp.Lateral) for source in sources)
+        if lateral and self._reads_private(select):
+            raise QuestionRefused(
+                "LATERAL is not supported around private questions: how often one is asked may not follow from an answer; "
+                "ask for each key with GROUP BY, and join the answers"
+            )
         if any(self._is_private(source) for source in sources):
             return self._split_block(select)
         for source in sources:
@@ -829,7 +835,7 @@ class _Splitter:
         """Split a sub-query, and return the name of its value in the blocks that come after."""
         exp = trees()
         query = query.this if isinstance(query, exp.Subquery) else query
-        words = query.sql(dialect="duckdb")
+        words = _write(query)
         outside = self.split(query.copy())
         if self._released:
             outside = exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=outside, alias="sordino_value"))
@@ -1027,7 +1033,10 @@ class _Splitter:
         exp = trees()
         group = select.args.get("group")
         if group is None:
-            if select.args.get("distinct") and not self._aggregates_of(select):
+            distinct = select.args.get("distinct")
+            if distinct is not None and distinct.args.get("on"):
+                raise QuestionRefused("DISTINCT ON shows a row of each group: ask for aggregates, with GROUP BY")
+            if distinct and not self._aggregates_of(select):
                 return [tuple(item.unalias() for item in select.expressions)]
             return [()]
         sets: list[tuple[Any, ...]] = [()]
@@ -1078,7 +1087,7 @@ class _Splitter:
 
     def _add(self, select: Any, keys: tuple[Any, ...], names: dict[Any, str], values: dict[Any, str]) -> str:
         """Add the question of some keys and of all aggregates, and return the name of its answer's table."""
-        text = self._with_rows(_block_of(select, {key: names[key] for key in keys}, values)).sql(dialect="duckdb")
+        text = _write(self._with_rows(_block_of(select, {key: names[key] for key in keys}, values)))
         self._reader.accept(text)
         if text not in self.blocks:
             self.blocks.append(text)
@@ -1323,6 +1332,14 @@ def _members(grouping: Any) -> tuple[Any, ...]:
     return (grouping.this,) if isinstance(grouping, exp.Paren) else (grouping,)
 
 
+def _write(tree: Any) -> str:
+    """Return a tree in DuckDB's SQL; what that has no words for is refused where it is read, and logged nowhere."""
+    from sqlglot.errors import ErrorLevel
+
+    written: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
+    return written
+
+
 def write_outside(outside: Any) -> str:
     """Return the outside in DuckDB's SQL, with what noise could make fail as NULL.
 
@@ -1331,7 +1348,7 @@ def write_outside(outside: Any) -> str:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    text: str = _totalize(outside).sql(dialect="duckdb")
+    text: str = _write(_totalize(outside))
     try:
         written = sqlglot.parse_one(text, read="duckdb")
     except SqlglotError:
@@ -1346,7 +1363,11 @@ def _check_functions(outside: Any) -> None:
     for node in outside.walk():
         kind = type(node).__name__
         recursive = isinstance(node, exp.With) and node.args.get("recursive")
-        if kind in _REFUSED or kind.startswith(("Current", "Session")) or recursive:
+        if recursive:
+            raise QuestionRefused(
+                "WITH RECURSIVE is not supported around private questions: how often one is asked may not follow from its answer"
+            )
+        if kind in _REFUSED or kind.startswith(("Current", "Session")):
             word = node.sql_name() if isinstance(node, exp.Func) else kind.upper()
             raise QuestionRefused(
                 f"{word} is not supported around private questions: it is no function of released values"

@@ -208,6 +208,7 @@ _ORACLE = {
     "FF6": "%f",
     "FF3": "%f",
 }
+_ORACLE_WORDS = re.compile("|".join(_ORACLE), re.IGNORECASE)
 
 
 def _parse_time(kind: str) -> Callable[[Any, Read], Expr]:
@@ -230,8 +231,7 @@ def _parse_time(kind: str) -> Callable[[Any, Read], Expr]:
             return _literal(words[0], kind)
         form = words[1]
         if "%" not in form:
-            for word, code in _ORACLE.items():
-                form = form.upper().replace(word, code) if word in form.upper() else form
+            form = _ORACLE_WORDS.sub(lambda word: _ORACLE[word.group().upper()], form)
         moment: datetime.datetime | None = None
         try:
             moment = datetime.datetime.strptime(words[0], form)

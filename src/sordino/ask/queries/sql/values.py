@@ -358,7 +358,8 @@ class Translator:
         if isinstance(item, (kinds.LogicalOr, kinds.LogicalAnd)):
             return self._refuse_truth(item)
         inner = "an aggregate stands alone in SELECT" if type(item).__name__ in AGGREGATES else SUPPORTED
-        return self.refuse(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
+        word = _NAMES.get(type(item).__name__) or self._place.name(item) or item.sql_name()
+        return self.refuse(self._place.of(item), f"{word} is not supported here: {inner}")
 
     def _refuse_quantifier(self, word: str) -> QuestionRefused:
         written = "x <> ALL(ARRAY['a', 'b']), x NOT IN" if word == "ALL" else f"x = {word}(ARRAY['a', 'b']), x IN"
@@ -412,7 +413,12 @@ def _row_values(item: Any) -> tuple[list[Any], list[Any]] | None:
     return (sides[0].expressions, sides[1].expressions) if all(rows) else None
 
 
-_NAMES = {"GroupingSets": "GROUPING SETS", "LogicalOr": "BOOL_OR", "LogicalAnd": "BOOL_AND"}
+_NAMES = {
+    "GroupConcat": "STRING_AGG",
+    "GroupingSets": "GROUPING SETS",
+    "LogicalOr": "BOOL_OR",
+    "LogicalAnd": "BOOL_AND",
+}
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
