@@ -61,6 +61,35 @@ class UnitCell:
     parts: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class WindowOrder:
+    """What rows are ordered by: an expression, whether the largest comes first, and whether missing values do."""
+
+    by: exp.Expression
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnitWindow:
+    """A value that a row has among its unit's rows, as SQL's OVER (PARTITION BY unit, `within` ORDER BY `order`).
+
+    `kind` is lag, lead (by `offset` rows), first_value, last_value, row_number, rank, dense_rank; or rows, count, sum, min or
+    max of the rows up to this one and those of equal order, of all rows where there is no order, or of the rows from
+    `frame[0]` to `frame[1]` places after this one, None for all. `form` is how it is held, as of `UnitCell`; a `wide` number
+    takes more than 64 bits.
+    """
+
+    kind: str
+    form: str
+    value: exp.Expression | None = None
+    within: tuple[exp.Expression, ...] = ()
+    order: tuple[WindowOrder, ...] = ()
+    offset: int = 1
+    frame: tuple[int | None, int | None] | None = None
+    wide: bool = True
+
+
 class Primitives(Protocol):
     """The words of one engine for one SELECT over one table; cells are named by their declared column.
 
@@ -170,6 +199,13 @@ class Primitives(Protocol):
         """Return the words for one row a unit, made of all of its rows, none capped: the unit's column and the values.
 
         Rows without a unit are dropped. Total where each sum over 2^48 rows, times 2000 for means, lies within WIDEST.
+        """
+
+    def add_windows(self, windows: Mapping[str, UnitWindow]) -> None:
+        """Add columns that are functions of the row's unit's rows; what is named from now on may use them.
+
+        Rows of equal order are in the order of all cells that a question can read, so that rows which no order tells apart are
+        alike. No rows are capped before. Total where each sum over 2^48 rows lies within WIDEST.
         """
 
     def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:

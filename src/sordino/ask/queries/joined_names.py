@@ -17,6 +17,7 @@ from sordino.ask.queries.per_unit import PerUnit, clip_unit_values
 from sordino.ask.queries.query import replace_names
 from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
 from sordino.ask.queries.same_people import UnitJoin, UnitMark, bind_unit_join
+from sordino.ask.queries.sequences import UnitSequence
 from sordino.core.domain import Domain, refused_list
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.neighbors import Neighbors, PrivacyUnit
@@ -60,11 +61,20 @@ def bind_names(
             steps.append(_bind_unit(replace_names(step, meant.node), unit, steps))
             rows = step_domain(domain, steps)
             joins = 0
+        elif isinstance(step, UnitSequence):
+            steps.append(replace_names(step, meant.node).bind(unit, steps))
+            rows = step_domain(domain, steps)
+            joins = 0
         elif isinstance(step, UnitMark):
             steps.append(step)
             rows = step_domain(domain, steps)
             joins = 0
         elif isinstance(step, Unnest):
+            if any(isinstance(s, UnitSequence) for s in steps):
+                # Lists do not order rows, so rows that differ in them alone are not told apart.
+                raise QuestionRefused(
+                    "items of lists are taken before a window over their rows: UNNEST in the inner SELECT"
+                )
             steps.append(step.bind(rows))
             rows = step.bind(rows).domain(rows)
             joins = joins + 1
@@ -80,11 +90,11 @@ def bind_names(
             meant.free(join)
     _check_joins([s for s in steps if isinstance(s, _JOINS)], step_domain(domain, steps))
     bound = replace(question.replace_columns(meant.node), steps=tuple(steps))
-    last = max((place for place, step in enumerate(steps) if isinstance(step, PerUnit)), default=None)
-    per_unit = None if last is None else steps[last]
-    if isinstance(per_unit, PerUnit) and unit is not None:
-        copies = step_neighbors(neighbors, steps[:last]).copies
-        bound = clip_unit_values(bound, per_unit, step_domain(domain, steps[:last]), unit.total_rows * copies)
+    last = max((place for place, step in enumerate(steps) if isinstance(step, PerUnit)), default=0)
+    for place, step in enumerate(steps):
+        if isinstance(step, (PerUnit, UnitSequence)) and place >= last and unit is not None:
+            copies = step_neighbors(neighbors, steps[:place]).copies
+            bound = clip_unit_values(bound, step, step_domain(domain, steps[:place]), unit.total_rows * copies)
     return bound
 
 

@@ -15,7 +15,9 @@ from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import Join, Unnest, qualify
 from sordino.ask.queries.per_unit import PerUnit, unit_columns
 from sordino.ask.queries.row_steps import RowStep
+from sordino.ask.queries.sequences import UnitSequence
 from sordino.ask.queries.sql.text import CLAUSES, Place, is_same_table, only_known, trees
+from sordino.ask.queries.sql.unit_windows import WindowReader, has_window, own_aggregate, qualify_names
 from sordino.ask.queries.sql.values import Translator
 from sordino.ask.queries.unit_aggregates import first, last
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
@@ -629,18 +631,59 @@ def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[st
 
         made = read_unit_select(place, select, lambda item: declared.column(place, item, scope), rows)
         return replace(scope, columns=made.columns, where=made.having, joined=(), steps=(*scope.steps, made.step))
-    total = next((e for e in select.expressions if e.find(trees().AggFunc) is not None), None)
+    total = next((e for e in select.expressions if own_aggregate(e) is not None), None)
     if total is not None:
         raise QuestionRefused(
             f"{place.of(total)}a sub-query with aggregates has one row for each unit: add GROUP BY and the privacy unit's column"
         )
+    windows: WindowReader | None = None
+    if has_window(select):
+        windows = WindowReader(place, select, values)
+        values = _windowed(place, declared, scope, windows)
     columns: dict[str, tuple[str, Expr]] = {}
     for item in select.expressions:
         columns.update(_project(place, item, scope, values, columns))
     every = columns if scope.columns is not None else None
     if every is None and not _only_stars(select):
         every = columns
-    return replace(scope, columns=every, where=rows, joined=())
+    if windows is None:
+        return replace(scope, columns=every, where=rows, joined=())
+    # A window looks at the rows that WHERE keeps; QUALIFY filters rows after it.
+    kept = _qualified(place, select, declared, scope, windows)
+    step = UnitSequence(tuple(windows.values), rows)
+    return replace(scope, columns=every, where=kept, joined=(), steps=(*scope.steps, step))
+
+
+def _windowed(
+    place: Place,
+    declared: DeclaredNames,
+    scope: Scope,
+    windows: WindowReader,
+    named: Callable[[Any], Any] = lambda _: None,
+) -> Translator:
+    """Return what translates expressions in which windows stand; `named` finds what a name that is no column means."""
+
+    def column(item: Any) -> Expr:
+        meant = named(item)
+        return declared.column(place, item, scope) if meant is None else translator.value(meant)
+
+    def special(item: Any) -> Expr | None:
+        found = windows.read(item)
+        return declared._special(place, item, scope) if found is None else found
+
+    translator = Translator(place, column, special)
+    return translator
+
+
+def _qualified(place: Place, select: Any, declared: DeclaredNames, scope: Scope, windows: WindowReader) -> Node | None:
+    """Return the condition of QUALIFY, in which names of SELECT may stand."""
+    clause = select.args.get("qualify")
+    if clause is None:
+        return None
+    named = qualify_names(select, lambda name: name.lower() in scope.every())
+    node = _windowed(place, declared, scope, windows, named).value(clause.this).node
+    depth(node)
+    return node
 
 
 def _project(
@@ -711,8 +754,8 @@ def _plain_select(place: Place, select: Any) -> None:
         raise QuestionRefused(
             f"{place.word(word) or place.of(select)}{word} is not supported in a sub-query: use one SELECT"
         )
-    grouped = {"group", "having", "distinct"} if _is_grouped(select) else set()
-    only_known(place, select, _INNER | grouped, " inside a sub-query")
+    more = {"group", "having", "distinct"} if _is_grouped(select) else {"qualify", "windows"}
+    only_known(place, select, _INNER | more, " inside a sub-query")
 
 
 def _is_grouped(select: Any) -> bool:
