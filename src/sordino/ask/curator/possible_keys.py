@@ -79,7 +79,7 @@ class PossibleKeys:
         rows = _Rows(self._domain, steps, self._public)
         sets: list[tuple[tuple[int, ...], list[tuple[int | None, ...]]]] = []
         exact = True
-        for part in _split(nodes, rows.restrict(where), rows.joins):
+        for part in _split(nodes, rows.restrict(nodes, where), rows.joins):
             codes = rows.image([nodes[i] for i in part.groups], [declared[i] for i in part.groups], part)
             if codes is None:
                 exact = exact and not part.groups
@@ -128,9 +128,9 @@ class _Rows:
         last = max((i for i, step in enumerate(steps) if isinstance(step, PerUnit)), default=-1)
         self._public = public
         # What rows met before a window looked at them, they meet.
-        self._met = [
-            step.where for step in steps[last + 1 :] if isinstance(step, UnitSequence) and step.where is not None
-        ]
+        sequences = [step for step in steps[last + 1 :] if isinstance(step, UnitSequence)]
+        self._met = [step.where for step in sequences if step.where is not None]
+        self._implied = [known for step in sequences for value in step.values if (known := value.known()) is not None]
         self._whole = step_domain(domain, steps)
         self.joins = [step for step in steps[last + 1 :] if isinstance(step, Join)]
         joined = {name for join in self.joins for name in _public_names(join)}
@@ -141,9 +141,10 @@ class _Rows:
         if isinstance(per_unit, PerUnit):
             self._known = _unit_values(per_unit, _Rows(domain, steps[:last], public))
 
-    def restrict(self, where: Node | None) -> Node | None:
-        """Return the condition that rows meet which meet `where`."""
-        for condition in self._met:
+    def restrict(self, nodes: Sequence[Node], where: Node | None) -> Node | None:
+        """Return the condition that rows meet which meet `where`, where it may narrow the keys that `nodes` are."""
+        named = {name for node in nodes for name in _names(node)}
+        for condition in [*self._met, *(c for c in self._implied if _names(c) <= named)]:
             where = condition if where is None else Connective("and", condition, where)
         return where
 
@@ -220,7 +221,7 @@ class _Rows:
         if declared.private:
             return None
         codes: list[tuple[int | None, ...]] | None = None
-        for part in _split([node], self.restrict(where), self.joins):
+        for part in _split([node], self.restrict([node], where), self.joins):
             found = self.image([node][: len(part.groups)], [declared][: len(part.groups)], part)
             if found == []:
                 return []

@@ -22,7 +22,7 @@ from typing import Any
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.ask.queries.expressions.compile import bind_condition, bind_number, presence
 from sordino.ask.queries.expressions.declared_values import is_text
-from sordino.ask.queries.expressions.nodes import Name, Node, depth, describe, plain
+from sordino.ask.queries.expressions.nodes import Compare, Connective, IsNull, Name, Node, depth, describe, plain
 from sordino.ask.queries.expressions.sql_trees import Build
 from sordino.ask.queries.per_unit import PerUnit, UnitValue, clip_notes, number_column, row_bounds, value_cell
 from sordino.core.domain import Boolean, Category, Column, Domain, Identifier, Integer, List
@@ -101,6 +101,23 @@ class SequenceValue:
             words += f" from {_place_words(self.frame[0], 'first')} to {_place_words(self.frame[1], 'last')}"
         by = ", ".join(o.describe() for o in self.order)
         return f"{words} of each {', '.join(map(describe, self.partition))}{f' by {by}' if by else ''}"
+
+    def known(self) -> Node | None:
+        """Return a condition that every row meets, whatever the table; None where nothing follows from what the value is.
+
+        A person's least day is no later than any of its days, and the day before, by day, no later than this one.
+        """
+        if self.of is None or self.frame is not None:
+            return None
+        op = {"min": "<=", "max": ">="}.get(self.kind)
+        if self.kind in _PICKS and self.order and self.order[0].by == self.of:
+            before = self.kind in ("lag", "first_value")
+            op = "<=" if before != self.order[0].descending else ">="
+        if op is None:
+            return None
+        compared = Compare(op, Name(self.alias), self.of)
+        unknown = Connective("or", IsNull(Name(self.alias)), IsNull(self.of))
+        return Connective("or", compared, unknown)
 
     def plain(self) -> Any:
         """Return the value as canonical JSON data."""
