@@ -142,6 +142,15 @@ class Primitives(Protocol):
     def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
         """Add a true or false `column`: whether the row's unit has `rows`, from `other_rows`, that meet a condition on them."""
 
+    def join_values(
+        self, columns: Mapping[str, str], rows: Primitives, condition: exp.Expression | None, *, key: str, left: bool
+    ) -> None:
+        """Join `rows`, one a unit, from `unit_rows`, that meet a condition, where their unit is the row's.
+
+        `columns` says what columns of theirs the new ones are; `key` names the unit where it has such a row. Without `left`,
+        rows of units that have none are dropped.
+        """
+
     def category_cell(self, column: str, *, whole: bool) -> exp.Expression:
         """Return a category's cell as text, or as a whole number where `whole`."""
 

@@ -27,6 +27,7 @@ from sordino.ask.queries.per_unit import PerUnit
 from sordino.ask.queries.possible_cells import MOST_COMBINATIONS, Uses, cell_array, find_uses, label_cells, list_cells
 from sordino.ask.queries.row_steps import RowStep, apply_steps, step_domain
 from sordino.ask.queries.sequences import UnitSequence
+from sordino.ask.queries.unit_values import UnitValues
 from sordino.core.domain import Category, Domain, Fill, Identifier, Integer
 from sordino.core.errors import QuestionRefused
 
@@ -131,6 +132,7 @@ class _Rows:
         sequences = [step for step in steps[last + 1 :] if isinstance(step, UnitSequence)]
         self._met = [step.where for step in sequences if step.where is not None]
         self._implied = [known for step in sequences for value in step.values if (known := value.known()) is not None]
+        self._implied += [known for step in steps[last + 1 :] if isinstance(step, UnitValues) for known in step.known()]
         self._whole = step_domain(domain, steps)
         self.joins = [step for step in steps[last + 1 :] if isinstance(step, Join)]
         joined = {name for join in self.joins for name in _public_names(join)}

@@ -654,7 +654,8 @@ class SqlPrimitives(ABC):
         source = unit_rows_select(self._stage(self._held.source), (column, owner), values, self._unit_value)
         physical = {column: named} | {n: FORMS[v.form] for n, v in values.items()}
         numbers, held = frozenset(n for n, v in values.items() if v.form == "number"), self._held
-        layout = TableLayout(physical, held.domain, None, None, source, held.public, numbers, held.people, owner=column)
+        people = {"": held, **held.people}
+        layout = TableLayout(physical, held.domain, None, None, source, held.public, numbers, people, owner=column)
         return type(self)(layout)
 
     def add_windows(self, windows: Mapping[str, UnitWindow]) -> None:
@@ -784,7 +785,9 @@ class SqlPrimitives(ABC):
 
     def other_rows(self, table: str | None) -> Self:
         """Return the words for all rows of a table of the same people."""
-        return type(self)(self._held if table is None else self._held.people[table])
+        # Rows of one unit each know the table that they were made of.
+        own = self._held.people.get("", self._held)
+        return type(self)(own if table is None else own.people[table])
 
     def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
         """Add whether the row's unit is one of those that have such rows."""
@@ -796,6 +799,30 @@ class SqlPrimitives(ABC):
         self._join_units(has, f", sordino_r.sordino_key_0 IS NOT NULL AS {name}", left=True)
         self._joined[column] = "BOOLEAN", name
         self._declared[column] = Boolean()
+
+    def join_values(
+        self, columns: Mapping[str, str], rows: Primitives, condition: exp.Expression | None, *, key: str, left: bool
+    ) -> None:
+        """Join one row a unit, where its unit is the row's."""
+        assert isinstance(rows, SqlPrimitives)
+        if condition is not None:
+            rows.keep(condition)
+        owner = rows._unit_text()
+        cells = [f"{rows._cell(old)[1]} AS sordino_v{i}" for i, old in enumerate(columns.values())]
+        chosen = ", ".join([f"{owner} AS sordino_key_0", *cells])
+        relation = f"(SELECT {chosen} FROM {rows._stage(rows._held.source)})"
+        named = ""
+        for i, (new, old) in enumerate(columns.items()):
+            name = f"sordino_c{len(self._joined)}"
+            self._joined[new] = rows._held.physical[old], name
+            named += f", sordino_r.sordino_v{i} AS {name}"
+        name = f"sordino_c{len(self._joined)}"
+        self._joined[key] = "VARCHAR", name
+        self._join_units(relation, f"{named}, sordino_r.sordino_key_0 AS {name}", left=left)
+        # Equal in all rows of a unit, so they order none of them.
+        self._windows |= {*columns, key}
+        numbers = {new for new, old in columns.items() if old in rows._held.steps}
+        self._held = replace(self._held, steps=self._held.steps | numbers)
 
     def _join_units(self, relation: str, named: str, *, left: bool) -> None:
         """Join a relation where its sordino_key_0 is the row's unit; what is named from now on may use what it adds."""

@@ -16,8 +16,9 @@ from sordino.ask.queries.joins import Join, Unnest, join_cell, public_table, qua
 from sordino.ask.queries.per_unit import PerUnit, clip_unit_values
 from sordino.ask.queries.query import replace_names
 from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
-from sordino.ask.queries.same_people import UnitJoin, UnitMark, bind_unit_join
+from sordino.ask.queries.same_people import UnitJoin, UnitMark, bind_unit_join, find_shared
 from sordino.ask.queries.sequences import UnitSequence
+from sordino.ask.queries.unit_values import UnitValues, bind_values
 from sordino.core.domain import Domain, refused_list
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.neighbors import Neighbors, PrivacyUnit
@@ -65,6 +66,10 @@ def bind_names(
             steps.append(replace_names(step, meant.node).bind(unit, steps))
             rows = step_domain(domain, steps)
             joins = 0
+        elif isinstance(step, UnitValues):
+            steps.append(_bind_values(step, meant, private, table, own))
+            rows = step_domain(domain, steps)
+            joins = 0
         elif isinstance(step, UnitMark):
             steps.append(step)
             rows = step_domain(domain, steps)
@@ -92,7 +97,7 @@ def bind_names(
     bound = replace(question.replace_columns(meant.node), steps=tuple(steps))
     last = max((place for place, step in enumerate(steps) if isinstance(step, PerUnit)), default=0)
     for place, step in enumerate(steps):
-        if isinstance(step, (PerUnit, UnitSequence)) and place >= last and unit is not None:
+        if isinstance(step, (PerUnit, UnitSequence, UnitValues)) and place >= last and unit is not None:
             copies = step_neighbors(neighbors, steps[:place]).copies
             bound = clip_unit_values(bound, step, step_domain(domain, steps[:place]), unit.total_rows * copies)
     return bound
@@ -117,6 +122,26 @@ def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep
         )
     # Limits are found anew: a question that came from elsewhere states none.
     return replace(step, unit=unit.column, limits=())
+
+
+def _bind_values(
+    step: UnitValues, meant: _Names, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
+) -> UnitValues:
+    """Return values of a unit with their table found, and all names in them."""
+    name = find_shared(step.table, private, table, own)
+    to = own if name is None else private[name]
+    inner = Aggregation(where=step.having, groups=(), aggregates=(), steps=step.steps)
+    bound = bind_names(
+        inner,
+        public={},
+        table=name or table,
+        domain=to.domain,
+        names="resolved",
+        private={},
+        neighbors=to.neighbors,
+    )
+    here = replace(step, table=table if name is None else name, on=meant(step.on))
+    return bind_values(here, bound.steps, bound.where, name, to, own.neighbors.id_column)
 
 
 def _check_joins(joins: Sequence[Join | UnitJoin], domain: Domain) -> None:

@@ -181,7 +181,7 @@ def bind_unit_join(join: Join, private: Mapping[str, PrivateTable], table: str, 
             f"{table} is not joined with itself, since a unit's rows would meet each other: for what its units have elsewhere "
             f"in it write sd.exists({table!r}, condition), in SQL WHERE EXISTS (SELECT ... FROM {table} ...)"
         )
-    name = _find_shared(join.table, private, table, own) or table
+    name = find_shared(join.table, private, table, own) or table
     to = private[name]
     ours, theirs = _unit_column(own), _unit_column(to)
     given = tuple(column.removeprefix(f"{table}.") for column in join.on)
@@ -200,7 +200,7 @@ def mark_units(
     found: list[UnitMark] = []
 
     def mark(node: Exists) -> Name:
-        name = _find_shared(node.table, private, table, own)
+        name = find_shared(node.table, private, table, own)
         to = None if name is None else private[name]
         ours, theirs = _unit_column(own), _unit_column(to or own)
         if node.on not in (None, (ours, theirs), (ours, "")):
@@ -233,7 +233,7 @@ def mark_units(
     return replace(body, steps=tuple(steps))
 
 
-def _find_shared(asked: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> str | None:
+def find_shared(asked: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> str | None:
     """Return the name of a private table of the same people, None for the question's own; raises QuestionRefused."""
     if asked.lower() == table.lower():
         if own.neighbors.id_column is None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from sordino.ask.queries import build, unit_aggregates
 from sordino.ask.queries.build import AggregateExpr, count, count_distinct, mean
 from sordino.ask.queries.expressions.expr import Expr, col
-from sordino.ask.queries.expressions.nodes import Connective, Constant, Name, Node, Released, depth
+from sordino.ask.queries.expressions.nodes import Connective, Constant, Exists, Name, Node, Released, depth
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import Join, Unnest, qualify
 from sordino.ask.queries.per_unit import PerUnit, unit_columns
@@ -20,6 +20,7 @@ from sordino.ask.queries.sql.text import CLAUSES, Place, is_same_table, only_kno
 from sordino.ask.queries.sql.unit_windows import WindowReader, has_window, own_aggregate, qualify_names
 from sordino.ask.queries.sql.values import Translator
 from sordino.ask.queries.unit_aggregates import first, last
+from sordino.ask.queries.unit_values import UnitValues, column_names
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 
 # ---- A sub-query grouped by the privacy unit: one row a unit, its values computed from all of the unit's rows
@@ -505,6 +506,9 @@ def _join(
     place: Place, select: Any, item: Any, scope: Scope, declared: DeclaredNames, known: Mapping[str, Scope]
 ) -> Scope:
     """Return the scope of the rows joined with one table more."""
+    units = _grouped_source(place, item.this, declared, known)
+    if units is not None:
+        return _join_values(place, select, item, units, scope)
     joined, where = _joined_table(place, item.this, declared, known)
     if not any(item.args.get(n) for n in ("on", "using", "method", "side")):
         _take_condition(select, item, joined, scope)
@@ -523,6 +527,78 @@ def _join(
         )
     found = replace(scope, steps=(*scope.steps, join), joined=(*scope.joined, joined))
     return replace(found, where=found.restrict(where))
+
+
+def _grouped_source(place: Place, source: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope | None:
+    """Return what a joined sub-query reads that has one row a unit; None for any other source."""
+    kinds = trees()
+    inner = None
+    if isinstance(source, kinds.Subquery) and isinstance(source.this, kinds.Select):
+        inner = _inner(place, source.this, declared, known) if _reads_units(source.this, known) else None
+    elif isinstance(source, kinds.Table):
+        inner = known.get(source.name.lower())
+    return inner if inner is not None and inner.steps and isinstance(inner.steps[-1], PerUnit) else None
+
+
+def _reads_units(select: Any, known: Mapping[str, Scope]) -> bool:
+    """Return whether a SELECT is grouped, or reads what is."""
+    kinds = trees()
+    if _is_grouped(select):
+        return True
+    clause = select.args.get("from_") or select.args.get("from")
+    source = None if clause is None else clause.this
+    if isinstance(source, kinds.Subquery) and isinstance(source.this, kinds.Select):
+        return _reads_units(source.this, known)
+    return isinstance(source, kinds.Table) and source.name.lower() in known
+
+
+def _join_values(place: Place, select: Any, item: Any, inner: Scope, scope: Scope) -> Scope:
+    """Return the scope of the rows beside which values of their unit stand."""
+    per_unit = inner.steps[-1]
+    at = place.word("JOIN")
+    other = all(isinstance(step, (PerUnit, UnitSequence)) for step in inner.steps)
+    if not isinstance(per_unit, PerUnit) or not other or inner.sample is not None or inner.columns is None:
+        raise QuestionRefused(
+            f"{at}JOIN takes a sub-query of one row a person over one table, without joins of its own"
+        )
+    if any(isinstance(node, Exists) for node in _nodes((inner.steps, inner.where))):
+        raise QuestionRefused(f"{at}a joined sub-query has no condition on other tables: write it in the outer WHERE")
+    unit = per_unit.unit or ""
+    alias = item.this.alias_or_name.lower()
+    keys = {
+        low: (name, col(qualify(inner.table, name))) for low, (name, v) in inner.columns.items() if v.node == Name(unit)
+    }
+    computed = {low: (name, Expr(Constant(Fraction(0)))) for low, (name, _) in inner.columns.items() if low not in keys}
+    joined = JoinedTable(inner.table, alias, {**computed, **keys})
+    if not any(item.args.get(n) for n in ("on", "using", "method", "side")):
+        _take_condition(select, item, joined, scope)
+    if joined.alias in {t.alias for t in scope.joined}:
+        raise QuestionRefused(f"{place.of(item.this)}{item.this.alias_or_name!r} is joined twice: join it once")
+    before = {**(scope.columns or {}), **{c: 1 for t in scope.joined for c in t.columns}}
+    join, joined = read_join(
+        place, item, joined, lambda column: scope.column(place, column), lambda name: name.lower() in before
+    )
+    if len(join.on) != 1:
+        raise QuestionRefused(
+            f"{at}values of one person are joined by the privacy unit alone: write conditions in WHERE"
+        )
+    step = UnitValues(inner.table, inner.steps, inner.where, join.how, join.on[0])
+    names = column_names(step)
+    columns = {low: (name, Expr(rename(value.node, names))) for low, (name, value) in inner.columns.items()}
+    same = tuple(low for low in keys if low == join.on[0].lower())
+    return replace(
+        scope, steps=(*scope.steps, step), joined=(*scope.joined, replace(joined, columns=columns, same=same))
+    )
+
+
+def _nodes(thing: Any) -> Iterator[Any]:
+    """Give an expression or a step, and all that it is made of."""
+    yield thing
+    parts = thing if isinstance(thing, tuple) else ()
+    if is_dataclass(thing) and not isinstance(thing, type):
+        parts = tuple(getattr(thing, part.name) for part in fields(thing))
+    for part in parts:
+        yield from _nodes(part)
 
 
 def _take_condition(select: Any, item: Any, joined: JoinedTable, scope: Scope) -> None:
