@@ -17,7 +17,7 @@ import sordino as sd
 from ask.engines.test_unit_rows import DAYS, DOMAIN, POOL, SCHEMA, Exact, Row, rows
 from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.duckdb import DuckDBEngine
-from sordino.ask.queries.aggregation import Aggregation, compile_query
+from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.row_steps import apply_steps, step_domain, step_neighbors
 from sordino.ask.queries.sql.parse import parse_sql
@@ -42,6 +42,13 @@ QUESTIONS = [
     "SELECT SUM(r), MEDIAN(y) FROM (SELECT r, LAST_VALUE(x) OVER (PARTITION BY id ORDER BY r DESC ROWS BETWEEN UNBOUNDED"
     " PRECEDING AND UNBOUNDED FOLLOWING) AS y FROM t) u WHERE y > 0",
     f"SELECT AVG(m) FROM (SELECT id, MAX(gap) AS m FROM (SELECT id, x - LAG(x) {BY_DAY} AS gap FROM t) v GROUP BY id) u",
+    # Values of a person beside its rows.
+    "SELECT COUNT(*), SUM(x) FROM t JOIN (SELECT id, MIN(d) AS first FROM t GROUP BY id) f USING (id) WHERE d = first",
+    "SELECT n, COUNT(*) FROM t LEFT JOIN (SELECT id, COUNT(*) AS n FROM t WHERE x > 0 GROUP BY id HAVING MAX(x) < 5) f"
+    " ON f.id = t.id GROUP BY n",
+    "SELECT l, COUNT(*) FROM t JOIN (SELECT id, ARG_MAX(c, x) AS l FROM t GROUP BY id) f ON t.id = f.id GROUP BY l",
+    "SELECT AVG(m) FROM (SELECT id, MAX(x) AS m FROM t GROUP BY id) a JOIN (SELECT id, MIN(r) AS least FROM t GROUP BY id) b"
+    " USING (id) WHERE least < 1",
     # A window over rows that another window chose.
     "SELECT COUNT(*), SUM(y) FROM (SELECT LAG(x) OVER (PARTITION BY id ORDER BY d) AS y FROM (SELECT * FROM t QUALIFY"
     " ROW_NUMBER() OVER (PARTITION BY id ORDER BY d) > 1) v) u",
@@ -53,6 +60,11 @@ def bind(text: str, relation: Relation = "add_remove", unit: PrivacyUnit | None 
     asked = parse_sql(text, table="t", columns=tuple(DOMAIN))
     neighbors = Neighbors(relation, unit)
     return bind_names(asked, public={}, table="t", domain=DOMAIN, names="resolved", neighbors=neighbors)
+
+
+def compile_text(text: str) -> CompiledQuery:
+    bound = bind(text)
+    return compile_query(bound, step_domain(DOMAIN, bound.steps))
 
 
 def answers(table: Sequence[Row]) -> list[Exact]:
@@ -175,8 +187,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "words"), REFUSED, ids=[text[21:70] for text, _ in REFUSED])
 def test_a_window_that_is_no_function_of_one_units_rows_is_refused_by_name(text: str, words: str) -> None:
     with pytest.raises(QuestionRefused, match=words):
-        bound = bind(text)
-        compile_query(bound, step_domain(DOMAIN, bound.steps))
+        compile_text(text)
 
 
 @pytest.mark.parametrize("unit", [None, PrivacyUnit(None, max_rows=1)], ids=["rows", "unnamed"])
