@@ -130,10 +130,11 @@ class Primitives(Protocol):
         Rows whose list is missing or empty are dropped. Call it before words that read the column.
         """
 
-    def join_unit(self, table: str, *, left: bool) -> None:
+    def join_unit(self, table: str, *, left: bool, own: bool = False) -> None:
         """Join the rows of another private table of the same people, bounded as declared, where its unit is the row's.
 
-        From then on its columns are named table.column. Without `left`, rows of units that it does not have are dropped.
+        With `own` these are rows of this table once more, under the name `table`. From then on its columns are named
+        table.column. Without `left`, rows of units that it does not have are dropped.
         """
 
     def other_rows(self, table: str | None) -> Primitives:

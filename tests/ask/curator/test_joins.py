@@ -175,7 +175,7 @@ REFUSED: list[tuple[Any, type[SordinoError], str]] = [
         UnknownName,
         "JOIN with .homes. is not supported",
     ),
-    ("SELECT COUNT(*) FROM people a JOIN people b ON a.state = b.state", QuestionRefused, "not joined with itself"),
+    ("SELECT COUNT(*) FROM people a JOIN people b ON a.state = b.state", QuestionRefused, "only by their privacy unit"),
     (f"SELECT SUM(size) {J}", QuestionRefused, "people, regions: write which"),
     (f"SELECT SUM(regions.sice) {J}", UnknownName, "did you mean 'size'"),
     (f"SELECT SUM(region.size) {J}", UnknownName, "not the table asked about"),

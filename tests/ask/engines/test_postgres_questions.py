@@ -79,8 +79,8 @@ WINDOWS = [
     "SELECT COUNT(*) FROM (SELECT day - LAG(day) OVER (PARTITION BY id ORDER BY day) AS gap FROM visits) t WHERE gap <= 30",
     "SELECT rn, COUNT(*), SUM(cost) FROM (SELECT cost, ROW_NUMBER() OVER (PARTITION BY id ORDER BY cost DESC) AS rn FROM visits)"
     " t WHERE rn <= 2 GROUP BY rn",
-    "SELECT prev, COUNT(*) FROM (SELECT LAG(CASE WHEN cost > 8 THEN 'high' ELSE 'low' END) OVER (PARTITION BY id ORDER BY seen) AS"
-    " prev FROM visits) t GROUP BY prev",
+    "SELECT prev, COUNT(*) FROM (SELECT LAG(CASE WHEN cost > 8 THEN 'high' ELSE 'low' END) OVER (PARTITION BY id ORDER BY seen)"
+    " AS prev FROM visits) t GROUP BY prev",
     "SELECT MONTH(f) AS m, COUNT(*) FROM (SELECT FIRST_VALUE(day) OVER (PARTITION BY id ORDER BY cost) AS f FROM visits) t"
     " GROUP BY 1",
     "SELECT COUNT(*) FROM (SELECT cost > LEAD(cost, 2, 3) OVER (PARTITION BY id, MONTH(day) ORDER BY kind DESC NULLS FIRST) AS b"
@@ -106,6 +106,7 @@ VALUES = [
     "SELECT region, SUM(n) FROM people JOIN (SELECT id, COUNT(*) AS n FROM visits GROUP BY id) v USING (id) GROUP BY region",
     "SELECT AVG(a.most), COUNT(*) FROM (SELECT id, MAX(cost) AS most FROM visits GROUP BY id) a JOIN (SELECT id, MIN(seen) AS s"
     " FROM visits GROUP BY id) b ON a.id = b.id WHERE MONTH(b.s) < 4",
+    "SELECT COUNT(*), SUM(b.cost) FROM visits a JOIN visits b ON a.id = b.id AND b.day > a.day AND b.day <= a.day + 90",
 ]
 QUESTIONS = [
     *WINDOWS,

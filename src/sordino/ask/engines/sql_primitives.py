@@ -759,9 +759,9 @@ class SqlPrimitives(ABC):
         self._joined[column] = self._held.items[column], name
         self._declared[column] = self._held.domain.lists[column].of
 
-    def join_unit(self, table: str, *, left: bool) -> None:
-        """Join another private table by the unit, its rows bounded before."""
-        kept = type(self)(self._held.people[table])
+    def join_unit(self, table: str, *, left: bool, own: bool = False) -> None:
+        """Join another private table, or this one once more, by the unit, its rows bounded before."""
+        kept = self.other_rows(None if own else table)
         kept.bound_contributions((), None, totals=False)
         kinds = {column: kept._cell(column)[0] for column in kept._held.domain}
         cells = [f"{kept._cell(column)[1]} AS {quote_name(column)}" for column in kinds]

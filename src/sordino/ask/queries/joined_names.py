@@ -16,7 +16,7 @@ from sordino.ask.queries.joins import Join, Unnest, join_cell, public_table, qua
 from sordino.ask.queries.per_unit import PerUnit, clip_unit_values
 from sordino.ask.queries.query import replace_names
 from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
-from sordino.ask.queries.same_people import UnitJoin, UnitMark, bind_unit_join, find_shared
+from sordino.ask.queries.same_people import UnitJoin, UnitMark, again, bind_unit_join, find_shared
 from sordino.ask.queries.sequences import UnitSequence
 from sordino.ask.queries.unit_values import UnitValues, bind_values
 from sordino.core.domain import Domain, refused_list
@@ -164,7 +164,7 @@ def _find_private(
     """Return the join with another private table; one that was found before takes its declaration anew."""
     if isinstance(join, UnitJoin):
         join = Join(join.table, (), join.how)
-    if join.table.lower() not in {table.lower(), *(p.lower() for p in private)}:
+    if join.table.lower() not in {table.lower(), again(table).lower(), *(p.lower() for p in private)}:
         hint = nearest(join.table, [*public, *private])
         raise UnknownName(f"{join.table!r} is not declared as a table that can be joined; {hint}")
     return bind_unit_join(join, private, table, own)

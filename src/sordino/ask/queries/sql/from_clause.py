@@ -15,6 +15,7 @@ from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import Join, Unnest, qualify
 from sordino.ask.queries.per_unit import PerUnit, unit_columns
 from sordino.ask.queries.row_steps import RowStep
+from sordino.ask.queries.same_people import again
 from sordino.ask.queries.sequences import UnitSequence
 from sordino.ask.queries.sql.text import CLAUSES, Place, is_same_table, only_known, trees
 from sordino.ask.queries.sql.unit_windows import WindowReader, has_window, own_aggregate, qualify_names
@@ -512,8 +513,9 @@ def _join(
     joined, where = _joined_table(place, item.this, declared, known)
     if not any(item.args.get(n) for n in ("on", "using", "method", "side")):
         _take_condition(select, item, joined, scope)
-    if joined.alias in {t.alias for t in scope.joined}:
+    if joined.alias in {t.alias for t in scope.joined} or joined.alias in scope.names:
         raise QuestionRefused(f"{place.of(item.this)}{item.this.alias_or_name!r} is joined twice: join it once")
+    conditions = _take_conditions_of_on(item)
     join, joined = read_join(
         place,
         item,
@@ -526,7 +528,26 @@ def _join(
             f"{place.word('LEFT')}LEFT JOIN with a sub-query that filters rows is not supported: JOIN it, or filter in WHERE"
         )
     found = replace(scope, steps=(*scope.steps, join), joined=(*scope.joined, joined))
-    return replace(found, where=found.restrict(where))
+    found = replace(found, where=found.restrict(where))
+    for condition in conditions:
+        found = replace(found, where=found.restrict(declared.translator(place, found).value(condition).node))
+    return found
+
+
+def _take_conditions_of_on(item: Any) -> list[Any]:
+    """Take from ON of an inner join what compares no two columns for equality: it says what it would in WHERE."""
+    kinds = trees()
+    on = item.args.get("on")
+    if not isinstance(on, kinds.And) or item.args.get("side"):
+        return []
+    parts = [part.unnest() for part in on.flatten()]
+    keys = [
+        p for p in parts if isinstance(p, kinds.EQ) and all(isinstance(s, kinds.Column) for s in (p.this, p.expression))
+    ]
+    if not keys:
+        return []
+    item.set("on", kinds.and_(*keys, copy=True) if len(keys) > 1 else keys[0].copy())
+    return [part for part in parts if not any(part is key for key in keys)]
 
 
 def _grouped_source(place: Place, source: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope | None:
@@ -648,9 +669,10 @@ def _joined_table(
                 f"{place.word('JOIN')}JOIN takes a table, or a sub-query that filters one, nothing else"
             )
         other = None if inner.table == declared.table else inner.table
-        names = {name: qualify(inner.table, name) for name, _ in declared.columns_of(other).values()}
+        called = again(declared.table) if other is None else inner.table
+        names = {name: qualify(called, name) for name, _ in declared.columns_of(other).values()}
         columns = {low: (name, Expr(rename(value.node, names))) for low, (name, value) in inner.columns.items()}
-        return JoinedTable(inner.table, alias, columns), None if inner.where is None else rename(inner.where, names)
+        return JoinedTable(called, alias, columns), None if inner.where is None else rename(inner.where, names)
     if not isinstance(source, kinds.Table) or not isinstance(source.this, kinds.Identifier):
         raise QuestionRefused(
             f"{place.word('JOIN')}JOIN takes a table only: write JOIN regions ON adult.state = regions.state"
@@ -666,7 +688,7 @@ def _joined_table(
             f"{place.of(source)}JOIN with {source.name!r} is not supported: it is declared neither as [public.NAME] nor as "
             f"[tables.NAME]; {hint}"
         )
-    named = table or declared.table
+    named = table or again(declared.table)
     qualified = {low: (name, col(qualify(named, name))) for low, (name, _) in declared.columns_of(table).items()}
     return JoinedTable(named, alias, qualified), None
 
