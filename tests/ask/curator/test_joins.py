@@ -184,7 +184,7 @@ REFUSED: list[tuple[Any, type[SordinoError], str]] = [
     ("SELECT COUNT(*) FROM people NATURAL JOIN regions", QuestionRefused, "NATURAL JOIN is not supported"),
     ("SELECT COUNT(*) FROM people RIGHT JOIN regions USING (state)", QuestionRefused, "RIGHT JOIN is not supported"),
     ("SELECT COUNT(*) FROM people ANTI JOIN regions USING (state)", QuestionRefused, "ANTI JOIN is not supported"),
-    (f"SELECT COUNT(*) {J} AND regions.size > 1", QuestionRefused, "filters in WHERE"),
+    (f"SELECT COUNT(*) {J.replace('JOIN', 'LEFT JOIN')} AND regions.size > 1", QuestionRefused, "filters in WHERE"),
     ("SELECT COUNT(*) FROM people JOIN regions ON people.age + 1 = regions.size", QuestionRefused, "filters in WHERE"),
     ("SELECT COUNT(*) FROM people JOIN regions ON people.age = regions.size", QuestionRefused, "declared key 'state'"),
     ("SELECT COUNT(*) FROM people JOIN regions ON people.age = regions.state", QuestionRefused, "declare both alike"),
