@@ -61,6 +61,35 @@ class UnitCell:
     parts: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class WindowOrder:
+    """What rows are ordered by: an expression, whether the largest comes first, and whether missing values do."""
+
+    by: exp.Expression
+    descending: bool = False
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnitWindow:
+    """A value that a row has among its unit's rows, as SQL's OVER (PARTITION BY unit, `within` ORDER BY `order`).
+
+    `kind` is lag, lead (by `offset` rows), first_value, last_value, row_number, rank, dense_rank; or rows, count, sum, min or
+    max of the rows up to this one and those of equal order, of all rows where there is no order, or of the rows from
+    `frame[0]` to `frame[1]` places after this one, None for all. `form` is how it is held, as of `UnitCell`; a `wide` number
+    takes more than 64 bits.
+    """
+
+    kind: str
+    form: str
+    value: exp.Expression | None = None
+    within: tuple[exp.Expression, ...] = ()
+    order: tuple[WindowOrder, ...] = ()
+    offset: int = 1
+    frame: tuple[int | None, int | None] | None = None
+    wide: bool = True
+
+
 class Primitives(Protocol):
     """The words of one engine for one SELECT over one table; cells are named by their declared column.
 
@@ -101,10 +130,11 @@ class Primitives(Protocol):
         Rows whose list is missing or empty are dropped. Call it before words that read the column.
         """
 
-    def join_unit(self, table: str, *, left: bool) -> None:
+    def join_unit(self, table: str, *, left: bool, own: bool = False) -> None:
         """Join the rows of another private table of the same people, bounded as declared, where its unit is the row's.
 
-        From then on its columns are named table.column. Without `left`, rows of units that it does not have are dropped.
+        With `own` these are rows of this table once more, under the name `table`. From then on its columns are named
+        table.column. Without `left`, rows of units that it does not have are dropped.
         """
 
     def other_rows(self, table: str | None) -> Primitives:
@@ -112,6 +142,15 @@ class Primitives(Protocol):
 
     def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
         """Add a true or false `column`: whether the row's unit has `rows`, from `other_rows`, that meet a condition on them."""
+
+    def join_values(
+        self, columns: Mapping[str, str], rows: Primitives, condition: exp.Expression | None, *, key: str, left: bool
+    ) -> None:
+        """Join `rows`, one a unit, from `unit_rows`, that meet a condition, where their unit is the row's.
+
+        `columns` says what columns of theirs the new ones are; `key` names the unit where it has such a row. Without `left`,
+        rows of units that have none are dropped.
+        """
 
     def category_cell(self, column: str, *, whole: bool) -> exp.Expression:
         """Return a category's cell as text, or as a whole number where `whole`."""
@@ -170,6 +209,13 @@ class Primitives(Protocol):
         """Return the words for one row a unit, made of all of its rows, none capped: the unit's column and the values.
 
         Rows without a unit are dropped. Total where each sum over 2^48 rows, times 2000 for means, lies within WIDEST.
+        """
+
+    def add_windows(self, windows: Mapping[str, UnitWindow]) -> None:
+        """Add columns that are functions of the row's unit's rows; what is named from now on may use them.
+
+        Rows of equal order are in the order of all cells that a question can read, so that rows which no order tells apart are
+        alike. No rows are capped before. Total where each sum over 2^48 rows lies within WIDEST.
         """
 
     def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:

@@ -155,7 +155,7 @@ def test_tables_of_other_people_or_budgets_are_refused_with_the_reason(
     ("text", "reason"),
     [
         ("SELECT COUNT(*) FROM person p JOIN visits v ON p.age = v.cost", "only by their privacy unit"),
-        ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.member_id = b.member_id", "not joined with itself"),
+        ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.cost = b.cost", "only by their privacy unit"),
         ("SELECT COUNT(*) FROM person WHERE age IN (SELECT cost FROM visits)", "their privacy unit"),
         ("SELECT COUNT(*) FROM person WHERE EXISTS (SELECT * FROM visits WHERE cost > 3)", "compares its privacy unit"),
         ("SELECT COUNT(*) FROM person FULL JOIN visits ON person_id = member_id", "FULL JOIN is not supported"),

@@ -75,7 +75,42 @@ PUBLIC = sd.public(
         }
     ),
 )
+WINDOWS = [
+    "SELECT COUNT(*) FROM (SELECT day - LAG(day) OVER (PARTITION BY id ORDER BY day) AS gap FROM visits) t WHERE gap <= 30",
+    "SELECT rn, COUNT(*), SUM(cost) FROM (SELECT cost, ROW_NUMBER() OVER (PARTITION BY id ORDER BY cost DESC) AS rn FROM visits)"
+    " t WHERE rn <= 2 GROUP BY rn",
+    "SELECT prev, COUNT(*) FROM (SELECT LAG(CASE WHEN cost > 8 THEN 'high' ELSE 'low' END) OVER (PARTITION BY id ORDER BY seen)"
+    " AS prev FROM visits) t GROUP BY prev",
+    "SELECT MONTH(f) AS m, COUNT(*) FROM (SELECT FIRST_VALUE(day) OVER (PARTITION BY id ORDER BY cost) AS f FROM visits) t"
+    " GROUP BY 1",
+    "SELECT COUNT(*) FROM (SELECT cost > LEAD(cost, 2, 3) OVER (PARTITION BY id, MONTH(day) ORDER BY kind DESC NULLS FIRST) AS b"
+    " FROM visits WHERE cost < 10) t WHERE b",
+    "SELECT r, COUNT(*), SUM(d) FROM (SELECT LEAST(RANK() OVER w, 5) AS r, DENSE_RANK() OVER w AS d FROM visits"
+    " WINDOW w AS (PARTITION BY id ORDER BY MONTH(day))) t GROUP BY r",
+    "SELECT SUM(s), SUM(n), SUM(c), SUM(most), SUM(least) FROM (SELECT SUM(cost) OVER (PARTITION BY id ORDER BY day) AS s,"
+    " COUNT(*) OVER (PARTITION BY id ORDER BY MONTH(day)) AS n, COUNT(cost) OVER (PARTITION BY id) AS c,"
+    " MAX(cost) OVER (PARTITION BY id ORDER BY cost ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS most,"
+    " MIN(cost) OVER (PARTITION BY id ORDER BY day ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS least FROM visits) t",
+    "SELECT COUNT(*) FROM (SELECT LAG(cost > 5) OVER (PARTITION BY id ORDER BY day) AS b, LAST_VALUE(kind) OVER (PARTITION BY id"
+    " ORDER BY day ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS k FROM visits) t WHERE b AND k <> 'k1'",
+    "SELECT region, COUNT(*) FROM (SELECT region, ROW_NUMBER() OVER (PARTITION BY id ORDER BY region DESC, member) AS n"
+    " FROM people) t WHERE n = 1 GROUP BY region",
+    "SELECT AVG(g) FROM (SELECT id, MAX(gap) AS g FROM (SELECT id, LEAST(day - LAG(day) OVER (PARTITION BY id ORDER BY seen), 90)"
+    " AS gap FROM visits) v GROUP BY id) u",
+]
+VALUES = [
+    "SELECT MONTH(f.first) AS m, COUNT(*), SUM(cost) FROM visits JOIN (SELECT id, MIN(day) AS first FROM visits GROUP BY id) f"
+    " USING (id) GROUP BY 1",
+    "SELECT COUNT(*) FROM visits v LEFT JOIN (SELECT id, COUNT(*) AS n, ARG_MAX(kind, day) AS k FROM visits WHERE cost > 3"
+    " GROUP BY id HAVING COUNT(*) < 5) f ON v.id = f.id WHERE f.id IS NULL OR f.k = 'k1'",
+    "SELECT region, SUM(n) FROM people JOIN (SELECT id, COUNT(*) AS n FROM visits GROUP BY id) v USING (id) GROUP BY region",
+    "SELECT AVG(a.most), COUNT(*) FROM (SELECT id, MAX(cost) AS most FROM visits GROUP BY id) a JOIN (SELECT id, MIN(seen) AS s"
+    " FROM visits GROUP BY id) b ON a.id = b.id WHERE MONTH(b.s) < 4",
+    "SELECT COUNT(*), SUM(b.cost) FROM visits a JOIN visits b ON a.id = b.id AND b.day > a.day AND b.day <= a.day + 90",
+]
 QUESTIONS = [
+    *WINDOWS,
+    *VALUES,
     "SELECT region, COUNT(*), AVG(age), STDDEV(age) FROM people GROUP BY region",
     "SELECT MEDIAN(age), QUANTILE_CONT(age, 0.9) FROM people WHERE member",
     "SELECT region, MEDIAN(age) FROM people GROUP BY region",

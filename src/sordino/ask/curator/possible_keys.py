@@ -26,6 +26,8 @@ from sordino.ask.queries.joins import Join, qualify
 from sordino.ask.queries.per_unit import PerUnit
 from sordino.ask.queries.possible_cells import MOST_COMBINATIONS, Uses, cell_array, find_uses, label_cells, list_cells
 from sordino.ask.queries.row_steps import RowStep, apply_steps, step_domain
+from sordino.ask.queries.sequences import UnitSequence
+from sordino.ask.queries.unit_values import UnitValues
 from sordino.core.domain import Category, Domain, Fill, Identifier, Integer
 from sordino.core.errors import QuestionRefused
 
@@ -78,7 +80,7 @@ class PossibleKeys:
         rows = _Rows(self._domain, steps, self._public)
         sets: list[tuple[tuple[int, ...], list[tuple[int | None, ...]]]] = []
         exact = True
-        for part in _split(nodes, where, rows.joins):
+        for part in _split(nodes, rows.restrict(nodes, where), rows.joins):
             codes = rows.image([nodes[i] for i in part.groups], [declared[i] for i in part.groups], part)
             if codes is None:
                 exact = exact and not part.groups
@@ -126,6 +128,11 @@ class _Rows:
     def __init__(self, domain: Domain, steps: Sequence[RowStep], public: Mapping[str, pa.Table]) -> None:
         last = max((i for i, step in enumerate(steps) if isinstance(step, PerUnit)), default=-1)
         self._public = public
+        # What rows met before a window looked at them, they meet.
+        sequences = [step for step in steps[last + 1 :] if isinstance(step, UnitSequence)]
+        self._met = [step.where for step in sequences if step.where is not None]
+        self._implied = [known for step in sequences for value in step.values if (known := value.known()) is not None]
+        self._implied += [known for step in steps[last + 1 :] if isinstance(step, UnitValues) for known in step.known()]
         self._whole = step_domain(domain, steps)
         self.joins = [step for step in steps[last + 1 :] if isinstance(step, Join)]
         joined = {name for join in self.joins for name in _public_names(join)}
@@ -135,6 +142,13 @@ class _Rows:
         per_unit = steps[last] if last >= 0 else None
         if isinstance(per_unit, PerUnit):
             self._known = _unit_values(per_unit, _Rows(domain, steps[:last], public))
+
+    def restrict(self, nodes: Sequence[Node], where: Node | None) -> Node | None:
+        """Return the condition that rows meet which meet `where`, where it may narrow the keys that `nodes` are."""
+        named = {name for node in nodes for name in _names(node)}
+        for condition in [*self._met, *(c for c in self._implied if _names(c) <= named)]:
+            where = condition if where is None else Connective("and", condition, where)
+        return where
 
     def image(
         self, nodes: Sequence[Node], declared: Sequence[Keys], part: _Part
@@ -209,7 +223,7 @@ class _Rows:
         if declared.private:
             return None
         codes: list[tuple[int | None, ...]] | None = None
-        for part in _split([node], where, self.joins):
+        for part in _split([node], self.restrict([node], where), self.joins):
             found = self.image([node][: len(part.groups)], [declared][: len(part.groups)], part)
             if found == []:
                 return []

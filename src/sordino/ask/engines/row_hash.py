@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from sordino.ask.engines.sql_text import CHOICE, quote_name
-from sordino.core.primitives import UnitCell, check_range
+from sordino.core.primitives import UnitCell, UnitWindow, check_range
 
 # ---- The public hash that orders a unit's rows and groups: in arithmetic that every engine has, so that all order
 # them alike
@@ -129,3 +129,39 @@ def _mean(cell: str, *, low: int, parts: int) -> str:
 def _whole(number: int) -> str:
     check_range(number)
     return f"CAST('{number}' AS HUGEINT)"
+
+
+# ---- A value of a row among its unit's rows: the SQL of a window. It runs nothing
+
+_PLACED = ("lag", "lead", "first_value", "last_value", "row_number")
+
+
+def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ties: Sequence[str]) -> str:
+    """Return the SQL of a window over the rows that agree in `parts`.
+
+    What depends on a row's place orders all rows, by `ties` after `order`; what is equal for rows of equal order does not.
+    """
+    by = [*order, *ties] if of.kind in _PLACED or of.frame is not None else list(order)
+    frame = ""
+    if of.kind in ("first_value", "last_value"):
+        frame = " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+    elif of.frame is not None:
+        frame = f" ROWS BETWEEN {_frame_end(of.frame[0], 'PRECEDING')} AND {_frame_end(of.frame[1], 'FOLLOWING')}"
+    over = f"OVER (PARTITION BY {parts}{' ORDER BY ' + ', '.join(by) if by else ''}{frame})"
+    called = {
+        "lag": f"lag({value}, {of.offset})",
+        "lead": f"lead({value}, {of.offset})",
+        "rows": "count(*)",
+        "sum": f"sum(CAST({value} AS HUGEINT))",
+    }.get(of.kind, f"{of.kind}({value})")
+    kind = FORMS[of.form] if of.form != "number" or of.wide else "BIGINT"
+    return f"CAST({called} {over} AS {kind})"
+
+
+def _frame_end(place: int | None, side: str) -> str:
+    """Return an end of a frame of rows; None is the last row on its `side`."""
+    if place is None:
+        return f"UNBOUNDED {side}"
+    if place == 0:
+        return "CURRENT ROW"
+    return f"{abs(place)} {'PRECEDING' if place < 0 else 'FOLLOWING'}"

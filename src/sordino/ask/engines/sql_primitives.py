@@ -8,18 +8,19 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from sordino.ask.engines.moment_cells import MOMENTS, bisect_steps, day_steps, moment_steps
-from sordino.ask.engines.row_hash import FORMS, CellNumber, hash_cells, unit_rows_select
+from sordino.ask.engines.row_hash import FORMS, CellNumber, hash_cells, unit_rows_select, window_text
 from sordino.ask.engines.sql_text import case_bounds, float_text, public_name, quote_name, quote_text, whole_text
 from sordino.ask.engines.table_layout import TableLayout
 from sordino.core.cell_grammar import BLANKS, FALSE, TRUE
 from sordino.core.domain import STORED, Boolean, Category, Date, DateTime, Integer, Real
 from sordino.core.neighbors import ContributionBounds, Neighbors
 from sordino.core.noise.lattice import scale_of
-from sordino.core.primitives import WIDEST, Primitives, UnitCell
+from sordino.core.primitives import WIDEST, Primitives, UnitCell, UnitWindow
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -90,6 +91,7 @@ class SqlPrimitives(ABC):
         self._row_order = ""  # ORDER BY the hash of a unit's rows
         self._unhashed = 0  # how many stages there are before the hash
         self._read_before: set[str] = set()  # columns read before the bounds
+        self._windows: set[str] = set()  # columns that follow from a row's place among its unit's rows
         self._row_cap: int | None = None  # of each unit and group, where the last condition is no more than this
         self._last_rank = ("", 0, 0, 0)  # and the numbers of stages, conditions and joins by then
 
@@ -652,8 +654,58 @@ class SqlPrimitives(ABC):
         source = unit_rows_select(self._stage(self._held.source), (column, owner), values, self._unit_value)
         physical = {column: named} | {n: FORMS[v.form] for n, v in values.items()}
         numbers, held = frozenset(n for n, v in values.items() if v.form == "number"), self._held
-        layout = TableLayout(physical, held.domain, None, None, source, held.public, numbers, held.people, owner=column)
+        people = {"": held, **held.people}
+        layout = TableLayout(physical, held.domain, None, None, source, held.public, numbers, people, owner=column)
         return type(self)(layout)
+
+    def add_windows(self, windows: Mapping[str, UnitWindow]) -> None:
+        """Add columns that are functions of the row's unit's rows.
+
+        Theorem: rows are ordered by what the window states, then by the hash of all declared cells, then by these cells
+        themselves as they are held. Rows that this does not tell apart are alike in every cell that a question can read, so
+        that the rows of a unit with their new cells are, as a bag, a function of the unit's rows, whatever their order of
+        storage, the other units' rows and the engine's threads. The hash serves that engines, which hold cells in other types,
+        order them alike.
+        """
+        owner = self.let(self._unit())
+        ties = self._window_ties()
+        names = {column: self._name_window(owner, ties, window) for column, window in windows.items()}
+        for column, window in windows.items():
+            kind = FORMS[window.form] if window.form != "number" or window.wide else "BIGINT"
+            self._joined[column] = kind, names[column]
+        self._windows |= names.keys()
+        numbers = {column for column, window in windows.items() if window.form == "number"}
+        self._held = replace(self._held, steps=self._held.steps | numbers)
+
+    def _window_ties(self) -> list[str]:
+        """Return what orders a unit's rows whose stated order is equal."""
+        unit = None if self._held.unit is None else self._held.unit.column
+        hashed = self.let(self._hash_rows("sequence"))
+        names = sorted({*self._held.domain, *self._joined} - {unit, *self._windows})
+        cells = [self._joined[n][1] if n in self._joined else quote_name(n) for n in names]
+        return [f"{cell} ASC NULLS LAST" for cell in (hashed, *cells)]
+
+    def _name_window(self, owner: str, ties: Sequence[str], window: UnitWindow) -> str:
+        """Return the name of a window's step, computed after all conditions so far."""
+        parts = ", ".join([owner, *(self.let(self._words(cell)) for cell in window.within)])
+        order = [
+            f"{self.let(self._words(o.by))} {'DESC' if o.descending else 'ASC'} NULLS {'FIRST' if o.nulls_first else 'LAST'}"
+            for o in window.order
+        ]
+        value = "" if window.value is None else self.let(self._words(window.value))
+        text = window_text(window, value, parts, order, ties)
+        for stage in self._stages[self._floor :]:
+            if text in stage:
+                return stage[text]
+        # Not `let`: the same words before a condition are about other rows.
+        level = max((self._levels[n] + 1 for n in _STEP.findall(text)), default=0)
+        level = max(level, self._floor)
+        while len(self._stages) <= level:
+            self._stages.append({})
+        name = f"sordino_{len(self._levels)}_"
+        self._stages[level][text] = name
+        self._levels[name] = level
+        return name
 
     def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
         """Return one row a unit, or a unit and value of `of`: how many rows it has before any cap, or how many values."""
@@ -707,9 +759,9 @@ class SqlPrimitives(ABC):
         self._joined[column] = self._held.items[column], name
         self._declared[column] = self._held.domain.lists[column].of
 
-    def join_unit(self, table: str, *, left: bool) -> None:
-        """Join another private table by the unit, its rows bounded before."""
-        kept = type(self)(self._held.people[table])
+    def join_unit(self, table: str, *, left: bool, own: bool = False) -> None:
+        """Join another private table, or this one once more, by the unit, its rows bounded before."""
+        kept = self.other_rows(None if own else table)
         kept.bound_contributions((), None, totals=False)
         kinds = {column: kept._cell(column)[0] for column in kept._held.domain}
         cells = [f"{kept._cell(column)[1]} AS {quote_name(column)}" for column in kinds]
@@ -733,7 +785,9 @@ class SqlPrimitives(ABC):
 
     def other_rows(self, table: str | None) -> Self:
         """Return the words for all rows of a table of the same people."""
-        return type(self)(self._held if table is None else self._held.people[table])
+        # Rows of one unit each know the table that they were made of.
+        own = self._held.people.get("", self._held)
+        return type(self)(own if table is None else own.people[table])
 
     def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
         """Add whether the row's unit is one of those that have such rows."""
@@ -745,6 +799,30 @@ class SqlPrimitives(ABC):
         self._join_units(has, f", sordino_r.sordino_key_0 IS NOT NULL AS {name}", left=True)
         self._joined[column] = "BOOLEAN", name
         self._declared[column] = Boolean()
+
+    def join_values(
+        self, columns: Mapping[str, str], rows: Primitives, condition: exp.Expression | None, *, key: str, left: bool
+    ) -> None:
+        """Join one row a unit, where its unit is the row's."""
+        assert isinstance(rows, SqlPrimitives)
+        if condition is not None:
+            rows.keep(condition)
+        owner = rows._unit_text()
+        cells = [f"{rows._cell(old)[1]} AS sordino_v{i}" for i, old in enumerate(columns.values())]
+        chosen = ", ".join([f"{owner} AS sordino_key_0", *cells])
+        relation = f"(SELECT {chosen} FROM {rows._stage(rows._held.source)})"
+        named = ""
+        for i, (new, old) in enumerate(columns.items()):
+            name = f"sordino_c{len(self._joined)}"
+            self._joined[new] = rows._held.physical[old], name
+            named += f", sordino_r.sordino_v{i} AS {name}"
+        name = f"sordino_c{len(self._joined)}"
+        self._joined[key] = "VARCHAR", name
+        self._join_units(relation, f"{named}, sordino_r.sordino_key_0 AS {name}", left=left)
+        # Equal in all rows of a unit, so they order none of them.
+        self._windows |= {*columns, key}
+        numbers = {new for new, old in columns.items() if old in rows._held.steps}
+        self._held = replace(self._held, steps=self._held.steps | numbers)
 
     def _join_units(self, relation: str, named: str, *, left: bool) -> None:
         """Join a relation where its sordino_key_0 is the row's unit; what is named from now on may use what it adds."""
@@ -781,7 +859,7 @@ class SqlPrimitives(ABC):
     def _hash_rows(self, purpose: str) -> str:
         """Return the hash of the unit and of all cells that a question can read."""
         column, read = None if self._held.unit is None else self._held.unit.column, set(self._read)
-        names = sorted({*self._held.domain, *self._joined} - {column})
+        names = sorted({*self._held.domain, *self._joined} - {column, *self._windows})
         cells = [self._number_cell(n) for n in names]
         self._read = read  # the question itself does not read them
         return hash_cells(cells if column is None else [self._number_unit(), *cells], self, purpose=purpose)

@@ -16,7 +16,9 @@ from sordino.ask.queries.joins import Join, Unnest, join_cell, public_table, qua
 from sordino.ask.queries.per_unit import PerUnit, clip_unit_values
 from sordino.ask.queries.query import replace_names
 from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
-from sordino.ask.queries.same_people import UnitJoin, UnitMark, bind_unit_join
+from sordino.ask.queries.same_people import UnitJoin, UnitMark, again, bind_unit_join, find_shared
+from sordino.ask.queries.sequences import UnitSequence
+from sordino.ask.queries.unit_values import UnitValues, bind_values
 from sordino.core.domain import Domain, refused_list
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.neighbors import Neighbors, PrivacyUnit
@@ -60,11 +62,24 @@ def bind_names(
             steps.append(_bind_unit(replace_names(step, meant.node), unit, steps))
             rows = step_domain(domain, steps)
             joins = 0
+        elif isinstance(step, UnitSequence):
+            steps.append(replace_names(step, meant.node).bind(unit, steps))
+            rows = step_domain(domain, steps)
+            joins = 0
+        elif isinstance(step, UnitValues):
+            steps.append(_bind_values(step, meant, private, table, own))
+            rows = step_domain(domain, steps)
+            joins = 0
         elif isinstance(step, UnitMark):
             steps.append(step)
             rows = step_domain(domain, steps)
             joins = 0
         elif isinstance(step, Unnest):
+            if any(isinstance(s, UnitSequence) for s in steps):
+                # Lists do not order rows, so rows that differ in them alone are not told apart.
+                raise QuestionRefused(
+                    "items of lists are taken before a window over their rows: UNNEST in the inner SELECT"
+                )
             steps.append(step.bind(rows))
             rows = step.bind(rows).domain(rows)
             joins = joins + 1
@@ -80,11 +95,11 @@ def bind_names(
             meant.free(join)
     _check_joins([s for s in steps if isinstance(s, _JOINS)], step_domain(domain, steps))
     bound = replace(question.replace_columns(meant.node), steps=tuple(steps))
-    last = max((place for place, step in enumerate(steps) if isinstance(step, PerUnit)), default=None)
-    per_unit = None if last is None else steps[last]
-    if isinstance(per_unit, PerUnit) and unit is not None:
-        copies = step_neighbors(neighbors, steps[:last]).copies
-        bound = clip_unit_values(bound, per_unit, step_domain(domain, steps[:last]), unit.total_rows * copies)
+    last = max((place for place, step in enumerate(steps) if isinstance(step, PerUnit)), default=0)
+    for place, step in enumerate(steps):
+        if isinstance(step, (PerUnit, UnitSequence, UnitValues)) and place >= last and unit is not None:
+            copies = step_neighbors(neighbors, steps[:place]).copies
+            bound = clip_unit_values(bound, step, step_domain(domain, steps[:place]), unit.total_rows * copies)
     return bound
 
 
@@ -109,6 +124,26 @@ def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep
     return replace(step, unit=unit.column, limits=())
 
 
+def _bind_values(
+    step: UnitValues, meant: _Names, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
+) -> UnitValues:
+    """Return values of a unit with their table found, and all names in them."""
+    name = find_shared(step.table, private, table, own)
+    to = own if name is None else private[name]
+    inner = Aggregation(where=step.having, groups=(), aggregates=(), steps=step.steps)
+    bound = bind_names(
+        inner,
+        public={},
+        table=name or table,
+        domain=to.domain,
+        names="resolved",
+        private={},
+        neighbors=to.neighbors,
+    )
+    here = replace(step, table=table if name is None else name, on=meant(step.on))
+    return bind_values(here, bound.steps, bound.where, name, to, own.neighbors.id_column)
+
+
 def _check_joins(joins: Sequence[Join | UnitJoin], domain: Domain) -> None:
     """Raise QuestionRefused for a table that is joined twice, or for more rows than sums are proved for."""
     if len({j.table for j in joins}) != len(joins):
@@ -129,7 +164,7 @@ def _find_private(
     """Return the join with another private table; one that was found before takes its declaration anew."""
     if isinstance(join, UnitJoin):
         join = Join(join.table, (), join.how)
-    if join.table.lower() not in {table.lower(), *(p.lower() for p in private)}:
+    if join.table.lower() not in {table.lower(), again(table).lower(), *(p.lower() for p in private)}:
         hint = nearest(join.table, [*public, *private])
         raise UnknownName(f"{join.table!r} is not declared as a table that can be joined; {hint}")
     return bind_unit_join(join, private, table, own)

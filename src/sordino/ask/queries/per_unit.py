@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from sordino.ask.queries.aggregates.distinct import Distinct, distinct_cell
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
@@ -112,13 +112,13 @@ class UnitValue:
         assert self.of is not None
         if self.kind in ("any", "all"):
             condition = bind_condition(self.of, domain)
-            column: Column = Boolean(missing=self._missing_rule(domain))
+            column: Column = Boolean(missing=self.missing_rule(domain))
             return UnitColumn(column, lambda on: UnitCell(self.kind, "truth", condition(on)))
         if self.kind in ("sum", "mean"):
-            return _total(self, bind_number(self.of, domain), self._missing_rule(domain))
+            return _total(self, bind_number(self.of, domain), self.missing_rule(domain))
         return _pick(self, self.of, domain)
 
-    def _missing_rule(self, domain: Domain) -> str:
+    def missing_rule(self, domain: Domain) -> str:
         """Return "keep" where rows in which the value is missing have a group of their own, else "drop"."""
         reasons = may_be_missing(self.of, domain)
         if self.by is not None:
@@ -174,11 +174,7 @@ class PerUnit:
     @property
     def notes(self) -> tuple[str, ...]:
         """What an answer says of the limits."""
-        return tuple(
-            f"{name} of one {self.unit} counts within [{format_number(low)}, {format_number(high)}], as max_rows implies: "
-            "clip it for other bounds"
-            for name, low, high in self.limits
-        )
+        return clip_notes(self.limits, self.unit)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -219,6 +215,11 @@ class PerUnit:
             on.keep(bind_condition(self.where, domain)(on))
         return on.unit_rows({value.alias: value.read(domain).build(on) for value in self.values})
 
+    def implied_bounds(self, domain: Domain, most: int) -> dict[str, tuple[Fraction, Fraction]]:
+        """Return where the values without bounds of their own lie among at most `most` rows of one unit."""
+        bounds = {v.alias: row_bounds(v.kind, v.of, domain, most) for v in self.values}
+        return {alias: ends for alias, ends in bounds.items() if ends is not None}
+
     def describe(self) -> str:
         """Return the step in words."""
         where = [] if self.where is None else [f"of its rows where {describe(self.where)}"]
@@ -249,15 +250,15 @@ def _total(value: UnitValue, of: BoundNumber, missing: str) -> UnitColumn:
         below = interval.lower is not None and interval.lower >= 0
         above = interval.upper is not None and interval.upper <= 0
         signs = Interval(Fraction(0) if below else None, Fraction(0) if above else None)
-        return UnitColumn(_number(of.unit, signs, missing), lambda on: UnitCell("sum", "number", of.build(on)))
-    column = _number(of.unit / _PARTS, interval.scale(Fraction(_PARTS)), missing)
+        return UnitColumn(number_column(of.unit, signs, missing), lambda on: UnitCell("sum", "number", of.build(on)))
+    column = number_column(of.unit / _PARTS, interval.scale(Fraction(_PARTS)), missing)
     return UnitColumn(column, lambda on: UnitCell("mean", "number", of.build(on), low=low, parts=_PARTS))
 
 
 def _pick(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
     """Return one of the values that the rows have: the least, the largest, the first or the last by another column."""
     by = None if value.by is None else bind_number(value.by, domain).build
-    column, build, form = _value_cell(of, domain, value._missing_rule(domain))
+    column, build, form = value_cell(of, domain, value.missing_rule(domain))
 
     def cell(on: Primitives) -> UnitCell:
         return UnitCell(value.kind, form, build(on), None if by is None else by(on))
@@ -265,7 +266,7 @@ def _pick(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
     return UnitColumn(column, cell)
 
 
-def _value_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, str]:
+def value_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, str]:
     """Return how a value of a row is declared, its cell as it is held in a unit's row, and the form of that."""
     column = domain[of.name] if isinstance(of, Name) else None
     if isinstance(of, Name) and isinstance(column, Identifier):
@@ -280,7 +281,7 @@ def _value_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, 
             raise
         return _declared_cell(of, domain, missing)
     if found.kind == "number":
-        return _number(found.unit, found.interval, missing), found.build, "number"
+        return number_column(found.unit, found.interval, missing), found.build, "number"
     low, high = found.interval.lower, found.interval.upper
     if low is None or high is None:
         raise QuestionRefused(
@@ -306,7 +307,7 @@ def _declared_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Buil
     return Category(values, missing=missing), lambda on: on.label(code(on), made.labels), form
 
 
-def _number(unit: Fraction, interval: Interval, missing: str) -> Column:
+def number_column(unit: Fraction, interval: Interval, missing: str) -> Column:
     """Return the declaration of numbers in steps of a unit; an end too far to be held is open."""
     low, high = (None if end is None or abs(end) >= STORED else end for end in (interval.lower, interval.upper))
     if unit == 1:
@@ -322,13 +323,33 @@ def _day(steps: Fraction) -> datetime.date:
 # ---- The bounds that a declaration implies for a unit's own values: numbers of rows, and sums
 
 
-def clip_unit_values(question: Aggregation, step: PerUnit, domain: Domain, most: int) -> Aggregation:
+class UnitStep(Protocol):
+    """A step whose values of a unit may have no bounds of their own."""
+
+    @property
+    def limits(self) -> tuple[tuple[str, Fraction, Fraction], ...]:
+        """The values that the question clips only because it needs bounds, with those that the declaration implies."""
+
+    def implied_bounds(self, domain: Domain, most: int) -> dict[str, tuple[Fraction, Fraction]]:
+        """Return where such values of at most `most` rows of one unit lie, in their own units."""
+
+
+def clip_notes(limits: Sequence[tuple[str, Fraction, Fraction]], unit: str | None) -> tuple[str, ...]:
+    """Return what an answer says of values that are clipped only because the question needs bounds."""
+    return tuple(
+        f"{name} of one {unit} counts within [{format_number(low)}, {format_number(high)}], as max_rows implies: "
+        "clip it for other bounds"
+        for name, low, high in limits
+    )
+
+
+def clip_unit_values(question: Aggregation, step: UnitStep, domain: Domain, most: int) -> Aggregation:
     """Return the question in which a unit's number of rows, or a sum of them, lies within what `most` rows may make of it.
 
     It is clipped so where an aggregate or a key needs bounds and the question states none itself: what is clipped, cut into
     bins or compared there stays as it is. `domain` is that of the rows before the step.
     """
-    bounds = {v.alias: ends for v in step.values if (ends := _implied_bounds(v, domain, most)) is not None}
+    bounds = step.implied_bounds(domain, most)
     if not bounds:
         return question
     aggregates = tuple(a if isinstance(a, (Count, Distinct)) else _clip_bare(a, bounds) for a in question.aggregates)
@@ -336,7 +357,12 @@ def clip_unit_values(question: Aggregation, step: PerUnit, domain: Domain, most:
     if made == question:
         return question
     limits = tuple((name, *ends) for name, ends in bounds.items() if _clips(made, name) > _clips(question, name))
-    return replace(made, steps=tuple(replace(step, limits=limits) if one is step else one for one in question.steps))
+    return replace(
+        made,
+        steps=tuple(
+            replace(cast(Any, step), limits=limits) if cast(Any, one) is step else one for one in question.steps
+        ),
+    )
 
 
 def _clips(question: Aggregation, name: str) -> int:
@@ -345,19 +371,19 @@ def _clips(question: Aggregation, name: str) -> int:
     return sum(isinstance(at, Clip) and at.of == Name(name) for at in nodes)
 
 
-def _implied_bounds(value: UnitValue, domain: Domain, most: int) -> tuple[Fraction, Fraction] | None:
+def row_bounds(kind: str, of: Node | None, domain: Domain, most: int) -> tuple[Fraction, Fraction] | None:
     """Return where a value of at most `most` rows of one unit lies, in its own units; None where nothing follows."""
-    if value.kind == "rows":
+    if kind == "rows":
         # A unit without rows has no value.
         return Fraction(1), Fraction(most)
-    if value.kind == "count":
+    if kind == "count":
         return Fraction(0), Fraction(most)
-    if value.kind == "distinct" and value.of is not None:
+    if kind == "distinct" and of is not None:
         # Of declared values there are so many at most as it is.
-        return (Fraction(0), Fraction(most)) if distinct_cell(value.of, domain)[1] is None else None
-    if value.kind != "sum" or value.of is None:
+        return (Fraction(0), Fraction(most)) if distinct_cell(of, domain)[1] is None else None
+    if kind != "sum" or of is None:
         return None
-    values = bind_number(value.of, domain).values
+    values = bind_number(of, domain).values
     if values.lower is None or values.upper is None:
         return None
     return min(values.lower, values.lower * most), max(values.upper, values.upper * most)

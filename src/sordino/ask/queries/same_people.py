@@ -49,11 +49,12 @@ class UnitJoin:
     table: str
     how: Literal["inner", "left"]
     to: PrivateTable
+    is_own: bool = False  # whether these are rows of the question's own table once more
 
     @property
     def reads(self) -> dict[str, PrivateTable]:
         """The other private tables that it reads."""
-        return {self.table: self.to}
+        return {} if self.is_own else {self.table: self.to}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ class UnitJoin:
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
         """Return an engine's words with the join said."""
         del domain
-        on.join_unit(self.table, left=self.how == "left")
+        on.join_unit(self.table, left=self.how == "left", own=self.is_own)
         return on
 
     def describe(self) -> str:
@@ -174,23 +175,30 @@ def _refuse_unshared(table: str, neighbors: Neighbors, other: str, to: PrivateTa
         raise QuestionRefused(f"{both}, and {other} lies elsewhere: {to.apart}")
 
 
+def again(table: str) -> str:
+    """Return what the rows of a table go by that is joined with itself."""
+    return f"{table} (again)"
+
+
 def bind_unit_join(join: Join, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> UnitJoin:
     """Return the join with a private table of the same people; raises QuestionRefused where there is none by the unit."""
     if join.table.lower() == table.lower():
         raise QuestionRefused(
-            f"{table} is not joined with itself, since a unit's rows would meet each other: for what its units have elsewhere "
-            f"in it write sd.exists({table!r}, condition), in SQL WHERE EXISTS (SELECT ... FROM {table} ...)"
+            f"{table} is not joined with itself here, as its columns would have two meanings: for what its units have elsewhere "
+            f"in it write sd.exists({table!r}, condition); in SQL join it under two names"
         )
-    name = _find_shared(join.table, private, table, own) or table
-    to = private[name]
+    is_own = join.table == again(table)
+    name = find_shared(table if is_own else join.table, private, table, own) or table
+    to = own if is_own else private[name]
     ours, theirs = _unit_column(own), _unit_column(to)
+    rest = ", and all else in WHERE" if len(join.on) > 1 else ""
     given = tuple(column.removeprefix(f"{table}.") for column in join.on)
     if given not in ((), (ours,)) or join.key not in (None, (theirs,)):
         raise QuestionRefused(
             f"{table} and {name} are private tables, which can be joined only by their privacy unit: by other columns, one "
-            f"person's rows could match those of many others. Write ON {table}.{ours} = {name}.{theirs}"
+            f"person's rows could match those of many others. Write ON {table}.{ours} = {name}.{theirs}{rest}"
         )
-    return UnitJoin(name, join.how, to)
+    return UnitJoin(join.table if is_own else name, join.how, to, is_own)
 
 
 def mark_units(
@@ -200,7 +208,7 @@ def mark_units(
     found: list[UnitMark] = []
 
     def mark(node: Exists) -> Name:
-        name = _find_shared(node.table, private, table, own)
+        name = find_shared(node.table, private, table, own)
         to = None if name is None else private[name]
         ours, theirs = _unit_column(own), _unit_column(to or own)
         if node.on not in (None, (ours, theirs), (ours, "")):
@@ -233,7 +241,7 @@ def mark_units(
     return replace(body, steps=tuple(steps))
 
 
-def _find_shared(asked: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> str | None:
+def find_shared(asked: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> str | None:
     """Return the name of a private table of the same people, None for the question's own; raises QuestionRefused."""
     if asked.lower() == table.lower():
         if own.neighbors.id_column is None:

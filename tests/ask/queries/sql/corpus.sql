@@ -437,7 +437,7 @@ SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins 
 SELECT region, COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT 1 FROM logins l WHERE l.customer = o.customer AND l.minutes > 30) GROUP BY region ORDER BY region;
 SELECT COUNT(*) AS n FROM orders WHERE customer NOT IN (SELECT customer FROM logins);
 WITH m AS (SELECT MONTH(day) AS m, COUNT(DISTINCT customer) AS people FROM orders WHERE YEAR(day) = 2024 GROUP BY 1) SELECT m, people, people * 1.0 / FIRST_VALUE(people) OVER (ORDER BY m) AS kept FROM m ORDER BY m;
-WITH f AS (SELECT customer, MIN(day) AS first FROM orders GROUP BY customer) SELECT DATE_DIFF('month', f.first, o.day) AS age, COUNT(*) AS n FROM orders o JOIN f ON o.customer = f.customer GROUP BY 1 ORDER BY 1; -- later: refused
+WITH f AS (SELECT customer, MIN(day) AS first FROM orders GROUP BY customer) SELECT DATE_DIFF('month', f.first, o.day) AS age, COUNT(*) AS n FROM orders o JOIN f ON o.customer = f.customer GROUP BY 1 ORDER BY 1; -- keys
 SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer ORDER BY n DESC LIMIT 10; -- later: refused
 
 -- == HAVING and FILTER
@@ -733,3 +733,71 @@ SELECT region, COUNT(*) AS n FROM orders GROUP BY region HAVING day > DATE '2024
 SELECT MAX(n) AS a FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t; -- refused: each group is rows of one person
 SELECT n, COUNT(*) AS c FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t GROUP BY n; -- refused: a number of one person's rows
 SELECT COUNT(*) AS n FROM orders TABLESAMPLE RESERVOIR (10); -- refused: TABLESAMPLE BERNOULLI (10 PERCENT)
+-- == sequences within a person
+SELECT COUNT(*) AS n FROM (SELECT customer, day, LAG(day) OVER (PARTITION BY customer ORDER BY day) AS prev FROM orders) t WHERE day - prev <= 30;
+SELECT COUNT(*) AS n FROM (SELECT customer, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS rn FROM orders) t WHERE rn = 1;
+SELECT region, COUNT(*) AS n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day DESC) AS rn FROM orders) t WHERE rn = 1 GROUP BY region ORDER BY region;
+WITH s AS (SELECT region, LAG(region) OVER (PARTITION BY customer ORDER BY day) AS prev FROM orders) SELECT prev, region, COUNT(*) AS n FROM s GROUP BY prev, region ORDER BY prev, region;
+SELECT COUNT(*) FILTER (WHERE prev IS NULL) AS firsts, COUNT(*) AS n FROM (SELECT day, LAG(day) OVER (PARTITION BY customer ORDER BY day) AS prev FROM orders) t;
+SELECT rn, AVG(price) AS p, COUNT(*) AS n FROM (SELECT price, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS rn FROM orders) t WHERE rn <= 5 GROUP BY rn ORDER BY rn;
+SELECT DATE_TRUNC('quarter', first) AS q, COUNT(*) AS n FROM (SELECT customer, MIN(day) OVER (PARTITION BY customer) AS first, day FROM orders) t GROUP BY 1 ORDER BY 1;
+SELECT COUNT(*) AS n FROM (SELECT region, FIRST_VALUE(region) OVER (PARTITION BY customer ORDER BY day) AS f FROM orders) t WHERE f = 'north';
+SELECT COUNT(*) AS n FROM (SELECT region FROM orders QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) = 1) t WHERE region = 'north';
+SELECT COUNT(*) AS n FROM (SELECT region, ROW_NUMBER() OVER (ORDER BY day) AS r FROM orders) t WHERE r = 1; -- refused: PARTITION BY names the privacy unit's column
+SELECT COUNT(*) AS n FROM (SELECT region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY day) AS r FROM orders) t WHERE r = 1; -- refused: PARTITION BY names the privacy unit's column 'customer'
+SELECT SUM(run) AS n FROM (SELECT SUM(price) OVER (PARTITION BY customer ORDER BY day) AS run FROM orders) t;
+SELECT COUNT(*) AS n FROM (SELECT SUM(qty) OVER (PARTITION BY customer ORDER BY day ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS run FROM orders) t WHERE run > 10;
+SELECT COUNT(*) AS n FROM (SELECT RANK() OVER w AS r, DENSE_RANK() OVER w AS d FROM orders WINDOW w AS (PARTITION BY customer ORDER BY store_id)) t WHERE r > d;
+SELECT AVG(m) AS a FROM (SELECT customer, MAX(gap) AS m FROM (SELECT customer, day - LAG(day) OVER (PARTITION BY customer ORDER BY day) AS gap FROM orders) x GROUP BY customer) y;
+SELECT COUNT(*) AS n FROM (SELECT LAG(qty, 2, 0) OVER (PARTITION BY customer ORDER BY day) AS q FROM orders) t WHERE q = 0;
+SELECT COUNT(*) AS n FROM (SELECT LEAD(qty, 2, 99) OVER (PARTITION BY customer ORDER BY day) AS q FROM orders) t WHERE q = 99;
+SELECT COUNT(*) AS n FROM (SELECT LEAD(channel) OVER (PARTITION BY customer, region ORDER BY placed) AS c FROM orders WHERE member) t WHERE c = 'web';
+SELECT region, n, n * 1.0 / SUM(n) OVER () AS share FROM (SELECT region, COUNT(*) AS n FROM (SELECT region, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS rn FROM orders) t WHERE rn = 2 GROUP BY region) u ORDER BY region;
+SELECT COUNT(*) AS n FROM (SELECT day - LAG(day) OVER (PARTITION BY customer ORDER BY day) AS gap FROM orders WHERE price > (SELECT AVG(price) FROM orders)) t WHERE gap > 30;
+SELECT city, COUNT(*) AS n FROM (SELECT store_id, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS rn FROM orders) t JOIN stores USING (store_id) WHERE rn = 1 GROUP BY city ORDER BY city;
+SELECT prev, COUNT(*) AS n FROM (SELECT LAG(city) OVER (PARTITION BY customer ORDER BY day) AS prev FROM orders JOIN stores USING (store_id)) t GROUP BY prev ORDER BY prev;
+SELECT COUNT(*) AS n FROM (SELECT customer, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS rn FROM orders) t WHERE rn = 1 AND customer IN (SELECT customer FROM logins WHERE failed);
+SELECT device, COUNT(*) AS n FROM (SELECT customer, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS rn FROM orders) t JOIN logins ON t.customer = logins.customer WHERE rn = 1 GROUP BY device ORDER BY device;
+SELECT COUNT(DISTINCT customer) AS n FROM (SELECT customer, day - LAG(day) OVER (PARTITION BY customer ORDER BY day) AS gap FROM orders) t WHERE gap <= 30;
+SELECT CASE WHEN gap <= 30 THEN 'month' WHEN gap <= 90 THEN 'quarter' ELSE 'longer' END AS after, COUNT(*) AS n FROM (SELECT day - LAG(day) OVER (PARTITION BY customer ORDER BY day) AS gap FROM orders) t WHERE gap IS NOT NULL GROUP BY 1 ORDER BY 1; -- keys
+SELECT 100.0 * COUNT(*) FILTER (WHERE gap <= 30) / COUNT(*) AS pct FROM (SELECT day - LAG(day) OVER (PARTITION BY customer ORDER BY day) AS gap FROM orders) t;
+SELECT AVG(gap) AS g, MEDIAN(gap) AS m FROM (SELECT DATE_DIFF('day', LAG(day) OVER (PARTITION BY customer ORDER BY day), day) AS gap FROM orders) t;
+SELECT COUNT(*) AS sessions FROM (SELECT customer, EXTRACT(EPOCH FROM placed - LAG(placed) OVER (PARTITION BY customer ORDER BY placed)) AS s FROM orders) t WHERE s IS NULL OR s > 1800;
+SELECT COUNT(*) AS n FROM (SELECT DATE_DIFF('minute', LAG(placed) OVER (PARTITION BY customer ORDER BY placed), placed) AS s FROM orders) t WHERE s > 1800;
+SELECT rn, region, COUNT(*) AS n FROM (SELECT region, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS rn FROM orders) t WHERE rn IN (1, 2) GROUP BY rn, region ORDER BY rn, region;
+SELECT DATE_DIFF('month', first, day) AS age, COUNT(*) AS n FROM (SELECT day, MIN(day) OVER (PARTITION BY customer) AS first FROM orders) t GROUP BY 1 ORDER BY 1; -- keys
+SELECT DATE_TRUNC('month', first) AS cohort, DATE_DIFF('month', first, day) AS age, COUNT(DISTINCT customer) AS n FROM (SELECT customer, day, MIN(day) OVER (PARTITION BY customer) AS first FROM orders) t GROUP BY 1, 2 ORDER BY 1, 2; -- keys
+SELECT COUNT(*) AS n FROM (SELECT customer, SUM(price) OVER (PARTITION BY customer) AS total FROM orders) t WHERE total > 300;
+SELECT total_orders, COUNT(*) AS n FROM (SELECT COUNT(*) OVER (PARTITION BY customer) AS total_orders FROM orders) t GROUP BY 1 ORDER BY 1; -- keys
+WITH numbered AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed) AS nth FROM orders), first_orders AS (SELECT * FROM numbered WHERE nth = 1) SELECT region, COUNT(*) AS new_customers, AVG(price) AS first_price FROM first_orders GROUP BY region ORDER BY region;
+WITH numbered AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed) AS nth FROM orders) SELECT CASE WHEN nth = 1 THEN 'new' ELSE 'returning' END AS kind, SUM(price) AS revenue FROM numbered GROUP BY 1 ORDER BY 1;
+SELECT [prev], COUNT(*) AS [n] FROM (SELECT LAG([region]) OVER (PARTITION BY [customer] ORDER BY [day]) AS [prev] FROM [orders]) AS [t] WHERE [prev] IS NOT NULL GROUP BY [prev] ORDER BY [prev];
+SELECT COUNT(*) AS n FROM (SELECT customer, channel, LAG(channel) OVER (PARTITION BY customer ORDER BY placed) AS before FROM orders) t WHERE channel = 'web' AND before = 'shop';
+SELECT COUNT(*) AS n FROM (SELECT customer, channel, LAG(channel) OVER (PARTITION BY customer ORDER BY placed) AS before FROM orders) t WHERE channel <> before;
+SELECT COUNT(*) AS n FROM (SELECT price, LAG(price) OVER (PARTITION BY customer ORDER BY placed) AS before FROM orders) t WHERE price > before;
+SELECT AVG(price - before) AS d FROM (SELECT price, LAG(price) OVER (PARTITION BY customer ORDER BY placed) AS before FROM orders) t;
+SELECT DATE_DIFF('month', prev, day) AS age, COUNT(*) AS n FROM (SELECT day, LAG(day) OVER (PARTITION BY customer ORDER BY day) AS prev FROM orders) t WHERE prev IS NOT NULL GROUP BY 1 ORDER BY 1; -- keys
+SELECT DATE_DIFF('month', f.first, o.day) AS age, COUNT(*) AS n FROM orders o JOIN (SELECT customer, MIN(day) AS first FROM orders GROUP BY customer) f USING (customer) WHERE DATE_DIFF('month', f.first, o.day) <= 1 GROUP BY 1 ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders o JOIN (SELECT customer, COUNT(*) AS k FROM orders WHERE returned GROUP BY customer) f ON f.customer = o.customer WHERE f.k >= 2;
+SELECT COUNT(*) AS n FROM orders o LEFT JOIN (SELECT customer, COUNT(*) AS k FROM orders WHERE returned GROUP BY customer) f ON f.customer = o.customer WHERE f.k IS NULL;
+SELECT COUNT(*) AS n FROM orders o LEFT JOIN (SELECT customer, COUNT(*) AS k FROM orders WHERE returned GROUP BY customer) f ON f.customer = o.customer WHERE f.customer IS NULL;
+SELECT f.region AS first_region, COUNT(*) AS n, SUM(price) AS s FROM orders o JOIN (SELECT customer, ARG_MIN(region, day) AS region FROM orders GROUP BY customer) f USING (customer) GROUP BY f.region ORDER BY 1;
+SELECT k, SUM(price) AS s FROM orders JOIN (SELECT customer, COUNT(*) AS k FROM logins GROUP BY customer) l USING (customer) GROUP BY k ORDER BY k;
+SELECT COUNT(*) AS n FROM orders o JOIN (SELECT customer, AVG(price) AS usual FROM orders GROUP BY customer) f USING (customer) WHERE o.price > f.usual;
+SELECT COUNT(*) AS n FROM orders o JOIN (SELECT customer, MAX(gap) AS g FROM (SELECT customer, day - LAG(day) OVER (PARTITION BY customer ORDER BY day) AS gap FROM orders) x GROUP BY customer HAVING COUNT(*) >= 4) f USING (customer) WHERE f.g > 1;
+SELECT COUNT(*) AS n, AVG(a.total) AS t FROM (SELECT customer, LEAST(SUM(price), 1000) AS total FROM orders GROUP BY customer) a JOIN (SELECT customer, COUNT(*) AS k FROM logins GROUP BY customer) b ON a.customer = b.customer WHERE b.k > 1;
+SELECT COUNT(*) AS n FROM (SELECT customer, MIN(day) AS first FROM orders GROUP BY customer) a JOIN (SELECT customer, COUNT(*) AS k FROM orders GROUP BY customer) b ON a.customer = b.customer WHERE b.k > 3 AND MONTH(a.first) = 1;
+SELECT COUNT(*) AS n FROM orders o JOIN (SELECT region, COUNT(*) AS k FROM orders GROUP BY region) f USING (region);
+SELECT age, n, 1.0 * n / SUM(n) OVER () AS share FROM (SELECT DATE_DIFF('month', f.first, o.day) AS age, COUNT(*) AS n FROM orders o JOIN (SELECT customer, MIN(day) AS first FROM orders GROUP BY customer) f USING (customer) WHERE DATE_DIFF('month', f.first, o.day) <= 1 GROUP BY 1) t ORDER BY age;
+WITH f AS (SELECT customer, MIN(day) AS first FROM orders GROUP BY customer), m AS (SELECT DATE_DIFF('month', f.first, o.day) AS age, COUNT(*) AS n FROM orders o JOIN f ON o.customer = f.customer WHERE DATE_DIFF('month', f.first, o.day) <= 1 GROUP BY 1) SELECT age, n, SUM(n) OVER (ORDER BY age) AS running FROM m ORDER BY age;
+WITH f AS (SELECT customer, COUNT(*) AS k FROM orders GROUP BY customer) SELECT k, COUNT(*) AS n, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct FROM f WHERE k >= 2 GROUP BY k ORDER BY k;
+SELECT COUNT(*) AS n FROM orders a JOIN orders b ON a.customer = b.customer AND b.day > a.day AND b.day <= a.day + 3;
+SELECT a.region, b.region AS next, COUNT(*) AS n FROM orders a JOIN orders b ON a.customer = b.customer AND a.day < b.day GROUP BY a.region, b.region ORDER BY 1, 2;
+SELECT COUNT(DISTINCT a.customer) AS n FROM orders a, orders b WHERE a.customer = b.customer AND a.channel = 'web' AND b.channel = 'shop';
+SELECT COUNT(*) AS n FROM orders a JOIN (SELECT customer, day FROM orders WHERE returned) b ON a.customer = b.customer AND a.day > b.day;
+SELECT COUNT(*) AS n FROM orders o JOIN logins l ON o.customer = l.customer AND l.failed AND o.price > 10;
+SELECT s.city, COUNT(*) AS n FROM orders o JOIN stores s ON o.store_id = s.store_id AND s.area > 100 GROUP BY s.city ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders a JOIN orders b ON a.region = b.region; -- refused: only by their privacy unit
+SELECT COUNT(*) AS n FROM orders a LEFT JOIN orders b ON a.customer = b.customer;
+SELECT COUNT(*) AS n FROM orders a LEFT JOIN orders b ON a.customer = b.customer AND b.day > a.day; -- refused: JOIN only compares columns
+SELECT COUNT(*) AS n FROM orders JOIN orders ON a.customer = b.customer; -- refused: joined twice

@@ -45,7 +45,7 @@ def tables() -> dict[str, sd.Curator]:
         "jobs": sd.public(sectors, key="job", columns=sd.Domain({"job": jobs, "sector": sd.Category(["care", "food"])}))
     }
     budget = sd.ApproxDP(10**6, "0.1")
-    visits = sd.Domain({"id": sd.Identifier()})
+    visits = sd.Domain({"id": sd.Identifier(), "day": sd.Date("2000-01-01", "2020-12-31")})
     unit = sd.PrivacyUnit("id", max_rows=5)
     return {
         "people": protect(sd.dummy(domain, rows=10), domain, public=public, budget=budget, name="people"),

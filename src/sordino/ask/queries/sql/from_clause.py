@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from sordino.ask.queries import build, unit_aggregates
 from sordino.ask.queries.build import AggregateExpr, count, count_distinct, mean
 from sordino.ask.queries.expressions.expr import Expr, col
-from sordino.ask.queries.expressions.nodes import Connective, Constant, Name, Node, Released, depth
+from sordino.ask.queries.expressions.nodes import Connective, Constant, Exists, Name, Node, Released, depth
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import Join, Unnest, qualify
 from sordino.ask.queries.per_unit import PerUnit, unit_columns
 from sordino.ask.queries.row_steps import RowStep
+from sordino.ask.queries.same_people import again
+from sordino.ask.queries.sequences import UnitSequence
 from sordino.ask.queries.sql.text import CLAUSES, Place, is_same_table, only_known, trees
+from sordino.ask.queries.sql.unit_windows import WindowReader, has_window, own_aggregate, qualify_names
 from sordino.ask.queries.sql.values import Translator
 from sordino.ask.queries.unit_aggregates import first, last
+from sordino.ask.queries.unit_values import UnitValues, column_names
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 
 # ---- A sub-query grouped by the privacy unit: one row a unit, its values computed from all of the unit's rows
@@ -507,6 +511,9 @@ def _join(
     place: Place, select: Any, item: Any, scope: Scope, declared: DeclaredNames, known: Mapping[str, Scope]
 ) -> Scope:
     """Return the scope of the rows joined with one table more."""
+    units = _grouped_source(place, item.this, declared, known)
+    if units is not None:
+        return _join_values(place, select, item, units, scope)
     joined, where = _joined_table(place, item.this, declared, known)
     if str(item.args.get("method") or "").upper() == "NATURAL":
         _join_same_names(place, item, joined, scope)
@@ -517,8 +524,9 @@ def _join(
         )
     if not any(item.args.get(n) for n in ("on", "using", "method", "side")):
         _take_condition(select, item, joined, scope)
-    if joined.alias in {t.alias for t in scope.joined}:
+    if joined.alias in {t.alias for t in scope.joined} or joined.alias in scope.names:
         raise QuestionRefused(f"{place.of(item.this)}{item.this.alias_or_name!r} is joined twice: join it once")
+    conditions = _take_conditions_of_on(item)
     join, joined = read_join(
         place,
         item,
@@ -532,7 +540,98 @@ def _join(
         )
     found = replace(scope, steps=(*scope.steps, join), joined=(*scope.joined, joined))
     found = replace(found, kept=(*found.kept, joined.table)) if kept else found
-    return replace(found, where=found.restrict(where))
+    found = replace(found, where=found.restrict(where))
+    for condition in conditions:
+        found = replace(found, where=found.restrict(declared.translator(place, found).value(condition).node))
+    return found
+
+
+def _take_conditions_of_on(item: Any) -> list[Any]:
+    """Take from ON of an inner join what compares no two columns for equality: it says what it would in WHERE."""
+    kinds = trees()
+    on = item.args.get("on")
+    if not isinstance(on, kinds.And) or item.args.get("side"):
+        return []
+    parts = [part.unnest() for part in on.flatten()]
+    keys = [
+        p for p in parts if isinstance(p, kinds.EQ) and all(isinstance(s, kinds.Column) for s in (p.this, p.expression))
+    ]
+    if not keys:
+        return []
+    item.set("on", kinds.and_(*keys, copy=True) if len(keys) > 1 else keys[0].copy())
+    return [part for part in parts if not any(part is key for key in keys)]
+
+
+def _grouped_source(place: Place, source: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope | None:
+    """Return what a joined sub-query reads that has one row a unit; None for any other source."""
+    kinds = trees()
+    inner = None
+    if isinstance(source, kinds.Subquery) and isinstance(source.this, kinds.Select):
+        inner = _inner(place, source.this, declared, known) if _reads_units(source.this, known) else None
+    elif isinstance(source, kinds.Table):
+        inner = known.get(source.name.lower())
+    return inner if inner is not None and inner.steps and isinstance(inner.steps[-1], PerUnit) else None
+
+
+def _reads_units(select: Any, known: Mapping[str, Scope]) -> bool:
+    """Return whether a SELECT is grouped, or reads what is."""
+    kinds = trees()
+    if _is_grouped(select):
+        return True
+    clause = select.args.get("from_") or select.args.get("from")
+    source = None if clause is None else clause.this
+    if isinstance(source, kinds.Subquery) and isinstance(source.this, kinds.Select):
+        return _reads_units(source.this, known)
+    return isinstance(source, kinds.Table) and source.name.lower() in known
+
+
+def _join_values(place: Place, select: Any, item: Any, inner: Scope, scope: Scope) -> Scope:
+    """Return the scope of the rows beside which values of their unit stand."""
+    per_unit = inner.steps[-1]
+    at = place.word("JOIN")
+    other = all(isinstance(step, (PerUnit, UnitSequence)) for step in inner.steps)
+    if not isinstance(per_unit, PerUnit) or not other or inner.sample is not None or inner.columns is None:
+        raise QuestionRefused(
+            f"{at}JOIN takes a sub-query of one row a person over one table, without joins of its own"
+        )
+    if any(isinstance(node, Exists) for node in _nodes((inner.steps, inner.where))):
+        raise QuestionRefused(f"{at}a joined sub-query has no condition on other tables: write it in the outer WHERE")
+    unit = per_unit.unit or ""
+    alias = item.this.alias_or_name.lower()
+    keys = {
+        low: (name, col(qualify(inner.table, name))) for low, (name, v) in inner.columns.items() if v.node == Name(unit)
+    }
+    computed = {low: (name, Expr(Constant(Fraction(0)))) for low, (name, _) in inner.columns.items() if low not in keys}
+    joined = JoinedTable(inner.table, alias, {**computed, **keys})
+    if not any(item.args.get(n) for n in ("on", "using", "method", "side")):
+        _take_condition(select, item, joined, scope)
+    if joined.alias in {t.alias for t in scope.joined}:
+        raise QuestionRefused(f"{place.of(item.this)}{item.this.alias_or_name!r} is joined twice: join it once")
+    before = {**(scope.columns or {}), **{c: 1 for t in scope.joined for c in t.columns}}
+    join, joined = read_join(
+        place, item, joined, lambda column: scope.column(place, column), lambda name: name.lower() in before
+    )
+    if len(join.on) != 1:
+        raise QuestionRefused(
+            f"{at}values of one person are joined by the privacy unit alone: write conditions in WHERE"
+        )
+    step = UnitValues(inner.table, inner.steps, inner.where, join.how, join.on[0])
+    names = column_names(step)
+    columns = {low: (name, Expr(rename(value.node, names))) for low, (name, value) in inner.columns.items()}
+    same = tuple(low for low in keys if low == join.on[0].lower())
+    return replace(
+        scope, steps=(*scope.steps, step), joined=(*scope.joined, replace(joined, columns=columns, same=same))
+    )
+
+
+def _nodes(thing: Any) -> Iterator[Any]:
+    """Give an expression or a step, and all that it is made of."""
+    yield thing
+    parts = thing if isinstance(thing, tuple) else ()
+    if is_dataclass(thing) and not isinstance(thing, type):
+        parts = tuple(getattr(thing, part.name) for part in fields(thing))
+    for part in parts:
+        yield from _nodes(part)
 
 
 def _join_same_names(place: Place, item: Any, joined: JoinedTable, scope: Scope) -> None:
@@ -592,9 +691,10 @@ def _joined_table(
                 f"{place.word('JOIN')}JOIN takes a table, or a sub-query that filters one, nothing else"
             )
         other = None if inner.table == declared.table else inner.table
-        names = {name: qualify(inner.table, name) for name, _ in declared.columns_of(other).values()}
+        called = again(declared.table) if other is None else inner.table
+        names = {name: qualify(called, name) for name, _ in declared.columns_of(other).values()}
         columns = {low: (name, Expr(rename(value.node, names))) for low, (name, value) in inner.columns.items()}
-        return JoinedTable(inner.table, alias, columns), None if inner.where is None else rename(inner.where, names)
+        return JoinedTable(called, alias, columns), None if inner.where is None else rename(inner.where, names)
     if not isinstance(source, kinds.Table) or not isinstance(source.this, kinds.Identifier):
         raise QuestionRefused(
             f"{place.word('JOIN')}JOIN takes a table only: write JOIN regions ON adult.state = regions.state"
@@ -610,7 +710,7 @@ def _joined_table(
             f"{place.of(source)}JOIN with {source.name!r} is not supported: it is declared neither as [public.NAME] nor as "
             f"[tables.NAME]; {hint}"
         )
-    named = table or declared.table
+    named = table or again(declared.table)
     qualified = {low: (name, col(qualify(named, name))) for low, (name, _) in declared.columns_of(table).items()}
     return JoinedTable(named, alias, qualified), None
 
@@ -651,18 +751,59 @@ def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[st
 
         made = read_unit_select(place, select, lambda item: declared.column(place, item, scope), rows)
         return replace(scope, columns=made.columns, where=made.having, joined=(), steps=(*scope.steps, made.step))
-    total = next((e for e in select.expressions if e.find(trees().AggFunc) is not None), None)
+    total = next((e for e in select.expressions if own_aggregate(e) is not None), None)
     if total is not None:
         raise QuestionRefused(
             f"{place.of(total)}a sub-query with aggregates has one row for each unit: add GROUP BY and the privacy unit's column"
         )
+    windows: WindowReader | None = None
+    if has_window(select):
+        windows = WindowReader(place, select, values)
+        values = _windowed(place, declared, scope, windows)
     columns: dict[str, tuple[str, Expr]] = {}
     for item in select.expressions:
         columns.update(_project(place, item, scope, values, columns))
     every = columns if scope.columns is not None else None
     if every is None and not _only_stars(select):
         every = columns
-    return replace(scope, columns=every, where=rows, joined=())
+    if windows is None:
+        return replace(scope, columns=every, where=rows, joined=())
+    # A window looks at the rows that WHERE keeps; QUALIFY filters rows after it.
+    kept = _qualified(place, select, declared, scope, windows)
+    step = UnitSequence(tuple(windows.values), rows)
+    return replace(scope, columns=every, where=kept, joined=(), steps=(*scope.steps, step))
+
+
+def _windowed(
+    place: Place,
+    declared: DeclaredNames,
+    scope: Scope,
+    windows: WindowReader,
+    named: Callable[[Any], Any] = lambda _: None,
+) -> Translator:
+    """Return what translates expressions in which windows stand; `named` finds what a name that is no column means."""
+
+    def column(item: Any) -> Expr:
+        meant = named(item)
+        return declared.column(place, item, scope) if meant is None else translator.value(meant)
+
+    def special(item: Any) -> Expr | None:
+        found = windows.read(item)
+        return declared._special(place, item, scope) if found is None else found
+
+    translator = Translator(place, column, special)
+    return translator
+
+
+def _qualified(place: Place, select: Any, declared: DeclaredNames, scope: Scope, windows: WindowReader) -> Node | None:
+    """Return the condition of QUALIFY, in which names of SELECT may stand."""
+    clause = select.args.get("qualify")
+    if clause is None:
+        return None
+    named = qualify_names(select, lambda name: name.lower() in scope.every())
+    node = _windowed(place, declared, scope, windows, named).value(clause.this).node
+    depth(node)
+    return node
 
 
 def _project(
@@ -733,8 +874,8 @@ def _plain_select(place: Place, select: Any) -> None:
         raise QuestionRefused(
             f"{place.word(word) or place.of(select)}{word} is not supported in a sub-query: use one SELECT"
         )
-    grouped = {"group", "having", "distinct"} if _is_grouped(select) else set()
-    only_known(place, select, _INNER | grouped, " inside a sub-query")
+    more = {"group", "having", "distinct"} if _is_grouped(select) else {"qualify", "windows"}
+    only_known(place, select, _INNER | more, " inside a sub-query")
 
 
 def _is_grouped(select: Any) -> bool:

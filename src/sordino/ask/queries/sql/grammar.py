@@ -196,9 +196,27 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
         "one value a privacy unit, within the bounds that `max_rows` implies or that it states: `LEAST(n, 5)`",
     ),
     (
+        "a unit's sequence",
+        "SELECT COUNT(*) FROM (SELECT day - LAG(day) OVER (PARTITION BY id ORDER BY day) AS gap FROM visits) AS t"
+        " WHERE gap <= 30",
+        "in a sub-query over rows: LAG, LEAD, FIRST_VALUE, LAST_VALUE, ROW_NUMBER, RANK, DENSE_RANK, COUNT, SUM, MIN and MAX "
+        "OVER (PARTITION BY the privacy unit ...), with ROWS BETWEEN, WINDOW and QUALIFY",
+    ),
+    (
+        "beside its rows",
+        "SELECT COUNT(*) FROM visits AS p JOIN (SELECT id, MIN(day) AS first FROM visits GROUP BY id) AS f ON p.id = f.id"
+        " WHERE p.day > f.first",
+        "one value a privacy unit, joined back to its rows; of another table of the same people too",
+    ),
+    (
+        "with itself",
+        "SELECT COUNT(*) FROM visits AS p JOIN visits AS q ON p.id = q.id AND q.day > p.day",
+        "by the privacy unit",
+    ),
+    (
         "joins",
         "SELECT j.sector, COUNT(*) FROM people JOIN jobs AS j ON people.job = j.job GROUP BY j.sector",
-        "public tables",
+        "public tables; what ON says besides keys is a condition of the rows",
     ),
     ("comma joins", "SELECT COUNT(*) FROM people AS p, jobs AS j WHERE p.job = j.job", "on equality"),
     ("items of lists", "SELECT tag, COUNT(*) FROM people, UNNEST(tags) AS t(tag) GROUP BY tag", "CROSS JOIN too"),

@@ -435,14 +435,13 @@ class _Splitter:
         )
 
     def _split_with(self, query: Any) -> None:
-        exp = trees()
         clause = query.args.get("with_") or query.args.get("with")
         if clause is None:
             return
         for cte in list(clause.expressions):
             name = cte.alias.lower()
-            if isinstance(cte.this, exp.Select) and self._reads_rows(cte.this) and not self._aggregates_of(cte.this):
-                # Rows of the private table under another name: they stay within the blocks that read them.
+            if self._is_of_rows(cte.this):
+                # Rows of the private table, or one a person, under another name: they stay within the blocks that read them.
                 self._release_constants(cte.this)
                 self._rows[name] = cte
                 cte.pop()
@@ -452,6 +451,17 @@ class _Splitter:
                 self._released[name] = cte
         if not clause.expressions:
             clause.pop()
+
+    def _is_of_rows(self, query: Any) -> bool:
+        """Return whether a query of WITH gives rows of the private table, or one of each person's: none is ever shown."""
+        exp = trees()
+        if not isinstance(query, exp.Select) or not self._reads_rows(query):
+            return False
+        if not self._aggregates_of(query):
+            return True
+        probe = exp.Select(expressions=[exp.Count(this=exp.Star())])
+        units = exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("units")))
+        return query.args.get("group") is not None and self._is_question(probe.from_(units))
 
     def _split_select(self, select: Any) -> Any:
         exp = trees()
@@ -627,6 +637,8 @@ class _Splitter:
             # Any other join keeps or drops rows by other rules.
             if join.args.get("method") or side not in ("", "LEFT") or join.kind not in ("", "INNER", "CROSS", "OUTER"):
                 continue
+            if key is not None and self._joins_units(select, join):
+                continue
             if not any(join.args.get(part) for part in ("on", "using", "side")) and self._is_one_row(source):
                 join.pop()
                 self._put(select, name, functools.partial(_one_value, source))
@@ -646,6 +658,14 @@ class _Splitter:
         for column in select.find_all(exp.Column):
             if not column.table and column.name.lower() in theirs:
                 column.set("table", exp.to_identifier(name))
+
+    def _joins_units(self, select: Any, join: Any) -> bool:
+        """Return whether a join puts values of a row's own person beside it, which stay within the block."""
+        exp = trees()
+        probe = exp.Select(expressions=[exp.Count(this=exp.Star())])
+        probe.set("from_", (select.args.get("from_") or select.args.get("from")).copy())
+        probe.set("joins", [join.copy()])
+        return self._is_question(probe)
 
     def _put(self, select: Any, name: str, value: Callable[[str], Any]) -> None:
         """Put values in the place of all columns that are qualified by a name."""

@@ -1,0 +1,319 @@
+"""Sequences within one unit: what a row is among its own unit's rows, as LAG and ROW_NUMBER say it. It knows declarations only.
+
+Theorem: the step adds to each row cells that are a function of the bag of its own unit's rows: all rows that a window looks at
+agree in the unit, and rows that its order does not tell apart are alike in every cell (`SqlPrimitives.add_windows`). No row
+comes or goes but by the step's own condition on single rows, and no row of another unit changes. So putting in or taking out
+one unit puts in or takes out its own rows, and replacing one replaces its own; the unit's cap on rows acts after the step, so
+every sensitivity is that of the rows without it (stability; McSherry 2009, section 3.4). Where a row is a unit the theorem
+fails: a row more changes the LAG of the next, so that two rows of the answer move; there the step is refused.
+
+What bounds a sensitivity is a value's range: for LAG, LEAD, FIRST_VALUE, MIN and MAX it is that of the column; a row's
+number, a rank, a count and a sum have no upper bound of their own, as a unit may own more rows than its cap, and are clipped
+where bounds are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
+from sordino.ask.queries.expressions.compile import bind_condition, bind_number, presence
+from sordino.ask.queries.expressions.declared_values import is_text
+from sordino.ask.queries.expressions.nodes import Compare, Connective, IsNull, Name, Node, depth, describe, plain
+from sordino.ask.queries.expressions.sql_trees import Build
+from sordino.ask.queries.per_unit import PerUnit, UnitValue, clip_notes, number_column, row_bounds, value_cell
+from sordino.core.domain import Boolean, Category, Column, Domain, Identifier, Integer, List
+from sordino.core.errors import QuestionRefused
+from sordino.core.neighbors import Neighbors, PrivacyUnit
+from sordino.core.primitives import NARROW, Primitives, UnitWindow, WindowOrder
+
+_PLACES = ("row_number", "rank", "dense_rank")
+_PICKS = ("lag", "lead", "first_value", "last_value")
+_TOTALS = ("rows", "count", "sum", "min", "max")
+_WORDS = {
+    "lag": "{of} {n} before",
+    "lead": "{of} {n} after",
+    "first_value": "the first {of}",
+    "last_value": "the last {of}",
+    "row_number": "the row's number",
+    "rank": "the row's rank",
+    "dense_rank": "the row's dense rank",
+    "rows": "the number of rows",
+    "count": "the number of rows with {of}",
+    "sum": "the sum of {of}",
+    "min": "the least {of}",
+    "max": "the largest {of}",
+}
+_EXAMPLE = "LAG(day) OVER (PARTITION BY {unit} ORDER BY day)"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceOrder:
+    """What a unit's rows are ordered by."""
+
+    by: Node
+    descending: bool = False
+    nulls_first: bool = False
+
+    def plain(self) -> Any:
+        """Return the order as canonical JSON data."""
+        return [plain(self.by), self.descending, self.nulls_first]
+
+    def describe(self) -> str:
+        """Return the order in words."""
+        return f"{describe(self.by)}{' descending' if self.descending else ''}"
+
+    def build(self, domain: Domain) -> Build:
+        """Return what orders rows alike on every engine: a number, a place in the alphabet, or a name as it is held."""
+        of = self.by
+        column = domain[of.name] if isinstance(of, Name) else None
+        if isinstance(of, Name) and isinstance(column, Identifier):
+            name = of.name
+            return lambda on: on.raw(name)
+        if is_text(of) or isinstance(column, (Category, Boolean)):
+            return _alphabetical(of, domain)
+        return bind_number(of, domain).build
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceValue:
+    """A value of a row among the rows that agree in `partition`, the unit's column and perhaps others.
+
+    `kind` is that of `UnitWindow`.
+    """
+
+    kind: str
+    of: Node | None
+    partition: tuple[Node, ...]
+    order: tuple[SequenceOrder, ...] = ()
+    offset: int = 1
+    frame: tuple[int | None, int | None] | None = None
+
+    @property
+    def alias(self) -> str:
+        """The name of its column: what it says."""
+        of = "" if self.of is None else describe(self.of)
+        words = _WORDS[self.kind].format(of=of, n="one row" if self.offset == 1 else f"{self.offset} rows")
+        if self.frame is not None:
+            words += f" from {_place_words(self.frame[0], 'first')} to {_place_words(self.frame[1], 'last')}"
+        by = ", ".join(o.describe() for o in self.order)
+        return f"{words} of each {', '.join(map(describe, self.partition))}{f' by {by}' if by else ''}"
+
+    def known(self) -> Node | None:
+        """Return a condition that every row meets, whatever the table; None where nothing follows from what the value is.
+
+        A person's least day is no later than any of its days, and the day before, by day, no later than this one.
+        """
+        if self.of is None or self.frame is not None:
+            return None
+        op = {"min": "<=", "max": ">="}.get(self.kind)
+        if self.kind in _PICKS and self.order and self.order[0].by == self.of:
+            before = self.kind in ("lag", "first_value")
+            op = "<=" if before != self.order[0].descending else ">="
+        if op is None:
+            return None
+        compared = Compare(op, Name(self.alias), self.of)
+        unknown = Connective("or", IsNull(Name(self.alias)), IsNull(self.of))
+        return Connective("or", compared, unknown)
+
+    def plain(self) -> Any:
+        """Return the value as canonical JSON data."""
+        order = [o.plain() for o in self.order]
+        partition = [plain(p) for p in self.partition]
+        return [self.kind, plain(self.of), partition, order, self.offset, None if self.frame is None else [*self.frame]]
+
+    @property
+    def most_rows(self) -> int | None:
+        """How many rows it looks at, where its frame says so."""
+        first, last = (None, None) if self.frame is None else self.frame
+        return None if first is None or last is None else last - first + 1
+
+    def read(self, domain: Domain, unit: str) -> tuple[Column, Any]:
+        """Return how the value is declared, and what makes it in an engine's words; raises QuestionRefused where it is none."""
+        for node in (self.of, *self.partition, *(o.by for o in self.order)):
+            if node is not None:
+                depth(node)
+        column, build, form, wide = self._cell(domain)
+        within = [value_cell(p, domain, "keep")[1] for p in self.partition if p != Name(unit)]
+        order = [(o.build(domain), o.descending, o.nulls_first) for o in self.order]
+
+        def window(on: Primitives) -> UnitWindow:
+            value = None if build is None else build(on)
+            return UnitWindow(
+                self.kind,
+                form,
+                value,
+                within=tuple(part(on) for part in within),
+                order=tuple(WindowOrder(by(on), descending, first) for by, descending, first in order),
+                offset=self.offset,
+                frame=self.frame,
+                wide=wide,
+            )
+
+        return column, window
+
+    def _cell(self, domain: Domain) -> tuple[Column, Build | None, str, bool]:
+        """Return the value's declaration, the cell that it is made of, its form, and whether it takes more than 64 bits."""
+        of = self.of
+        most = self.most_rows
+        if self.kind in _PLACES or of is None:
+            least = 1 if self.frame is None else 0
+            return Integer(least, most), None, "number", False
+        if self.kind == "count":
+            return Integer(0, most), presence(of, domain).build, "number", False
+        if self.kind == "sum":
+            made = UnitValue("sum", of, self.alias)
+            column = made.read(domain).column
+            found = bind_number(of, domain)
+            ends = None if most is None else row_bounds("sum", of, domain, most)
+            if ends is not None:
+                column = number_column(
+                    found.unit, Interval(*(end / found.unit for end in ends)), made.missing_rule(domain)
+                )
+            return column, found.build, "number", True
+        if self.kind in ("min", "max") and self._is_declared(domain):
+            raise QuestionRefused(
+                f"{self.alias} is not supported: {describe(of)} is no number and no date; the first and the last by an order are"
+            )
+        # The first row has none before it, the last none after.
+        missing = "keep" if self.kind in ("lag", "lead") else UnitValue("max", of, self.alias).missing_rule(domain)
+        column, build, form = value_cell(of, domain, missing)
+        return column, build, form, form == "number" and not _is_narrow(of, domain)
+
+    def _is_declared(self, domain: Domain) -> bool:
+        column = domain[self.of.name] if isinstance(self.of, Name) else None
+        return is_text(self.of) or isinstance(column, (Category, Boolean, Identifier))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSequence:
+    """Add to each row that meets `where` what it is among its unit's rows that do: a row step.
+
+    `unit` is the column of the unit, once it is known; `limits` are as of `PerUnit`.
+    """
+
+    values: tuple[SequenceValue, ...]
+    where: Node | None = None
+    unit: str | None = None
+    limits: tuple[tuple[str, Fraction, Fraction], ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What an answer says of the limits."""
+        return clip_notes(self.limits, self.unit)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the values."""
+        return tuple(v.alias for v in self.values)
+
+    @property
+    def always_present(self) -> tuple[str, ...]:
+        """The values that are never missing."""
+        return tuple(v.alias for v in self.values if v.kind in (*_PLACES, "rows", "count") and v.frame is None)
+
+    def bind(self, unit: PrivacyUnit | None, before: Sequence[Any]) -> UnitSequence:
+        """Return the step with its unit; raises QuestionRefused where a window would look at rows of several."""
+        if unit is None or unit.column is None:
+            what = "each row is a unit of its own" if unit is None else "no column names each row's unit"
+            raise QuestionRefused(
+                f"a window over a private table looks at the rows of one unit, but here {what}: a row would change what its "
+                "neighbors are. Declare PrivacyUnit(column, max_rows=...), or ask about the rows themselves"
+            )
+        for value in self.values:
+            if Name(unit.column) not in value.partition:
+                example = _EXAMPLE.format(unit=unit.column)
+                raise QuestionRefused(
+                    f"a window over rows of several persons is not private: PARTITION BY names the privacy unit's column "
+                    f"{unit.column!r}, such as {example}; windows over an answer need none"
+                )
+        if any(isinstance(step, PerUnit) for step in before):
+            raise QuestionRefused(
+                f"the rows are one for each {unit.column} already, so a window over one {unit.people} has one row: take the "
+                "window first, and then one value per person"
+            )
+        # Limits are found anew: a question that came from elsewhere states none.
+        return UnitSequence(self.values, self.where, unit.column)
+
+    def domain(self, domain: Domain) -> Domain:
+        """Return the domain with the columns."""
+        if self.unit is None:
+            raise QuestionRefused("ask for a window over a unit's rows through the table: visits.plan(...)")
+        columns: dict[str, Column | List] = dict(domain.stored)
+        for value in self.values:
+            if value.alias in columns:
+                raise QuestionRefused(f"column {value.alias!r} is in the table already: rename one")
+            columns[value.alias] = value.read(domain, self.unit)[0]
+        if self.where is not None:
+            bind_condition(self.where, domain)
+        lost = domain.unreadable_rows or self.where is not None
+        return Domain(columns, row_ceiling=domain.row_ceiling, unreadable_rows=lost)
+
+    def neighbors(self, neighbors: Neighbors) -> Neighbors:
+        """Return the relation as it is: the rows of a unit stay its own, and are bounded afterwards."""
+        return neighbors
+
+    def apply(self, on: Primitives, domain: Domain) -> Primitives:
+        """Return an engine's words with the columns."""
+        assert self.unit is not None
+        if self.where is not None:
+            on.keep(bind_condition(self.where, domain)(on))
+        on.add_windows({value.alias: value.read(domain, self.unit)[1](on) for value in self.values})
+        return on
+
+    def implied_bounds(self, domain: Domain, most: int) -> dict[str, tuple[Fraction, Fraction]]:
+        """Return where the values without bounds of their own lie among at most `most` rows of one unit."""
+        kinds = dict.fromkeys((*_PLACES, "rows"), "rows") | {"count": "count", "sum": "sum"}
+        found = {}
+        for value in self.values:
+            if value.kind in kinds and value.most_rows is None:
+                ends = row_bounds(kinds[value.kind], value.of, domain, most)
+                if ends is not None:
+                    # A frame may hold no row at all.
+                    found[value.alias] = ends if value.frame is None else (min(ends[0], Fraction(0)), ends[1])
+        return found
+
+    def describe(self) -> str:
+        """Return the step in words."""
+        where = "" if self.where is None else f" of rows where {describe(self.where)}"
+        return f"with {'; '.join(self.names)}{where}"
+
+    def plain(self) -> Any:
+        """Return the step as canonical JSON data."""
+        return ["sequence", self.unit, plain(self.where), [v.plain() for v in self.values]]
+
+
+def _alphabetical(of: Node, domain: Domain) -> Build:
+    """Return the place of a declared value among all of them in ascending order."""
+    from sordino.ask.queries.expressions.keys import keys
+
+    made = keys(of, domain)
+    labels = [label for label in made.labels if label is not None]
+    places = {label: place for place, label in enumerate(sorted(labels))}
+    ranks = [places[label] for label in labels]
+
+    def build(on: Primitives) -> Any:
+        code = made.build(on) if made.code is None else made.code(on, made.build(on))
+        return on.label(code, [*ranks, *([None] * (len(made.labels) - len(labels)))])
+
+    return build
+
+
+def _is_narrow(of: Node, domain: Domain) -> bool:
+    """Return whether a number that is held in steps takes at most 64 bits."""
+    found: BoundNumber | None = None
+    try:
+        found = bind_number(of, domain)
+    except QuestionRefused:
+        return False
+    largest = found.stored.largest
+    return largest is not None and largest < NARROW
+
+
+def _place_words(place: int | None, end: str) -> str:
+    if place is None:
+        return f"the {end}"
+    return "this" if place == 0 else f"{abs(place)} {'before' if place < 0 else 'after'}"

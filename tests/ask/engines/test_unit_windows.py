@@ -1,0 +1,231 @@
+"""Windows over one person's rows through the real engine: neighbors by brute force, the order of rows, hostile cells."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import itertools
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from ask.engines.test_unit_rows import DAYS, DOMAIN, POOL, SCHEMA, Exact, Row, rows
+from sordino.ask.curator.aggregation_procedure import exact_vectors
+from sordino.ask.engines.duckdb import DuckDBEngine
+from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
+from sordino.ask.queries.joined_names import bind_names
+from sordino.ask.queries.row_steps import apply_steps, step_domain, step_neighbors
+from sordino.ask.queries.sql.parse import parse_sql
+from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation
+from sordino.errors import QuestionRefused
+
+UNIT = PrivacyUnit("id", max_rows=3)
+BY_DAY = "OVER (PARTITION BY id ORDER BY d)"
+QUESTIONS = [
+    f"SELECT COUNT(*) FROM (SELECT d - LAG(d) {BY_DAY} AS gap FROM t) u WHERE gap <= 2",
+    f"SELECT COUNT(*), SUM(x), COUNT(DISTINCT x) FROM (SELECT x, ROW_NUMBER() {BY_DAY} AS rn FROM t) u WHERE rn <= 2",
+    f"SELECT prev, c, COUNT(*) FROM (SELECT c, LAG(c) {BY_DAY} AS prev FROM t) u GROUP BY prev, c",
+    f"SELECT f, COUNT(*), SUM(x) FROM (SELECT x, FIRST_VALUE(c) {BY_DAY} AS f FROM t WHERE x > -2) u GROUP BY f",
+    f"SELECT SUM(gap), AVG(gap) FROM (SELECT x - LEAD(x, 2, 3) {BY_DAY} AS gap FROM t) u",
+    f"SELECT rn, COUNT(*) FROM (SELECT ROW_NUMBER() {BY_DAY} AS rn FROM t) u GROUP BY rn",
+    f"SELECT SUM(s), SUM(n) FROM (SELECT SUM(x) {BY_DAY} AS s, COUNT(c) {BY_DAY} AS n FROM t) u",
+    "SELECT SUM(s), SUM(n) FROM (SELECT SUM(x) OVER (PARTITION BY id ORDER BY f ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING)"
+    " AS s, COUNT(*) OVER (PARTITION BY id ORDER BY f ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS n FROM t) u",
+    "SELECT r, COUNT(*) FROM (SELECT RANK() OVER w AS r, DENSE_RANK() OVER w AS d FROM t WINDOW w AS (PARTITION BY id, t"
+    " ORDER BY c DESC NULLS FIRST)) u WHERE d <= 2 GROUP BY r",
+    "SELECT m, COUNT(*) FROM (SELECT MIN(d) OVER (PARTITION BY id) AS m FROM t) u GROUP BY m",
+    "SELECT SUM(r), MEDIAN(y) FROM (SELECT r, LAST_VALUE(x) OVER (PARTITION BY id ORDER BY r DESC ROWS BETWEEN UNBOUNDED"
+    " PRECEDING AND UNBOUNDED FOLLOWING) AS y FROM t) u WHERE y > 0",
+    f"SELECT AVG(m) FROM (SELECT id, MAX(gap) AS m FROM (SELECT id, x - LAG(x) {BY_DAY} AS gap FROM t) v GROUP BY id) u",
+    # Values of a person beside its rows.
+    "SELECT COUNT(*), SUM(x) FROM t JOIN (SELECT id, MIN(d) AS first FROM t GROUP BY id) f USING (id) WHERE d = first",
+    "SELECT n, COUNT(*) FROM t LEFT JOIN (SELECT id, COUNT(*) AS n FROM t WHERE x > 0 GROUP BY id HAVING MAX(x) < 5) f"
+    " ON f.id = t.id GROUP BY n",
+    "SELECT l, COUNT(*) FROM t JOIN (SELECT id, ARG_MAX(c, x) AS l FROM t GROUP BY id) f ON t.id = f.id GROUP BY l",
+    "SELECT AVG(m) FROM (SELECT id, MAX(x) AS m FROM t GROUP BY id) a JOIN (SELECT id, MIN(r) AS least FROM t GROUP BY id) b"
+    " USING (id) WHERE least < 1",
+    # A table joined with itself, by the person.
+    "SELECT COUNT(*), SUM(a.x) FROM t a JOIN t b ON a.id = b.id AND b.d > a.d AND b.x < 4",
+    "SELECT a.c, b.c AS other, COUNT(*) FROM t a LEFT JOIN t b ON a.id = b.id WHERE a.x > 0 GROUP BY a.c, b.c",
+    # A window over rows that another window chose.
+    "SELECT COUNT(*), SUM(y) FROM (SELECT LAG(x) OVER (PARTITION BY id ORDER BY d) AS y FROM (SELECT * FROM t QUALIFY"
+    " ROW_NUMBER() OVER (PARTITION BY id ORDER BY d) > 1) v) u",
+    f"SELECT COUNT(*) FROM (SELECT k, LAG(t) {BY_DAY} AS b FROM t QUALIFY ROW_NUMBER() {BY_DAY} <= 3) u WHERE b OR k = 7",
+]
+
+
+def bind(text: str, relation: Relation = "add_remove", unit: PrivacyUnit | None = UNIT) -> Aggregation:
+    asked = parse_sql(text, table="t", columns=tuple(DOMAIN))
+    neighbors = Neighbors(relation, unit)
+    return bind_names(asked, public={}, table="t", domain=DOMAIN, names="resolved", neighbors=neighbors)
+
+
+def compile_text(text: str) -> CompiledQuery:
+    bound = bind(text)
+    return compile_query(bound, step_domain(DOMAIN, bound.steps))
+
+
+def answers(table: Sequence[Row]) -> list[Exact]:
+    """Return the exact parts of each question, in its own units, from the engine."""
+    engine = DuckDBEngine(pa.Table.from_pylist(list(table), schema=SCHEMA), domain=DOMAIN, unit=UNIT)
+    found = []
+    try:
+        for text in QUESTIONS:
+            bound = bind(text)
+            meant = compile_query(bound, step_domain(DOMAIN, bound.steps))
+            flat = [p for several in meant.parts for p in several if p.terms]
+            exact = exact_vectors(engine.run(meant.select(apply_steps(engine.primitives, bound.steps, DOMAIN))), meant)
+            found.append([[v * p.unit for v in vector] for p, vector in zip(flat, exact, strict=False)])
+    finally:
+        engine.close()
+    return found
+
+
+@functools.cache
+def worlds(seed: int) -> list[list[Exact]]:
+    """Return what each question says of some tables that differ in the rows of one unit."""
+    rng = random.Random(seed)
+    others = rows(rng.randrange(0, 7), rng, ids=("v", "w", None))
+    pool = rows(rng.randrange(2, 7), rng, ids=("u",))
+    if rng.random() < 0.5:
+        # All on one day, or on few, so that order is decided by the cells.
+        pool = [{**row, "d": rng.choice(DAYS[2:4])} for row in pool]
+    sets = [[], pool, pool[:1], pool[1:], [pool[0]] * 3, rng.sample(pool, k=len(pool) // 2)]
+    return [answers(rng.sample([*others, *own], k=len(others) + len(own))) for own in sets]
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_no_unit_moves_an_answer_further_than_stated(relation: Relation) -> None:
+    """Each pair of tables differs in one unit's rows; the exact answers differ by at most each part's sensitivity."""
+    reached = 0
+    for seed in range(5):
+        found = worlds(seed)
+        pairs = (
+            [(found[0], other) for other in found]
+            if relation == "add_remove"
+            else list(itertools.combinations(found, 2))
+        )
+        for i, text in enumerate(QUESTIONS):
+            bound = bind(text, relation)
+            compiled = compile_query(bound, step_domain(DOMAIN, bound.steps))
+            wider = step_neighbors(Neighbors(relation, UNIT), bound.steps)
+            parts = [p for several in compiled.parts for p in several if p.terms]
+            for (one, other), (j, part) in itertools.product(pairs, enumerate(parts)):
+                bounds = compiled.sensitivity(part, wider)
+                moved = [abs(a - b) for a, b in zip(one[i][j], other[i][j], strict=True)]
+                assert sum(moved) <= bounds.l1, (text, relation, bounds)
+                assert sum(m * m for m in moved) <= bounds.l2_squared, (text, relation, bounds)
+                assert max(moved) <= bounds.linf, (text, relation, bounds)
+                reached += sum(moved) == bounds.l1
+    assert reached > 0, "some bound is reached"
+
+
+def test_the_order_of_rows_is_nothing() -> None:
+    """Rows of one order are told apart by their cells, so none is chosen by where it is stored."""
+    rng = random.Random(3)
+    for _ in range(2):
+        table = [{**row, "d": rng.choice(DAYS[1:4])} for row in rows(30, rng, ids=("u", "v", None))]
+        table += rng.sample(table, k=6)
+        found = answers(table)
+        for _ in range(2):
+            rng.shuffle(table)
+            assert answers(table) == found
+
+
+def test_a_window_is_taken_before_the_cap_of_rows() -> None:
+    day = datetime.date(1999, 12, 30)
+    table = [{"id": "u", "x": 1, "d": day + datetime.timedelta(days=n)} for n in range(7)]
+    found = answers(table)
+    # All rows but the first follow a row by a day, and 3 of them count.
+    assert found[0] == [[3]]
+    assert found[1][0] == [2]
+    # Of a unit with 7 rows, 3 count; their numbers are clipped to 3.
+    assert sum(found[5][0]) == 3
+
+
+def test_extreme_cells_fail_no_window() -> None:
+    names = [name for name in POOL if name not in ("id",)]
+    extremes = [{"id": "u", **{name: POOL[name][n % len(POOL[name])] for name in names}} for n in range(40)]
+    assert len(answers(extremes)) == len(QUESTIONS)
+    assert len(answers([])) == len(QUESTIONS)
+
+
+REFUSED = [
+    ("SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (ORDER BY d) AS n FROM t) u WHERE n = 1", "PARTITION BY names"),
+    (
+        "SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY c ORDER BY d) AS n FROM t) u WHERE n = 1",
+        "PARTITION BY names the privacy unit's column 'id'",
+    ),
+    (f"SELECT COUNT(*) FROM (SELECT NTILE(4) {BY_DAY} AS n FROM t) u WHERE n = 1", "NTILE OVER one person's rows"),
+    (f"SELECT COUNT(*) FROM (SELECT AVG(x) {BY_DAY} AS n FROM t) u WHERE n = 1", "AVG OVER one person's rows"),
+    ("SELECT COUNT(*) FROM (SELECT LAG(x) OVER (PARTITION BY id) AS n FROM t) u WHERE n = 1", "LAG needs an order"),
+    (
+        f"SELECT COUNT(*) FROM (SELECT LAST_VALUE(x) {BY_DAY} AS n FROM t) u WHERE n = 1",
+        "without a frame is the row itself",
+    ),
+    (f"SELECT COUNT(*) FROM (SELECT LAG(x, y) {BY_DAY} AS n FROM t) u WHERE n = 1", "LAG takes a number of rows"),
+    (f"SELECT COUNT(*) FROM (SELECT FIRST_VALUE(x IGNORE NULLS) {BY_DAY} AS n FROM t) u", "IGNORE NULLS"),
+    (f"SELECT COUNT(*) FROM (SELECT COUNT(DISTINCT x) {BY_DAY} AS n FROM t) u", "without DISTINCT"),
+    (f"SELECT COUNT(*) FROM (SELECT MIN(c) {BY_DAY} AS n FROM t) u", "no number and no date"),
+    ("SELECT COUNT(*) FROM (SELECT LAG(x) OVER w AS n FROM t) u", "there is no window 'w'"),
+    (
+        "SELECT COUNT(*) FROM (SELECT SUM(x) OVER (PARTITION BY id ORDER BY d RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS n"
+        " FROM t) u",
+        "RANGE in a frame",
+    ),
+    (
+        "SELECT AVG(n) FROM (SELECT LAG(m) OVER (PARTITION BY id ORDER BY m) AS n FROM (SELECT id, MAX(x) AS m FROM t GROUP BY"
+        " id) v) u",
+        "take the window first",
+    ),
+    (f"SELECT SUM(n) FROM (SELECT SUM(free) {BY_DAY} AS n FROM t) u", "lies in"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSED, ids=[text[21:70] for text, _ in REFUSED])
+def test_a_window_that_is_no_function_of_one_units_rows_is_refused_by_name(text: str, words: str) -> None:
+    with pytest.raises(QuestionRefused, match=words):
+        compile_text(text)
+
+
+@pytest.mark.parametrize("unit", [None, PrivacyUnit(None, max_rows=1)], ids=["rows", "unnamed"])
+def test_a_window_is_refused_where_a_row_is_the_unit(unit: PrivacyUnit | None) -> None:
+    with pytest.raises(QuestionRefused, match=r"a row would change what its neighbors are"):
+        bind(QUESTIONS[0], unit=unit)
+
+
+def test_a_refusal_of_a_row_as_the_unit_comes_before_the_charge() -> None:
+    table = sd.protect(
+        pa.Table.from_pylist([{"id": "u", "x": 1}], schema=SCHEMA),
+        domain=DOMAIN,
+        neighbors="add_remove",
+        privacy_unit="row",
+        name="t",
+        budget=sd.PureDP(1),
+        ledger=None,
+        rng=sd.Rng.seeded(1),
+    )
+    with pytest.raises(QuestionRefused, match="each row is a unit of its own"):
+        table.ask(sd.sql(QUESTIONS[0]), epsilon=1)
+    assert table.ledger.spent() == sd.PureDP(0)
+
+
+def test_a_condition_inside_narrows_the_keys() -> None:
+    """What rows met before a window looked at them, their keys meet: a group that no row can have is not shown."""
+    table = sd.protect(
+        pa.Table.from_pylist([{"id": "u", "x": 1, "c": "a", "d": datetime.date(2000, 1, 1)}] * 2, schema=SCHEMA),
+        domain=DOMAIN,
+        neighbors="add_remove",
+        privacy_unit=UNIT,
+        name="t",
+        budget=sd.PureDP(10**7),
+        ledger=None,
+        rng=sd.Rng.seeded(1),
+    )
+    text = f"SELECT c, COUNT(*) AS n FROM (SELECT c, ROW_NUMBER() {BY_DAY} AS rn FROM t WHERE c <> 'b') u WHERE rn = 1 GROUP BY c"
+    release: Any = table.ask(sd.sql(text), epsilon=10**6)
+    assert sorted(row["c"] for row in release.table.to_pylist()) == ["a", "d"]
