@@ -92,5 +92,5 @@ def test_a_column_of_such_a_name_and_a_text_are_left_alone() -> None:
 
 
 def test_where_nothing_is_planned_it_is_refused_with_what_to_write() -> None:
-    with pytest.raises(QuestionRefused, match="write DATE"):
+    with pytest.raises(QuestionRefused, match="write the day"):
         parse_sql("SELECT COUNT(*) AS n FROM people WHERE d < CURRENT_DATE", table="people", columns=DOMAIN.stored)

@@ -13,7 +13,7 @@ from sordino.ask.engines.instances import shared_instance
 def item_names(text: str) -> tuple[str | None, ...] | None:
     """Return the name of each item of a SELECT, without AS as DuckDB writes it; None for a star, which stands for several.
 
-    Nothing is looked up or run: a name follows from the text alone. Returns None for what DuckDB does not parse as one
+    The text is a value that DuckDB's parser is given: nothing in it is looked up or run. Returns None for what DuckDB does not parse as one
     SELECT.
 
     >>> item_names("SELECT COUNT(*), Sum(Qty) AS s, clip(x,0,5), * FROM t")
@@ -26,7 +26,7 @@ def item_names(text: str) -> tuple[str | None, ...] | None:
         statements = _serialize(connection, text)
         node = statements[0]["node"] if len(statements) == 1 else {}
         return tuple(_name(connection, item) for item in node["select_list"])
-    except (duckdb.Error, KeyError, TypeError):
+    except (duckdb.Error, KeyError, TypeError, RecursionError):
         return None
     finally:
         connection.close()

@@ -398,8 +398,7 @@ def _move(of: Expr, by: tuple[Fraction, Fraction, Fraction], sign: int) -> Expr:
 
 
 def _last_day(item: Any, read: Read) -> Expr:
-    # Months are counted before days.
-    return read(_unwrap(item.this)).truncate("month").shift(months=1, days=-1)
+    return read(_unwrap(item.this)).truncate("month").shift(months=1).shift(days=-1)
 
 
 def _interval(item: Any, read: Read) -> tuple[Fraction, Fraction, Fraction] | None:
