@@ -495,7 +495,7 @@ def is_flag(command: Any, argument: str) -> bool:
     return bool(next(p for p in command.params if p.name == argument).is_flag)
 
 
-def value_of(command: Any, argument: str, flag: str) -> str:
+def value_of(command: Any, flag: str) -> str:
     """Return a value for an option: one that some way states, else one of its kind."""
     for name, ways in WAYS.items():
         if all_commands()[tuple(name.split())] is command:
