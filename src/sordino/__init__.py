@@ -103,6 +103,7 @@ register_features(
         **dict.fromkeys(("all", "any", "first", "last", "max", "min"), "sordino.ask.queries.unit_aggregates"),
         "attack_page": "sordino.reporting.attack_page",
         "board_page": "sordino.reporting.board",
+        "item_names": "sordino.ask.engines.column_names",
         "query_release": "sordino.ask.curator.released_query",
         "run_replicates": "sordino.ask.engines.replicates",
     }

@@ -221,10 +221,22 @@ def test_a_released_column_keeps_its_interval(release: Any) -> None:
             pytest.approx(low, abs=(high - low) / 4),
             pytest.approx(high, abs=(high - low) / 4),
         )
-    # A row that was chosen by its noise, or whose number of several rows is not told apart, has no interval.
+    # Of rows that were chosen by their noise, the intervals of all 16 hold together.
+    wider = {(row["region"], row["year"]): row["n_lower"] for row in release.interval(1 - 0.1 / 16).to_pylist()}
     for text in (
         "SELECT region, year, n FROM answer ORDER BY n DESC LIMIT 3",
         "SELECT region, year, n FROM answer WHERE n > 30",
+        "SELECT region, year, n FROM answer WHERE year > 2020 QUALIFY RANK() OVER (ORDER BY n) < 4",
+        "SELECT region, year, n FROM (SELECT * FROM answer ORDER BY 3 LIMIT 4) AS few",
+    ):
+        chosen = release.query(text).interval(0.9).to_pylist()
+        assert chosen, text
+        assert all(row["n_lower"] == wider[row["region"], row["year"]] for row in chosen), text
+    # A limit of as many rows as there are leaves none out.
+    full = release.query("SELECT region, year, n FROM answer ORDER BY n DESC LIMIT 16").interval(0.9).to_pylist()
+    assert all(row["n_lower"] == own[row["region"], row["year"]]["n_lower"] for row in full)
+    # What is made of several rows that are not told apart has none.
+    for text in (
         "SELECT region, MAX(n) AS n FROM answer GROUP BY region",
         "SELECT region, year, n FROM answer UNION ALL SELECT region, year, total FROM answer",
     ):

@@ -5,7 +5,6 @@ It is the only object that sees exact answers, and it keeps none.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -33,10 +32,11 @@ from sordino.ask.curator.plan import (
     take_loss,
 )
 from sordino.ask.curator.planning import is_batch, plan_again, plan_question
-from sordino.ask.curator.question_reading import Question, Whole, read_question, read_statement_question
+from sordino.ask.curator.question_reading import Question, Whole, read_question, read_statement_question, truer_refusal
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.build import Column
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
+from sordino.ask.queries.sql.moments import current_moment
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.ask.queries.table_face import TableFace
 from sordino.core.domain import Domain
@@ -434,6 +434,9 @@ class Curator(TableFace):
     ) -> Plan:
         """Return the plan of one question; the ledger is not read."""
         guesses: dict[str, Any] = {"assume_rows": assume_rows, "assume_mean": assume_mean}
+        if isinstance(question, SqlText):
+            # The clock is read here alone: a plan that is kept means the moment at which it was made.
+            question = question.at_moment(current_moment())
         try:
             return plan_question(read_question(question, self._table), self._table, asked=asked, split=split, **guesses)
         except QuestionRefused as refused:
@@ -441,10 +444,14 @@ class Curator(TableFace):
                 raise
             # What is no single question may be a statement around several.
             weights = () if split.is_equal else split.weights
-            statement = read_statement_question(question, self._table, weights) if isinstance(weights, tuple) else None
-            with contextlib.suppress(QuestionRefused):
+            try:
+                statement = (
+                    read_statement_question(question, self._table, weights) if isinstance(weights, tuple) else None
+                )
                 if statement is not None:
                     return plan_question(statement, self._table, asked=asked)
+            except QuestionRefused as other:
+                refused = truer_refusal(question, self._table, refused, other)
             raise refused.in_sql() from None
 
     def _practise(self, plan: Plan) -> Release:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,10 +15,11 @@ from sordino.ask.queries.build import AggregateExpr, as_aggregation
 from sordino.ask.queries.expressions.nodes import Released, has_exists
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
+from sordino.ask.queries.sql.moments import reads_clock
 from sordino.ask.queries.sql.parse import SqlText, parse_question
-from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement
+from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement, surrounds_questions
 from sordino.ask.queries.sql.text import is_same_table
-from sordino.core.domain import Boolean
+from sordino.core.domain import Boolean, Category, Domain
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
 from sordino.core.registration import check_registering, is_own, name_provider
@@ -125,39 +127,66 @@ def _read_sql(question: SqlText, table: TableContext) -> Aggregation | MostCommo
 def read_statement_question(
     question: SqlText, table: TableContext, weights: tuple[Fraction, ...] = ()
 ) -> PlannedQuestion | None:
-    """Return the statement around private questions that a text is, which share its loss by `weights`; None where it is none."""
+    """Return the statement around private questions that a text is, which share its loss by `weights`.
+
+    Returns None for a text with a list of keys beside it, which is one question. Raises QuestionRefused for what is no statement.
+    """
     from sordino.ask.curator.statement_procedure import StatementQuestion
 
     if question.keys is not None:
         return None
     reader = _BlockReader(question, table)
     dialect = question.in_dialect(table.dialect).dialect
-    try:
-        statement = read_statement(
-            question.text,
-            table=table.name,
-            columns=tuple(table.domain.stored),
-            others={name: tuple(other.domain.stored) for name, other in table.private.items()},
-            truths=[
-                name
-                for domain in (
-                    table.domain,
-                    *(other.domain for other in table.private.values()),
-                    *(public.columns for public in table.public.values()),
-                )
-                for name, column in domain.stored.items()
-                if isinstance(column, Boolean)
-            ],
-            public=tuple(table.public),
-            reader=reader,
-            dialect=dialect,
-        )
-    except QuestionRefused:
-        return None
+    statement = read_statement(
+        question.text,
+        table=table.name,
+        columns=tuple(table.domain.stored),
+        others={name: tuple(other.domain.stored) for name, other in table.private.items()},
+        truths=[
+            name for domain in _domains(table) for name, column in domain.stored.items() if isinstance(column, Boolean)
+        ],
+        public={name: tuple(public.columns) for name, public in table.public.items()},
+        declared=_declared_lists(table),
+        unit=table.neighbors.id_column,
+        reader=reader,
+        dialect=dialect,
+        moment=question.moment,
+    )
     blocks = tuple(reader.blocks[text] for text in statement.blocks)
     tables = tuple(reader.tables[text] for text in statement.blocks)
     released = tuple(reader.released[constant.name] for constant in statement.constants)
-    return StatementQuestion(question.text, blocks, statement, released, weights, tables, table.private)
+    moment = question.moment if reads_clock(question.text) else None
+    return StatementQuestion(question.text, blocks, statement, released, weights, tables, table.private, moment)
+
+
+def truer_refusal(
+    question: SqlText, table: TableContext, one: QuestionRefused, other: QuestionRefused
+) -> QuestionRefused:
+    """Return which refusal of a text is true: of it as `one` question, or as the statement that it would be."""
+    dialect = question.in_dialect(table.dialect).dialect
+    around = question.keys is None and surrounds_questions(
+        question.text, unit=table.neighbors.id_column, dialect=dialect
+    )
+    return other if around else one
+
+
+def _domains(table: TableContext) -> list[Domain]:
+    """Return what is declared of public tables, of other private ones, and of the table itself, which comes last."""
+    public = [public.columns for public in table.public.values()]
+    return [*public, *(other.domain for other in table.private.values()), table.domain]
+
+
+def _declared_lists(table: TableContext) -> dict[str, tuple[Any, ...]]:
+    """Return the values of the columns that declare them, by their names in lower case."""
+    return {
+        name.lower(): tuple(column.values) if isinstance(column, Category) else (False, True)
+        for domain in _domains(table)
+        for name, column in domain.stored.items()
+        if isinstance(column, (Boolean, Category))
+    }
+
+
+_PLACE = re.compile(r"^line \d+, column \d+: ")
 
 
 class _BlockReader:
@@ -166,26 +195,26 @@ class _BlockReader:
     def __init__(self, question: SqlText, table: TableContext) -> None:
         self._question = question
         self._table = table
-        self.blocks: dict[str, Aggregation] = {}
+        self.blocks: dict[str, Aggregation | MostCommon] = {}
         # The private table that each block is about, None for the question's own.
         self.tables: dict[str, str | None] = {}
         self.released: dict[str, Released] = {}
 
     def accept(self, text: str) -> None:
         asked = replace(self._question, text=text, select=None, dialect="duckdb", released=self.released)
-        about = self._find_table(asked)
-        block = _read_sql(asked, self._table.other(about))
-        if not isinstance(block, Aggregation):
-            raise QuestionRefused("MODE is a question of its own")
-        self.blocks[text] = block
+        try:
+            about = self._find_table(asked)
+            self.blocks[text] = _read_sql(asked, self._table.other(about))
+        except QuestionRefused as refused:
+            # Its place is one in the block's own text, which nobody wrote.
+            raise type(refused)(_PLACE.sub("", str(refused.in_sql()))) from None
         self.tables[text] = about
 
     def _find_table(self, asked: SqlText) -> str | None:
         """Return the other private table that a block is about, None for the question's own."""
         if not self._table.private:
             return None
-        domains = [self._table.domain, *(other.domain for other in self._table.private.values())]
-        columns = [name for domain in domains for name in domain]
+        columns = [name for domain in _domains(self._table) for name in domain]
         named = asked.parse(columns, self._table.public).table
         if is_same_table(named, self._table.name):
             return None

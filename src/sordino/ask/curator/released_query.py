@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sordino.ask.curator.statement_procedure import add_replicates, as_parts, local_times, shown_names, trace_noise
+from sordino.ask.curator.statement_procedure import (
+    add_replicates,
+    as_chosen,
+    as_parts,
+    local_times,
+    shown_names,
+    trace_noise,
+)
 from sordino.ask.queries.sql.statement import ANSWER, BLOCK, ROW, VALUE, read_over_answer
 from sordino.core.accounting.events import (
     BoundedRangeEvent,
@@ -71,7 +78,9 @@ def query_release(release: Release, text: str) -> Release:
             "the SELECT fails on the released values, or passes a limit of rows, memory or 10 seconds"
         )
     replicated = replace(replicated, identity=tuple(map(str, computed.column(computed.num_columns - 1).to_pylist())))
-    traced = {names[trace.place]: release.parts[columns.index(trace.column)] for trace in statement.traces}
+    traced = {
+        names[trace.place]: as_chosen(release.parts[columns.index(trace.column)], trace) for trace in statement.traces
+    }
     places = computed.column(len(names)).to_pylist() if traced else []
     keys, outputs = as_parts(computed.select(range(len(names))), names, traced, places)
     if release.statement is None:

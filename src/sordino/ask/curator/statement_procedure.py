@@ -7,28 +7,37 @@ their released values and of public facts (post-processing; Dwork & Roth 2014, P
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
+from sordino.ask.curator.aggregation_procedure import (
+    AggregationProcedure,
+    count_groups,
+    plan_aggregation,
+    selection_note,
+)
 from sordino.ask.curator.data_access import DataAccess, StatementWriter
+from sordino.ask.curator.most_common_procedure import plan_most_common
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Released
 from sordino.ask.queries.expressions.released import ReleasedValues, label_text, whole_steps
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.ask.queries.sql.noise_lineage import Noise, follow_noise, table_answers
 from sordino.ask.queries.sql.released_range import released_range
-from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement
+from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement, Trace
 from sordino.core.accounting.events import Composed, LaplaceEvent
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.estimate import take_rows
 from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement, cells_of
+from sordino.core.estimates.selected import Selected
 from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Key, Output
@@ -39,6 +48,7 @@ if TYPE_CHECKING:
 
 _NO_ENDS = "no ends: noise alone may leave it without a value, such as a divisor of 0, or move it to one side"
 
+P = TypeVar("P", Key, Output, "Key | Output")
 Types = Mapping[str, Sequence[tuple[str, str]]]
 
 
@@ -50,12 +60,14 @@ class StatementQuestion:
     """
 
     text: str
-    blocks: tuple[Aggregation, ...]
+    blocks: tuple[Aggregation | MostCommon, ...]
     statement: Statement
     released: tuple[Released, ...] = ()
     weights: tuple[Fraction, ...] = ()
     tables: tuple[str | None, ...] = ()
     private: Mapping[str, PrivateTable] = field(default_factory=dict, hash=False, repr=False)
+    # What NOW() is, where the text reads it.
+    moment: datetime.datetime | None = None
 
     def identity(self) -> str:
         """Return canonical text: equal for equal statements."""
@@ -69,8 +81,9 @@ class StatementQuestion:
         return json.dumps(parts)
 
     def describe(self) -> str:
-        """Return the statement as it was written, on one line."""
-        return " ".join(self.text.split())
+        """Return the statement as it was written, on one line, and what NOW() is in it."""
+        when = "" if self.moment is None else f", where NOW() is {self.moment:%Y-%m-%d %H:%M:%S} UTC"
+        return " ".join(self.text.split()) + when
 
     @property
     def reads(self) -> dict[str, PrivateTable]:
@@ -80,7 +93,7 @@ class StatementQuestion:
     @property
     def steps(self) -> tuple[Any, ...]:
         """The steps of the blocks: which other private tables they read."""
-        return tuple(step for block in self.blocks for step in block.steps)
+        return tuple(step for block in self.blocks if isinstance(block, Aggregation) for step in block.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +115,12 @@ class StatementProcedure(Procedure):
         words = "computed from released values, at no cost"
         columns = [PlannedColumn((name,), name, (None,), "value", (words,), (), ()) for name, _ in self.names]
         for trace in self.question.statement.traces:
-            planned = {n: c for c in self.plans[trace.block].procedure.columns(confidence) for n in c.names}
+            block = self.plans[trace.block].procedure
+            if isinstance(block, AggregationProcedure):
+                own = block.columns(confidence, chosen=_chooses(trace, block))
+            else:
+                own = block.columns(confidence)
+            planned = {n: c for c in own for n in c.names}
             column = planned.get(trace.column)
             if column is not None and len(column.names) == 1:
                 columns[trace.place] = replace(column, names=(self.names[trace.place][0],))
@@ -150,7 +168,10 @@ class StatementProcedure(Procedure):
             nothing = Computed((None,), "no value: it could not be computed")
             outputs = tuple(Output(name, nothing, "computed from released values") for name in names)
             return ReleaseContent((), outputs, tuple(notes))
-        traced = {names[trace.place]: estimates[trace.block][trace.column] for trace in self.question.statement.traces}
+        traced = {
+            names[trace.place]: as_chosen(estimates[trace.block][trace.column], trace)
+            for trace in self.question.statement.traces
+        }
         places = computed.column(len(names)).to_pylist() if traced else []
         keys, outputs = as_parts(computed.select(range(len(names))), names, traced, places)
         statement = replace(statement, identity=tuple(map(str, computed.column(computed.num_columns - 1).to_pylist())))
@@ -201,7 +222,7 @@ class _Constants:
 def declare_released(
     query: ReleasedQuery,
     blocks: Sequence[str],
-    questions: Sequence[Aggregation],
+    questions: Sequence[Aggregation | MostCommon],
     released: Mapping[str, Released],
     contexts: Sequence[TableContext],
     table: TableContext,
@@ -289,13 +310,13 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         )
     parts = [_share(asked, weight / sum(weights)) for weight in weights]
     contexts = [table.other(name) for name in question.tables]
-    if any(name and block.sample is not None for name, block in zip(question.tables, question.blocks, strict=True)):
+    samples = [getattr(block, "sample", None) is not None for block in question.blocks]
+    if any(name and drawn for name, drawn in zip(question.tables, samples, strict=True)):
         raise QuestionRefused(
             "TABLESAMPLE draws from the table that a statement names first: ask about the other one by itself"
         )
     plans = tuple(
-        plan_aggregation(block, context, asked=part)
-        for block, context, part in zip(question.blocks, contexts, parts, strict=True)
+        _plan_block(block, context, part) for block, context, part in zip(question.blocks, contexts, parts, strict=True)
     )
     declared = _declared_types(table)
     released = {node.name: node for node in question.released}
@@ -308,6 +329,12 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     names = shown_names(question.statement.whole, declared, [name for name, _ in described])
     notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
     notes += _price_notes(question, plans)
+    chosen = [
+        selection_note(count_groups(block.compiled))
+        for trace in question.statement.traces
+        if isinstance(block := plans[trace.block].procedure, AggregationProcedure) and _chooses(trace, block)
+    ]
+    notes += dict.fromkeys(chosen)
     procedure = StatementProcedure(
         question=question,
         event=_event_of(plans),
@@ -322,6 +349,12 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         },
     )
     return price(procedure, table, asked=asked)
+
+
+def _plan_block(block: Aggregation | MostCommon, table: TableContext, asked: Loss) -> Plan:
+    if isinstance(block, MostCommon):
+        return plan_most_common(block, table, asked=asked)
+    return plan_aggregation(block, table, asked=asked)
 
 
 def _event_of(plans: Sequence[Plan]) -> Event:
@@ -495,6 +528,19 @@ def as_parts(
         else:
             outputs.append(Output(name, Computed(tuple(columns[name])), "computed from released values"))
     return tuple(keys), tuple(outputs)
+
+
+def as_chosen(part: P, trace: Trace) -> P:
+    """Return a released column; where noisy values choose the rows that show, its intervals hold for all rows together."""
+    if not isinstance(part, Output) or isinstance(part.estimate, Selected):
+        return part
+    rows = len(part.estimate.values())
+    return replace(part, estimate=Selected(part.estimate, rows)) if trace.chooses(rows) else part
+
+
+def _chooses(trace: Trace, block: AggregationProcedure) -> bool:
+    """Return whether noisy values may leave out rows of a block's answer."""
+    return trace.chooses(count_groups(block.compiled))
 
 
 def _are_numbers(cells: Sequence[Any]) -> bool:

@@ -155,15 +155,24 @@ class ModelDesk:
             return str(db.execute(select(MODELS.c.source).where(MODELS.c.id == number)).scalar_one())
 
     def sample(
-        self, visitor: Visitor, number: int, *, rows: int | None = None, where: str | None = None
+        self,
+        visitor: Visitor,
+        number: int,
+        *,
+        rows: int | None = None,
+        where: str | None = None,
+        independent: bool = False,
     ) -> Iterator[str]:
-        """Return drawn rows as the text of a CSV file, in parts; at most a million at a time."""
+        """Return drawn rows as the text of a CSV file, in parts; at most a million at a time.
+
+        Counts over them scatter less than over independent rows, which `independent` draws: see `Model.sample`.
+        """
         model = self.model(visitor, number)
         count = min(model.rows, _MOST_ROWS) if rows is None else rows
         if not 0 <= count <= _MOST_ROWS:
             raise DeclarationError(f"must be from 0 to {_MOST_ROWS:,}", key="rows")
         condition = None if where is None else parse_condition(where, model.columns)
-        return csv_lines(iter([model.sample(count, where=condition)]))
+        return csv_lines(iter([model.sample(count, where=condition, independent=independent)]))
 
     def answer(self, visitor: Visitor, number: int, asked: Asked) -> Release:
         """Return a model's own answer to a question, free."""

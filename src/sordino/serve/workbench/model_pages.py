@@ -224,9 +224,9 @@ async def show_rows(request: Request, session: Changing, number: StoredInt) -> R
     try:
         rows = whole_number(form, "rows").get("rows")
         shown = _SHOWN if rows is None else min(rows, _SHOWN)
-        where = form.get("where", "").strip() or None
+        drawn = _drawn_as(form)
         parts = await run_work(
-            request, session.visitor, lambda: list(desk.sample(session.visitor, number, rows=shown, where=where))
+            request, session.visitor, lambda: list(desk.sample(session.visitor, number, rows=shown, **drawn))
         )
     except (DeclarationError, QuestionRefused) as error:
         return fragment("problem.html", words=words_of(error))
@@ -239,12 +239,14 @@ async def export_rows(request: Request, session: Changing, number: StoredInt) ->
     """Return drawn rows as CSV, free."""
     form = await read_form(request)
     rows = whole_number(form, "rows").get("rows")
-    where = form.get("where", "").strip() or None
-    desk = _models(request)
-    parts = await run_work(
-        request, session.visitor, lambda: desk.sample(session.visitor, number, rows=rows, where=where)
-    )
+    desk, drawn = _models(request), _drawn_as(form)
+    parts = await run_work(request, session.visitor, lambda: desk.sample(session.visitor, number, rows=rows, **drawn))
     return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers=_file(f"sordino-{number}.csv"))
+
+
+def _drawn_as(form: Mapping[str, str]) -> dict[str, Any]:
+    """Return how rows are drawn, as the form states it."""
+    return {"where": form.get("where", "").strip() or None, "independent": "independent" in form}
 
 
 @MODEL_PAGES.post("/models/{number}/answer")
