@@ -79,7 +79,7 @@ def test_every_method_can_be_asked_for(place: Path, run: Run, method: str) -> No
         ([], "state --permanent-epsilon"),
         (["--permanent-epsilon", "2", "--lifetime-epsilon", "2"], "state --permanent-epsilon"),
         (["--permanent-epsilon", "1"], "below the permanent answer's"),
-        (["--permanent-epsilon", "2", "--method", "olh"], "permanent answers are made by grr, sue and oue"),
+        (["--permanent-epsilon", "2", "--method", "olh"], "permanent answers are made by grr, sue, oue, the"),
         (["--lifetime-epsilon", "0.5"], "at least epsilon"),
         (["--lifetime-epsilon", "1", "--label", "apple"], "repeat"),
         (["--lifetime-epsilon", "1", "--labels-file", "x"], "--label, once for each, or with --labels-file"),

@@ -22,7 +22,7 @@ from sordino.cli.shared.options import (
 )
 from sordino.cli.shared.terminal import note, say, wrap
 from sordino.core.errors import DeclarationError
-from sordino.local.protocols.catalog import MAKERS
+from sordino.local.protocols.catalog import MAKERS, PERMANENT
 
 if TYPE_CHECKING:
     from sordino.local.protocols.memoization import Memoized
@@ -57,7 +57,7 @@ PermanentEpsilon = Annotated[
     option(
         "--permanent-epsilon",
         "E",
-        "Fix each answer for the epoch: the epsilon of all its reports together. For grr, sue, oue and the.",
+        f"Fix each answer for the epoch: the epsilon of all its reports together. For {', '.join(PERMANENT)}.",
     ),
     not_with("--alphabet"),
 ]
