@@ -77,7 +77,6 @@ class ModelDesk:
         bound = self.service.bind(visitor, request)
         if bound is not None:
             self.service.request_ids.claim_job(bound)
-        self.service.require_approval(visitor, request, [priced])
 
         def work(enter: Callable[[str], None]) -> int:
             outcome = "failed"
@@ -98,7 +97,9 @@ class ModelDesk:
                 charge=charge,
             )
 
-        return self.jobs.begin(visitor.account, "fit", given, work, request=bound)
+        with self.service.summing(visitor):
+            self.service.require_approval(visitor, request, [priced])
+            return self.jobs.begin(visitor.account, "fit", given, work, request=bound)
 
     def _prepare(self, visitor: Visitor, asked: Mapping[str, Any]) -> tuple[dict[str, Any], FitRequest, Curator, Plan]:
         """Return what is asked with its table's name, the request, the curator that will be charged, and the plan."""
