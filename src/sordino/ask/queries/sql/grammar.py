@@ -247,8 +247,8 @@ A statement may hold several questions, or compute with their answers: windows, 
 ROLLUP, CUBE and GROUPING SETS, QUALIFY, PIVOT, scalar sub-queries, CASE and text of keys and aggregates. Each SELECT that
 aggregates a private table is a *private question*; they share the loss equally, or by `weights`, one each, and equal ones are
 asked once. They may be about several private tables of one budget. All else runs in DuckDB, over what they released and the
-declared public tables, and costs nothing; so a statement of public tables alone is free. A column that is released as it is keeps its
-interval; where noisy values choose the rows, the intervals hold for all groups together. One that is computed has one by
+declared public tables, and costs nothing; so a statement of public tables alone is free. A column that is released as it is keeps
+its interval; where noisy values choose the rows, the intervals hold for all groups together. One that is computed has one by
 [replicates of the noise](intervals.md#columns-computed-around-questions), or says why it has none.
 What noise makes impossible, such as the logarithm of a negative count, is missing.
 
