@@ -332,9 +332,9 @@ SELECT COUNT(DISTINCT channel) AS c, COUNT(DISTINCT store_id) AS s FROM orders;
 SELECT region, COUNT(DISTINCT store_id) AS stores FROM orders GROUP BY region ORDER BY region;
 SELECT STRING_AGG(DISTINCT region, ',' ORDER BY region) AS regions FROM orders; -- later: refused
 SELECT ANY_VALUE(region) AS r FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY n DESC LIMIT 1) t;
-SELECT region, ANY_VALUE(region) AS same, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region; -- later: refused
-SELECT MAX(region) AS last, COUNT(*) AS n FROM orders GROUP BY region ORDER BY last; -- later: refused
-SELECT region, MIN(member) AS m, COUNT(*) AS n FROM orders GROUP BY region, member ORDER BY region, m; -- later: refused
+SELECT region, ANY_VALUE(region) AS same, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region;
+SELECT MAX(region) AS last, COUNT(*) AS n FROM orders GROUP BY region ORDER BY last;
+SELECT region, MIN(member) AS m, COUNT(*) AS n FROM orders GROUP BY region, member ORDER BY region, m;
 
 -- == QUALIFY
 SELECT region, COUNT(*) AS n FROM orders GROUP BY region QUALIFY RANK() OVER (ORDER BY COUNT(*) DESC) = 1;
