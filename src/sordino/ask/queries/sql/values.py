@@ -306,7 +306,8 @@ class Translator:
         if isinstance(item, kinds.Window):
             return self.refuse(
                 self._place.of(item),
-                "OVER is not supported: a window mixes rows; ask for the groups, and compute it from the answer",
+                "OVER is not supported here: over one person's rows it stands in a sub-query, PARTITION BY the privacy unit; "
+                "over groups it is computed from the answer",
             )
         if isinstance(item, kinds.Filter):
             return self.refuse(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
