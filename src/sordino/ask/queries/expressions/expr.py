@@ -258,12 +258,13 @@ class Expr:
         """Return the question for the number of rows of each value: `table.value_counts(x)`."""
         return load_feature("Selection")().value_counts(self, sort=sort)
 
-    def over(self, *columns: object) -> NoReturn:
+    def over(self, *columns: object, **options: object) -> NoReturn:
         """Refuse: a window over rows would release a value of each."""
-        del columns
+        del columns, options
         raise QuestionRefused(
             f"{self}.over(...) is a value of each row, and rows are never released: windows run over an answer at no cost, "
-            "release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer'), or in sd.sql"
+            "release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer'), or in sd.sql; one over a person's own rows is "
+            "written in a sub-query of sd.sql, LAG(day) OVER (PARTITION BY id ORDER BY day)"
         )
 
     @property

@@ -577,6 +577,7 @@ class _Splitter:
             return listed
         self._read_keys(select)
         self._drop_looked_up(select)
+        _name_keys(select)
         sets = self._key_sets(select)
         aggregates = self._aggregates_of(select)
         keys = list(dict.fromkeys(key for one in sets for key in one))
@@ -1170,6 +1171,19 @@ class _Splitter:
             return
         for part in list(node.iter_expressions()):
             self._swap(part, names, values)
+
+
+def _name_keys(select: Any) -> None:
+    """Put a key in the place of its own MIN, MAX or ANY_VALUE: all rows of a group have it."""
+    exp = trees()
+    group = select.args.get("group")
+    keys = [] if group is None or any(v for n, v in group.args.items() if n != "expressions") else group.expressions
+    parts = [*select.expressions, *(p for n in ("having", "qualify", "order") if (p := select.args.get(n)) is not None)]
+    for part in parts:
+        for node in list(part.walk(prune=lambda n: isinstance(n, (exp.Query, exp.Window)))):
+            # Of several arguments MIN and MAX take more than one value.
+            if isinstance(node, (exp.AnyValue, exp.Min, exp.Max)) and node.this in keys and not node.expressions:
+                node.replace(node.this.copy())
 
 
 def _trace(outside: Any) -> tuple[Trace, ...]:

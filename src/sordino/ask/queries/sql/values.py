@@ -327,7 +327,8 @@ class Translator:
         if isinstance(item, kinds.Window):
             return self.refuse(
                 self._place.of(item),
-                "a window over rows of persons would show single rows: put windows around aggregates, SUM(COUNT(*)) OVER (...)",
+                "OVER is not supported here: over one person's rows it stands in a sub-query, PARTITION BY the privacy unit; "
+                "over groups it is put around aggregates, SUM(COUNT(*)) OVER (...)",
             )
         if isinstance(item, kinds.Filter):
             return self.refuse(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
