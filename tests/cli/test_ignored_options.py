@@ -482,9 +482,7 @@ def test_no_option_is_ignored_in_any_way_to_call_a_command(
         for flag, argument in flags_of(command).items():
             if argument in stated.values() or flag in _STANDING:
                 continue
-            added = (
-                (*called, flag) if is_flag(command, argument) else (*called, flag, value_of(command, flag))
-            )
+            added = (*called, flag) if is_flag(command, argument) else (*called, flag, value_of(command, flag))
             again, reads = run_watched(command, added, run)
             # a refusal comes before anything is read, or by what reads the option
             if again.code == 0 and argument not in reads:
