@@ -304,15 +304,15 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("--demo", "--port", "8300"),
     ],
     "serve account add": [
-        ("ana", "--role", "analyst", *_PEOPLE),
+        ("ana", "--role", "analyst", "--by", "ola", *_PEOPLE),
         ("ana", "--role", "analyst", "--openid", "s", *_PEOPLE),
     ],
     "serve account list": [("--format", "json", *_PEOPLE)],
-    "serve account disable": [("bot", "--enable", *_PEOPLE)],
-    "serve account token": [("bot", "--name", "n", "--share", "s", *_PEOPLE)],
-    "serve account password": [("bot", *_PEOPLE)],
+    "serve account disable": [("bot", "--enable", "--by", "ola", *_PEOPLE)],
+    "serve account token": [("bot", "--name", "n", "--share", "s", "--by", "ola", *_PEOPLE)],
+    "serve account password": [("bot", "--by", "ola", *_PEOPLE)],
     "serve account share": [
-        ("bot", "--epsilon", "0.1", "--budget", "people", *_PEOPLE),
+        ("bot", "--epsilon", "0.1", "--budget", "people", "--by", "ola", *_PEOPLE),
         ("bot", "--rho", "0.1", "--project", "homes"),
         ("bot", "--epsilon", "0.1", "--delta", "0", "--project", "homes"),
     ],
@@ -424,6 +424,7 @@ def stocked(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "9",
             ),
             ("serve", "account", "add", "bot", "--role", "analyst"),
+            ("serve", "account", "add", "ola", "--role", "officer"),
         ):
             assert main(words) == 0, words
         shutil.copy(place / "census.ledger", place / "old.ledger")
