@@ -304,15 +304,15 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("--demo", "--port", "8300"),
     ],
     "serve account add": [
-        ("ana", "--role", "analyst", *_PEOPLE),
+        ("ana", "--role", "analyst", "--by", "ola", *_PEOPLE),
         ("ana", "--role", "analyst", "--openid", "s", *_PEOPLE),
     ],
     "serve account list": [("--format", "json", *_PEOPLE)],
-    "serve account disable": [("bot", "--enable", *_PEOPLE)],
-    "serve account token": [("bot", "--name", "n", "--share", "s", *_PEOPLE)],
-    "serve account password": [("bot", *_PEOPLE)],
+    "serve account disable": [("bot", "--enable", "--by", "ola", *_PEOPLE)],
+    "serve account token": [("bot", "--name", "n", "--share", "s", "--by", "ola", *_PEOPLE)],
+    "serve account password": [("bot", "--by", "ola", *_PEOPLE)],
     "serve account share": [
-        ("bot", "--epsilon", "0.1", "--budget", "people", *_PEOPLE),
+        ("bot", "--epsilon", "0.1", "--budget", "people", "--by", "ola", *_PEOPLE),
         ("bot", "--rho", "0.1", "--project", "homes"),
         ("bot", "--epsilon", "0.1", "--delta", "0", "--project", "homes"),
     ],
@@ -353,7 +353,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
                 "--rows",
                 "99",
             ),
-            *("--predict", "sex = Male", "--force", "--spender", "ana", "--project", ".", "--quiet"),
+            *("--predict", "age > 40", "--force", "--spender", "ana", "--project", ".", "--quiet"),
         ),
         ("m.model", "-o", "r.html", "--against", "census.parquet", "--non-private", "--rows", "99", "--quiet"),
         ("m.model", "-o", "r.html", "--rho", "0.1", "--delta", "1e-9"),
@@ -424,6 +424,7 @@ def stocked(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "9",
             ),
             ("serve", "account", "add", "bot", "--role", "analyst"),
+            ("serve", "account", "add", "ola", "--role", "officer"),
         ):
             assert main(words) == 0, words
         shutil.copy(place / "census.ledger", place / "old.ledger")
@@ -460,6 +461,7 @@ def stated_in(command: Any, way: tuple[str, ...]) -> dict[str, str]:
     return {word: spelled[word].name for word in way if word in spelled}
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("stopped")
 @pytest.mark.parametrize("name", sorted(WAYS))
 def test_no_option_is_ignored_in_any_way_to_call_a_command(

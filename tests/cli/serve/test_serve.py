@@ -17,6 +17,8 @@ import pytest
 from collecting import free_port
 from serving import COUNT, write_project
 from sordino.cli.main import main
+from sordino.serve.server.accounts import visitor_of_account
+from sordino.serve.server.opening import open_service
 
 
 @pytest.fixture
@@ -81,3 +83,28 @@ def test_the_demo_has_three_accounts_that_sign_in(tmp_path: Path, monkeypatch: p
         found[said[3]] = httpx.post(f"{url}/v1/session", json=body).json()["role"]
     stop(process)
     assert found == {role: role for role in ("analyst", "officer", "auditor")}
+
+
+def test_what_an_officer_does_on_the_command_line_counts_as_theirs(project: Path) -> None:
+    """With --by the two-person rule and the audit log know who it was, as at the server; an analyst is no officer."""
+    for words in (
+        ("add", "ola", "--role", "officer"),
+        ("add", "otto", "--role", "officer"),
+        ("add", "cy", "--role", "analyst", "--by", "ola"),
+        ("share", "cy", "--epsilon", "1", "--by", "ola"),
+    ):
+        assert main(("serve", "account", *words)) == 0
+    assert main(("serve", "account", "share", "cy", "--epsilon", "2", "--by", "cy")) == 2
+    service = open_service(project)
+    accounts = service.desk.accounts
+    cy = accounts.find("cy")
+    did = {
+        name: service.desk.two_person.involvement(
+            visitor_of_account(accounts.find(name), via="token"), account=cy.id, spender="cy"
+        )
+        for name in ("ola", "otto")
+    }
+    assert did == {"ola": "funded", "otto": None}
+    said = [(line["account"], line["object"]) for line in service.desk.audit_log.lines()]
+    assert ("ola", "cy added as analyst, on the command line") in said
+    service.close()

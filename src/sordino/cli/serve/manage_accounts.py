@@ -18,17 +18,24 @@ from sordino.core.text_table import columns_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sordino.serve.server.access import Visitor
     from sordino.serve.server.curator_service import CuratorService
 
 Role = StrEnum("Role", "analyst officer auditor")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The account.")]
+By = Annotated[
+    str | None,
+    option("--by", "OFFICER", "The officer who does this: it counts as at the server, where approving takes two."),
+]
 _BY = "the command line"
+_HERE = ", on the command line"
 
 
 def add_account(
     name: Name,
     role: Annotated[Role, typer.Option("--role", help="What it may do.")],
     openid: Annotated[str | None, option("--openid", "SUBJECT", "Its subject at the OpenID provider.")] = None,
+    by: By = None,
     project: ProjectPath = None,
 ) -> None:
     """Add an account. It signs in with a password or a token, each set by its own command, or through an OpenID provider."""
@@ -36,8 +43,12 @@ def add_account(
     issuer = service.settings.issuer
     if openid is not None and issuer is None:
         raise DeclarationError("--openid needs a provider: state [serve] openid in the project file")
-    service.desk.accounts.add(name, role.value, subject=None if openid is None else f"{issuer} {openid}")
-    service.desk.audit_log.append(_BY, "account.change", f"{name} added as {role.value}")
+    officer = _officer(service, by)
+    made = service.desk.accounts.add(name, role.value, subject=None if openid is None else f"{issuer} {openid}")
+    _note(service, officer, "made", made.id)
+    service.desk.audit_log.append(
+        officer or _BY, "account.change", f"{name} added as {role.value}{_HERE * bool(officer)}"
+    )
     note(f"added {name}; `sordino serve account token {name}` or `... password {name}` lets it in", quiet=False)
 
 
@@ -56,34 +67,44 @@ def list_accounts(form: TextForm = TextFormat.table, project: ProjectPath = None
 def disable_account(
     name: Name,
     enable: Annotated[bool, typer.Option("--enable", help="Let it in again.")] = False,
+    by: By = None,
     project: ProjectPath = None,
 ) -> None:
     """Disable an account: its sessions end and its tokens are refused. What it spent stays spent."""
     service = _service(project)
-    service.desk.accounts.change(service.desk.accounts.find(name), disabled=not enable)
-    service.desk.audit_log.append(_BY, "account.change", f"{name} {'enabled' if enable else 'disabled'}")
+    officer = _officer(service, by)
+    changed = service.desk.accounts.change(service.desk.accounts.find(name), disabled=not enable)
+    if enable:
+        _note(service, officer, "changed", changed.id)
+    did = f"{name} {'enabled' if enable else 'disabled'}{_HERE * bool(officer)}"
+    service.desk.audit_log.append(officer or _BY, "account.change", did)
 
 
 def make_token(
     name: Name,
     label: Annotated[str, option("--name", "LABEL", "What the token is for.")] = "command line",
     spender: Annotated[str | None, option("--share", "NAME", "Spend this share instead of the account's own.")] = None,
+    by: By = None,
     project: ProjectPath = None,
 ) -> None:
     """Make a token for a program and print it. It is shown only once: the store keeps its hash."""
     service = _service(project)
-    _, secret = service.desk.accounts.make_token(service.desk.accounts.find(name), label, spender=spender)
-    service.desk.audit_log.append(_BY, "token.make", f"{name}: {label}")
+    officer, account = _officer(service, by), service.desk.accounts.find(name)
+    _, secret = service.desk.accounts.make_token(account, label, spender=spender)
+    # whoever makes a token may ask with it
+    _note(service, officer, "made a token of", account.id)
+    service.desk.audit_log.append(officer or _BY, "token.make", f"{name}: {label}{_HERE * bool(officer)}")
     say(secret)
 
 
-def set_password(name: Name, project: ProjectPath = None) -> None:
+def set_password(name: Name, by: By = None, project: ProjectPath = None) -> None:
     """Set the password of an account, typed twice in a terminal or read from the first line of standard input."""
     service = _service(project)
-    account = service.desk.accounts.find(name)
+    officer, account = _officer(service, by), service.desk.accounts.find(name)
     typed = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
     service.desk.accounts.set_password(account, typed or sys.stdin.readline().rstrip("\n"))
-    service.desk.audit_log.append(_BY, "password.change", name)
+    _note(service, officer, "reset the password of", account.id)
+    service.desk.audit_log.append(officer or _BY, "password.change", f"{name}{_HERE * bool(officer)}")
 
 
 def set_share(
@@ -92,6 +113,7 @@ def set_share(
     delta: Delta = None,
     rho: Rho = None,
     budget: BudgetName = None,
+    by: By = None,
     project: ProjectPath = None,
 ) -> None:
     """Give an account, or a program's own share, a part of a budget. Run it again to change the amount."""
@@ -100,7 +122,24 @@ def set_share(
     stated = {key: value for key, value in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if value is not None}
     service = _service(project)
     named = service.project.budget(budget).name
-    service.set_share(_BY, name, named, lambda cap: share_from(stated, name, cap=cap))
+    service.set_share(_officer(service, by) or _BY, name, named, lambda cap: share_from(stated, name, cap=cap))
+
+
+def _officer(service: CuratorService, name: str | None) -> Visitor | None:
+    """Return the officer of this name, None where nobody is named; raises DeclarationError for an account of another role."""
+    from sordino.serve.server.accounts import visitor_of_account
+
+    if name is None:
+        return None
+    account = service.desk.accounts.find(name)
+    if account.role != "officer" or account.disabled:
+        raise DeclarationError(f"must name an officer's account, and {name!r} is none", key="--by")
+    return visitor_of_account(account, via="local")
+
+
+def _note(service: CuratorService, officer: Visitor | None, did: str, account: int) -> None:
+    if officer is not None:
+        service.desk.two_person.note(officer, did, account=account)
 
 
 def _service(project: Path | None) -> CuratorService:

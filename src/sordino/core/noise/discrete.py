@@ -68,7 +68,7 @@ def discrete_laplace(scale: Fraction | int, rng: Rng, size: int | None = None) -
     """
     exact = not_negative(scale, "scale")
     if exact == 0:
-        return _fill(size, wide=False, one=int, block=None)
+        return _fill(size, wide=False, one=np.int64, block=None)
     plan = _laplace_plan(exact)
     return _fill(
         size,
@@ -105,7 +105,7 @@ def discrete_gaussian(sigma_squared: Fraction | int, rng: Rng, size: int | None 
     """
     exact = not_negative(sigma_squared, "sigma_squared")
     if exact == 0:
-        return _fill(size, wide=False, one=int, block=None)
+        return _fill(size, wide=False, one=np.int64, block=None)
     many = size is not None and size >= _TABLE_SIZE and exact < _WIDE**2
     low_bits = 0 if exact <= _TABLE_SIGMA**2 else max(0, isqrt(int(exact)).bit_length() - _HIGH_SIGMA.bit_length() + 1)
     return _fill(
@@ -163,7 +163,7 @@ class _GaussianTable:
 
 
 def _fill(
-    size: int | None, *, wide: bool, one: Callable[[], int], block: Callable[[int], Integers] | None
+    size: int | None, *, wide: bool, one: Callable[[], Any], block: Callable[[int], Integers] | None
 ) -> int | Integers:
     """Return one draw, or an array of `size` made of blocks, or of single draws where there is no block."""
     if size is None:
@@ -171,9 +171,15 @@ def _fill(
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
         raise DeclarationError(f"size must be None or an int of at least 0, not {size!r}")
     out = np.zeros(size, dtype=object if wide else np.int64)
-    if wide or block is None or size < _SHORT:
+    if wide:
         for i in range(size):
-            out[i] = int(one()) if wide else one()
+            out[i] = int(one())
+        return out
+    if size and (block is None or size < _SHORT):
+        # NumPy makes a Python int of a number on its way into an array, and Python keeps those up to 256: larger ones would
+        # take 8 ns longer. Bytes have no size.
+        return np.frombuffer(bytearray(b"".join([one().tobytes() for _ in range(size)])), dtype=np.int64)
+    if block is None:
         return out
     for start in range(0, size, _BLOCK):
         out[start : start + _BLOCK] = block(min(_BLOCK, size - start))
