@@ -9,7 +9,8 @@ PROSE := $(wildcard docs README.md)
 EXAMPLES := $(wildcard examples)
 WORKERS ?= 2
 # A worker that dies ends the run, with the name of its test: pytest-xdist 3.8 waits forever for some of those that replace one.
-SPREAD := -n $(WORKERS) --dist loadfile --max-worker-restart 0
+# Files are handed out in the order that tests/conftest.py gives them: those that take long come first.
+SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # docs/engines.md needs a PostgreSQL server: tests/ask/engines/test_postgres.py runs it against a real one.
 # docs/tour runs as notebooks, each output compared with the page: tests/docs/test_tours.py.
 DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md --ignore=docs/tour
@@ -49,8 +50,16 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
-	$(BIN)/pytest $(SPREAD) -m "not deep" --durations=10 $(DOCTESTS) src tests $(EXAMPLES) $(PROSE)
+# mypy takes a minute on one core, so it runs beside the tests, and what it says comes after theirs.
+test: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@types=$$(mktemp); $(BIN)/mypy >"$$types" 2>&1 & checking=$$!; \
+	trap 'kill $$checking 2>/dev/null; rm -f "$$types"' EXIT; trap 'exit 130' INT TERM; \
+	$(BIN)/pytest $(SPREAD) -m "not deep" --durations=10 $(DOCTESTS) src tests $(EXAMPLES) $(PROSE); tested=$$?; \
+	wait $$checking; checked=$$?; \
+	echo "mypy:"; cat "$$types"; \
+	test $$tested -eq 0 && test $$checked -eq 0
 
 test-deep: $(STAMP)
 	$(BIN)/pytest $(SPREAD) -m deep tests

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 import uuid
 from collections import Counter
@@ -27,6 +28,35 @@ if TYPE_CHECKING:
 # A worker late in a run holds a gigabyte of small objects, which a fork shares until it writes to them. One full collection in
 # a fork writes to all: 64 forks that happen to collect at once fill a machine of 24 GiB, and the kernel kills the worker.
 os.register_at_fork(before=gc.freeze, after_in_parent=gc.unfreeze, after_in_child=gc.disable)
+
+
+# A shell lets its jobs in the background ignore Ctrl-C, and commands inherit that: one that a test interrupts would not stop.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Shares of few tests that take ten seconds of processor time or more. Workers take shares of many tests first, and would wait for
+# these at the end of a run.
+LONG = (
+    "spark",
+    "tests/test_mutants.py",
+    "tests/docs/test_tours.py",
+    "tests/examples/test_examples.py",
+    "tests/ask/curator/test_replicates.py",
+    "tests/ask/engines/test_collations.py",
+    "tests/ask/engines/test_ibis.py",
+    "tests/ask/engines/test_same_people.py",
+    "tests/attacks/test_doors.py",
+    "tests/cli/serve/test_serve.py",
+    "tests/cli/test_interrupt.py",
+    "tests/clients/test_survey.py",
+    "tests/core/estimates/test_formula.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/lab/risk/test_declared_tables.py",
+    "tests/lab/sensitivity/test_brute_force.py",
+    "tests/serve/server/test_busy_visitors.py",
+    "tests/serve/server/test_models_over_http.py",
+    "tests/serve/workbench/test_pages.py",
+)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
@@ -57,6 +87,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("deep")
             seen[test] += 1
     label_attacks(items)
+    # With --no-loadscope-reorder pytest-xdist hands out shares in the order of their first tests.
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        tests = Counter(name_share(item.nodeid) for item in items)
+        rest = [share for share, _ in tests.most_common() if share not in LONG]
+        place = {share: number for number, share in enumerate([*LONG, *rest])}
+        items.sort(key=lambda item: place[name_share(item.nodeid)])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

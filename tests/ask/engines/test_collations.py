@@ -5,6 +5,7 @@ The law: whatever collation a file's columns have, every answer is that of the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,16 +65,21 @@ def write(path: Path, collation: str, odd: str) -> None:
         text = f"VARCHAR COLLATE {quoted(collation)}" if collation else "VARCHAR"
         file.execute(f"CREATE TABLE visits (who {text}, free {text}, k {text}, x INTEGER)")
         file.execute(f"CREATE TABLE person (id {text}, town {text})")
-        for number, word in enumerate(words):
-            other = words[-1 - number]
-            file.execute("INSERT INTO visits VALUES (?, ?, ?, ?)", [f"{word}{number % 9}", word, other, number % 7])
-        file.executemany("INSERT INTO person VALUES (?, ?)", [(f"{w}{i}", w) for i in range(9) for w in WORDS[i % 3 :]])
+        visits = [(f"{word}{i % 9}", word, words[-1 - i], i % 7) for i, word in enumerate(words)]
+        insert(file, "visits", visits)
+        insert(file, "person", [(f"{w}{i}", w) for i in range(9) for w in WORDS[i % 3 :]])
         # the items of a list keep the collation of the column that it was made of
         file.execute("CREATE TABLE visit AS SELECT *, [k, free] AS tags FROM visits")
         file.execute(f"CREATE TABLE paint (k {text}, price INTEGER)")
-        file.executemany("INSERT INTO paint VALUES (?, ?)", [(w, i) for i, w in enumerate(WORDS)])
+        insert(file, "paint", [(w, i) for i, w in enumerate(WORDS)])
         file.execute(f"SET default_collation = {quoted(collation or 'binary')}")
         file.execute("CREATE VIEW seen AS SELECT who, free, k COLLATE NOCASE AS k, x, tags FROM visit WHERE x >= 0")
+
+
+def insert(file: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows in their order, by one statement: one for each row takes a millisecond a row."""
+    cells = ", ".join("(" + ", ".join("?" * len(row)) + ")" for row in rows)
+    file.execute(f"INSERT INTO {table} VALUES {cells}", [cell for row in rows for cell in row])
 
 
 def quoted(collation: str) -> str:
