@@ -13,8 +13,8 @@ from sordino.ask.engines.instances import shared_instance
 def item_names(text: str) -> tuple[str | None, ...] | None:
     """Return the name of each item of a SELECT, without AS as DuckDB writes it; None for a star, which stands for several.
 
-    The text is a value that DuckDB's parser is given: nothing in it is looked up or run. Returns None for what DuckDB does not parse as one
-    SELECT.
+    The text is a value that DuckDB's parser is given: nothing in it is looked up or run. Returns None for what DuckDB does not
+    parse as one SELECT.
 
     >>> item_names("SELECT COUNT(*), Sum(Qty) AS s, clip(x,0,5), * FROM t")
     ('count_star()', 's', 'clip(x, 0, 5)', None)
