@@ -340,11 +340,12 @@ def test_a_hint_weighs_the_private_questions_of_its_select(rows: pa.Table) -> No
     visits = open_visits(rows)
     text = "SELECT (SELECT /*+ WEIGHT(3) */ COUNT(*) FROM visits WHERE member) * 1.0 / (SELECT COUNT(*) FROM visits) AS share"
     plan = visits.plan(sd.sql(text), epsilon=1)
-    assert [part.cost for part in plan.procedure.plans] == [sd.PureDP("0.75"), sd.PureDP("0.25")]
+    costs = {"member" in part.question.describe(): part.cost for part in plan.procedure.plans}
+    assert costs == {True: sd.PureDP("0.75"), False: sd.PureDP("0.25")}
     assert plan.identity() != visits.plan(sd.sql(text.replace("/*+ WEIGHT(3) */", "")), epsilon=1).identity()
     assert (
         plan.identity()
-        == visits.plan(sd.sql(text.replace("/*+ WEIGHT(3) */", "")), epsilon=1, weights=[3, 1]).identity()
+        == visits.plan(sd.sql(text.replace("/*+ WEIGHT(3) */", "")), epsilon=1, weights=[1, 3]).identity()
     )
     visits.ask(plan)
     for wrong, words in (
