@@ -136,7 +136,8 @@ def read_statement_question(
             for name, column in domain.stored.items()
             if isinstance(column, Boolean)
         ],
-        public={name: tuple(public.columns) for name, public in table.public.items()},
+        # Where several rows share a key, it determines none of their columns.
+        public={name: tuple(public.columns) if public.max_rows == 1 else () for name, public in table.public.items()},
         declared=_declared_lists(table),
         unit=table.neighbors.id_column,
         reader=reader,

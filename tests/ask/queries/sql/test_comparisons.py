@@ -153,7 +153,7 @@ def oracle() -> duckdb.DuckDBPyConnection:
 @pytest.mark.parametrize("seed", range(30))
 def test_a_condition_keeps_the_rows_that_duckdb_keeps(held: Any, oracle: duckdb.DuckDBPyConnection, seed: int) -> None:
     draw = random.Random(seed)
-    conditions = []
+    conditions: list[str] = []
     while len(conditions) < 8:
         one = condition(draw)
         # Two constants are compared by nobody.

@@ -150,7 +150,8 @@ def read_statement(
     """Split a statement about a private table into its blocks, each of which `reader` takes.
 
     Of the declared `columns`, `truths` are those that hold true and false and `unit` the one of the privacy unit; `public` are
-    the public tables with their columns, `declared` the values of columns that declare them, and `moment` what NOW() is.
+    the public tables with the columns that their key determines, `declared` the values of columns that declare them, and
+    `moment` is what NOW() stands for.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
