@@ -18,7 +18,7 @@ from sordino.ask.queries.same_people import mark_units
 from sordino.ask.queries.sql.moments import reads_clock
 from sordino.ask.queries.sql.parse import SqlText, parse_question
 from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement, surrounds_questions
-from sordino.core.domain import Boolean, Category
+from sordino.core.domain import Boolean, Category, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
 from sordino.core.source import PrivateTable
@@ -155,9 +155,9 @@ def truer_refusal(
 ) -> QuestionRefused:
     """Return which refusal of a text is true: of it as `one` question, or as the statement that it would be."""
     dialect = question.in_dialect(table.dialect).dialect
-    around = question.keys is None and surrounds_questions(
-        question.text, unit=table.neighbors.id_column, dialect=dialect
-    )
+    unit = table.neighbors.id_column
+    units = [unit] if unit else [name for name, column in table.domain.stored.items() if isinstance(column, Identifier)]
+    around = question.keys is None and surrounds_questions(question.text, units=units, dialect=dialect)
     return other if around else one
 
 

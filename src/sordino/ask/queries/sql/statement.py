@@ -277,10 +277,10 @@ def _parse_query(text: str, dialect: str | None) -> Any:
     return parsed[0] if spoken == "duckdb" else apply_dialect(parsed[0], spoken)
 
 
-def surrounds_questions(text: str, *, unit: str | None = None, dialect: str | None = None) -> bool:
+def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | None = None) -> bool:
     """Return whether a text has parts that only a statement around private questions has: its refusal is then the true one.
 
-    Such are windows, unions, PIVOT, ROLLUP, and sub-queries other than of one value of each privacy unit, by the column `unit`.
+    Such are windows, unions, PIVOT, ROLLUP, and sub-queries other than of one value of each person, by one of the columns `units`.
     """
     exp = trees()
     try:
@@ -298,7 +298,8 @@ def surrounds_questions(text: str, *, unit: str | None = None, dialect: str | No
         holder = inner.parent.parent if isinstance(inner.parent, exp.Subquery) else inner.parent
         group = inner.args.get("group")
         keys = [] if group is None else group.expressions
-        of_units = len(keys) == 1 and isinstance(keys[0], exp.Column) and keys[0].name.lower() == (unit or "").lower()
+        names = {key.name.lower() for key in keys if isinstance(key, exp.Column)}
+        of_units = len(keys) == 1 and names <= {name.lower() for name in units} and bool(names)
         grouped = group is not None or any(item.find(exp.AggFunc) is not None for item in inner.expressions)
         if not isinstance(holder, (exp.From, exp.Join, exp.CTE, exp.With, exp.In, exp.Exists)):
             return True
