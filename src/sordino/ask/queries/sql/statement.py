@@ -280,7 +280,7 @@ def _parse_query(text: str, dialect: str | None) -> Any:
 def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | None = None) -> bool:
     """Return whether a text has parts that only a statement around private questions has: its refusal is then the true one.
 
-    Such are windows, unions, PIVOT, ROLLUP, and sub-queries other than of one value of each person, by one of the columns `units`.
+    Such are windows, unions, PIVOT, ROLLUP, and sub-queries other than of one value of each person, by a column of `units`.
     """
     exp = trees()
     try:
