@@ -363,3 +363,24 @@ def test_weights_share_the_loss_of_the_private_questions(rows: pa.Table) -> None
     visits.ask(plan)
     with pytest.raises(sd.errors.DeclarationError, match="2 private questions: state one weight for each, not 3"):
         visits.plan(sd.sql(FREE[8]), epsilon=1, weights=[3, 1, 1])
+
+
+def test_a_hint_weighs_the_private_questions_of_its_select(rows: pa.Table) -> None:
+    visits = open_visits(rows)
+    text = "SELECT (SELECT /*+ WEIGHT(3) */ COUNT(*) FROM visits WHERE member) * 1.0 / (SELECT COUNT(*) FROM visits) AS share"
+    plan = visits.plan(sd.sql(text), epsilon=1)
+    costs = {"member" in part.question.describe(): part.cost for part in plan.procedure.plans}
+    assert costs == {True: sd.PureDP("0.75"), False: sd.PureDP("0.25")}
+    assert plan.identity() != visits.plan(sd.sql(text.replace("/*+ WEIGHT(3) */", "")), epsilon=1).identity()
+    assert (
+        plan.identity()
+        == visits.plan(sd.sql(text.replace("/*+ WEIGHT(3) */", "")), epsilon=1, weights=[1, 3]).identity()
+    )
+    visits.ask(plan)
+    for wrong, words in (
+        (text.replace("WEIGHT(3)", "WEIGHT(0)"), "above 0"),
+        (text.replace("WEIGHT(3)", "MAX_ROWS(2)"), "go with one question"),
+        (text.replace(" WHERE member", ""), "give them one weight"),
+    ):
+        with pytest.raises(QuestionRefused, match=words):
+            visits.plan(sd.sql(wrong), epsilon=1)

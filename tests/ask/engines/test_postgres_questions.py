@@ -145,6 +145,13 @@ QUESTIONS = [
     " (SELECT COUNT(*) AS people FROM people) p ORDER BY kind",
     "SELECT (SELECT MEDIAN(age) FROM people) AS age,"
     " (SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM visits GROUP BY id) t) AS n",
+    # Comparisons of texts, truths, rows of values and days; texts of columns.
+    "SELECT COUNT(*) AS a FROM people WHERE region > 'North' AND (age > 50) = member AND (region, age) >= ('South', 9)",
+    "SELECT COUNT(*) FROM people WHERE CASE WHEN member THEN age > 30 ELSE age < 60 END AND COALESCE(region, '') <> ''",
+    "SELECT CONCAT(region, '-', age % 3) AS k, COUNT(*) AS n FROM people WHERE region LIKE 'N%' ESCAPE '$' OR age < 9 GROUP BY 1",
+    "SELECT CASE WHEN cost > 5 THEN MAKE_DATE(YEAR(day), MONTH(day), 1) ELSE DATE '2024-12-31' END AS k, COUNT(*) AS n FROM "
+    "visits WHERE EXTRACT(YEAR FROM AGE(DATE '2026-02-15', day)) < 2 GROUP BY 1",
+    "SELECT AVG(n) AS a, COUNT(*) AS c FROM (SELECT id, MONTH(day) AS m, COUNT(*) AS n FROM visits GROUP BY id, MONTH(day)) t",
 ]
 
 

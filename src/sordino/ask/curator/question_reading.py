@@ -19,7 +19,7 @@ from sordino.ask.queries.sql.moments import reads_clock
 from sordino.ask.queries.sql.parse import SqlText, parse_question
 from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement, surrounds_questions
 from sordino.ask.queries.sql.text import is_same_table
-from sordino.core.domain import Boolean, Category, Domain
+from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
 from sordino.core.registration import check_registering, is_own, name_provider
@@ -145,7 +145,8 @@ def read_statement_question(
         truths=[
             name for domain in _domains(table) for name, column in domain.stored.items() if isinstance(column, Boolean)
         ],
-        public={name: tuple(public.columns) for name, public in table.public.items()},
+        # Where several rows share a key, it determines none of their columns.
+        public={name: tuple(public.columns) if public.max_rows == 1 else () for name, public in table.public.items()},
         declared=_declared_lists(table),
         unit=table.neighbors.id_column,
         reader=reader,
@@ -164,9 +165,9 @@ def truer_refusal(
 ) -> QuestionRefused:
     """Return which refusal of a text is true: of it as `one` question, or as the statement that it would be."""
     dialect = question.in_dialect(table.dialect).dialect
-    around = question.keys is None and surrounds_questions(
-        question.text, unit=table.neighbors.id_column, dialect=dialect
-    )
+    unit = table.neighbors.id_column
+    units = [unit] if unit else [name for name, column in table.domain.stored.items() if isinstance(column, Identifier)]
+    around = question.keys is None and surrounds_questions(question.text, units=units, dialect=dialect)
     return other if around else one
 
 

@@ -74,8 +74,8 @@ class StatementQuestion:
         parts: list[Any] = [[block.identity() for block in self.blocks], self.statement.outside]
         if self.statement.constants:
             parts.append([[constant.name, constant.outside] for constant in self.statement.constants])
-        if self.weights:
-            parts.append([str(weight) for weight in self.weights])
+        if weights := self.weights or self.statement.weights:
+            parts.append([str(weight) for weight in weights])
         if self.reads:
             parts.append(list(self.tables))
         return json.dumps(parts)
@@ -303,7 +303,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     from sordino.ask.engines.outer import check_cells, describe
 
     count = len(question.blocks)
-    weights = question.weights or (Fraction(1),) * count
+    weights = question.weights or question.statement.weights or (Fraction(1),) * count
     if len(weights) != count:
         raise DeclarationError(
             f"this statement asks {count} private question{'s' * (count != 1)}: state one weight for each, not {len(weights)}"
@@ -326,7 +326,8 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     check_cells(described)
     if question.statement.traces:
         described.pop()
-    names = shown_names(question.statement.whole, declared, [name for name, _ in described])
+    usual = [name for name, _ in described]
+    names = shown_names(question.statement.whole, declared, usual, written=question.statement.names)
     notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
     notes += _price_notes(question, plans)
     chosen = [
@@ -407,8 +408,11 @@ def _share(loss: Loss, share: Fraction) -> Loss:
     return ZCDP(loss.rho * share, slack=None if loss.slack is None else loss.slack * share)
 
 
-def shown_names(whole: str, declared: Types, usual: list[str]) -> list[str]:
-    """Return the names that DuckDB gives the columns of the whole statement; else those of the outside."""
+def shown_names(whole: str, declared: Types, usual: list[str], *, written: Sequence[str | None] = ()) -> list[str]:
+    """Return the names that DuckDB gives the columns of the whole statement; else those of the outside.
+
+    Names of computed columns are those of the text as it is `written`, where they are known: written anew, some are others.
+    """
     from sordino.ask.engines.outer import describe
 
     try:
@@ -416,6 +420,13 @@ def shown_names(whole: str, declared: Types, usual: list[str]) -> list[str]:
     except QuestionRefused:
         names = usual
     names = names if len(names) == len(usual) else usual
+    if len(written) == len(names):
+        # A column has its declared name, whatever its case in the text.
+        pairs = zip(names, written, strict=True)
+        names = [
+            name if as_written is None or as_written.lower() == name.lower() else as_written
+            for name, as_written in pairs
+        ]
     seen = [name.lower() for name in names]
     twice = next((names[place] for place, name in enumerate(seen) if name in seen[:place]), None)
     if twice is not None:

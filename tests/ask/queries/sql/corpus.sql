@@ -694,6 +694,10 @@ SELECT AVG(n) AS a FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GRO
 SELECT channel, AVG(n) AS a, SUM(n) AS s, COUNT(*) AS c FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t GROUP BY channel ORDER BY channel;
 WITH t AS (SELECT customer, region, SUM(qty) AS q, COUNT(*) AS n FROM orders WHERE member GROUP BY 1, 2) SELECT region, SUM(q) AS q, AVG(n) AS a FROM t WHERE region <> 'west' GROUP BY region ORDER BY region;
 
+-- == Weights
+SELECT (SELECT /*+ WEIGHT(3) */ COUNT(*) FROM orders WHERE member) * 1.0 / (SELECT COUNT(*) FROM orders) AS share;
+WITH a AS (SELECT /*+ weight(2.5) */ region, COUNT(*) AS n FROM orders GROUP BY region) SELECT region, n, RANK() OVER (ORDER BY n) AS r FROM a ORDER BY n;
+
 -- == Refusals
 SELECT region, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS t FROM orders WHERE region = 'nrth' GROUP BY region; -- refused: did you mean 'north'
 SELECT region, RANK() OVER (ORDER BY COUNT(*)) AS r FROM orders WHERE pric > 3 GROUP BY region; -- refused: did you mean 'price'
@@ -714,7 +718,7 @@ SELECT region, qty, COUNT(*) AS n FROM orders GROUP BY region; -- refused: SELEC
 SELECT region, LAG(price) OVER (ORDER BY day) AS p FROM orders; -- refused: OVER is of rows of single persons
 SELECT * FROM orders WHERE price > 10 ORDER BY price LIMIT 5; -- refused: rows are never released
 SELECT DISTINCT ON (region) region, price FROM orders; -- refused: DISTINCT
-SELECT region, DENSE_RANK() OVER (ORDER BY region) AS r FROM (SELECT DISTINCT ON (region) region, price FROM orders) t; -- refused: DISTINCT ON shows a row of each group
+SELECT region, DENSE_RANK() OVER (ORDER BY region) AS r FROM (SELECT DISTINCT ON (region) region, price FROM orders) t; -- refused: rows of single persons
 SELECT COUNT(*) AS n FROM orders WHERE price > '5 euros'; -- refused: a number is needed, not '5 euros'
 SELECT COUNT(*) AS n FROM orders WHERE region > 5; -- refused: of which one is text and the other is not
 SELECT COUNT(*) AS n FROM orders WHERE customer > 'c100'; -- refused: customer is an identifier
@@ -732,6 +736,7 @@ SELECT region, COUNT(*) AS n FROM orders GROUP BY region HAVING day > DATE '2024
 SELECT MAX(n) AS a FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t; -- refused: each group is rows of one person
 SELECT n, COUNT(*) AS c FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t GROUP BY n; -- refused: a number of one person's rows
 SELECT COUNT(*) AS n FROM orders TABLESAMPLE RESERVOIR (10); -- refused: TABLESAMPLE BERNOULLI (10 PERCENT)
+SELECT /*+ MAX_ROWS(2) */ region, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS t FROM orders GROUP BY region; -- refused: WEIGHT(3) is, above 0
 -- == sequences within a person
 SELECT COUNT(*) AS n FROM (SELECT customer, day, LAG(day) OVER (PARTITION BY customer ORDER BY day) AS prev FROM orders) t WHERE day - prev <= 30;
 SELECT COUNT(*) AS n FROM (SELECT customer, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS rn FROM orders) t WHERE rn = 1;

@@ -747,6 +747,10 @@ def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[st
     if rows is not None:
         depth(rows)
     if _is_grouped(select):
+        if scope.kept:
+            raise QuestionRefused(
+                f"{place.word('RIGHT')}RIGHT JOIN keeps rows of {scope.kept[0]} without a match, which are no unit's: JOIN it"
+            )
         from sordino.ask.queries.sql.from_clause import read_unit_select
 
         made = read_unit_select(place, select, lambda item: declared.column(place, item, scope), rows)

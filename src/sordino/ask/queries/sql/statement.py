@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import datetime
 import functools
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
@@ -21,6 +23,7 @@ from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
 from sordino.core.errors import QuestionRefused
+from sordino.core.lazy import load_feature
 
 BLOCK = "sordino_block_"
 KEY = "sordino_key_"
@@ -28,6 +31,7 @@ VALUE = "sordino_value_"
 GROUPING = "sordino_grouping_"
 # The row of a block that a row of the answer was made of: its number, in each block and in the outside.
 ROW = "sordino_row"
+_WEIGHT = re.compile(r"\s*weight\s*\(\s*(\d{1,9}(?:\.\d{1,9})?)\s*\)\s*", re.IGNORECASE)
 # What a released table is called in a SELECT over it.
 ANSWER = "answer"
 
@@ -84,6 +88,10 @@ class Statement:
     public: tuple[str, ...] = ()
     # Whether rows of answers are aggregated once more.
     combines: bool = False
+    # What DuckDB calls the items of SELECT as they are written; empty where the text is not DuckDB's.
+    names: tuple[str | None, ...] = ()
+    # How the blocks share the loss, where hints in the text say so.
+    weights: tuple[Fraction, ...] = ()
 
 
 ReleasedKind = Literal["value", "list", "lookup"]
@@ -149,14 +157,16 @@ def read_statement(
     """Split a statement about a private table into its blocks, each of which `reader` takes.
 
     `others` are the columns of other private tables, which blocks may be about too. Of the declared columns, `truths` are
-    those that hold true and false and `unit` the one of the privacy unit; `public` are the public tables with their columns,
-    `declared` the values of columns that declare them, and `moment` what NOW() is.
+    those that hold true and false and `unit` the one of the privacy unit; `public` are the public tables with the columns that
+    their key determines, `declared` the values of columns that declare them, and `moment` is what NOW() stands for.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
     query = _parse_query(text, dialect)
     splitter = _Splitter({table: columns, **(others or {})}, reader, text)
     splitter.truths |= {name.lower() for name in truths}
+    if "/*+" in text:
+        splitter.read_weights(query)
     splitter.public = {name.lower(): name for name in public}
     splitter.declared = frozenset(declared)
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
@@ -179,6 +189,8 @@ def read_statement(
             constants=tuple(splitter.constants),
             public=tuple(splitter.read_public),
             combines=outside.find(trees().AggFunc) is not None,
+            weights=tuple(splitter.weights[block] for block in splitter.blocks) if splitter.is_weighted else (),
+            names=load_feature("item_names")(text) or () if (dialect or dialect_of(text)) == "duckdb" else (),
         )
     except RecursionError:
         raise QuestionRefused("the statement is nested too deeply, or unites too many others") from None
@@ -261,8 +273,6 @@ def _parse_query(text: str, dialect: str | None) -> Any:
 
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         raise QuestionRefused("the text holds half of a character, which no engine reads")
-    if "/*+" in text:
-        raise QuestionRefused("hints go with one question: a statement around several has none")
     spoken = dialect_of(text) if dialect is None else known_dialect(dialect)
     try:
         parsed = sqlglot.parse(open_pivot(text), read=spoken)
@@ -274,10 +284,10 @@ def _parse_query(text: str, dialect: str | None) -> Any:
     return parsed[0] if spoken == "duckdb" else apply_dialect(parsed[0], spoken)
 
 
-def surrounds_questions(text: str, *, unit: str | None = None, dialect: str | None = None) -> bool:
+def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | None = None) -> bool:
     """Return whether a text has parts that only a statement around private questions has: its refusal is then the true one.
 
-    Such are windows, unions, PIVOT, ROLLUP, and sub-queries other than of one value of each privacy unit, by the column `unit`.
+    Such are windows, unions, PIVOT, ROLLUP, and sub-queries other than of one value of each person, by a column of `units`.
     """
     exp = trees()
     try:
@@ -295,7 +305,8 @@ def surrounds_questions(text: str, *, unit: str | None = None, dialect: str | No
         holder = inner.parent.parent if isinstance(inner.parent, exp.Subquery) else inner.parent
         group = inner.args.get("group")
         keys = [] if group is None else group.expressions
-        of_units = len(keys) == 1 and isinstance(keys[0], exp.Column) and keys[0].name.lower() == (unit or "").lower()
+        names = {key.name.lower() for key in keys if isinstance(key, exp.Column)}
+        of_units = len(keys) == 1 and names <= {name.lower() for name in units} and bool(names)
         grouped = group is not None or any(item.find(exp.AggFunc) is not None for item in inner.expressions)
         if not isinstance(holder, (exp.From, exp.Join, exp.CTE, exp.With, exp.In, exp.Exists)):
             return True
@@ -347,6 +358,8 @@ class _Splitter:
 
     def __init__(self, tables: Mapping[str, Iterable[str]], reader: BlockReader, text: str) -> None:
         self.blocks: list[str] = []
+        self.weights: dict[str, Fraction] = {}
+        self.is_weighted = False
         self.constants: list[ReleasedQuery] = []
         self._tables = {table: frozenset(name.lower() for name in columns) for table, columns in tables.items()}
         self._reader = reader
@@ -363,6 +376,21 @@ class _Splitter:
         self.read_public: dict[str, None] = {}
         # Names of columns that hold true and false.
         self.truths: set[str] = set()
+
+    def read_weights(self, query: Any) -> None:
+        """Take the hints of the statement's SELECTs, /*+ WEIGHT(3) */, out of its tree: each is of its SELECT's questions."""
+        for select in query.find_all(trees().Select):
+            hints = [comment[1:] for comment in select.comments or () if comment.startswith("+")]
+            select.comments = [comment for comment in select.comments or () if not comment.startswith("+")]
+            for hint in hints:
+                found = _WEIGHT.fullmatch(hint)
+                if found is None or not Fraction(found[1]):
+                    raise QuestionRefused(
+                        f"the hint {' '.join(hint.split())[:40]!r} is not supported in a statement: WEIGHT(3) is, above 0, "
+                        "of the loss of a SELECT's private questions; MAX_ROWS and its kin go with one question"
+                    )
+                select.meta["weight"] = Fraction(found[1])
+                self.is_weighted = True
 
     def split(self, query: Any) -> Any:
         """Return the query with its private blocks replaced by the tables of their answers."""
@@ -1110,6 +1138,9 @@ class _Splitter:
         """Add the question of some keys and of all aggregates, and return the name of its answer's table."""
         text = _write(self._with_rows(_block_of(select, {key: names[key] for key in keys}, values)))
         self._reader.accept(text)
+        weight = select.meta.get("weight", Fraction(1))
+        if self.weights.setdefault(text, weight) != weight:
+            raise QuestionRefused("equal private questions are asked once: give them one weight")
         if text not in self.blocks:
             self.blocks.append(text)
         return f"{BLOCK}{self.blocks.index(text)}"
