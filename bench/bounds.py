@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.ask.clipping.search import Method
+from sordino.ask.clipping import Method
 
 ROWS = 50_000
 SEEDS = 25

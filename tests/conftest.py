@@ -17,6 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 import postgres_server as postgres
 import spark_session
 from attack_table import label_attacks, summarize
+from sordino.core import registration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +78,12 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep each test's high-water marks in its own directory."""
     monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "state"))
     return tmp_path / "state"
+
+
+@pytest.fixture
+def before_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register as a curator's own process does, before its first table: other tests of this process opened some."""
+    monkeypatch.setattr(registration, "_first_table", "")
 
 
 @pytest.fixture(scope="session")

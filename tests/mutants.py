@@ -9,7 +9,9 @@ imports the copy with the bug in it: a third of the time that a new Python would
 
 from __future__ import annotations
 
+import ast
 import importlib
+import itertools
 import os
 import re
 import shutil
@@ -38,11 +40,15 @@ _BESIDES = ("numpy", "pyarrow.parquet", "duckdb", "sqlglot.optimizer", "scipy.st
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """State one bug: in `file`, below src/sordino, `find` becomes `put`; `killers` are the tests that must then fail."""
+    """State one bug: within `at`, `find` becomes `put`; `killers` are the tests that must then fail.
+
+    `at` is a module of Sordino and a function or class in it, "core.noise.rng:Rng.bytes", or the module alone: wherever else
+    in its file that function moves, and whatever stands beside it, the bug is planted in it.
+    """
 
     name: str
     room: str
-    file: str
+    at: str
     find: str
     put: str
     why: str
@@ -51,19 +57,38 @@ class Mutant:
     @property
     def path(self) -> Path:
         """The file below the source."""
-        return Path("sordino") / self.file
+        place = Path("sordino", *self.at.partition(":")[0].split("."))
+        return place / "__init__.py" if (SOURCE / place).is_dir() else place.with_suffix(".py")
 
     @property
     def module(self) -> str:
         """The module's dotted name."""
-        return ".".join(self.path.with_suffix("").parts).removesuffix(".__init__")
+        return f"sordino.{self.at.partition(':')[0]}"
 
     def plant(self, text: str) -> str:
         """Return the file's text with the bug in it; raise ValueError unless the place is found exactly once."""
-        found = text.count(self.find)
+        start, end = _find_symbol(text, self.at.partition(":")[2])
+        found = text.count(self.find, start, end)
         if found != 1 or self.find == self.put:
-            raise ValueError(f"{self.name}: its text is {found} times in {self.file}")
-        return text.replace(self.find, self.put)
+            raise ValueError(f"{self.name}: its text is {found} times in {self.at}")
+        return text[:start] + text[start:end].replace(self.find, self.put) + text[end:]
+
+
+def _find_symbol(text: str, symbol: str) -> tuple[int, int]:
+    """Return where the source of a function or class starts and ends, the last of several of its name; nowhere if not there."""
+    starts = [0, *itertools.accumulate(len(line) for line in text.splitlines(keepends=True))]
+    span = (0, 0) if symbol else (0, len(text))
+    scopes: list[tuple[str, ast.AST]] = [("", ast.parse(text))]
+    for prefix, scope in scopes:
+        for node in ast.iter_child_nodes(scope):
+            name = prefix
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                name = f"{prefix}{node.name}."
+                first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                if name == f"{symbol}.":
+                    span = starts[first - 1], starts[node.end_lineno or first]
+            scopes.append((name, node))
+    return span
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +195,7 @@ def write_page(outcomes: Sequence[Outcome]) -> str:
     rooms = dict.fromkeys(o.mutant.room for o in outcomes)
     lines = [_HEAD.format(count=len(outcomes), rooms=len(rooms))]
     for room in rooms:
-        lines += [f"\n## {room.capitalize()}\n", "| mutant | file | why it matters | killed by | seconds |"]
+        lines += [f"\n## {room.capitalize()}\n", "| mutant | where | why it matters | killed by | seconds |"]
         lines += ["|---|---|---|---|---|"]
         lines += [f"{row_start(o.mutant)}{o.seconds:.1f} |" for o in outcomes if o.mutant.room == room]
     return "\n".join(lines) + "\n"
@@ -179,7 +204,7 @@ def write_page(outcomes: Sequence[Outcome]) -> str:
 def row_start(mutant: Mutant) -> str:
     """Return the cells of a mutant's row but for the seconds, which each run measures anew."""
     killers = "<br>".join(f"`{killer.removeprefix('tests/')}`" for killer in mutant.killers)
-    return f"| {mutant.name} | `{mutant.file}` | {mutant.why} | {killers} | "
+    return f"| {mutant.name} | `{mutant.at}` | {mutant.why} | {killers} | "
 
 
 _HEAD = """# Mutants: planted bugs, and the test that kills each

@@ -67,10 +67,23 @@ def test_every_killer_is_there() -> None:
 
 
 def test_a_place_that_is_not_there_or_there_twice_is_named() -> None:
-    for find in ("no such text", "import "):
-        stale = Mutant("stale", "noise", "core/noise/rng.py", find, "", "", ())
+    for at, find in (
+        ("core.noise.rng", "no such text"),
+        ("core.noise.rng", "import "),
+        ("core.noise.rng:Rng.no_such_function", "return"),
+        ("core.noise.rng:Rng.below", "os.urandom"),  # which stands in another function of the file
+    ):
+        stale = Mutant("stale", "noise", at, find, "", "", ())
         with pytest.raises(ValueError, match="stale: its text is"):
             stale.plant((mutants.SOURCE / stale.path).read_text(encoding="utf-8"))
+
+
+def test_a_function_that_moves_within_its_file_keeps_its_mutants() -> None:
+    text = "def one():\n    return 1 + 1\n\n\nclass Two:\n    def one(self):\n        return 1 + 1\n"
+    moved = "class Two:\n    @cached\n    def one(self):\n        return 1 + 1\n\n\ndef one():\n    return 1 + 1\n"
+    for source in (text, moved):
+        planted = Mutant("m", "noise", "core.noise.rng:Two.one", "1 + 1", "2", "", ()).plant(source)
+        assert planted == source.replace("        return 1 + 1", "        return 2")
 
 
 def test_the_page_lists_each_mutant_and_no_other() -> None:

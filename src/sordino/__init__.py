@@ -18,6 +18,7 @@ from sordino.core.moved import find_moved_modules
 if TYPE_CHECKING:
     from sordino import audit as audit
     from sordino import datasets as datasets
+    from sordino import errors as errors
     from sordino import local as local
     from sordino import risk as risk
     from sordino import sensitivity as sensitivity
@@ -91,41 +92,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_EXPORTS = {
-    "sordino.ask.curator.batch": "Batch",
-    "sordino.ask.curator.connect": "Connection",
-    "sordino.ask.curator.curator": "Curator",
-    "sordino.ask.curator.declare_tables": "protect",
-    "sordino.ask.curator.dummy_table": "dummy",
-    "sordino.ask.curator.explain": "explain",
-    "sordino.ask.curator.plan": "Plan",
-    "sordino.ask.curator.project_check": "check_against_data check_project",
-    "sordino.ask.project.proposal": "propose_project",
-    "sordino.ask.queries.aggregates.most_common": "most_common",
-    "sordino.ask.queries.aggregates.quantile": "iqr median quantile quantiles",
-    "sordino.ask.queries.build": ("correlation count count_distinct covariance histogram mean std sum variance"),
-    "sordino.ask.queries.expressions.cases": "exists when",
-    "sordino.ask.queries.expressions.expr": "Expr col",
-    "sordino.ask.queries.sql.parse": "sql",
-    "sordino.ask.queries.unit_aggregates": "all any first last max min",
-    "sordino.core.domain": "Boolean Category Date DateTime Domain Fill Identifier Integer List Real",
-    "sordino.core.ledger.ledger": "Ledger",
-    "sordino.core.loss": "ApproxDP PureDP ZCDP",
-    "sordino.core.neighbors": "Neighbors PrivacyUnit Sensitivity",
-    "sordino.core.noise.rng": "Rng",
-    "sordino.core.release": "Release",
-    "sordino.core.source": "Csv public",
-    "sordino.lab.robust": "propose_test_release sample_and_aggregate smooth",
-    "sordino.reporting.charts": "plot",
-    "sordino.serve.connections": "connect report",
-    "sordino.serve.notebook": "load_ipython_extension",
-    "sordino.serve.remote.async_connection": "AsyncConnection connect_async",
-    "sordino.serve.remote.connection": "RemoteConnection",
-}
-
-__getattr__, __dir__, __all__ = export_lazily(
-    __name__, _EXPORTS, packages=("audit", "datasets", "errors", "local", "risk", "sensitivity", "synth")
-)
+__getattr__, __dir__, __all__ = export_lazily(__name__)
 register_features(
     {
         # Aggregates, as methods of the expressions below them.
@@ -136,6 +103,7 @@ register_features(
         **dict.fromkeys(("all", "any", "first", "last", "max", "min"), "sordino.ask.queries.unit_aggregates"),
         "attack_page": "sordino.reporting.attack_page",
         "board_page": "sordino.reporting.board",
+        "item_names": "sordino.ask.engines.column_names",
         "query_release": "sordino.ask.curator.released_query",
         "run_replicates": "sordino.ask.engines.replicates",
     }

@@ -18,14 +18,7 @@ if TYPE_CHECKING:
     from sordino.core.accounting.zcdp import epsilon_of as epsilon_of
     from sordino.core.accounting.zcdp import rho_for as rho_for
 
-_EXPORTS = {
-    "sordino.core.accounting.composition": "best currencies tight",
-    "sordino.core.accounting.events": "DiscreteGaussianEvent DiscreteLaplaceEvent GaussianEvent LaplaceEvent",
-    "sordino.core.accounting.gaussian_dp": "gaussian_rho_for",
-    "sordino.core.accounting.zcdp": "epsilon_of rho_for",
-}
-
-__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)
+__getattr__, __dir__, __all__ = export_lazily(__name__)
 
 # A package to importlib, so that the old paths of modules in it are found (core/moved.py).
 __path__: list[str] = []

@@ -44,24 +44,7 @@ if TYPE_CHECKING:
     from sordino.lab.audit.verdict import least_epsilon as least_epsilon
     from sordino.lab.audit.verdict import typical_epsilon as typical_epsilon
 
-_EXPORTS = {
-    "sordino.lab.audit.answer_attack": "average_answers infer_answers take_differences",
-    "sordino.lab.audit.attack": "Attack",
-    "sordino.lab.audit.attack_collection": "Attacks",
-    "sordino.lab.audit.attack_suites": "attack_kind attack_local attack_release attack_synth",
-    "sordino.lab.audit.canary_run": "CanaryAudit audit_canaries",
-    "sordino.lab.audit.exact_laws": "audit_laws audit_protocol",
-    "sordino.lab.audit.question_audit": (
-        "Replay audit_plan audit_question neighbor_tables replay_function replay_plan telling_tables"
-    ),
-    "sordino.lab.audit.sampled_audit": "audit_function audit_mechanism",
-    "sordino.lab.audit.table_attacks": (
-        "ClosestRecords closest_records infer_attribute infer_membership reconstruct reconstruct_from_counts"
-    ),
-    "sordino.lab.audit.verdict": "Audit largest_epsilon least_epsilon typical_epsilon",
-}
-
-__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)
+__getattr__, __dir__, __all__ = export_lazily(__name__)
 
 # A package to importlib, so that the old paths of modules in it are found (core/moved.py).
 __path__: list[str] = []

@@ -33,18 +33,7 @@ if TYPE_CHECKING:
     from sordino.lab.risk.worlds import Simulation as Simulation
     from sordino.lab.risk.worlds import Worlds as Worlds
 
-_EXPORTS = {
-    "sordino.lab.risk.assessment": "RiskAssessment assess_risk",
-    "sordino.lab.risk.likelihood_ratio": "AnswerOdds answer_odds",
-    "sordino.lab.risk.requirement_choice": (
-        "Choice Requirement accuracy advantage choose_epsilon disclosure economic gain identifiability posterior "
-        "relative test_power"
-    ),
-    "sordino.lab.risk.table_choice": "TableChoice choose_for_table",
-    "sordino.lab.risk.worlds": "InfeasibleRisk Simulation Worlds",
-}
-
-__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)
+__getattr__, __dir__, __all__ = export_lazily(__name__)
 
 # A package to importlib, so that the old paths of modules in it are found (core/moved.py).
 __path__: list[str] = []

@@ -23,17 +23,7 @@ if TYPE_CHECKING:
     from sordino.lab.sensitivity.table_distance import distance as distance
     from sordino.lab.sensitivity.worst_case import worst_case_sensitivity as worst_case_sensitivity
 
-_EXPORTS = {
-    "sordino.lab.sensitivity.empirical": "Change LocalNoise global_sensitivity local_noise local_sensitivity",
-    "sordino.lab.sensitivity.function": "function_sensitivity",
-    "sordino.lab.sensitivity.neighborhoods": "Neighborhoods list_neighborhoods",
-    "sordino.lab.sensitivity.profile": "sensitivity_profile",
-    "sordino.lab.sensitivity.smooth": "smooth_sensitivity",
-    "sordino.lab.sensitivity.table_distance": "distance",
-    "sordino.lab.sensitivity.worst_case": "worst_case_sensitivity",
-}
-
-__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)
+__getattr__, __dir__, __all__ = export_lazily(__name__)
 
 # A package to importlib, so that the old paths of modules in it are found (core/moved.py).
 __path__: list[str] = []

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from cli.support import Run
+from cli.option_walk import all_commands, flags_of, watch_reads
+from cli.support import Ran, Run, enter_copy
+from sordino.cli.main import main
 
 PLAN = ("local", "plan", "--epsilon", "1", "--respondents", "1000")
 SIMULATE = ("local", "simulate", "--data", "missing.csv", "--column", "c", "--epsilon", "1")
@@ -86,3 +94,410 @@ def test_an_option_that_would_be_ignored_is_refused_by_name(
     assert ended.code == 2, ended.out
     assert option in ended.err
     assert ended.out == ""
+
+
+# ---- Every command, every option: stated in a way in which it is read, and refused in every way in which it is not
+
+# Ways to call each command, each with as many options as go together. In every one of them each stated option must be read,
+# and each other option, added, must be read or refused. A new option has to be put into one.
+_Q = ("SELECT sex, COUNT(*) AS n FROM people GROUP BY sex",)
+_ASK = (
+    "--epsilon",
+    "0.01",
+    "--weights",
+    "1",
+    "--dialect",
+    "duckdb",
+    "--confidence",
+    "0.9",
+    "--project",
+    ".",
+    "--quiet",
+)
+_EVERY_ASK = (*_ASK, "--spender", "ana", "--assume-rows", "100", "--keys", "keys.csv")
+_CAPPED = ("--table", "people", "--project", "homes", "--quiet", "--spender", "ana", "--epsilon", "0.01")
+_FIT = ("--table", "people", "--epsilon", "0.1", "--columns", "age,sex", "--force", "--project", ".", "--quiet")
+_COLUMN = ("--neighbors", "replace", "--query", "var", "--ddof", "1", "--format", "json")
+_TASK = (
+    "t",
+    "--key",
+    "collector.key",
+    "--question",
+    "Q",
+    "--epsilon",
+    "1",
+    "--epoch",
+    "2026",
+    "--expires",
+    "2035-01-01",
+)
+_TASK_TO = ("--origin", "https://survey.example", "-o", "new.json", "--quiet")
+_WRITTEN = ("--write", "--budget", "people", "--project", ".", "--format", "json", "--plot", "p.svg")
+_PEOPLE = ("--project", ".")
+
+WAYS: dict[str, list[tuple[str, ...]]] = {
+    "init": [
+        ("raw.csv", "--header", "--delimiter", ";", "--quote", '"', "--output", "new.toml", "--force", "--quiet"),
+        ("raw.csv", "--no-header", "--columns", "2", "--output", "new.toml"),
+        ("census.parquet", "--output", "new.toml"),
+    ],
+    "check": [("--schema",), ("--against-data", "--format", "json", "--project", ".", "--quiet"), ("sordino.toml",)],
+    "import": [
+        (
+            *("raw.csv", "raw.parquet", "--header", "--delimiter", ";", "--quote", '"', "--encoding", "utf-8"),
+            *("--null", "NA", "--force", "--quiet"),
+        )
+    ],
+    "dummy": [("--table", "people", "--rows", "5", "--seed", "1", "--output", "d.csv", "--project", ".", "--quiet")],
+    "plan": [
+        (*_Q, *_EVERY_ASK, "--share", "relative", "--scale", "n=10"),
+        (*_Q, *_EVERY_ASK, "--format", "json"),
+        ("-f", "q.sql", "--rho", "0.01", "--delta", "1e-9", "--project", "homes", "--max-rows", "2"),
+    ],
+    "ask": [
+        (*_Q, *_EVERY_ASK, "--request-id", "r1", "--format", "json", "--output", "a.json"),
+        (*_Q, *_ASK, "--share", "relative", "--scale", "n=10", "--dry-run"),
+        (
+            "-f",
+            "q.sql",
+            "--epsilon",
+            "0.01",
+            "--delta",
+            "1e-9",
+            "--project",
+            "homes",
+            "--min-units",
+            "2",
+            "--max-groups",
+            "1",
+        ),
+    ],
+    "bounds": [
+        ("gain", *("--epsilon", "0.1", "--table", "people", "--method", "histogram", "--plot", "b.svg"), *_PEOPLE),
+        ("gain", "--epsilon", "0.1", "--method", "ladder", "--ladder", "10,100", "--confidence", "0.9", "--quiet"),
+        ("gain", "--rho", "0.1", "--delta", "1e-9", "--project", "homes", "--spender", "ana", "--format", "json"),
+    ],
+    "caps": [
+        (*_CAPPED, "--plot", "c.svg", "--question-epsilon", "0.1", "--choose", "max_rows", "--confidence", "0.9"),
+        (*_CAPPED, "--by", "sex", "--format", "json"),
+        (*_CAPPED, "--by", "household", "--assume-keys", "9"),
+    ],
+    "mcp": [("sordino.toml", "--account", "bot"), ("sordino.toml", "--account", "bot", "--http", "--port", "8101")],
+    "workbench": [("sordino.toml", "--port", "8400")],
+    "budget": [("--budget", "people", "--format", "json", "--tight", "--delta", "1e-6", *_PEOPLE, "--quiet")],
+    "releases": [("--budget", "people", "--format", "json", *_PEOPLE, "--quiet")],
+    "show": [
+        ("c-0001", *("--format", "json", "--output", "s.json", "--confidence", "0.9", "--budget", "people"), *_PEOPLE)
+    ],
+    "report": [("--output", "r.html", "--budget", "people", "--force", *_PEOPLE, "--quiet")],
+    "explain": [("c-0001", "--format", "table", "--budget", "people", *_PEOPLE, "--quiet")],
+    "demo": [("--rows", "50", "--keep", "kept")],
+    "sql": [()],
+    "sensitivity": [
+        (*_COLUMN, "--universe", "1,2,3,9", "--size", "2", "--within", "1", "--worlds", "--plot", "s.svg"),
+        (*_COLUMN, "--column", "x", "numbers.csv", "--local", "first:2", "--within", "1"),
+        (
+            *("--neighbors", "add_remove", "--query", "max", "--universe", "1,2,3", "--size", "2"),
+            *("--exactly", "1", "--direction", "add"),
+        ),
+        ("--neighbors", "both", "--query", "max", "--universe", "1,2,3,9", "--size", "2", "--profile", "1:2"),
+    ],
+    "audit": [
+        (
+            *_Q,
+            *("--epsilon", "0.5", "--samples", "100", "--seed", "1", "--format", "json", "--plot", "a.svg"),
+            *_PEOPLE,
+        ),
+        ("-f", "q.sql", "--rho", "0.5", "--delta", "1e-6", "--samples", "100", "--project", "homes"),
+    ],
+    "attack": [
+        ("release", "--secret", "sex = Female", "--epsilon", "1", "--people", "60", "--seed", "1", "--format", "json"),
+        (
+            "local",
+            "--epsilon",
+            "1",
+            "--people",
+            "40",
+            "--rounds",
+            "2",
+            "--output",
+            "l.html",
+            "--plot",
+            "l.svg",
+            "--force",
+        ),
+        ("release", "--table", "people", *_PEOPLE, "--people", "60", "--quiet"),
+    ],
+    "ledger verify": [("--format", "table", "--budget", "people", *_PEOPLE, "--quiet")],
+    "ledger export": [("--output", "e.jsonl", "--budget", "people", *_PEOPLE, "--quiet")],
+    "ledger amend": [("--reason", "why", "--rename", "old=people", "--budget", "people", *_PEOPLE, "--quiet")],
+    "ledger new": [("--reason", "why", "--budget", "people", *_PEOPLE, "--quiet")],
+    "ledger restore": [("old.ledger", "--reason", "why", "--budget", "people", *_PEOPLE, "--quiet")],
+    "ledger move": [("postgresql://127.0.0.1:9/none#x", "--budget", "people", *_PEOPLE)],
+    "epsilon worlds": [
+        (*("--universe", "1,2,3", "--size", "2", "--query", "mean", "--risk", "0.6", "--one-question"), *_WRITTEN),
+        (
+            *("--universe", "1,2,3", "--size", "2", "--query", "mean", "--risk", "0.6", "--prior", "0.2,0.3,0.5"),
+            *("--epsilon", "1", "--output", "2", "--plot", "w.svg", "--up-to", "3"),
+        ),
+    ],
+    "epsilon choose": [
+        ("--table", "people", "--attacker-prior", "0.5", "--max-posterior", "0.75", *_WRITTEN[:-2]),
+        (
+            *("--query", "SELECT AVG(age) FROM people", "--error", "5", "--confidence", "0.9", "--rows", "2000"),
+            *("--delta", "1e-9", "--test-level", "0.05", "--max-power", "0.5", "--plot", "c.svg", "--questions", "1"),
+        ),
+        ("--relative-risk", "3", *_PEOPLE),
+    ],
+    "local plan": [
+        (
+            *("--epsilon", "1", "--respondents", "900", "--labels", "a,b", "--margin", "0.1", "--malicious", "0.1"),
+            *("--shuffled", "1e-6", "--plot", "l.svg", "--format", "json"),
+        ),
+        ("--epsilon", "1", "--respondents", "900", "--size", "5"),
+        ("--epsilon", "1", "--respondents", "900", "--alphabet", "ab", "--length", "2", "--format", "json"),
+    ],
+    "local simulate": [
+        (
+            *("--data", "words.csv", "--column", "c", "--epsilon", "1", "--labels", "a,b", "--malicious", "0.1"),
+            *("--seed", "1", "--plot", "l.svg", "--format", "json"),
+        ),
+        (
+            *("--data", "words.csv", "--column", "c", "--labels", "a,b", "--protocol", "unary"),
+            "--p",
+            "0.75",
+            "--q",
+            "0.25",
+        ),
+        (*("--data", "words.csv", "--column", "c", "--labels", "a,b", "--protocol", "coins"), "--value", "a"),
+        (
+            *("--data", "words.csv", "--column", "c", "--epsilon", "1", "--alphabet", "ab", "--length", "2"),
+            "--seed",
+            "1",
+        ),
+    ],
+    "local keygen": [("--output", "new.key", "--quiet")],
+    "local token": [("--store", "reports.db", "--role", "respondent", "--count", "2")],
+    "local serve": [
+        (
+            *("t.json", "--store", "reports.db", "--host", "127.0.0.1", "--port", "8123", "--per-minute", "60"),
+            *("--burst", "9", "--per-token", "1", "--quiet"),
+        ),
+        ("t.json", "--store", "reports.db", "--open"),
+    ],
+    "local estimate": [
+        (
+            *("--store", "reports.db", "--task", "t", "--confidence", "0.9", "--malicious", "0.1", "--simultaneous"),
+            *("--format", "json", "--recount"),
+        )
+    ],
+    "local close": [("--store", "reports.db", "--task", "t", "--quiet")],
+    "local export": [("--store", "reports.db", "--output", "r.reports", "--task", "t", "--quiet")],
+    "local task create": [
+        (*_TASK, *_TASK_TO, "--label", "a", "--label", "b", "--method", "grr", "--permanent-epsilon", "2"),
+        (*_TASK, *_TASK_TO, "--labels-file", "labels.txt", "--lifetime-epsilon", "9"),
+        (*_TASK, *_TASK_TO, "--alphabet", "ab", "--length", "2", "--lifetime-epsilon", "9"),
+    ],
+    "local task show": [("t.json", "--key", "PUBLIC", "--cap", "20", "--format", "json")],
+    "serve start": [
+        ("sordino.toml", "--host", "127.0.0.1", "--port", "8300", "--postgres-port", "0", "--quiet"),
+        ("--demo", "--port", "8300"),
+    ],
+    "serve account add": [
+        ("ana", "--role", "analyst", *_PEOPLE),
+        ("ana", "--role", "analyst", "--openid", "s", *_PEOPLE),
+    ],
+    "serve account list": [("--format", "json", *_PEOPLE)],
+    "serve account disable": [("bot", "--enable", *_PEOPLE)],
+    "serve account token": [("bot", "--name", "n", "--share", "s", *_PEOPLE)],
+    "serve account password": [("bot", *_PEOPLE)],
+    "serve account share": [
+        ("bot", "--epsilon", "0.1", "--budget", "people", *_PEOPLE),
+        ("bot", "--rho", "0.1", "--project", "homes"),
+        ("bot", "--epsilon", "0.1", "--delta", "0", "--project", "homes"),
+    ],
+    "synth plan": [
+        ("age", "--epsilon", "0.1", "--table", "people", "--confidence", "0.9", "--format", "json", *_PEOPLE),
+        ("age", "--rho", "0.1", "--delta", "1e-9", "--project", "homes"),
+    ],
+    "synth fit": [
+        (*_FIT, *("-o", "n.model", "--method", "auto", "--cap", "500", "--assume-rows", "2000", "--never", "age < 18")),
+        (*_FIT, *("-o", "n.model", "--method", "marginals", "--marginals", "age,sex")),
+        (*_FIT, *("-o", "n.model", "--method", "mst", "--at-most", "age,age", "--determines", "pairs.csv")),
+        (
+            *("-o", "n.model", "--rho", "0.1", "--delta", "1e-9", "--columns", "age,sex", "--workload", "age,sex"),
+            *_PEOPLE,
+        ),
+        ("-o", "n.model", "--epsilon", "0.1", "--columns", "age,sex", "--spender", "ana"),
+    ],
+    "synth sample": [
+        ("m.model", "--rows", "9", "--independent", "--seed", "1", "--output", "s.csv", "--quiet"),
+        ("m.model", "--rows", "9", "--where", "age > 30", "--seed", "1"),
+    ],
+    "synth answer": [
+        ("m.model", *_Q, "--confidence", "0.9", "--format", "json", "--output", "a.json", "--quiet"),
+        ("m.model", "--file", "q.sql"),
+    ],
+    "synth report": [
+        (
+            *(
+                "m.model",
+                "-o",
+                "r.html",
+                "--table",
+                "people",
+                "--epsilon",
+                "0.1",
+                "--workload",
+                "age,sex",
+                "--rows",
+                "99",
+            ),
+            *("--predict", "sex = Male", "--force", "--spender", "ana", "--project", ".", "--quiet"),
+        ),
+        ("m.model", "-o", "r.html", "--against", "census.parquet", "--non-private", "--rows", "99", "--quiet"),
+        ("m.model", "-o", "r.html", "--rho", "0.1", "--delta", "1e-9"),
+    ],
+    "synth show": [("m.model", "--confidence", "0.9", "--format", "json")],
+}
+
+# A value for an option that is put beside a way which leaves it out.
+VALUES = {"--neighbors": "replace", "--direction": "add", "--method": "grr", "--role": "analyst", "--share": "error"}
+
+# What asks for less holds by itself where there is nothing to leave out or to replace.
+_STANDING = ("--quiet", "--force")
+
+
+@pytest.mark.parametrize("words", sorted(all_commands()), ids=" ".join)
+def test_every_option_of_every_command_stands_in_a_way_to_call_it(words: tuple[str, ...]) -> None:
+    stated = {word for way in WAYS[" ".join(words)] for word in way}
+    short = {"-o": "--output", "-f": "--file", "--no-header": "--header"}
+    assert set(flags_of(all_commands()[words])) <= stated | {short[one] for one in stated if one in short}
+
+
+@pytest.fixture(scope="module")
+def stocked(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with all that the commands above name: a model, a task, a store, a share, a table by households."""
+    place = tmp_path_factory.mktemp("stocked") / "here"
+    shutil.copytree(made, place)
+    here = Path.cwd()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setenv("SORDINO_STATE", str(place / "state"))
+        declared = place / "sordino.toml"
+        text = declared.read_text()
+        declared.write_text(f"{text}\n[budgets.people.shares]\nana = {{epsilon = 1}}\n")
+        (place / "homes").mkdir()
+        homes = text.replace('"census.parquet"', '"../census.parquet"').replace(
+            "cap = {epsilon = 2.0}", "cap = {rho = 9, delta = 1e-6}"
+        )
+        homes = homes.replace('privacy_unit = "row"', 'privacy_unit = {column = "household", max_rows = 6}')
+        (place / "homes" / "sordino.toml").write_text(f"{homes}\n[budgets.people.shares]\nana = {{rho = 5}}\n")
+        files = {
+            "raw.csv": "a;b\n1;NA\n2;3\n",
+            "q.sql": "SELECT COUNT(*) AS n FROM people",
+            "keys.csv": "sex\nFemale\n",
+            "numbers.csv": "x\n1\n2\n9\n",
+            "words.csv": "c\na\nb\na\n",
+            "labels.txt": "a\nb\n",
+            "pairs.csv": "region,sex\nNorth,Male\n",
+        }
+        for name, content in files.items():
+            (place / name).write_text(content)
+        for words in (
+            ("ask", *_Q, "--epsilon", "0.01"),
+            ("synth", "fit", "--epsilon", "0.1", "--columns", "age,sex", "-o", "m.model"),
+            ("local", "keygen", "-o", "collector.key"),
+            (
+                "local",
+                "task",
+                "create",
+                *_TASK,
+                *_TASK_TO[:2],
+                "-o",
+                "t.json",
+                "--label",
+                "a",
+                "--label",
+                "b",
+                "--lifetime-epsilon",
+                "9",
+            ),
+            ("serve", "account", "add", "bot", "--role", "analyst"),
+        ):
+            assert main(words) == 0, words
+        shutil.copy(place / "census.ledger", place / "old.ledger")
+        patch.setattr("sordino.local.collector.service.serve_app", lambda *_, **__: None)
+        assert main(("local", "serve", "t.json", "--store", "reports.db")) == 0
+    assert Path.cwd() == here
+    return place
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands that listen end at once."""
+    for place in (
+        "sordino.local.collector.service.serve_app",
+        "sordino.serve.assistant.listening.listen_http",
+        "sordino.serve.assistant.listening.run_stdio",
+        "sordino.serve.workbench.local_service.serve_owner",
+    ):
+        monkeypatch.setattr(place, lambda *_, **__: None)
+    monkeypatch.setattr("sys.stdin", io.StringIO("a long password of somebody\n"))
+
+
+def run_watched(command: Any, words: tuple[str, ...], run: Run) -> tuple[Ran, set[str]]:
+    with watch_reads(command) as reads:
+        ended = run(*words)
+    return ended, reads
+
+
+def stated_in(command: Any, way: tuple[str, ...]) -> dict[str, str]:
+    """Return the arguments' names of the options that a way states, by their flags."""
+    spelled = {
+        spelling: p for p in command.params for spelling in (*p.opts, *p.secondary_opts) if spelling.startswith("-")
+    }
+    return {word: spelled[word].name for word in way if word in spelled}
+
+
+@pytest.mark.usefixtures("stopped")
+@pytest.mark.parametrize("name", sorted(WAYS))
+def test_no_option_is_ignored_in_any_way_to_call_a_command(
+    name: str, run: Run, stocked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = tuple(name.split())
+    command = all_commands()[words]
+    ignored = []
+    for number, way in enumerate(WAYS[name]):
+        place = enter_copy(stocked, tmp_path / str(number), monkeypatch)
+        if name in ("ledger new", "ledger restore"):
+            (place / "census.ledger").unlink()
+        public = json.loads((place / "collector.key").read_text())["public"]
+        called = (*words, *(public if word == "PUBLIC" else word for word in way))
+        ended, reads = run_watched(command, called, run)
+        assert ended.code == 0 or name == "ledger move" or "--openid" in way, (way, ended.err)
+        stated = stated_in(command, way)
+        ignored += [(way, flag) for flag, argument in stated.items() if argument not in reads and flag not in _STANDING]
+        for flag, argument in flags_of(command).items():
+            if argument in stated.values() or flag in _STANDING:
+                continue
+            added = (*called, flag) if is_flag(command, argument) else (*called, flag, value_of(command, flag))
+            again, reads = run_watched(command, added, run)
+            # a refusal comes before anything is read, or by what reads the option
+            if again.code == 0 and argument not in reads:
+                ignored.append((way, flag))
+    assert not ignored
+
+
+def is_flag(command: Any, argument: str) -> bool:
+    return bool(next(p for p in command.params if p.name == argument).is_flag)
+
+
+def value_of(command: Any, flag: str) -> str:
+    """Return a value for an option: one that some way states, else one of its kind."""
+    for name, ways in WAYS.items():
+        if all_commands()[tuple(name.split())] is command:
+            for way in ways:
+                if flag in way:
+                    return way[way.index(flag) + 1]
+    return VALUES.get(flag, "1")

@@ -19,7 +19,7 @@ from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.local.estimates.frequency import FrequencyEstimate, shift_of, variance
 from sordino.local.labels import check_labels, codes_of, labels_hash
-from sordino.local.protocols.catalog import MAKERS, PROTOCOLS, make_protocol
+from sordino.local.protocols.catalog import MAKERS, PERMANENT, PROTOCOLS, make_protocol
 from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.reports import SupportCounts
 from sordino.local.task import create_task, read_task
@@ -165,6 +165,16 @@ def test_a_name_is_registered_once_and_ours_are_kept() -> None:
             local.register_protocol(kind, Spinner, makers=makers)
     with pytest.raises(DeclarationError, match="its kind"):
         local.register_protocol("wheel", Spinner, makers={})
+
+
+def test_the_makers_of_permanent_answers_are_those_that_memoize_takes() -> None:
+    for name in MAKERS:
+        protocol: Any = make_protocol(name, ["a", "b", "c"], epsilon=2)
+        if name in PERMANENT:
+            assert local.memoize(protocol, epsilon=1).permanent == protocol
+            continue
+        with pytest.raises(DeclarationError, match="permanent answers are made by grr, sue, oue, the, not by"):
+            local.memoize(protocol, epsilon=1)
 
 
 def test_removed_protocols_are_refused_by_name() -> None:

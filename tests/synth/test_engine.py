@@ -200,18 +200,24 @@ def test_shrunken_scores_keep_what_is_clear_and_drop_noise() -> None:
     assert np.count_nonzero(kept[5:]) < 20
 
 
-def test_allocation_is_the_optimum_and_wastes_nothing() -> None:
-    rng = np.random.default_rng(9)
+@pytest.mark.parametrize("seed", range(12))
+def test_allocation_is_the_optimum_and_wastes_nothing(seed: int) -> None:
+    """The cost is convex, so an allocation is its optimum exactly where Karush, Kuhn and Tucker's conditions hold.
+
+    Each table that gets some gains the same from a little more, and none that gets nothing would gain as much: random
+    allocations and small moves would tell an exponent of 2/3 from no other between 1/5 and 1.
+    """
+    rng = np.random.default_rng(seed)
     cells, known = rng.uniform(1, 500, 8), rng.uniform(0, 1, 8)
-    extra: np.ndarray[Any, Any] = np.array(allocation(cells.tolist(), known.tolist(), 5.0))
-    assert math.isclose(extra.sum(), 5.0, rel_tol=1e-6)
+    total = float(rng.choice([0.05, 0.5, 5.0, 500.0]))
+    extra: np.ndarray[Any, Any] = np.array(allocation(cells.tolist(), known.tolist(), total))
+    assert math.isclose(extra.sum(), total, rel_tol=1e-6)
     assert (extra >= 0).all()
-
-    def cost(x: np.ndarray) -> float:
-        return float((cells / np.sqrt(known + x)).sum())
-
-    for other in rng.dirichlet(np.ones(8), 300) * 5.0:
-        assert cost(extra) <= cost(other) + 1e-9
+    # the derivative of sum n / sqrt(info), its sign turned: what a table gains from a little more
+    gains = cells / 2 * (known + extra) ** -1.5
+    given = extra > 0
+    assert gains[given].max() <= gains[given].min() * (1 + 1e-9)
+    assert gains[~given].max(initial=0.0) <= gains[given].min() * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("ordered", [True, False])

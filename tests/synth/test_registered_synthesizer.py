@@ -51,7 +51,7 @@ def registered() -> Iterator[None]:
     del METHODS["twice"]
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("before_tables", "registered")
 def test_it_is_fitted_by_name_sampled_and_read_again(people: sd.Curator, tmp_path: Path) -> None:
     model = FitRequest("twice", columns=["sex"]).fit(people, epsilon=2)
     assert people.spent == sd.PureDP(2)
@@ -62,7 +62,7 @@ def test_it_is_fitted_by_name_sampled_and_read_again(people: sd.Curator, tmp_pat
     assert again.sample(50, rng=sd.Rng.seeded(1)).column_names == ["sex"]
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("before_tables", "registered")
 def test_what_it_does_not_take_is_refused_before_a_charge(people: sd.Curator) -> None:
     with pytest.raises(DeclarationError, match="cap= goes with the method auto or aim or marginals, not with twice"):
         FitRequest("twice", cap=1000).fit(people, epsilon=2)

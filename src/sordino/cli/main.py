@@ -37,6 +37,7 @@ from sordino.cli.serve import manage_accounts as accounts
 from sordino.cli.serve.assist import mcp
 from sordino.cli.serve.serve_tables import ServeGroup, open_workbench, start
 from sordino.cli.shared.flags import as_flag
+from sordino.cli.shared.option_rules import CheckedCommand
 from sordino.cli.shared.terminal import paint
 from sordino.cli.synth.fit_model import synth_fit
 from sordino.cli.synth.plan_histogram import synth_plan
@@ -168,7 +169,8 @@ def _help(command: Callable[..., None]) -> str:
 def _add(group: typer.Typer, commands: Commands, *, panel: str | None = None) -> None:
     for name, command, example in commands:
         epilog = f"Example: {example}"
-        group.command(name, rich_help_panel=panel, help=_help(command), epilog=epilog)(command)
+        add = group.command(name, cls=CheckedCommand, rich_help_panel=panel, help=_help(command), epilog=epilog)
+        add(command)
 
 
 def _add_group(

@@ -19,6 +19,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from sordino.core.errors import DeclarationError, nearest
 from sordino.core.loss import format_number, parse_fraction
+from sordino.core.registration import check_registering
 
 T = TypeVar("T")
 
@@ -35,9 +36,16 @@ class Records:
         _FAMILIES.append(self)
 
     def register(self, name: str) -> Callable[[type[T]], type[T]]:
-        """Give a dataclass its name in this family."""
+        """Give a dataclass its name in this family.
+
+        Raises DeclarationError where another class has the name, and as `check_registering` does.
+        """
 
         def record(cls: type[T]) -> type[T]:
+            taken = self._kinds.get(name, cls)
+            if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise DeclarationError(f"{self.noun} {name!r} is {taken.__qualname__} already: choose another name")
+            check_registering(cls, f"{self.noun} {name!r}")
             self._kinds[name], self._names[cls], _FAMILY_OF[cls] = cls, name, self
             return cls
 

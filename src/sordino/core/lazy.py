@@ -1,11 +1,12 @@
-"""Lazy exports: a package names what it offers, and each module is imported when one of its names is first used."""
+"""Lazy exports: a package states what it offers as imports for type checkers, and each is imported when it is first used."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -26,27 +27,31 @@ def load_feature(name: str) -> Any:
     return getattr(importlib.import_module(_FEATURES[name]), name)
 
 
-def export_lazily(
-    package: str,
-    exports: Mapping[str, str],
-    *,
-    packages: Sequence[str] = (),
-    removed: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return the `__getattr__`, `__dir__` and `__all__` of a package.
+# `from module import name as name` is the form in which type checkers know a re-export.
+_EXPORT = re.compile(r"^    from (\S+) import \(?\s*(\w+) as \2,?\s*\)?$", re.MULTILINE)
 
-    `exports` maps a module to the names that it offers, separated by blanks; `packages` are sub-packages and modules
-    that are offered whole; `removed` maps a name that was offered once to what to use instead. Raises AttributeError, as
-    a plain module does, for any other name, with those words for a removed one.
+
+def export_lazily(
+    package: str, *, removed: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return the `__getattr__`, `__dir__` and `__all__` of a package that offers what it imports `if TYPE_CHECKING:`.
+
+    Those imports are what type checkers read, and are never run: they are read here as text, so each name stands once, and
+    the source file must be there. `removed` maps a name that was offered once to what to use instead. Raises AttributeError,
+    as a plain module does, for any other name, with those words for a removed one.
     """
-    modules = {name: module for module, names in exports.items() for name in names.split()}
-    known = sorted([*modules, *packages])
+    spec: Any = sys.modules[package].__spec__
+    source = spec.loader.get_data(spec.origin).decode("utf-8").replace("\r\n", "\n")
+    modules = {name: module for module, name in _EXPORT.findall(source)}
+    known = sorted(modules)
 
     def load(name: str) -> Any:
         if name in modules:
-            found = getattr(importlib.import_module(modules[name]), name)
-        elif name in packages:
-            found = importlib.import_module(f"{package}.{name}")
+            module = modules[name]
+            if module == package:  # a sub-package, or a module of it
+                found: Any = importlib.import_module(f"{package}.{name}")
+            else:
+                found = getattr(importlib.import_module(module), name)
         elif name in removed:
             raise AttributeError(f"{package}.{name} was removed: {removed[name]}")
         else:

@@ -190,7 +190,8 @@ class Release:
         """Return what a SELECT over this release gives, at no cost: `release.query("SELECT ... FROM answer")`.
 
         The one table is `answer`, with the columns of `.table`. A column that is released as it is keeps its interval where
-        no row is left out; computed ones have none. The cost stays that of this release, which no query adds to.
+        no row is left out; computed ones have one by replicates of the noise, or say why they have none. The cost stays that
+        of this release, which no query adds to.
 
         Raises QuestionRefused for what is not one SELECT over `answer`, calls what a statement may not, or passes a limit of
         rows, memory or seconds.
@@ -430,8 +431,9 @@ class Release:
 def _read_estimate(data: Mapping[str, Any], statement: ReleasedStatement | None) -> ColumnEstimate:
     """Return the estimate of a column; computed ones share the statement that the release holds."""
     estimate = estimate_from_dict({k: data[k] for k in data if k != "name"})
-    computed = isinstance(estimate, Computed) and estimate.column is not None
-    return replace(estimate, statement=statement) if computed else estimate  # type: ignore[type-var]
+    if not isinstance(estimate, Computed) or estimate.column is None:
+        return estimate
+    return replace(estimate, statement=statement, places=estimate.places or tuple(range(len(estimate.cells))))
 
 
 def other_currencies(event: Event, cost: Loss) -> list[str]:

@@ -5,26 +5,17 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Literal, TextIO, cast
+from typing import IO, Any, TextIO, cast
 
 from sordino.core.domain import Domain, Real
 from sordino.core.errors import DeclarationError, SourceError, nearest
 from sordino.core.neighbors import Neighbors
 
-_FORMATS = {".csv": "csv", ".data": "csv", ".txt": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
-_FORMATS |= {".duckdb": "duckdb", ".db": "duckdb", ".ddb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
-_FORMATS |= {".jsonl": "jsonl", ".ndjson": "jsonl", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
-_KINDS = ("csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql", "spark", "delta", "iceberg")
-BY_SPARK = ("spark", "delta", "iceberg")  # that no other engine reads
-_LINES = ("csv", "jsonl")  # read line by line, which may be compressed
-_OF_SEVERAL = ("duckdb", "sqlite", "postgresql")  # that hold several tables
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 PACKED = frozenset([".bz2", ".xz", ".zip", ".lz4"])
-SERVERS = ("postgresql://", "postgres://")
-SPARK = "spark:"  # before the name of a table of a Spark session's catalogs
 FAR = ("s3://", "s3a://", "http://", "https://")  # before the address of files on another machine
 _UNREAD = ("gs://", "gcs://", "r2://", "az://", "abfss://", "hf://", "hdfs://", "ftp://")
 _URL = re.compile(r"postgres(ql)?://([^:/?#@\s]*@)?[^/?#@\s]*(/[^/?#@\s]*)?(\?[^#@\s]*)?")
@@ -32,6 +23,92 @@ _SECRETS = re.compile(r"[?&](password|sslpassword)=", re.IGNORECASE)
 _BLANKS = " \t\r\n"
 _TEXT = "\t\r\n\x01\x1c\x1d\x1e\x1f"  # control characters that may stand in a line: some are delimiters
 _LONGEST = 1_000_000  # characters of a header line
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way in which tables are kept: how a source of it is known, and which engine reads it.
+
+    `title` is what errors call one. A file is known by one of its `endings`, an address by one of its `prefixes`. Where
+    `of_lines`, each line is a row or none, and the file may be compressed; where `of_several`, it holds several tables, and
+    `relation` names one. `engine` is DuckDB where empty; `engines` may read it instead, where the declaration says so.
+    `is_far` where files behind S3 and HTTP are read. `check` raises DeclarationError for an address that is none. `provider`
+    says whose code reads it, where that is not Sordino's own.
+    """
+
+    name: str
+    title: str
+    endings: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    of_lines: bool = False
+    of_several: bool = False
+    engine: str = ""
+    engines: tuple[str, ...] = ()
+    is_far: bool = False
+    check: Callable[[str], None] | None = None
+    provider: str = ""
+
+
+def _check_url(url: str) -> None:
+    """Raise DeclarationError for a URL of a server with a password in it, or of no known form; nothing of it is quoted."""
+    if not _URL.fullmatch(url) or _SECRETS.search(url):
+        raise DeclarationError(
+            "a PostgreSQL source is postgresql://USER@HOST:PORT/DATABASE, or postgresql:///?service=NAME, without a "
+            "password: that stands in PGPASSWORD, in ~/.pgpass or in a service file, and nowhere in a declaration"
+        )
+
+
+# The formats by name. Those from outside join with what reads them: by `register_format` (ask/engines/loaded_files.py), or by
+# `register_engine` (ask/engines/opening.py).
+FORMATS: dict[str, Format] = {
+    known.name: known
+    for known in (
+        Format("csv", "CSV", (".csv", ".data", ".txt", ".tsv"), of_lines=True, is_far=True),
+        Format("jsonl", "JSON lines", (".jsonl", ".ndjson"), of_lines=True, is_far=True),
+        Format("parquet", "Parquet", (".parquet", ".pq"), engines=("spark",), is_far=True),
+        Format("arrow", "an Arrow file", (".arrow", ".feather", ".ipc")),
+        Format("duckdb", "a DuckDB file", (".duckdb", ".db", ".ddb"), of_several=True),
+        Format("sqlite", "a SQLite file", (".sqlite", ".sqlite3"), of_several=True),
+        Format(
+            "postgresql",
+            "a PostgreSQL source",
+            prefixes=("postgresql://", "postgres://"),
+            of_several=True,
+            engine="postgresql",
+            check=_check_url,
+        ),
+        Format("spark", "a table of a Spark session", prefixes=("spark:",), engine="spark"),
+        Format("delta", "a Delta table", engine="spark"),
+        Format("iceberg", "an Iceberg table", engine="spark"),
+    )
+}
+
+
+def add_formats(*formats: Format) -> None:
+    """Add formats from outside; raises DeclarationError where a name, an ending or a prefix is another's, and adds none then."""
+    taken = {word for known in FORMATS.values() for word in (known.name, *known.endings, *known.prefixes)}
+    for kept in formats:
+        for word in (kept.name, *kept.endings, *kept.prefixes):
+            overlaps = word in kept.prefixes and (address_format(word) is not None or word.startswith(FAR))
+            if word in taken or overlaps:
+                raise DeclarationError(f"{word!r} is a format's already: choose another")
+    FORMATS.update({kept.name: kept for kept in formats})
+
+
+def address_format(source: str | Path) -> Format | None:
+    """Return the format of an address such as postgresql://... or spark:...; None for a file.
+
+    >>> address_format("spark:shop.orders").name, address_format("people.csv")
+    ('spark', None)
+    """
+    return next(
+        (known for known in FORMATS.values() if known.prefixes and str(source).startswith(known.prefixes)), None
+    )
+
+
+def ending_format(ending: str) -> Format | None:
+    """Return the format of files whose names end so; None where there is none."""
+    return next((known for known in FORMATS.values() if ending in known.endings), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,36 +192,39 @@ class Source:
     """
 
     path: str
-    format: Literal["csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql", "spark", "delta", "iceberg"]
+    format: str
     relation: str | None = None
     csv: Csv | None = None
-    engine: Literal["", "spark"] = ""
+    engine: str = ""  # that reads it, nothing for DuckDB
     settings: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # of a Spark session to be made
 
     def __post_init__(self) -> None:
-        if self.format in BY_SPARK:
-            object.__setattr__(self, "engine", "spark")
-        if self.engine not in ("", "spark") or (self.engine and self.format not in (*BY_SPARK, "parquet")):
+        if self.format not in FORMATS:
             raise DeclarationError(
-                f'engine = "spark" reads Parquet, Delta and Iceberg, or source = "{SPARK}catalog.table"; without it '
+                f"must be one of {', '.join(FORMATS)}, not {self.format!r}; {nearest(self.format, FORMATS)}",
+                key="format",
+            )
+        kept = FORMATS[self.format]
+        object.__setattr__(self, "engine", self.engine or kept.engine)
+        if self.engine not in (kept.engine, *kept.engines):
+            raise DeclarationError(
+                'engine = "spark" reads Parquet, Delta and Iceberg, or source = "spark:catalog.table"; without it '
                 "DuckDB reads a file and PostgreSQL its own tables",
                 key="engine",
             )
-        if self.format not in _KINDS:
-            raise DeclarationError(f"source format must be one of {', '.join(_KINDS)}, not {self.format!r}")
-        if self.format == "postgresql":
-            _check_url(self.path)
+        if kept.check is not None:
+            kept.check(self.path)
         if self.is_far:
             self._check_far()
-        if (self.format in _OF_SEVERAL) != (self.relation is not None):
-            what = {"postgresql": "a PostgreSQL source", "sqlite": "a SQLite file"}.get(self.format, "a DuckDB file")
+        if kept.of_several != (self.relation is not None):
+            what = kept.title if kept.of_several else "a DuckDB file"
             raise DeclarationError(
                 f'{what} needs relation = "its table", and no file but a DuckDB or SQLite file takes one'
             )
         if (self.format == "csv") != (self.csv is not None):
             raise DeclarationError("a CSV file needs csv rules (header, names), and only a CSV file takes them")
         ending, packing = split_ending(self.path)
-        if ending in PACKED or (packing and self.format not in _LINES):
+        if ending in PACKED or (packing and not kept.of_lines):
             raise DeclarationError(
                 f"source {self.path!r} is compressed: unpack it first (CSV and JSON lines are read from .gz and .zst)"
             )
@@ -154,17 +234,12 @@ class Source:
     @property
     def lossy(self) -> bool:
         """Whether a row may be lost as a whole: where a line is one, or none."""
-        return self.format in _LINES
-
-    @property
-    def on_spark(self) -> bool:
-        """Whether a Spark session reads it."""
-        return self.engine == "spark"
+        return FORMATS[self.format].of_lines
 
     @property
     def is_far(self) -> bool:
         """Whether it lies on another machine, in S3 or behind HTTP, and is read from here."""
-        return self.path.startswith(FAR) and not self.on_spark
+        return self.path.startswith(FAR) and not self.engine
 
     @property
     def place(self) -> str:
@@ -174,13 +249,13 @@ class Source:
     @property
     def is_folder(self) -> bool:
         """Whether it is a folder of Parquet files, in sub-folders named key=value."""
-        return self.format == "parquet" and not self.on_spark and self.path.endswith(("/", "\\"))
+        return self.format == "parquet" and not self.engine and self.path.endswith(("/", "\\"))
 
     def _check_far(self) -> None:
         from sordino.core.remote_files import check_address
 
         check_address(self.path)
-        if self.format not in (*_LINES, "parquet"):
+        if not FORMATS[self.format].is_far:
             raise DeclarationError(
                 f"{self.format} is read on this machine only: copy it here, or store the table as Parquet"
             )
@@ -309,19 +384,19 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
     >>> source_from("people-*.parquet").format
     'parquet'
     """
-    if str(path).startswith(SERVERS):
-        return Source(str(path), "postgresql", relation, csv)
-    if str(path).startswith(SPARK):
-        return Source(str(path), "spark", relation, csv)
+    address = address_format(path)
+    if address is not None:
+        return Source(str(path), address.name, relation, csv)
     if str(path).startswith(_UNREAD):
         raise DeclarationError(
             f"source {str(path).partition('://')[0]}://... lies on another machine: copy it here, or open it with your own "
             "library and protect what it hands on as Arrow, such as pyarrow.dataset.dataset(...) of Parquet"
         )
     ending, _ = split_ending(path)
-    kind = _FORMATS.get(ending)
+    known = ending_format(ending)
+    kind = None if known is None else known.name
     if relation is not None:
-        kind = "sqlite" if kind == "sqlite" else "duckdb"
+        kind = kind if known is not None and known.of_several else "duckdb"
     elif csv is not None:
         kind = "csv"
     elif str(path).endswith(("/", "\\")) or (kind in (None, "parquet") and os.path.isdir(path)):
@@ -329,11 +404,12 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
     if kind == "csv" and csv is None:
         raise DeclarationError(f"source {str(path)!r} is CSV: declare csv = {{header = true}} or its names")
     if kind is None:
+        *most, last = (known.endings[0] for known in FORMATS.values() if known.endings)
         raise DeclarationError(
-            f"source {str(path)!r} must end in .csv, .jsonl, .parquet, .arrow, .duckdb or .sqlite, or in / where it is a folder "
+            f"source {str(path)!r} must end in {', '.join(most)} or {last}, or in / where it is a folder "
             "of Parquet files (or name a relation)"
         )
-    return Source(str(path), kind, relation, csv)  # type: ignore[arg-type]  # one of them, by the table above
+    return Source(str(path), kind, relation, csv)
 
 
 def header_names(path: str | Path, csv: Csv, *, at: str = "") -> tuple[str, ...]:
@@ -387,15 +463,6 @@ def open_binary(path: str) -> IO[bytes]:
     from sordino.core.remote_files import open_far
 
     return io.BufferedReader(open_far(path))
-
-
-def _check_url(url: str) -> None:
-    """Raise DeclarationError for a URL of a server with a password in it, or of no known form; nothing of it is quoted."""
-    if not _URL.fullmatch(url) or _SECRETS.search(url):
-        raise DeclarationError(
-            "a PostgreSQL source is postgresql://USER@HOST:PORT/DATABASE, or postgresql:///?service=NAME, without a "
-            "password: that stands in PGPASSWORD, in ~/.pgpass or in a service file, and nowhere in a declaration"
-        )
 
 
 def _escape(sign: str) -> str:

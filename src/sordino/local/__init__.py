@@ -68,43 +68,10 @@ if TYPE_CHECKING:
     from sordino.local.task import create_task as create_task
     from sordino.local.task import read_task as read_task
 
-_EXPORTS = {
-    "sordino.local.collection_plan": "CollectionPlan ProtocolChoice best plan_collection respondents_needed",
-    "sordino.local.device.client": "Client",
-    "sordino.local.device.client_ledger": "ClientLedger",
-    "sordino.local.device.delivery": "NotDelivered",
-    "sordino.local.estimates.frequency": "FrequencyEstimate",
-    "sordino.local.estimates.mean": "MeanEstimate",
-    "sordino.local.estimates.prefix_tree": "HeavyHittersEstimate",
-    "sordino.local.estimates.regression": "BloomEstimate",
-    "sordino.local.exactness": "exact_epsilon",
-    "sordino.local.heavy_hitters_plan": "HeavyHittersPlan HeavyHittersSimulation plan_heavy_hitters simulate_heavy_hitters",
-    "sordino.local.poisoning": "attainable_shift shape_test",
-    "sordino.local.protocols.attributes": "Attributes",
-    "sordino.local.protocols.bloom": "Bloom",
-    "sordino.local.protocols.catalog": "from_parameters register_protocol",
-    "sordino.local.protocols.distribution": "Distribution DistributionEstimate",
-    "sordino.local.protocols.hadamard": "Hadamard",
-    "sordino.local.protocols.hashing": "BLH OLH",
-    "sordino.local.protocols.heavy_hitters": "HeavyHitters",
-    "sordino.local.protocols.memoization": "Memoized memoize",
-    "sordino.local.protocols.numeric": "Mean",
-    "sordino.local.protocols.randomizer": "Randomizer",
-    "sordino.local.protocols.rappor": "Rappor",
-    "sordino.local.protocols.response": "GRR fair_coins",
-    "sordino.local.protocols.subset": "SubsetSelection",
-    "sordino.local.protocols.summed_histogram": "SHE",
-    "sordino.local.protocols.unary": "OUE SUE THE Unary",
-    "sordino.local.reports": "Reports SupportCounts",
-    "sordino.local.shuffle": "shuffled",
-    "sordino.local.simulation": "CollectionSimulation pick_protocol simulate_collection",
-    "sordino.local.task": "SigningKey Task create_task read_task",
-}
-
 _REMOVED = {
     "Pairs": "declare one label for each pair of values, and use a protocol of labels",
     "PairEstimate": "declare one label for each pair of values, and use a protocol of labels",
     "ProjectiveResponse": "use SubsetSelection, which has the same error",
 }
 
-__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS, removed=_REMOVED)
+__getattr__, __dir__, __all__ = export_lazily(__name__, removed=_REMOVED)

@@ -172,6 +172,8 @@ def _caps_panel(release: Release, name: str, confidence: float) -> Any:
     one = len(release.value) == 1  # panels share a legend, in which one color has one name
     words = {"lost": _LOST.get(name, "lost") if one else "rows, or pairs, lost by visible units", "noise": "noise"}
     words["error"] = "both"
+    if "hidden" in release.columns:  # releases of earlier versions lack it
+        words["hidden"] = "lost by hidden units"
     lines: list[dict[str, Any]] = []
     band: list[dict[str, Any]] = []
     for i, row in enumerate(release.rows):

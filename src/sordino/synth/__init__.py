@@ -36,15 +36,4 @@ if TYPE_CHECKING:
     from sordino.synth.model import Model as Model
     from sordino.synth.model import load as load
 
-_EXPORTS = {
-    "sordino.synth.comparison": "compare_frames percent_error",
-    "sordino.synth.condition_text": "parse_condition read_determines",
-    "sordino.synth.constraints": "at_most determines never",
-    "sordino.synth.evaluation.evaluation": "Evaluation",
-    "sordino.synth.evaluation.evaluator": "evaluate",
-    "sordino.synth.fitting": "AIM Independent MST Marginals Tree fit",
-    "sordino.synth.histogram": "Histogram HistogramPlan RangePlan Representation plan_ranges",
-    "sordino.synth.model": "Model load",
-}
-
-__getattr__, __dir__, __all__ = export_lazily(__name__, _EXPORTS)
+__getattr__, __dir__, __all__ = export_lazily(__name__)

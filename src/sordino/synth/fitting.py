@@ -26,7 +26,7 @@ from sordino.synth.measurement import (
     share_of,
     split_loss,
 )
-from sordino.synth.methods import ALL_PAIRS
+from sordino.synth.methods import ALL_PAIRS, method_name
 from sordino.synth.model import Model
 from sordino.synth.pair_selection import one_way_noise
 from sordino.synth.trees import fit_adaptive, fit_aim, fit_marginals, fit_mst, fit_tree, require_cells
@@ -63,12 +63,11 @@ def fit(
 class Fitter(ABC):
     """A synthesizer: what it models is in its fields, and `run` is its algorithm. `synth.methods` lists them by name.
 
-    A subclass states its `name`, by which requests ask for it, its `label` for people, and its `title` on the ledger.
+    A subclass states its `label` for people, and its `title` on the ledger.
     """
 
     __slots__ = ()
 
-    name: ClassVar[str]
     label: ClassVar[str]
     title: ClassVar[str]
     constraints: Sequence[Constraint]
@@ -88,7 +87,7 @@ class Fitter(ABC):
         """
         on_server = _server_fit(source, self.constraints, rng)
         if on_server is not None:
-            return on_server(self.name, **self.options(), **loss)
+            return on_server(method_name(type(self)), **self.options(), **loss)
         plan = plan_fit(source, self.modelled(), self.constraints, **loss)
         return self.run(plan, rng)
 
@@ -117,7 +116,6 @@ class Automatic(Fitter):
     cap: int | None = None
     assume_rows: int | None = None
 
-    name = "auto"
     label = "chosen for the loss (auto)"
     title = "fit"
 
@@ -149,7 +147,6 @@ class Independent(Fitter):
     columns: Sequence[str] | None = None
     constraints: Sequence[Constraint] = ()
 
-    name = "independent"
     label = "each column by itself (independent)"
     title = "Independent"
 
@@ -169,7 +166,6 @@ class Marginals(Fitter):
     constraints: Sequence[Constraint] = ()
     cap: int = 2_000_000
 
-    name = "marginals"
     label = "the tables that you name (marginals)"
     title = "Marginals"
 
@@ -197,7 +193,6 @@ class Tree(Fitter):
     columns: Sequence[str] | None = None
     constraints: Sequence[Constraint] = ()
 
-    name = "tree"
     label = "a tree of pairs (tree)"
     title = "Tree"
 
@@ -213,7 +208,6 @@ class MST(Fitter):
     columns: Sequence[str] | None = None
     constraints: Sequence[Constraint] = ()
 
-    name = "mst"
     label = "maximum spanning tree (MST)"
     title = "MST"
 
@@ -230,7 +224,6 @@ class AIM(Fitter):
     constraints: Sequence[Constraint] = ()
     cap: int = 500_000
 
-    name = "aim"
     label = "adaptive and iterative (AIM)"
     title = "AIM"
 

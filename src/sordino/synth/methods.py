@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from sordino.core.errors import DeclarationError, arg, nearest
 from sordino.core.loss import LossArguments
+from sordino.core.registration import check_registering
 
 if TYPE_CHECKING:
     from sordino.ask.queries.queryable import Adaptive
@@ -36,10 +37,12 @@ def register_synthesizer(name: str, fitter: type[Any]) -> None:
     """Add a synthesizer from outside: a frozen dataclass with `fit(source, *, epsilon, delta, rho, rng)` and a `label`.
 
     Its fields are among those of a `FitRequest`: columns, constraints, cap, workload, assume_rows, and cliques for
-    marginals. It sees a Queryable only, so its privacy is the curator's. Raises DeclarationError where the name is taken.
+    marginals. It sees a Queryable only, so its privacy is the curator's. Raises DeclarationError where the name is taken,
+    and once a table is open.
     """
     if name in METHODS:
         raise DeclarationError(f"{name!r}: a synthesizer of this name exists; choose another name")
+    check_registering(fitter, f"synthesizer {name!r}")
     METHODS[name] = fitter
 
 
@@ -53,6 +56,21 @@ def load_method(name: str) -> type[Any]:
     module, _, attribute = entry.rpartition(".")
     fitter: type[Any] = getattr(importlib.import_module(module), attribute)
     return fitter
+
+
+def method_name(fitter: type[Any]) -> str:
+    """Return the name of a synthesizer, by which requests ask for it."""
+    path = f"{fitter.__module__}.{fitter.__qualname__}"
+    return next(name for name, entry in METHODS.items() if entry in (fitter, path))
+
+
+def methods_with(option: str) -> list[str]:
+    """Return the names of the synthesizers that take an option, a field of theirs.
+
+    >>> methods_with("assume_rows")
+    ['auto']
+    """
+    return [name for name in METHODS if option in {field.name for field in fields(load_method(name))}]
 
 
 # ---- FitRequest: which model of a table is wanted, as data - what the command line's options and a server's JSON
@@ -95,8 +113,8 @@ class FitRequest:
         options = {name: value for name, value in stated.items() if value is not None}
         taken = {field.name: field for field in fields(fitter)}
         for name in [name for name in options if name not in taken]:
-            others = [method for method in METHODS if name in {field.name for field in fields(load_method(method))}]
-            raise DeclarationError(f"{_spell(name)} goes with the method {' or '.join(others)}, not with {self.method}")
+            others = " or ".join(methods_with(name))
+            raise DeclarationError(f"{_spell(name)} goes with the method {others}, not with {self.method}")
         for name, field in taken.items():
             if field.default is MISSING and name not in options:
                 raise DeclarationError(f"the method {self.method} needs {_spell(name)}")

@@ -54,7 +54,7 @@ def people(*, unit: Any = "row", neighbors: str = "add_remove", ledger: Any = No
 
 J = "FROM people JOIN regions ON people.state = regions.state"
 SAME: list[tuple[Any, str]] = [
-    (lambda p: p.join("regions", on="state").agg(sd.count()), f"SELECT COUNT(*) {J}"),
+    (lambda p: p.join("regions", on="state").agg(sd.count()), f"SELECT COUNT(*) AS count {J}"),
     (
         lambda p: p.join("regions", on="state").group_by("kind").agg(sd.sum("regions.size").alias("s")),
         "SELECT r.kind, SUM(r.size) AS s FROM people AS p INNER JOIN regions r ON r.state = p.state GROUP BY r.kind",
@@ -181,8 +181,16 @@ REFUSED: list[tuple[Any, type[SordinoError], str]] = [
     (f"SELECT SUM(region.size) {J}", UnknownName, "not the table asked about"),
     ("SELECT COUNT(*) FROM people, regions", QuestionRefused, "JOIN without a condition"),
     ("SELECT COUNT(*) FROM people CROSS JOIN regions", QuestionRefused, "CROSS JOIN is not supported"),
-    ("SELECT COUNT(*) FROM people NATURAL JOIN regions", QuestionRefused, "NATURAL JOIN is not supported"),
-    ("SELECT COUNT(*) FROM people RIGHT JOIN regions USING (state)", QuestionRefused, "RIGHT JOIN is not supported"),
+    (
+        "SELECT COUNT(*) FROM people RIGHT JOIN regions USING (state)",
+        QuestionRefused,
+        "RIGHT JOIN keeps rows of regions",
+    ),
+    (
+        "SELECT age, SUM(age) FROM people RIGHT JOIN regions USING (state) GROUP BY age",
+        QuestionRefused,
+        "keys of the private",
+    ),
     ("SELECT COUNT(*) FROM people ANTI JOIN regions USING (state)", QuestionRefused, "ANTI JOIN is not supported"),
     (f"SELECT COUNT(*) {J.replace('JOIN', 'LEFT JOIN')} AND regions.size > 1", QuestionRefused, "filters in WHERE"),
     ("SELECT COUNT(*) FROM people JOIN regions ON people.age + 1 = regions.size", QuestionRefused, "filters in WHERE"),

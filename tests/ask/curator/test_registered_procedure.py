@@ -209,6 +209,78 @@ print(people.spent.describe())
     assert run(tmp_path, script) == "True\nTrue\nepsilon 0\n"
 
 
+def test_what_is_registered_late_is_refused_whatever_it_is(tmp_path: Path) -> None:
+    script = f"""
+from mine import *
+from sordino.core.estimates.noisy import LAWS
+from sordino.core.mechanisms.noise_choice import register_noise
+from sordino.errors import DeclarationError
+from sordino.synth.methods import register_synthesizer
+protect(None)
+for register in (
+    lambda: {REGISTER.strip()},
+    lambda: register_event("late")(DoubledLaplace),
+    lambda: LAWS.register("late")(DoubledLaplace),
+    lambda: register_noise(lambda sensitivity, loss: None),
+    lambda: register_synthesizer("late", RowsAtLeast),
+):
+    try:
+        register()
+    except DeclarationError as refused:
+        print("table 'people' is open" in str(refused), "before the first table is opened" in str(refused))
+# Sordino's own modules register themselves when they are first used
+print(sd.smooth("median", "x").statistic)
+"""
+    assert run(tmp_path, script) == "True True\n" * 5 + "median\n"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "event=DoubledLaplace(Fraction(1, 100))",
+        "cost=sd.PureDP(Fraction(1, 100))",
+        "asked=sd.PureDP(Fraction(1, 100))",
+        "question=RowsAtLeast('others')",
+    ],
+)
+def test_a_foreign_plan_is_priced_anew_and_refused_where_it_states_something_else(tmp_path: Path, wrong: str) -> None:
+    script = f"""
+from dataclasses import replace
+from mine import *
+from sordino.errors import DeclarationError
+def plan_cheaply(question, table, *, asked):
+    return replace(plan_rows(question, table, asked=asked), {wrong})
+register_procedure(RowsAtLeast, plan_cheaply, module="mypackage", version="1.2")
+people = protect(None)
+for call in (people.plan, people.ask):
+    try:
+        call(RowsAtLeast(), epsilon=1)
+    except DeclarationError as refused:
+        print("mypackage 1.2" in str(refused), "another question, event or cost" in str(refused))
+print(people.spent.describe())
+"""
+    assert run(tmp_path, script) == "True True\nTrue True\nepsilon 0\n"
+
+
+def test_a_foreign_procedure_that_fails_after_the_charge_is_said_to_be_its_providers(tmp_path: Path) -> None:
+    script = f"""
+from mine import *
+{REGISTER}
+from sordino.errors import ChargedError
+def release(self, statements, rows, rng):
+    raise ValueError(str(rows.run(statements).to_pylist()))
+CountRows.release = release
+people = protect(None)
+try:
+    people.ask(RowsAtLeast(), epsilon=1)
+except ChargedError as failed:
+    text = str(failed)
+    print("mypackage 1.2" in text, "defect of Sordino" in text, "100" in text, failed.__cause__ or failed.__context__)
+print(people.spent.describe())
+"""
+    assert run(tmp_path, script) == "True False False None\nepsilon 1\n"
+
+
 def test_foreign_code_plans_none_of_sordinos_own_questions(tmp_path: Path) -> None:
     script = """
 from mine import *

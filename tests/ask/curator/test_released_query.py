@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from typing import Any
 
 import duckdb
@@ -212,15 +213,89 @@ def test_a_released_column_keeps_its_interval(release: Any) -> None:
     for row in shown:
         expected = own[row["region"], row["year"]]
         assert (row["rows_lower"], row["rows_upper"]) == (expected["n_lower"], expected["n_upper"])
-        assert row["half_lower"] is None
-    # A row that was chosen by its noise, or a number made of several, has no interval of a single one.
+        low, high = (
+            own[row["region"], row["year"]]["total_lower"] / 2,
+            own[row["region"], row["year"]]["total_upper"] / 2,
+        )
+        assert (row["half_lower"], row["half_upper"]) == (
+            pytest.approx(low, abs=(high - low) / 4),
+            pytest.approx(high, abs=(high - low) / 4),
+        )
+    # Of rows that were chosen by their noise, the intervals of all 16 hold together.
+    wider = {(row["region"], row["year"]): row["n_lower"] for row in release.interval(1 - 0.1 / 16).to_pylist()}
     for text in (
         "SELECT region, year, n FROM answer ORDER BY n DESC LIMIT 3",
         "SELECT region, year, n FROM answer WHERE n > 30",
-        "SELECT region, SUM(n) AS n FROM answer GROUP BY region",
+        "SELECT region, year, n FROM answer WHERE year > 2020 QUALIFY RANK() OVER (ORDER BY n) < 4",
+        "SELECT region, year, n FROM (SELECT * FROM answer ORDER BY 3 LIMIT 4) AS few",
+    ):
+        chosen = release.query(text).interval(0.9).to_pylist()
+        assert chosen, text
+        assert all(row["n_lower"] == wider[row["region"], row["year"]] for row in chosen), text
+    # A limit of as many rows as there are leaves none out.
+    full = release.query("SELECT region, year, n FROM answer ORDER BY n DESC LIMIT 16").interval(0.9).to_pylist()
+    assert all(row["n_lower"] == own[row["region"], row["year"]]["n_lower"] for row in full)
+    # What is made of several rows that are not told apart has none.
+    for text in (
+        "SELECT region, MAX(n) AS n FROM answer GROUP BY region",
         "SELECT region, year, n FROM answer UNION ALL SELECT region, year, total FROM answer",
     ):
         assert {row["n_lower"] for row in release.query(text).interval(0.9).to_pylist()} == {None}, text
+
+
+def test_computed_columns_cover_the_truth(people: Any) -> None:
+    """At 80%, 60 answers of 4 regions cover 192 +- 7 of their 240 sums: 160 or fewer, or 225, are four deviations away."""
+    years = people.group_by("region", "year").agg(n=sd.count())
+    by_region = "SELECT region, SUM(n) AS n FROM answer GROUP BY region"
+    exact = people.ask(years, epsilon=10_000).query(by_region)
+    truth = {row["region"]: row["n"] for row in exact.rows}
+    covered = 0
+    for _ in range(60):
+        sums = people.ask(years, epsilon=1).query(by_region)
+        ends = sums.interval(0.8)
+        covered += sum(row["n_lower"] <= truth[row["region"]] <= row["n_upper"] for row in ends.to_pylist())
+        assert sd.Release.from_dict(json.loads(sums.to_json())).interval(0.8) == ends
+    assert 160 < covered < 225
+
+
+def test_what_noise_chose_has_no_interval_and_says_why(people: Any) -> None:
+    """Rows that a threshold or HAVING chose are no fixed ones."""
+    some = people.ask(people.group_by("region", "year").agg(n=sd.count()).having(col("n") > 20), epsilon=1)
+    for text in ("SELECT SUM(n) AS n FROM answer", "SELECT COUNT(*) AS n FROM answer"):
+        answer = some.query(text)
+        assert answer.interval(0.9) == (None, None), text
+        assert "no interval" in str(answer), text
+    halves = some.query("SELECT region, year, n / 2 AS n FROM answer").interval(0.9)
+    assert {row["n_lower"] for row in halves.to_pylist()} == {None}
+
+
+def test_sums_over_private_keys_have_no_interval() -> None:
+    """What a threshold hides is missing from them, by how much follows from the data."""
+    towns = sd.protect(
+        pa.table({"town": [f"town {i % 9}" for i in range(900)], "age": [i % 90 for i in range(900)]}),
+        domain=sd.Domain({"town": sd.Identifier(), "age": sd.Integer(0, 90)}),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.ApproxDP(10, 1e-3),
+        ledger=None,
+        rng=sd.Rng.seeded(2),
+    )
+    shown = towns.ask(towns.group_by("town").agg(n=sd.count(), total=sd.sum("age")), epsilon=1, delta=1e-6)
+    assert shown.query("SELECT SUM(total) AS s FROM answer").interval(0.9) == (None, None)
+    assert "private keys" in str(shown.query("SELECT SUM(total) AS s FROM answer"))
+    halves = shown.query("SELECT town, total / 2 AS half FROM answer").interval(0.9).to_pylist()
+    assert all(row["half_lower"] < row["half_upper"] for row in halves)
+
+
+def test_rows_of_a_statement_keep_their_own_intervals_in_another_order(people: Any) -> None:
+    text = "SELECT region, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY region"
+    statement = people.ask(sd.sql(text), epsilon=1)
+    own = {row["region"]: row["share_lower"] for row in statement.interval(0.9).to_pylist()}
+    for order in ("ASC", "DESC"):
+        turned = statement.query(f"SELECT region, share FROM answer ORDER BY region {order}")
+        assert {row["region"]: row["share_lower"] for row in turned.interval(0.9).to_pylist()} == own
+        again = sd.Release.from_dict(json.loads(turned.to_json()))
+        assert again.interval(0.9) == turned.interval(0.9)
 
 
 def test_answers_of_one_row_and_of_statements_can_be_queried(people: Any) -> None:

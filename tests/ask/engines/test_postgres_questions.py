@@ -140,6 +140,11 @@ QUESTIONS = [
     "SELECT COUNT(*) FROM people p WHERE age > (SELECT AVG(q.age) FROM people q WHERE q.region = p.region)",
     "SELECT COUNT(*) FROM people WHERE region IN (SELECT region FROM people GROUP BY region HAVING COUNT(*) > 90)",
     "SELECT AVG(n), SUM(s) FROM (SELECT id, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY id) t",
+    "SELECT COUNT(*) AS n, (SELECT SUM(cost) FROM visits WHERE MONTH(day) = 2) AS cost FROM people",
+    "SELECT kind, n * 1.0 / p.people AS visits_a_person FROM (SELECT kind, COUNT(*) AS n FROM visits GROUP BY kind) v,"
+    " (SELECT COUNT(*) AS people FROM people) p ORDER BY kind",
+    "SELECT (SELECT MEDIAN(age) FROM people) AS age,"
+    " (SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM visits GROUP BY id) t) AS n",
 ]
 
 

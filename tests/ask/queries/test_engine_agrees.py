@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import random
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,11 +17,17 @@ from sordino.ask.queries.aggregates.sums import Average
 from sordino.ask.queries.aggregation import Aggregation, compile_query
 
 
+@functools.lru_cache(maxsize=4)
+def parts_of(asked: Aggregation) -> Sequence[Sequence[Any]]:
+    """Return the parts of a question, compiled once for all tables that it is asked of."""
+    return compile_query(asked, DOMAIN).parts
+
+
 def center(asked: Aggregation, table: list[dict[str, object]]) -> list[list[Fraction]]:
     """Return the oracle's parts, the sums of means centred as the package does: at a public middle."""
     parts, at = reference.exact(asked, table, DOMAIN), 0
     made: list[list[Fraction]] = []
-    for aggregate, several in zip(asked.aggregates, compile_query(asked, DOMAIN).parts, strict=True):
+    for aggregate, several in zip(asked.aggregates, parts_of(asked), strict=True):
         if isinstance(aggregate, Average):
             total, count = parts[at], parts[at + 1]
             weight = several[0].terms[1][0] * several[0].unit  # minus the middle

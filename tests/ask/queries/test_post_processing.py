@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import sordino as sd
@@ -34,22 +35,32 @@ ORDERS: list[tuple[tuple[tuple[Expr, bool], ...], str]] = [
     (((col("n") + col("m"), False),), "n + m"),
 ]
 
+CUTS: list[tuple[int | None, int]] = [(9, 0), (2, 1), (1, 1), (1, 2), (0, 1), (None, 3), (9, 35), (40, 0)]
+
+
+@pytest.fixture(scope="module")
+def connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda c: c[1])
 @pytest.mark.parametrize("order", ORDERS, ids=lambda o: o[1])
-def test_it_means_what_sql_means(condition: tuple[Expr, str], order: Any) -> None:
+def test_it_means_what_sql_means(
+    condition: tuple[Expr, str], order: Any, connection: duckdb.DuckDBPyConnection
+) -> None:
     rng = random.Random(3)
     n = [rng.choice([-2, 0, 1, 4, 7]) for _ in range(40)]
     m = [rng.choice([None, -1.5, 0.25, 3.0]) for _ in range(40)]
     job = [rng.choice([None, "a", "b", "c"]) for _ in range(40)]
     columns: dict[str, list[Any]] = {"n": n, "m": m, "job": job}
-    after = PostProcessing(condition[0].node, tuple((e.node, down) for e, down in order[0]), 9)
-    connection = duckdb.connect()
-    connection.execute("CREATE TABLE t (place INT, n INT, m DOUBLE, job VARCHAR)")
+    connection.execute("CREATE OR REPLACE TABLE t (place INT, n INT, m DOUBLE, job VARCHAR)")
     connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", list(zip(range(40), n, m, job, strict=True)))
-    text = f"SELECT place FROM t WHERE {condition[1]} ORDER BY {order[1]} NULLS LAST, place LIMIT 9"
+    text = f"SELECT place FROM t WHERE {condition[1]} ORDER BY {order[1]} NULLS LAST, place"
     text = text.replace(", job NULLS", " NULLS LAST, job NULLS").replace(", m NULLS", " NULLS LAST, m NULLS")
-    assert select_rows(after, columns) == [p for (p,) in connection.execute(text).fetchall()]
+    for limit, offset in CUTS:
+        after = PostProcessing(condition[0].node, tuple((e.node, down) for e, down in order[0]), limit, offset)
+        cut = f"LIMIT {'ALL' if limit is None else limit} OFFSET {offset}"
+        assert select_rows(after, columns) == [p for (p,) in connection.execute(f"{text} {cut}").fetchall()], cut
 
 
 def test_bins_are_ordered_by_their_lower_ends() -> None:
@@ -96,6 +107,22 @@ def test_what_sql_says_of_the_answer_is_done_to_it() -> None:
     text = "SELECT c, COUNT(*) AS n FROM data GROUP BY c HAVING n >= 0.5 ORDER BY n LIMIT 5"
     found = people.ask(sd.sql(text), epsilon=10**5)
     assert found.table.to_pydict() == {"c": ["b", "a"], "n": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("cut", "shown"),
+    [("LIMIT 2 OFFSET 1", "cb"), ("LIMIT 2", "dc"), ("OFFSET 1", "cba"), ("LIMIT 1 OFFSET 2", "b"), ("OFFSET 4", "")],
+)
+def test_limit_counts_the_rows_after_those_that_offset_skips(cut: str, shown: str) -> None:
+    table = pa.table({"c": list("abbcccdddd")})
+    people = protect(table, sd.Domain({"c": sd.Category(["a", "b", "c", "d"])}), budget=sd.PureDP(10**9))
+    text = f"SELECT c, COUNT(*) AS n FROM data GROUP BY c ORDER BY n DESC {cut}"
+    asked = S.group_by("c").agg(sd.count().alias("n")).order_by(-col("n"))
+    limit, _, offset = cut.partition("OFFSET ")
+    if limit:
+        asked = asked.limit(int(limit.split()[1]), offset=int(offset or 0))
+        assert "".join(people.ask(asked, epsilon=10**5).table["c"].to_pylist()) == shown
+    assert "".join(people.ask(sd.sql(text), epsilon=10**5).table["c"].to_pylist()) == shown
 
 
 def test_text_never_meets_a_number() -> None:

@@ -69,7 +69,7 @@ def test_the_terminal_shows_each_plan_and_what_all_cost(run: Run, questions: str
         (["--weights", "n:1"], 2, "above 0|a number|weights"),
         (["--weights", "m=1"], 3, "not a column of the answer"),
         (["--share", "relative"], 3, "--assume-rows"),
-        (["--scale", "age"], 2, "NAME=NUMBER"),
+        (["--share", "relative", "--scale", "age"], 2, "NAME=NUMBER"),
     ],
     ids=str,
 )

@@ -212,7 +212,7 @@ BAD = [
     (("--universe", "1,2,3", "--local", "1,5"), "must be a part of the universe"),
     (("--universe", "1,2,3", "--local", "first:9"), "--local first:N"),
     (("--universe", "1,2,3", "--local", "last:2"), "--local is a table"),
-    (("--universe", "1,2,3", "--local", "1,2,3"), "leave it out"),
+    (("--universe", "1,2,3", "--local", "1,2,3", "--size", "3"), "leave out --size"),
     (("--universe", "1,2,3", "--exactly", "1"), "state one distance"),
     (("--universe", "1,2,3", "--direction", "add"), "direction"),
     (("--universe", "1,2,3", "--neighbors", "both"), "--neighbors both is for --profile"),
@@ -227,7 +227,8 @@ BAD = [
 @pytest.mark.parametrize(("words", "said"), BAD, ids=str)
 def test_refusals_are_one_line(run: Run, words: tuple[str, ...], said: str | None) -> None:
     usual = {"--size": "2", "--query": "mean", "--within": "1", "--neighbors": "replace"}
-    given = [w for name, value in usual.items() if name not in words for w in (name, value)]
+    stated = {*words, *(["--size"] if "--local" in words else [])}
+    given = [w for name, value in usual.items() if name not in stated for w in (name, value)]
     done = run("sensitivity", *words, *given)
     assert done.code == 2
     assert done.out == ""

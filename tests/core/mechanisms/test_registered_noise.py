@@ -162,7 +162,7 @@ def people(ledger: Path | None = None) -> sd.Curator:
     return protect(table, domain, unit=sd.PrivacyUnit("who", max_rows=20), ledger=ledger, name="people")
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("before_tables", "registered")
 @pytest.mark.parametrize(
     "sql",
     [
@@ -185,7 +185,7 @@ def test_what_is_planned_is_asked_stored_and_read_again(sql: str, tmp_path: Path
     assert table.spent == sd.PureDP(4)
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("before_tables", "registered")
 def test_it_is_chosen_where_it_errs_less_and_its_intervals_cover() -> None:
     table = people()
     plan = table.plan(sd.count(), epsilon=4)
@@ -200,7 +200,7 @@ def test_it_is_chosen_where_it_errs_less_and_its_intervals_cover() -> None:
     assert covered >= 174
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("before_tables", "registered")
 def test_it_is_audited_and_its_event_is_read_again() -> None:
     mechanism = Staircase(20, Fraction(1))
     assert not audit.audit_mechanism(mechanism, [0], [20], samples=4000).violated
@@ -209,6 +209,21 @@ def test_it_is_audited_and_its_event_is_read_again() -> None:
     object.__setattr__(halved, "event", lying)
     assert audit.audit_mechanism(halved, [0], [20], samples=20_000).violated
     assert event_from_dict(event_to_dict(mechanism.event)) == mechanism.event
+
+
+@pytest.mark.usefixtures("before_tables")
+def test_one_that_costs_more_than_the_loss_is_refused_before_the_charge() -> None:
+    def overcharge(sensitivity: Sensitivity, loss: Any) -> Mechanism:
+        return Staircase(int(sensitivity.l1), 2 * loss.epsilon)
+
+    register_noise(overcharge)
+    try:
+        table = people()
+        with pytest.raises(sd.errors.DeclarationError, match="staircase of 20 steps, costs more than epsilon 4"):
+            table.ask(sd.count(), epsilon=4)
+        assert table.spent == sd.PureDP(0)
+    finally:
+        _REGISTERED.clear()
 
 
 def test_without_registering_nothing_changes() -> None:

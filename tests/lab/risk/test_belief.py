@@ -29,6 +29,8 @@ from sordino.core.accounting.events import (
 )
 from sordino.core.accounting.zcdp import epsilon_of
 from sordino.core.loss import ZCDP, Event, Loss, round_down, round_up
+from sordino.core.mechanisms.partition_selection import PartitionSelection
+from sordino.core.mechanisms.threshold import TruncatedThreshold
 from sordino.errors import DeclarationError
 
 Law = tuple[np.ndarray, np.ndarray]  # losses ln(P/Q), and their masses under P
@@ -238,7 +240,76 @@ def test_the_power_of_a_test_of_gaussian_noise_is_near_the_exact_one(rho: float)
             break
     said = power_after(event, epsilon=float(epsilon_of(Fraction(rho), 1e-6)), delta=1e-6, level=0.05)
     assert power <= said * (1 + 1e-6)
-    assert said <= 1.45 * power
+    assert said <= 1.001 * power
+
+
+@pytest.mark.parametrize(("cells", "shift"), [(1, 1000), (40, 1), (3, 200)])
+@pytest.mark.parametrize("rho", [0.01, 0.3, 1, 3])
+def test_the_power_against_finer_steps_is_that_of_the_continuous_law(rho: float, cells: int, shift: int) -> None:
+    """A test of a normal law moved by sqrt(2 rho) deviations has the power Phi(sqrt(2 rho) - 1.645)."""
+    event = DiscreteGaussianEvent(Fraction(cells * shift**2) / (2 * Fraction(rho)), shift, cells)
+    exact = NormalDist().cdf(math.sqrt(2 * rho) - NormalDist().inv_cdf(0.95))
+    said = power_after(event, epsilon=float(epsilon_of(Fraction(rho), 1e-6)), delta=1e-6, level=0.05)
+    assert said == pytest.approx(exact, rel=2e-3)
+
+
+@pytest.mark.parametrize("rho", [0.001, 0.05, 0.5, 1, 3])
+def test_where_only_rho_is_known_the_power_is_within_a_third_of_what_a_gaussian_has(rho: float) -> None:
+    """Another law of that rho may be easier to tell apart than Gaussian noise, so the bound may lie above its power."""
+    exact = NormalDist().cdf(math.sqrt(2 * rho) - NormalDist().inv_cdf(0.95))
+    for event in (GaussianEvent(str(rho)), ThresholdEvent(GaussianEvent(str(rho)), "1e-6")):
+        said = power_after(event, epsilon=float(epsilon_of(Fraction(rho), 1e-6)), delta=1e-6, level=0.05)
+        assert exact <= said <= 1.34 * exact
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1, 2.8, 5])
+def test_the_power_of_a_test_of_a_selection_is_at_least_that_of_its_worst_law(epsilon: float) -> None:
+    """Of bounded range e the losses may be t and t - e; the mass of t under Q is chosen as the level."""
+    times = math.exp(epsilon)
+    exact = 0.05 / (0.05 + 0.95 / times)
+    said = power_after(BoundedRangeEvent(str(epsilon)), epsilon=epsilon, delta=0, level=0.05)
+    assert exact * (1 - 1e-9) <= said <= min(0.05 * times, 1 - 0.95 / times)
+    assert said <= 1.15 * exact
+
+
+def test_a_private_key_may_pass_e_to_the_epsilon_more_often_than_its_delta() -> None:
+    """Exact laws of the answers at (1, 1e-6) on a group and on the same group without one unit.
+
+    It was proposed to say of them "odds move by e^1 at most, but with probability 1e-6": that is passed 1.4 and 3.7 times as
+    often, by groups that a truncated count almost reveals and by a key of two units. Odds of e^(1 + ln 2) at 2e-6 hold.
+    """
+    delta = Fraction(1, 10**6)
+    truncated = TruncatedThreshold(1, Fraction(1), delta)
+    reach, shown = truncated.law.reach, truncated.threshold
+    masses = {x: math.exp(-abs(x)) for x in range(-reach, reach + 1)}
+    total = math.fsum(masses.values())
+
+    def counts(units: int) -> dict[int | None, float]:
+        """The law of what is seen of a key: its noisy count, None where it stays hidden."""
+        law: dict[int | None, float] = {None: 0.0}
+        for noise, mass in masses.items():
+            seen = units + noise if units and units + noise >= shown else None
+            law[seen] = law.get(seen, 0.0) + mass / total
+        return law
+
+    selection = PartitionSelection(1, Fraction(1), delta)
+
+    def shows(units: int) -> dict[int | None, float]:
+        chance = selection.appears(units)
+        return {1: chance, None: 1 - chance}
+
+    said = belief_after([truncated.event], delta=delta)
+    for law, passed in ((counts, 1.4), (shows, 3.7)):
+        at_epsilon = worst = 0.0
+        for units in range(40):
+            for one, other in ((law(units), law(units + 1)), (law(units + 1), law(units))):
+                losses = [
+                    (math.log(p / q) if (q := other.get(seen, 0.0)) else math.inf, p) for seen, p in one.items() if p
+                ]
+                at_epsilon = max(at_epsilon, math.fsum(p for loss, p in losses if loss > 1 + 2e-6))
+                worst = max(worst, math.fsum(p for loss, p in losses if loss > said.epsilon))
+        assert at_epsilon > passed * delta
+        assert worst <= float(said.chance)
 
 
 def test_explain_names_one_epsilon_of_a_median_at_rho() -> None:
@@ -251,4 +322,5 @@ def test_explain_names_one_epsilon_of_a_median_at_rho() -> None:
     assert "apart from" not in words
     assert times == pytest.approx(math.exp(pure), rel=1e-3)
     assert sure == pytest.approx(times / (1 + times), rel=1e-3)
-    assert power == pytest.approx(min(0.05 * times, 1 - 0.95 / times), rel=1e-3)
+    # at most what the epsilon alone allows, at least what a choice of that range may reveal
+    assert 0.05 / (0.05 + 0.95 / times) <= power <= min(0.05 * times, 1 - 0.95 / times)

@@ -8,9 +8,11 @@ from typing import Any
 
 import httpx
 import pytest
-from argon2 import PasswordHasher
+from argon2 import PasswordHasher, Type, extract_parameters
+from argon2.exceptions import VerifyMismatchError
 
 from serving import Served, served
+from sordino.serve.server.accounts import hash_of_nobody
 
 PASSWORD = "correct horse battery"
 JSON = {"content-type": "application/json"}
@@ -125,6 +127,18 @@ def test_every_try_at_a_password_takes_the_same_work(people: Served, monkeypatch
         assert sign_in(people, name, "wrong password").status_code == 401
     assert len(costs) == 6
     assert len(set(costs)) == 1
+
+
+@pytest.mark.parametrize("costs", [{}, {"time_cost": 1, "memory_cost": 8, "parallelism": 1}, {"type": Type.I}])
+def test_the_hash_of_nobody_costs_what_any_other_does_and_fits_no_password(costs: dict[str, Any]) -> None:
+    hasher = PasswordHasher(**costs)
+    made = hash_of_nobody(hasher)
+    assert extract_parameters(made) == extract_parameters(hasher.hash("a password"))
+    assert len(made) == len(hasher.hash("a password"))
+    assert made != hash_of_nobody(hasher)
+    # a hash that cannot be read would be refused at once, without the work
+    with pytest.raises(VerifyMismatchError):
+        hasher.verify(made, "a password")
 
 
 def test_guesses_are_throttled(people: Served) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import sordino as sd
 from serving import COUNT, Served, served, write_project
 from sordino.errors import DeclarationError
+from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.database import utc_now
 from sordino.serve.server.opening import open_service
 
@@ -118,6 +124,52 @@ def test_what_costs_much_by_parts_waits(tmp_path: Path) -> None:
         moment = utc_now() + datetime.timedelta(hours=25)
         server.service.store.clock = lambda: moment
         assert server.ask(epsilon="0.495", key="tomorrow").status_code == 200
+
+
+@pytest.mark.parametrize("store", ["a file", "a server"])
+def test_a_day_is_summed_over_all_servers_of_a_store(
+    store: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two servers ask at once, eight each, and look at the sum before any has charged: three of .3 fit below 1."""
+    stated, address = f"{APPROVE}\napprove_above_daily = {{epsilon = 1}}", ""
+    if store == "a server":
+        address = request.getfixturevalue("postgres_database")
+        stated += f'\nstore = "{address}"'
+    path = write_project(tmp_path, serve=stated)
+    if address:
+        path.write_text(path.read_text().replace('"people.ledger"', f'"{address}#people"'))
+    first = Served(open_service(path))
+    first.add("ana", "analyst", epsilon="5")
+    servers = (first, Served(open_service(path), first.tokens))
+    sum_of_day = CuratorService._spent_in_a_day
+
+    def look(service: CuratorService, *of: Any) -> Any:
+        found = sum_of_day(service, *of)
+        time.sleep(0.1)
+        return found
+
+    monkeypatch.setattr(CuratorService, "_spent_in_a_day", look)
+    start = threading.Barrier(16)
+
+    def ask(turn: int) -> int:
+        start.wait()
+        return int(servers[turn % 2].ask(epsilon="0.3", key=f"k{turn}").status_code)
+
+    with ThreadPoolExecutor(16) as pool:
+        codes = Counter(pool.map(ask, range(16)))
+    assert codes == {200: 3, 202: 13}
+    assert servers[1].service.ledger("people").spent() == sd.PureDP("0.9")
+    fit = {"table": "people", "method": "independent", "epsilon": "0.09"}
+
+    def begin(turn: int) -> int:
+        start.wait()
+        headers = {"idempotency-key": f"f{turn}"}
+        return int(servers[turn % 2].send("POST", "/v1/models", headers=headers, json=fit).status_code)
+
+    with ThreadPoolExecutor(16) as pool:
+        assert Counter(pool.map(begin, range(16))) == {201: 1, 202: 15}
+    for server in servers:
+        server.service.close()
 
 
 def test_what_could_not_be_charged_waits_for_nobody(tmp_path: Path) -> None:

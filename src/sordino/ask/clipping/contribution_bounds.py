@@ -22,6 +22,7 @@ from sordino.core.errors import QuestionRefused, arg
 from sordino.core.estimates.curve import NoisyCurve
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.loss import Loss, LossArguments, Number, format_number, loss_from, show_arguments, to_fraction
+from sordino.core.neighbors import Neighbors
 from sordino.core.release import Key, Output, Release
 
 _FALSE_ALARM = 1e-4  # the chance that any empty bin stands out of the noise
@@ -30,12 +31,15 @@ _CONFIDENCE = 0.95  # of the bound on how many units are hidden by it
 
 @dataclass(frozen=True, slots=True)
 class CapCosts:
-    """What each cap of one kind would lose (rows, or pairs of unit and key) and cost in noise, and the cap chosen."""
+    """What each cap of one kind would lose (rows, or pairs of unit and key) and cost in noise, and the cap chosen.
+
+    `lost` is of the units that stand out of the noise, `hidden` of those above them, up to the cap that is declared.
+    """
 
     name: str
     caps: tuple[int, ...]
-    lost: tuple[float, ...]
-    deviations: tuple[float, ...]
+    lost: NoisyCurve
+    hidden: NoisyCurve
     noise: tuple[float, ...]
     chosen: int
     how: str
@@ -56,7 +60,8 @@ def find_contribution_bounds(
     `choose` names which to choose instead, of max_rows, max_groups and max_rows_per_group; the last two need `by`.
 
     A noisy histogram counts the units by their number of rows. Units with more rows than the last bin that stands out of
-    the noise are not in the figures, which are too low by what these lose; the note says how many they may be. A cap of m
+    the noise are not in `lost`; `hidden` is what these lose of the rows that count under the declared cap, and the note says
+    how many units and rows that may be. A cap of m
     loses the rows above it and needs noise in proportion to m; the error of a count is at most about the sum of both, and
     that of a sum of similar values is in proportion. `question_epsilon` is the epsilon of one later question (default: that
     of this search). `by` is a column that rows are grouped by: a cap of g keys loses pairs of unit and key, and each key's
@@ -64,7 +69,7 @@ def find_contribution_bounds(
     declared. A cap on the rows a key looks at g keys of each unit: as many as this search chose before, else as declared,
     else one. The searches share the loss equally.
 
-    `.value` holds the caps by name; the table has lost, noise and error for each cap. Declare the caps with
+    `.value` holds the caps by name; the table has lost, noise, error (their sum) and hidden for each cap. Declare the caps with
     PrivacyUnit(column, max_rows=..., max_groups=..., max_rows_per_group=...): from then on they are part of the
     declaration, not of the data.
 
@@ -95,7 +100,7 @@ def find_contribution_bounds(
                 each = noise * key_count * groups
             units = q.release(histogram, loss_from(amounts)).outputs[0].estimate
             assert isinstance(units, Noisy)
-            found.append(_choose_cap(units, name=name, noise=each))
+            found.append(_choose_cap(units, name=name, noise=each, declared=_declared_cap(q.neighbors, name)))
         return found
 
     words = _describe_search(chosen, node, later)
@@ -154,28 +159,48 @@ def _key_count(source: Adaptive, node: Node | None, assumed: int | None) -> int:
     return assumed
 
 
-def _choose_cap(units: Noisy, *, name: str, noise: float) -> CapCosts:
+def _declared_cap(neighbors: Neighbors, name: str) -> int:
+    """Return the most rows, keys, or rows of a key of one unit that count under the declaration."""
+    unit = neighbors.unit
+    if unit is None:
+        return 1
+    declared = {"max_groups": unit.max_groups, "max_rows_per_group": unit.max_rows_per_group}.get(name)
+    return unit.total_rows if declared is None else min(declared, unit.total_rows)
+
+
+def _choose_cap(units: Noisy, *, name: str, noise: float, declared: int) -> CapCosts:
     """Return the costs of the caps that the noisy histogram supports; `noise` is what a cap of 1 costs.
 
-    Bins above the last that stands out of the noise count as empty: what their units lose is in no figure, so `how` says how
-    many they may be, by the sum of their noisy counts.
+    The cap is chosen by the bins up to the last that stands out of the noise: those above would choose by noise. What their
+    units lose is stated beside it. Without a bound on the rows of a unit no such figure would have an error, so it counts
+    rows up to the cap that is declared.
     """
     starts = contribution_bins()
     ends = (*starts[1:], starts[-1] + 1)
-    last = _last_visible(units)
-    if last is None:
-        how = f"no bin stood out of the noise: the least cap{_describe_hidden(units, 0, 0)}"
-        return CapCosts(name, (1,), (0.0,), (0.0,), (noise,), 1, how)
-    middles = [(start + end - 1) / 2 for start, end in zip(starts, ends, strict=True)][:last]
-    counts = decreasing_tails([float(n) for n in units.steps[:last]])
-    caps = tuple(end - 1 for end in ends[:last])
+    middles = [(start + end - 1) / 2 for start, end in zip(starts, ends, strict=True)]
     deviation = math.sqrt(units.law.variance())
-    lost = tuple(lost_above(counts, middles, m) for m in caps)
-    deviations = tuple(deviation * math.sqrt(math.fsum(max(v - m, 0) ** 2 for v in middles)) for m in caps)
+    last = _last_visible(units)
+
+    def curve(counts: Sequence[float], rows: Sequence[float], caps: Sequence[int]) -> NoisyCurve:
+        lost = tuple(lost_above(counts, rows, m) for m in caps)
+        return NoisyCurve(lost, tuple(deviation * math.hypot(*(max(v - m, 0) for v in rows)) for m in caps))
+
+    caps = (1,) if last is None else tuple(end - 1 for end in ends[:last])
+    lost = curve(decreasing_tails([float(n) for n in units.steps[:last]]), middles[:last], caps) if last else None
+    visible = last or 0
+    beyond = [float(n) for n in units.steps[visible:]]
+    hidden = curve(beyond, [min(middle, declared) for middle in middles[visible:]], caps)
+    # a sum of noise alone may fall below 0, which no loss of rows does
+    hidden = NoisyCurve(tuple(max(0.0, point) for point in hidden.points), hidden.deviations)
     costs = tuple(noise * m for m in caps)
-    best = min(range(len(caps)), key=lambda i: lost[i] + costs[i])
-    how = f"the least sum of what is lost and noise{_describe_hidden(units, last, caps[-1])}"
-    return CapCosts(name, caps, lost, deviations, costs, caps[best], how)
+    if lost is None:
+        lost = NoisyCurve((0.0,), (0.0,))
+        chosen, how = 0, "no bin stood out of the noise: the least cap"
+    else:
+        chosen = min(range(len(caps)), key=lambda i: lost.points[i] + costs[i])
+        how = "the least sum of what is lost and noise"
+    how += _describe_hidden(units, visible, caps[-1] if last else 0, hidden.intervals(_CONFIDENCE)[chosen][1], declared)
+    return CapCosts(name, caps, lost, hidden, costs, caps[chosen], how)
 
 
 def _last_visible(units: Noisy) -> int | None:
@@ -189,16 +214,17 @@ def _last_visible(units: Noisy) -> int | None:
     return visible[-1] + 1 if visible else None
 
 
-def _describe_hidden(units: Noisy, last: int, most: int) -> str:
-    """Return how many units the bins from `last` on may hold, of which no loss is counted; nothing where there are no bins."""
+def _describe_hidden(units: Noisy, last: int, most: int, rows: float, declared: int) -> str:
+    """Return how many units the bins from `last` on may hold, and how many rows these lose; nothing where there are no bins."""
     hidden = units.steps[last:]
     if not hidden:
         return ""
     total = NoisyCurve((float(sum(hidden)),), (math.sqrt(units.law.variance() * len(hidden)),))
     _, upper = total.intervals(_CONFIDENCE)[0]
     return (
-        f"; what units above {most:,} lose is not counted, as they do not stand out of the noise: "
-        f"they are at most {max(math.ceil(upper), 0):,} ({100 * _CONFIDENCE:g}% confidence)"
+        f"; what units above {most:,} lose is not in it, as they do not stand out of the noise: they are at most "
+        f"{max(math.ceil(upper), 0):,}, and lose at most {max(math.ceil(rows), 0):,} of those that count under the declared "
+        f"{declared:,} ({100 * _CONFIDENCE:g}% confidence each)"
     )
 
 
@@ -239,20 +265,26 @@ def _mean_noise(loss: Loss) -> float:
 
 
 def _release_content(found: list[CapCosts]) -> ReleaseContent:
-    rows = [
-        (one.name, *row) for one in found for row in zip(one.caps, one.lost, one.noise, one.deviations, strict=True)
-    ]
-    names, caps, lost, noise, deviations = zip(*rows, strict=True)
-    both = tuple(a + b for a, b in zip(lost, noise, strict=True))
+    names = tuple(one.name for one in found for _ in one.caps)
+    caps = tuple(cap for one in found for cap in one.caps)
+    lost, hidden = (_join_curves([getattr(one, curve) for one in found]) for curve in ("lost", "hidden"))
+    noise = tuple(cost for one in found for cost in one.noise)
+    both = tuple(a + b for a, b in zip(lost.points, noise, strict=True))
     outputs = (
+        Output("lost", lost, "rows, or pairs of unit and key, above the cap, of the units that noise does not hide"),
+        Output("noise", NoisyCurve(noise, (0.0,) * len(noise)), "mean size of the noise that the cap costs: public"),
+        Output("error", NoisyCurve(both, lost.deviations), "the sum of both"),
         Output(
-            "lost",
-            NoisyCurve(lost, deviations),
-            "rows, or pairs of unit and key, above the cap, of the units that noise does not hide",
+            "hidden", hidden, "rows, or pairs, above the cap and within the declared one, of the units that noise hides"
         ),
-        Output("noise", NoisyCurve(noise, (0.0,) * len(rows)), "mean size of the noise that the cap costs: public"),
-        Output("error", NoisyCurve(both, deviations), "the sum of both"),
     )
     notes = tuple(f"{one.name} {one.chosen}: {one.how}" for one in found)
     chosen = tuple((one.name, Fraction(one.chosen)) for one in found)
     return ReleaseContent((Key("cap", names), Key("at", caps)), outputs, notes, chosen)
+
+
+def _join_curves(curves: Sequence[NoisyCurve]) -> NoisyCurve:
+    return NoisyCurve(
+        tuple(point for curve in curves for point in curve.points),
+        tuple(deviation for curve in curves for deviation in curve.deviations),
+    )

@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Unpack
+from typing import Unpack
 
+from sordino.ask.clipping import METHODS, Method
 from sordino.ask.clipping.bins import (
     ClippedSums,
     bounds_in_steps,
@@ -43,8 +44,6 @@ from sordino.core.loss import ZCDP, Loss, LossArguments, Number, format_number, 
 from sordino.core.neighbors import Neighbors
 from sordino.core.release import Key, Output, Release, show_number
 
-Method = Literal["histogram", "ladder", "sparse_vector", "quantile"]
-_METHODS = ("histogram", "ladder", "sparse_vector", "quantile")
 _TEACHING = {
     "ladder": 'a teaching tool: a mean within its bounds erred up to 8 times more than by method="histogram"',
     "sparse_vector": 'a teaching tool: a mean within its bounds erred up to 3 times more than by method="quantile"',
@@ -104,8 +103,8 @@ def find_bounds(
     node = (col(of) if isinstance(of, str) else of).node if isinstance(of, (str, Expr)) else None
     if node is None:
         raise QuestionRefused("a column is named by text or by col(...)")
-    if method not in _METHODS:
-        raise QuestionRefused(f"method is one of {', '.join(_METHODS)}, not {str(method)[:40]!r}")
+    if method not in METHODS:
+        raise QuestionRefused(f"method is one of {', '.join(METHODS)}, not {str(method)[:40]!r}")
     number = search_number(node, source.domain, coarse=False)
     cuts = _cuts(ladder, method, number)
     if method == "ladder":

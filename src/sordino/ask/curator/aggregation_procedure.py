@@ -94,10 +94,13 @@ class AggregationProcedure(Procedure):
 
     # ---- before the charge
 
-    def columns(self, confidence: float) -> Sequence[PlannedColumn]:
-        """Return what is known beforehand of each aggregate; where noisy values select rows, all groups hold together."""
-        if _selects(self.question, self.compiled):
-            confidence = simultaneous_confidence(confidence, _count_groups(self.compiled) or 1)
+    def columns(self, confidence: float, *, chosen: bool = False) -> Sequence[PlannedColumn]:
+        """Return what is known beforehand of each aggregate; where noisy values select rows, all groups hold together.
+
+        They may be `chosen` by what is computed from the answer, too.
+        """
+        if chosen or _selects(self.question, self.compiled):
+            confidence = simultaneous_confidence(confidence, count_groups(self.compiled) or 1)
         return [
             self._vector_column(i, confidence)
             if selection is None
@@ -399,14 +402,14 @@ def _say_notes(
         notes += tuple(n for n in compiled.notes if n not in notes)
     notes += () if threshold is None else (threshold.note(),)
     notes += () if question.aggregates or threshold is not None else (_PUBLIC_KEYS,)
-    notes += (_selection_note(_count_groups(compiled)),) if _selects(question, compiled) else ()
+    notes += (selection_note(count_groups(compiled)),) if _selects(question, compiled) else ()
     expressions = question.expressions()
     notes += never_equal(expressions, domain) if expressions else ()
     notes += text_note(question.dialect, expressions, domain, stepped=bool(question.steps))
     return notes if sample is None else (*notes, sample)
 
 
-def _count_groups(compiled: CompiledQuery) -> int | None:
+def count_groups(compiled: CompiledQuery) -> int | None:
     """Return how many rows the noisy answer has before any are left out; None where that is private."""
     return None if compiled.private_keys else compiled.cells
 
@@ -415,10 +418,10 @@ def _selects(question: Aggregation, compiled: CompiledQuery) -> bool:
     """Return whether noisy values decide which rows are shown."""
     if question.after is None or not compiled.cells:
         return False
-    return question.after.selects(tuple(g.alias for g in question.groups), _count_groups(compiled))
+    return question.after.selects(tuple(g.alias for g in question.groups), count_groups(compiled))
 
 
-def _selection_note(groups: int | None) -> str:
+def selection_note(groups: int | None) -> str:
     """Return how rows that noisy values chose are to be read; `groups` is how many there were, None where private."""
     together = "all groups" if groups is None else f"all {groups:,} groups"
     return (

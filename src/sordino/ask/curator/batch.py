@@ -136,7 +136,7 @@ def plan_batch(
         made = plan(questions[i], **{counted: amount}, delta=delta)
         if made.procedure.error_is_private:
             raise QuestionRefused(
-                "the error of a robust question is private, so no loss can be planned from it: state a loss instead of "
+                "the error of this question is private, so no loss can be planned from it: state a loss instead of "
                 f"{arg('error=')}"
             )
         return made

@@ -31,6 +31,12 @@ DEFECT = (
 )
 _LONG = 10_000_000  # characters
 _MANY = 1_000  # keys
+# What runs code from outside: an algorithm, or an engine. No later frame of its failure is of ours.
+_CALL_OUT = (
+    ("sordino.ask.curator.adaptive_session", "run_adaptive"),
+    ("sordino.ask.curator.data_access", "run"),
+    ("sordino.ask.curator.data_access", "sample"),
+)
 
 
 class Charging:
@@ -233,19 +239,25 @@ class Failure:
     passing: bool = False
 
 
-def failure_of(failure: Exception) -> Failure:
-    """Return why a question failed, in our own words: as its engine says, or that it is a defect; nothing else of it.
+def failure_of(failure: Exception, provider: str = "") -> Failure:
+    """Return why a question failed, in our own words: as its engine says, or whose defect it is; nothing else of it.
 
-    What the failure itself says may hold data. A failure of the algorithm that `adapt` runs is no defect of ours.
+    What the failure itself says may hold data. A failure of a procedure from outside is its provider's, and one of an engine
+    from outside, or of the algorithm that `adapt` runs, is no defect of ours.
     """
     if isinstance(failure, EngineFailed):
         return Failure(failure.cause, failure.passing)
-    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(failure.__traceback__)]
-    places = [frame.f_code.co_name for frame, _ in traceback.walk_tb(failure.__traceback__)]
-    own = [place for module, place in zip(modules, places, strict=True) if module.startswith("sordino.")]
-    # the algorithm of somebody else is called from run_adaptive: then no later frame is of ours
-    is_foreign = bool(own) and own[-1] == "run_adaptive"
-    return Failure("" if is_foreign or isinstance(failure, OSError | MemoryError) else DEFECT)
+    if isinstance(failure, OSError | MemoryError):
+        return Failure()
+    if provider:
+        return Failure(
+            f"the procedure that answers it failed: it is code of {provider}, not Sordino's own. Report the question and both "
+            "versions to its authors"
+        )
+    frames = [frame for frame, _ in traceback.walk_tb(failure.__traceback__)]
+    called = [(str(frame.f_globals.get("__name__", "")), frame.f_code.co_name) for frame in frames]
+    own = [(module, place) for module, place in called if module.startswith("sordino.")]
+    return Failure("" if own and own[-1] in _CALL_OUT else DEFECT)
 
 
 def declaration_digest(name: str, declaration: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from sordino.ask.curator.batch import Batch, plan_batch
 from sordino.ask.curator.curator import Curator
 from sordino.ask.curator.plan import Plan, PlanArguments, read_split, states_split, take_loss
 from sordino.ask.engines.engine import Engine
-from sordino.ask.engines.opening import open_source, why_apart
+from sordino.ask.engines.opening import open_source, provider_of, why_apart
 from sordino.ask.engines.public import public_cells
 from sordino.ask.engines.table_layout import PeopleTable
 from sordino.ask.project.budget import BudgetStatus, amend_ledger, budget_status, find_release, open_ledger
@@ -225,9 +225,11 @@ class Connection:
             about = {table for table in self.project.tables for name in named if is_same_table(name, table)}
             if not about and named and all(map(self._is_public, named)):
                 return self._any_table(), asked
-            if len(about) != 1:
+            if not about:
                 raise
-            return self.table(about.pop()), asked
+            # Of several, it is charged as a question about the one that it names first.
+            first = next(table for name in named for table in self.project.tables if is_same_table(name, table))
+            return self.table(first), asked
         same = [name for name in self.project.tables if name.lower() == select.table.lower()]
         if not same and self._is_public(select.table):
             return self._any_table(), asked
@@ -293,13 +295,14 @@ def open_engine(project: Project, table: DeclaredTable, public: Mapping[str, pa.
 
 
 def _remarks(project: Project, table: DeclaredTable) -> tuple[str, ...]:
-    """Return what an answer about a table of a project file says of it: a public fact, that nobody held it against its data.
+    """Return what an answer about a table says of it: public facts, whose code reads it and that nobody held it against its data.
 
-    What Python code protects has no file, and its author holds the data: there nothing is said.
+    What Python code protects has no file, and its author holds the data: there nothing is said of the latter.
     """
-    if project.path is None or compared_on(table) is not None:
-        return ()
-    return (NEVER_COMPARED,)
+    provider = provider_of(table.source)
+    read = (f"read by code of {provider}, which is not Sordino's own: that rows are read as declared is theirs to say",)
+    compared = project.path is None or compared_on(table) is not None
+    return (*(read if provider else ()), *(() if compared else (NEVER_COMPARED,)))
 
 
 def _as_other(table: DeclaredTable, beside: DeclaredTable) -> PrivateTable:

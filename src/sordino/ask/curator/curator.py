@@ -5,15 +5,15 @@ It is the only object that sees exact answers, and it keeps none.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
+from sordino.ask.clipping import Method
 from sordino.ask.clipping.contribution_bounds import find_contribution_bounds
-from sordino.ask.clipping.search import Method, find_bounds
+from sordino.ask.clipping.search import find_bounds
 from sordino.ask.curator.above_threshold import AboveThreshold, open_above_threshold
 from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.batch import Batch, plan_batch
@@ -32,10 +32,11 @@ from sordino.ask.curator.plan import (
     take_loss,
 )
 from sordino.ask.curator.planning import is_batch, plan_again, plan_question
-from sordino.ask.curator.question_reading import Question, Whole, read_question, read_statement_question
+from sordino.ask.curator.question_reading import Question, Whole, read_question, read_statement_question, truer_refusal
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.build import Column
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
+from sordino.ask.queries.sql.moments import current_moment
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.ask.queries.table_face import TableFace
 from sordino.core.domain import Domain
@@ -46,6 +47,7 @@ from sordino.core.loss import Loss, LossArguments, Number, read_loss, show_argum
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.rng import Rng
 from sordino.core.notebook_tables import COLUMN_HEAD, column_cells, html_table
+from sordino.core.registration import close_registries
 from sordino.core.release import Release
 from sordino.core.source import PrivateTable, PublicTable
 
@@ -84,6 +86,7 @@ class Curator(TableFace):
             raise DeclarationError(
                 "seeded noise is not private, so a durable ledger refuses it: use ledger=None in tests, or Rng.secure()"
             )
+        close_registries(name)
         self._engine = engine
         # Of made-up rows, opened when a question is first asked of them.
         self._dummy_engine: Engine | None = None
@@ -431,6 +434,9 @@ class Curator(TableFace):
     ) -> Plan:
         """Return the plan of one question; the ledger is not read."""
         guesses: dict[str, Any] = {"assume_rows": assume_rows, "assume_mean": assume_mean}
+        if isinstance(question, SqlText):
+            # The clock is read here alone: a plan that is kept means the moment at which it was made.
+            question = question.at_moment(current_moment())
         try:
             return plan_question(read_question(question, self._table), self._table, asked=asked, split=split, **guesses)
         except QuestionRefused as refused:
@@ -438,10 +444,14 @@ class Curator(TableFace):
                 raise
             # What is no single question may be a statement around several.
             weights = () if split.is_equal else split.weights
-            statement = read_statement_question(question, self._table, weights) if isinstance(weights, tuple) else None
-            with contextlib.suppress(QuestionRefused):
+            try:
+                statement = (
+                    read_statement_question(question, self._table, weights) if isinstance(weights, tuple) else None
+                )
                 if statement is not None:
                     return plan_question(statement, self._table, asked=asked)
+            except QuestionRefused as other:
+                refused = truer_refusal(question, self._table, refused, other)
             raise refused.in_sql() from None
 
     def _practise(self, plan: Plan) -> Release:
@@ -473,4 +483,4 @@ class Curator(TableFace):
             release = self._charging.make_release(plan, charge, plan.procedure.release(statements, rows, self._rng))
             return release, write_answer(release)
         except Exception as failure:  # of an engine, or any other: its words may quote a cell
-            return failure_of(failure)
+            return failure_of(failure, plan.provider)

@@ -48,8 +48,8 @@ def check_text(engine: Engine, question: object, write: Callable[[StatementWrite
 
 def private_tables(question: object) -> dict[str, PrivateTable]:
     """Return the private tables that a question reads besides its own."""
-    steps = getattr(question, "steps", ())
-    return {name: table for step in steps for name, table in getattr(step, "reads", {}).items()}
+    parts = (question, *getattr(question, "steps", ()))
+    return {name: table for part in parts for name, table in getattr(part, "reads", {}).items()}
 
 
 class StatementWriter:
@@ -63,8 +63,10 @@ class StatementWriter:
         domain: Domain | None = None,
         expects: frozenset[str] = frozenset(),
         released: ReleasedValues | None = None,
+        table: str | None = None,
     ) -> None:
         self._engine = engine
+        self._table = table
         self._steps = steps
         self._domain = domain
         self._expects = expects
@@ -74,6 +76,10 @@ class StatementWriter:
         """Return the rows that the steps make of the table's, which `domain` declares."""
         return self._with(self._engine, steps=steps, domain=domain)
 
+    def of_table(self, name: str | None) -> Self:
+        """Return the rows of another private table that the engine reads; None for its own."""
+        return self._with(self._engine, table=name)
+
     def expect_released(self, names: Iterable[str]) -> Self:
         """Return a writer whose texts may hold tokens of these released values, which are known before these texts run."""
         return self._with(self._engine, expects=frozenset(names))
@@ -81,6 +87,8 @@ class StatementWriter:
     def primitives(self) -> Primitives:
         """Return the words for one tree; take new ones for each."""
         words = self._engine.primitives
+        if self._table is not None:
+            words = words.other_rows(self._table)
         return words if self._domain is None else apply_steps(words, self._steps, self._domain)
 
     def write(self, select: exp.Select) -> Statement:
@@ -91,7 +99,13 @@ class StatementWriter:
 
     def _with(self, engine: Engine, **changed: Any) -> Self:
         """Return the same over another engine or other rows."""
-        same = {"steps": self._steps, "domain": self._domain, "expects": self._expects, "released": self._released}
+        same = {
+            "steps": self._steps,
+            "domain": self._domain,
+            "expects": self._expects,
+            "released": self._released,
+            "table": self._table,
+        }
         return type(self)(engine, **{**same, **changed})
 
 
@@ -100,7 +114,7 @@ class DataAccess(StatementWriter):
 
     def writer(self) -> StatementWriter:
         """Return what may be used of it before the charge."""
-        return StatementWriter(self._engine, steps=self._steps, domain=self._domain)
+        return StatementWriter(self._engine, steps=self._steps, domain=self._domain, table=self._table)
 
     def bind(self, released: ReleasedValues) -> DataAccess:
         """Return the same access, with released values in the place of their tokens."""

@@ -9,8 +9,7 @@ from typing import Any, overload
 
 from sordino.ask.curator.connect import Connection
 from sordino.ask.curator.curator import Curator
-from sordino.ask.engines.frames import arrow_of
-from sordino.ask.engines.table_layout import is_spark
+from sordino.ask.engines.opening import hold_source
 from sordino.ask.project.budget import amend_ledger
 from sordino.ask.project.load import Budget, DeclaredTable, Project
 from sordino.core.domain import Domain
@@ -20,9 +19,9 @@ from sordino.core.ledger.location import locate
 from sordino.core.ledger.records import accept_new, check_share, declaration_of
 from sordino.core.ledger.writer import exists
 from sordino.core.loss import Loss
-from sordino.core.neighbors import Neighbors, PrivacyUnit, neighbors_from
+from sordino.core.neighbors import PrivacyUnit, neighbors_from
 from sordino.core.noise.rng import Rng
-from sordino.core.source import SERVERS, SPARK, Csv, PublicTable, Source, source_from
+from sordino.core.source import Csv, PublicTable, Source, address_format
 
 _BUDGET = "default"  # the name of the budget that arguments declare
 
@@ -180,7 +179,7 @@ def _declare(
     """Return a table as declared; what is wrong with one of several is said with its name."""
     try:
         unit = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
-        opened = _open_source(source, domain, unit, csv=csv, relation=relation)
+        opened = hold_source(source, domain, unit=unit.id_column, csv=csv, relation=relation)
     except DeclarationError as error:
         if not several:
             raise
@@ -199,17 +198,6 @@ def _check_declared(domain: object, budget: object) -> None:
         raise DeclarationError("budget must be above 0")
 
 
-def _open_source(source: Any, domain: Domain, neighbors: Neighbors, *, csv: Csv | None, relation: str | None) -> Any:
-    """Return a source by its path, or the Arrow table of what is held in memory."""
-    if isinstance(source, (str, Path)):
-        return source_from(source, relation=relation, csv=csv)
-    if csv is not None or relation is not None:
-        raise DeclarationError("csv and relation go with a path")
-    if is_spark(source):
-        return source
-    return arrow_of(source, domain, unit=neighbors.id_column)
-
-
 def _public_tables(public: Mapping[str, PublicTable] | None, tables: Sequence[str]) -> Mapping[str, PublicTable]:
     """Return the public tables by name; raises DeclarationError for names that SQL cannot distinguish."""
     found = dict(public or {})
@@ -226,9 +214,10 @@ def _public_tables(public: Mapping[str, PublicTable] | None, tables: Sequence[st
 def _table_name(source: Any, relation: object) -> str:
     if not isinstance(source, (str, Path)):
         return "data"
-    if str(source).startswith(SPARK):
-        return re.sub(r"\W", "", str(source).rpartition(".")[2].removeprefix(SPARK)) or "data"
-    if str(source).startswith(SERVERS):  # the table's name on the server, where it is one
+    address = address_format(source)
+    if address is not None and address.of_several:  # the table's name on the server, where it is one
         return str(relation).rpartition(".")[2] if re.fullmatch(r"(\w+\.)?[A-Za-z_]\w*", str(relation)) else "data"
+    if address is not None:
+        return re.sub(r"\W", "", re.split(r"[.:/]", str(source))[-1]) or "data"
     stem = re.sub(r"\W", "_", Path(str(source)).stem).strip("_")
     return stem if stem and not stem[0].isdigit() else f"t_{stem}" if stem else "data"

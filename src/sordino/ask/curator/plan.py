@@ -16,7 +16,7 @@ from sordino.ask.queries.queryable import ReleaseContent
 from sordino.ask.queries.row_steps import step_neighbors
 from sordino.core.accounting.composition import charge_amounts
 from sordino.core.domain import Domain
-from sordino.core.errors import DeclarationError, arg
+from sordino.core.errors import DeclarationError, QuestionRefused, arg
 from sordino.core.loss import (
     ZCDP,
     Event,
@@ -64,6 +64,32 @@ class TableContext:
         from sordino.ask.curator.possible_keys import PossibleKeys
 
         return PossibleKeys(self.domain, self.public_rows, self.possible).find
+
+    def other(self, name: str | None) -> TableContext:
+        """Return what is public of another private table, asked about in one statement with this one; itself for None.
+
+        Their losses add up where one budget counts both (basic composition), and a ledger protects one kind of unit under one
+        relation. Raises QuestionRefused elsewhere.
+        """
+        if name is None:
+            return self
+        other = self.private[name]
+        both = f"{self.name} and {name} cannot be asked about in one statement"
+        rest = "ask about each by itself, and combine the answers"
+        if not other.shares_budget:
+            raise QuestionRefused(f"{both}: they draw on different budgets; {rest}")
+        if other.apart:
+            raise QuestionRefused(f"{both}: {name} lies elsewhere, and {other.apart}; {rest}")
+        return TableContext(
+            name,
+            other.domain,
+            other.neighbors,
+            self.cap,
+            self.declaration,
+            public=self.public,
+            dialect=self.dialect,
+            public_rows=self.public_rows,
+        )
 
 
 Share: TypeAlias = Literal["equal", "relative", "error"]

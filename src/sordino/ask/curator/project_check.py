@@ -10,16 +10,15 @@ from typing import Any
 from sordino.ask.curator.connect import open_engine
 from sordino.ask.engines.compare import CellCounts, LineCounts, count_misfits
 from sordino.ask.engines.engine import EngineFailed
-from sordino.ask.engines.frames import arrow_of
+from sordino.ask.engines.opening import hold_source
 from sordino.ask.engines.public import public_cells
-from sordino.ask.engines.table_layout import is_spark
 from sordino.ask.project.budget import changed_declarations, open_ledger
 from sordino.ask.project.edit import record_comparison
 from sordino.ask.project.load import Diagnostic, Project, check_file, find_project, load_project
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.core.errors import SordinoError, SourceError
 from sordino.core.loss import format_number
-from sordino.core.source import Csv, Source, header_line, source_from
+from sordino.core.source import Csv, Source, header_line
 
 # ---- Compare a declaration with its data, for the curator who may see both: exact counts, NOT PRIVATE, never stored
 #
@@ -72,9 +71,7 @@ def check_against_data(
     >>> [(m.count, m.what) for m in found.misfits]
     [(1, 'cells that cannot be read as integer, so they are missing'), (1, 'cells above upper, which count as it')]
     """
-    if isinstance(source, (str, Path)):
-        source = source_from(source, relation=relation, csv=csv)
-    held = source if isinstance(source, Source) or is_spark(source) else arrow_of(source, domain)
+    held = hold_source(source, domain, csv=csv, relation=relation)
     found = None
     try:
         found = count_misfits(held, domain=domain)

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from sordino.ask.curator.plan import Plan, PlannedQuestion, TableContext
+from sordino.ask.curator.plan import Plan, PlannedQuestion, TableContext, price
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, as_aggregation
 from sordino.ask.queries.expressions.nodes import Released, has_exists
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
+from sordino.ask.queries.sql.moments import reads_clock
 from sordino.ask.queries.sql.parse import SqlText, parse_question
-from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement
-from sordino.core.domain import Boolean
+from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement, surrounds_questions
+from sordino.ask.queries.sql.text import is_same_table
+from sordino.core.domain import Boolean, Category, Domain
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
+from sordino.core.registration import check_registering, is_own, name_provider
 from sordino.core.source import PrivateTable
 
 # ---- How each kind of question is planned: a registry, which code in the curator's own process may add to
 #
 # A procedure that is registered here is trusted as all code of the curator's process is: nothing checks its proof. What it
-# is handed before the charge writes statements and cannot run them. Registering is an act of the curator, in code; by rule
-# before the first table is opened. No entry point, project file, SQL, request or stored record registers anything. Plans,
-# records and releases name a procedure that is not Sordino's own.
+# is handed before the charge writes statements and cannot run them. When it may register, core/registration.py says. Plans,
+# records and releases name a procedure that is not Sordino's own, and so does the error where it fails.
 
 
 class PlanQuestion(Protocol):
@@ -43,8 +46,22 @@ class RegisteredProcedure:
     provider: str
 
     def plan_question(self, question: Any, table: TableContext, *, asked: Loss) -> Plan:
-        """Return the plan, which names its provider."""
-        return replace(self.plan(question, table, asked=asked), provider=self.provider)
+        """Return the plan, which names its provider.
+
+        What foreign code states of its cost is not taken: its procedure is priced anew. Raises DeclarationError where the
+        plan states another question, event or cost than that.
+        """
+        plan = self.plan(question, table, asked=asked)
+        if not self.provider:
+            return plan
+        priced = price(plan.procedure, table, asked=asked)
+        stated = (plan.question, plan.asked, plan.event, plan.cost)
+        if plan.table is not table or stated != (question, asked, priced.event, priced.cost):
+            raise DeclarationError(
+                f"the plan of {self.provider} is not that of its procedure: it states another question, event or cost; make it "
+                "with price(procedure, table, asked=asked), and report this to its authors"
+            )
+        return replace(priced, provider=self.provider)
 
 
 _PROCEDURES: dict[type, RegisteredProcedure] = {}
@@ -56,21 +73,17 @@ def register_procedure(
     """Let questions of a class be planned by `plan`, which makes a `Procedure` and prices it with `price`.
 
     `module` and `version` say whose code it is: plans, records and releases name them, and only Sordino's own modules leave
-    them out. Raises DeclarationError for a class that is planned already, and for foreign code without a name.
+    them out. Raises DeclarationError for a class that is planned already, for foreign code without a name, and once a table is
+    open.
     """
     if question in _PROCEDURES:
         raise DeclarationError(f"questions of class {question.__name__} have a procedure already")
-    own = getattr(plan, "__module__", "").startswith("sordino.")
-    if question.__module__.startswith("sordino.") and not own:
+    check_registering(plan, f"a procedure for {question.__name__}")
+    if is_own(question) and not is_own(plan):
         raise DeclarationError(
             f"{question.__name__} is Sordino's own question: register a procedure for a class of yours"
         )
-    if not own and not (module and version):
-        raise DeclarationError(
-            "a procedure that is not Sordino's own states its module and version, such as module='mypackage', version='1.0': "
-            "plans and releases name them"
-        )
-    _PROCEDURES[question] = RegisteredProcedure(plan, f"{module} {version}".strip())
+    _PROCEDURES[question] = RegisteredProcedure(plan, name_provider(plan, "a procedure", module, version))
 
 
 def registered_procedure(question: object) -> RegisteredProcedure | None:
@@ -114,33 +127,66 @@ def _read_sql(question: SqlText, table: TableContext) -> Aggregation | MostCommo
 def read_statement_question(
     question: SqlText, table: TableContext, weights: tuple[Fraction, ...] = ()
 ) -> PlannedQuestion | None:
-    """Return the statement around private questions that a text is, which share its loss by `weights`; None where it is none."""
+    """Return the statement around private questions that a text is, which share its loss by `weights`.
+
+    Returns None for a text with a list of keys beside it, which is one question. Raises QuestionRefused for what is no statement.
+    """
     from sordino.ask.curator.statement_procedure import StatementQuestion
 
     if question.keys is not None:
         return None
     reader = _BlockReader(question, table)
     dialect = question.in_dialect(table.dialect).dialect
-    try:
-        statement = read_statement(
-            question.text,
-            table=table.name,
-            columns=tuple(table.domain.stored),
-            truths=[
-                name
-                for domain in (table.domain, *(public.columns for public in table.public.values()))
-                for name, column in domain.stored.items()
-                if isinstance(column, Boolean)
-            ],
-            public=tuple(table.public),
-            reader=reader,
-            dialect=dialect,
-        )
-    except QuestionRefused:
-        return None
+    statement = read_statement(
+        question.text,
+        table=table.name,
+        columns=tuple(table.domain.stored),
+        others={name: tuple(other.domain.stored) for name, other in table.private.items()},
+        truths=[
+            name for domain in _domains(table) for name, column in domain.stored.items() if isinstance(column, Boolean)
+        ],
+        public={name: tuple(public.columns) for name, public in table.public.items()},
+        declared=_declared_lists(table),
+        unit=table.neighbors.id_column,
+        reader=reader,
+        dialect=dialect,
+        moment=question.moment,
+    )
     blocks = tuple(reader.blocks[text] for text in statement.blocks)
+    tables = tuple(reader.tables[text] for text in statement.blocks)
     released = tuple(reader.released[constant.name] for constant in statement.constants)
-    return StatementQuestion(question.text, blocks, statement, released, weights)
+    moment = question.moment if reads_clock(question.text) else None
+    return StatementQuestion(question.text, blocks, statement, released, weights, tables, table.private, moment)
+
+
+def truer_refusal(
+    question: SqlText, table: TableContext, one: QuestionRefused, other: QuestionRefused
+) -> QuestionRefused:
+    """Return which refusal of a text is true: of it as `one` question, or as the statement that it would be."""
+    dialect = question.in_dialect(table.dialect).dialect
+    around = question.keys is None and surrounds_questions(
+        question.text, unit=table.neighbors.id_column, dialect=dialect
+    )
+    return other if around else one
+
+
+def _domains(table: TableContext) -> list[Domain]:
+    """Return what is declared of public tables, of other private ones, and of the table itself, which comes last."""
+    public = [public.columns for public in table.public.values()]
+    return [*public, *(other.domain for other in table.private.values()), table.domain]
+
+
+def _declared_lists(table: TableContext) -> dict[str, tuple[Any, ...]]:
+    """Return the values of the columns that declare them, by their names in lower case."""
+    return {
+        name.lower(): tuple(column.values) if isinstance(column, Category) else (False, True)
+        for domain in _domains(table)
+        for name, column in domain.stored.items()
+        if isinstance(column, (Boolean, Category))
+    }
+
+
+_PLACE = re.compile(r"^line \d+, column \d+: ")
 
 
 class _BlockReader:
@@ -149,21 +195,37 @@ class _BlockReader:
     def __init__(self, question: SqlText, table: TableContext) -> None:
         self._question = question
         self._table = table
-        self.blocks: dict[str, Aggregation] = {}
+        self.blocks: dict[str, Aggregation | MostCommon] = {}
+        # The private table that each block is about, None for the question's own.
+        self.tables: dict[str, str | None] = {}
         self.released: dict[str, Released] = {}
 
     def accept(self, text: str) -> None:
         asked = replace(self._question, text=text, select=None, dialect="duckdb", released=self.released)
-        block = _read_sql(asked, self._table)
-        if not isinstance(block, Aggregation):
-            raise QuestionRefused("MODE is a question of its own")
-        self.blocks[text] = block
+        try:
+            about = self._find_table(asked)
+            self.blocks[text] = _read_sql(asked, self._table.other(about))
+        except QuestionRefused as refused:
+            # Its place is one in the block's own text, which nobody wrote.
+            raise type(refused)(_PLACE.sub("", str(refused.in_sql()))) from None
+        self.tables[text] = about
+
+    def _find_table(self, asked: SqlText) -> str | None:
+        """Return the other private table that a block is about, None for the question's own."""
+        if not self._table.private:
+            return None
+        columns = [name for domain in _domains(self._table) for name in domain]
+        named = asked.parse(columns, self._table.public).table
+        if is_same_table(named, self._table.name):
+            return None
+        return next((name for name in self._table.private if is_same_table(named, name)), None)
 
     def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
         from sordino.ask.curator.statement_procedure import declare_released
 
         questions = [self.blocks[text] for text in blocks]
-        self.released[query.name] = declare_released(query, blocks, questions, self.released, self._table)
+        contexts = [self._table.other(self.tables[text]) for text in blocks]
+        self.released[query.name] = declare_released(query, blocks, questions, self.released, contexts, self._table)
 
 
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:

@@ -7,49 +7,67 @@ their released values and of public facts (post-processing; Dwork & Roth 2014, P
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
+from sordino.ask.curator.aggregation_procedure import (
+    AggregationProcedure,
+    count_groups,
+    plan_aggregation,
+    selection_note,
+)
 from sordino.ask.curator.data_access import DataAccess, StatementWriter
+from sordino.ask.curator.most_common_procedure import plan_most_common
 from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Released
 from sordino.ask.queries.expressions.released import ReleasedValues, label_text, whole_steps
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.ask.queries.sql.noise_lineage import Noise, follow_noise, table_answers
 from sordino.ask.queries.sql.released_range import released_range
-from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement
+from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement, Trace
 from sordino.core.accounting.events import Composed, LaplaceEvent
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.estimate import take_rows
 from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement, cells_of
+from sordino.core.estimates.selected import Selected
 from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Key, Output
+from sordino.core.source import PrivateTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _NO_ENDS = "no ends: noise alone may leave it without a value, such as a divisor of 0, or move it to one side"
 
+P = TypeVar("P", Key, Output, "Key | Output")
 Types = Mapping[str, Sequence[tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True)
 class StatementQuestion:
-    """A statement: its private blocks as questions, and the SQL that is computed from their answers."""
+    """A statement: its private blocks as questions, and the SQL that is computed from their answers.
+
+    `tables` names the private table that each block is about, None for the statement's own; `private` are the others.
+    """
 
     text: str
-    blocks: tuple[Aggregation, ...]
+    blocks: tuple[Aggregation | MostCommon, ...]
     statement: Statement
     released: tuple[Released, ...] = ()
     weights: tuple[Fraction, ...] = ()
+    tables: tuple[str | None, ...] = ()
+    private: Mapping[str, PrivateTable] = field(default_factory=dict, hash=False, repr=False)
+    # What NOW() is, where the text reads it.
+    moment: datetime.datetime | None = None
 
     def identity(self) -> str:
         """Return canonical text: equal for equal statements."""
@@ -58,16 +76,24 @@ class StatementQuestion:
             parts.append([[constant.name, constant.outside] for constant in self.statement.constants])
         if self.weights:
             parts.append([str(weight) for weight in self.weights])
+        if self.reads:
+            parts.append(list(self.tables))
         return json.dumps(parts)
 
     def describe(self) -> str:
-        """Return the statement as it was written, on one line."""
-        return " ".join(self.text.split())
+        """Return the statement as it was written, on one line, and what NOW() is in it."""
+        when = "" if self.moment is None else f", where NOW() is {self.moment:%Y-%m-%d %H:%M:%S} UTC"
+        return " ".join(self.text.split()) + when
+
+    @property
+    def reads(self) -> dict[str, PrivateTable]:
+        """The other private tables that blocks are about."""
+        return {name: self.private[name] for name in self.tables if name is not None}
 
     @property
     def steps(self) -> tuple[Any, ...]:
         """The steps of the blocks: which other private tables they read."""
-        return tuple(step for block in self.blocks for step in block.steps)
+        return tuple(step for block in self.blocks if isinstance(block, Aggregation) for step in block.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +115,12 @@ class StatementProcedure(Procedure):
         words = "computed from released values, at no cost"
         columns = [PlannedColumn((name,), name, (None,), "value", (words,), (), ()) for name, _ in self.names]
         for trace in self.question.statement.traces:
-            planned = {n: c for c in self.plans[trace.block].procedure.columns(confidence) for n in c.names}
+            block = self.plans[trace.block].procedure
+            if isinstance(block, AggregationProcedure):
+                own = block.columns(confidence, chosen=_chooses(trace, block))
+            else:
+                own = block.columns(confidence)
+            planned = {n: c for c in own for n in c.names}
             column = planned.get(trace.column)
             if column is not None and len(column.names) == 1:
                 columns[trace.place] = replace(column, names=(self.names[trace.place][0],))
@@ -99,8 +130,8 @@ class StatementProcedure(Procedure):
         """Write the statements of the blocks; a token stands for each value that an earlier block releases."""
         constants = self.question.statement.constants
         return [
-            plan.procedure.write(rows.expect_released(c.name for c in constants if c.after <= place))
-            for place, plan in enumerate(self.plans)
+            plan.procedure.write(rows.of_table(about).expect_released(c.name for c in constants if c.after <= place))
+            for place, (plan, about) in enumerate(zip(self.plans, self.question.tables, strict=True))
         ]
 
     def release(self, statements: list[Any], rows: DataAccess, rng: Rng) -> ReleaseContent:
@@ -114,7 +145,8 @@ class StatementProcedure(Procedure):
         constants = _Constants(self.question, self.types)
         for place, (plan, statement) in enumerate(zip(self.plans, statements, strict=True)):
             released = constants.of_block(place, tables, notes)
-            answer = plan.procedure.release(statement, rows.bind(released), rng)
+            asked = rows.of_table(self.question.tables[place])
+            answer = plan.procedure.release(statement, asked.bind(released), rng)
             content = answer if isinstance(answer, ReleaseContent) else ReleaseContent(*answer)
             tables[f"{BLOCK}{place}"] = _block_table(content, [name for name, _ in self.types[f"{BLOCK}{place}"]])
             estimates.append({output.name: output for output in content.outputs})
@@ -123,7 +155,7 @@ class StatementProcedure(Procedure):
         names = [name for name, _ in self.names]
         public = tuple(_public_answer(name, table, self.types[name]) for name, table in self.public.items())
         statement = ReleasedStatement(self.question.statement.outside, tuple(answers), public, ())
-        noises, identity = _trace_noise(statement, names, traced=bool(self.question.statement.traces))
+        noises, identity = trace_noise(statement, names, traced=bool(self.question.statement.traces))
         computed = run(identity, tables, self.types)
         if computed is None:
             # The charge stands: the answer says so, and nothing that was released is lost.
@@ -136,12 +168,15 @@ class StatementProcedure(Procedure):
             nothing = Computed((None,), "no value: it could not be computed")
             outputs = tuple(Output(name, nothing, "computed from released values") for name in names)
             return ReleaseContent((), outputs, tuple(notes))
-        traced = {names[trace.place]: estimates[trace.block][trace.column] for trace in self.question.statement.traces}
+        traced = {
+            names[trace.place]: as_chosen(estimates[trace.block][trace.column], trace)
+            for trace in self.question.statement.traces
+        }
         places = computed.column(len(names)).to_pylist() if traced else []
         keys, outputs = as_parts(computed.select(range(len(names))), names, traced, places)
         statement = replace(statement, identity=tuple(map(str, computed.column(computed.num_columns - 1).to_pylist())))
         outputs = tuple(
-            output if output.name in traced else _add_replicates(output, names, noises, statement) for output in outputs
+            output if output.name in traced else add_replicates(output, names, noises, statement) for output in outputs
         )
         return ReleaseContent(keys, outputs, tuple(notes))
 
@@ -187,14 +222,15 @@ class _Constants:
 def declare_released(
     query: ReleasedQuery,
     blocks: Sequence[str],
-    questions: Sequence[Aggregation],
+    questions: Sequence[Aggregation | MostCommon],
     released: Mapping[str, Released],
+    contexts: Sequence[TableContext],
     table: TableContext,
 ) -> Released:
     """Return what a sub-query of earlier blocks gives, as a value in the blocks after it.
 
-    The range of a number follows from the declarations, by interval arithmetic over the blocks' aggregates; what has no range
-    there can be compared with, and not summed.
+    `contexts` are the tables that the blocks are about. The range of a number follows from the declarations, by interval
+    arithmetic over the blocks' aggregates; what has no range there can be compared with, and not summed.
     """
     from sordino.ask.engines.outer import describe
 
@@ -207,7 +243,7 @@ def declare_released(
         raise QuestionRefused(f"({query.words}) is no number of each {columns[0][0]}: compare keys with IN")
     if query.kind == "list" or not is_number:
         return Released(query.name, "values", query.words)
-    low, high = released_range(query.outside, questions, table.domain)
+    low, high = released_range(query.outside, questions, [context.domain for context in contexts])
     kind = "number" if query.kind == "value" else "lookup"
     return Released(query.name, kind, query.words, _unit(low, high), low, high)
 
@@ -251,10 +287,11 @@ def _block_types(
 
 
 def _declared_types(table: TableContext) -> dict[str, list[tuple[str, str]]]:
-    """Return the columns that SQL may read, with their types, of the table and of public tables."""
+    """Return the columns that SQL may read, with their types, of the private and the public tables."""
     from sordino.ask.engines.outer import declared_types
 
     types = {name: declared_types(public.columns) for name, public in table.public.items()}
+    types |= {name.rpartition(".")[2]: declared_types(other.domain) for name, other in table.private.items()}
     return {**types, table.name.rpartition(".")[2]: declared_types(table.domain)}
 
 
@@ -272,8 +309,14 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
             f"this statement asks {count} private question{'s' * (count != 1)}: state one weight for each, not {len(weights)}"
         )
     parts = [_share(asked, weight / sum(weights)) for weight in weights]
+    contexts = [table.other(name) for name in question.tables]
+    samples = [getattr(block, "sample", None) is not None for block in question.blocks]
+    if any(name and drawn for name, drawn in zip(question.tables, samples, strict=True)):
+        raise QuestionRefused(
+            "TABLESAMPLE draws from the table that a statement names first: ask about the other one by itself"
+        )
     plans = tuple(
-        plan_aggregation(block, table, asked=part) for block, part in zip(question.blocks, parts, strict=True)
+        _plan_block(block, context, part) for block, context, part in zip(question.blocks, contexts, parts, strict=True)
     )
     declared = _declared_types(table)
     released = {node.name: node for node in question.released}
@@ -286,6 +329,12 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     names = shown_names(question.statement.whole, declared, [name for name, _ in described])
     notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
     notes += _price_notes(question, plans)
+    chosen = [
+        selection_note(count_groups(block.compiled))
+        for trace in question.statement.traces
+        if isinstance(block := plans[trace.block].procedure, AggregationProcedure) and _chooses(trace, block)
+    ]
+    notes += dict.fromkeys(chosen)
     procedure = StatementProcedure(
         question=question,
         event=_event_of(plans),
@@ -300,6 +349,12 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         },
     )
     return price(procedure, table, asked=asked)
+
+
+def _plan_block(block: Aggregation | MostCommon, table: TableContext, asked: Loss) -> Plan:
+    if isinstance(block, MostCommon):
+        return plan_most_common(block, table, asked=asked)
+    return plan_aggregation(block, table, asked=asked)
 
 
 def _event_of(plans: Sequence[Plan]) -> Event:
@@ -317,7 +372,10 @@ def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str
     notes = _key_notes(plans) if question.statement.combines else []
     if len(plans) == 1:
         return [f"1 private question; {rest}", *notes]
-    asked = [f"{plan.asked.describe()} for {plan.procedure.question.describe()}" for plan in plans]
+    asked = [
+        f"{plan.asked.describe()} for {plan.procedure.question.describe()}{f', of {about}' if about else ''}"
+        for plan, about in zip(plans, question.tables, strict=True)
+    ]
     notes.insert(0, f"{len(plans)} private questions: {'; '.join(asked)}; {rest}")
     for node in question.released:
         ends = "" if node.lower is None or node.upper is None else f", within [{node.lower}, {node.upper}]"
@@ -385,9 +443,9 @@ def local_times(table: pa.Table) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for place, field in enumerate(table.schema):
-        if pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            table = table.set_column(place, field.name, pc.local_timestamp(table.column(place)))
+    for place, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            table = table.set_column(place, column.name, pc.local_timestamp(table.column(place)))
     return table
 
 
@@ -407,7 +465,7 @@ def _public_answer(name: str, table: pa.Table, columns: Sequence[tuple[str, str]
     return BlockAnswer(name, tuple((n, kind, c) for (n, kind), c in zip(columns, cells, strict=True)))
 
 
-def _trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: bool) -> tuple[list[Noise], str]:
+def trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: bool) -> tuple[list[Noise], str]:
     """Return how noise reaches each column of the answer, and the outside with a text that tells its rows apart as well."""
     from sordino.ask.engines.replicates import identify_rows
     from sordino.ask.queries.sql.statement import read_outside
@@ -425,7 +483,7 @@ def _trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: 
     return noises[: len(names)], f"SELECT *, {identify_rows(columns, places)} FROM {given}"
 
 
-def _add_replicates(
+def add_replicates(
     output: Output, names: Sequence[str], noises: Sequence[Noise], statement: ReleasedStatement
 ) -> Output:
     """Return a computed column with its replicates, or with the reason why it has none."""
@@ -438,8 +496,9 @@ def _add_replicates(
         why = why or "its rows have no key that tells them apart"
     elif not statement.is_small:
         why = why or "too many rows take part to draw their noise again"
-    interval = (f"no interval: {why}",) if why else (_NO_ENDS, place, statement)
-    return replace(output, estimate=Computed(tuple(cells), *interval))
+    if why:
+        return replace(output, estimate=Computed(tuple(cells), f"no interval: {why}"))
+    return replace(output, estimate=Computed(tuple(cells), _NO_ENDS, place, statement, tuple(range(len(cells)))))
 
 
 def as_parts(
@@ -469,6 +528,19 @@ def as_parts(
         else:
             outputs.append(Output(name, Computed(tuple(columns[name])), "computed from released values"))
     return tuple(keys), tuple(outputs)
+
+
+def as_chosen(part: P, trace: Trace) -> P:
+    """Return a released column; where noisy values choose the rows that show, its intervals hold for all rows together."""
+    if not isinstance(part, Output) or isinstance(part.estimate, Selected):
+        return part
+    rows = len(part.estimate.values())
+    return replace(part, estimate=Selected(part.estimate, rows)) if trace.chooses(rows) else part
+
+
+def _chooses(trace: Trace, block: AggregationProcedure) -> bool:
+    """Return whether noisy values may leave out rows of a block's answer."""
+    return trace.chooses(count_groups(block.compiled))
 
 
 def _are_numbers(cells: Sequence[Any]) -> bool:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sordino.ask.engines.duckdb import LINES
 from sordino.ask.engines.engine import Engine
-from sordino.ask.engines.file_versions import FileVersions
 from sordino.ask.engines.opening import open_source
 from sordino.core.domain import STORED, Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer
 from sordino.core.primitives import Primitives
@@ -23,10 +22,6 @@ from sordino.core.source import Csv, Source, header_names, open_binary
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
-    from sqlglot.dialects.dialect import DialectType
-
-    from sordino.ask.engines.postgres import PostgresEngine
-    from sordino.ask.engines.spark import SparkEngine
 
 _EPOCH = datetime.date(1970, 1, 1)
 _CENTURY = 36_525 * 86_400  # seconds around the bounds that are read as they are
@@ -76,7 +71,7 @@ def count_misfits(
         engine.close()
 
 
-def _cells(engine: FileVersions | PostgresEngine | SparkEngine, domain: Domain) -> tuple[int, dict[str, CellCounts]]:
+def _cells(engine: Engine, domain: Domain) -> tuple[int, dict[str, CellCounts]]:
     from sqlglot import exp
 
     on = engine.primitives
@@ -90,8 +85,8 @@ def _cells(engine: FileVersions | PostgresEngine | SparkEngine, domain: Domain) 
         stored = on.raw(name) if raw is None else exp.Case(ifs=[exp.If(this=exp.not_(raw), true=on.raw(name))])
         chosen += [exp.alias_(stored, f"held_{i}"), exp.alias_(read, f"read_{i}")]
         counted += _sums(i, column, low, high)
-    inner = exp.Select(expressions=chosen).from_(on.source()).sql(dialect=on.dialect)
-    sums = engine.run(_select(f"SELECT COUNT(*), {', '.join(counted)} FROM ({inner}) AS cells", on.dialect))
+    cells = exp.Select(expressions=chosen).from_(on.source()).subquery("cells")
+    sums = engine.run(_select(f"SELECT COUNT(*), {', '.join(counted)}").from_(cells))
     rows, *numbers = [int(column[0].as_py() or 0) for column in sums.columns]
     counts = {name: CellCounts(*numbers[6 * i : 6 * i + 6]) for i, name in enumerate(domain)}
     return rows, counts
@@ -159,10 +154,10 @@ def _lines(engine: Engine, path: str, csv: Csv) -> LineCounts:
     return LineCounts(lines, short, long, broken + lines - read, 0 if csv.quote else quoted, undecoded)
 
 
-def _select(text: str, dialect: DialectType = "duckdb") -> exp.Select:
+def _select(text: str) -> exp.Select:
     from sqlglot import parse_one
 
-    return cast("exp.Select", parse_one(text, dialect=dialect))
+    return cast("exp.Select", parse_one(text, dialect="duckdb"))
 
 
 def _physical(path: str) -> int:

@@ -27,6 +27,7 @@ from sordino.ask.engines.instances import (
     leave_at_fork,
     shared_instance,
 )
+from sordino.ask.engines.loaded_files import LOADERS, cannot_open, load_file
 from sordino.ask.engines.moment_cells import refine_times
 from sordino.ask.engines.parquet import (
     check_parquet_types,
@@ -453,17 +454,12 @@ class DuckDBEngine:
 
     def _load(self, table: PeopleTable) -> PeopleTable:
         """Return a table as it is, its source in memory where it is one of those that are read when they are opened."""
-        if is_spark(table.source):
-            raise SourceError(
-                "a table lies elsewhere, in a Spark session: private tables can be joined where one session reads both, or "
-                "both are read by DuckDB"
-            )
-        if not isinstance(table.source, Source) or table.source.format not in ("arrow", "sqlite"):
+        if table.source.engine if isinstance(table.source, Source) else is_spark(table.source):
+            raise SourceError("a table lies elsewhere: private tables can be joined where one engine reads both")
+        if not isinstance(table.source, Source) or not _is_loaded(table.source):
             return table
-        from sordino.ask.engines.loaded_files import load_file
-
         self._pins.pin(table.source)
-        loaded = replace(table, source=load_file(table.source, table.domain))
+        loaded = replace(table, source=load_file(table.source, table.domain, table.unit))
         if not self._pins.are_current():
             raise SourceError(f"source {table.source.path!r} was changed while it was read: open it when it is written")
         return loaded
@@ -504,9 +500,7 @@ class DuckDBEngine:
         except duckdb_error():
             failed = True
         if failed:
-            named = {"duckdb": "a DuckDB file with that relation", "csv": "CSV", "jsonl": "JSON lines"}
-            what = named.get(source.format, "Parquet")
-            raise SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
+            raise cannot_open(source)
         if contradicts:
             raise SourceError(
                 f"source {source.path!r} is broken: its footer states one number of rows for a row group, and another for a "
@@ -540,11 +534,6 @@ class DuckDBEngine:
         paths: list[str] = []
         links: dict[str, str] = {}
         for view, source in sources.items():
-            if source.format == "postgresql":
-                raise SourceError(
-                    f"relation {source.relation!r} lies elsewhere, on a PostgreSQL server: private tables can be joined "
-                    "where both lie in one database there, or both are read by DuckDB"
-                )
             place = source.place
             if source.is_far:
                 self._open_far(connection, source)
@@ -683,7 +672,7 @@ def duckdb_error() -> type[Exception]:
 
 def _is_loaded(source: Source | pa.Table) -> bool:
     """Return whether a source is in memory, or is read into it as a whole when it is opened."""
-    return not isinstance(source, Source) or source.format in ("arrow", "sqlite")
+    return not isinstance(source, Source) or source.format in LOADERS
 
 
 def _is_pattern(source: Source) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -47,6 +47,10 @@ class Engine(Protocol):
     @property
     def primitives(self) -> Primitives:
         """The words to build trees with."""
+
+    @property
+    def physical(self) -> Mapping[str, str]:
+        """The physical type of each declared column, as the source's own schema states it, in DuckDB's words."""
 
     @property
     def unreadable_rows(self) -> bool:

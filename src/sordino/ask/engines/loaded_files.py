@@ -1,20 +1,25 @@
-"""Files that are read into memory as Arrow when they are opened: Arrow's own, and a table of a SQLite file.
+"""Files that are read into memory when they are opened: Arrow's own, a table of a SQLite file, and formats from outside.
 
-SQLite holds a type with each cell, not with each column, so its cells are read one by one as declared, as of Python objects:
-an odd one cannot change how others are read. Text that is not UTF-8 is missing.
+A format from outside joins by `register_format`, in the curator's own process. SQLite holds a type with each cell, not with
+each column, so its cells are read one by one as declared, as of Python objects: an odd one cannot change how others are read.
+Text that is not UTF-8 is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.engines.cells import reader
+from sordino.ask.engines.frames import arrow_of
 from sordino.ask.engines.readers.sqlite_file import open_sqlite, sqlite_columns
 from sordino.ask.engines.sql_text import quote_name
 from sordino.core.errors import DeclarationError, SourceError, nearest
-from sordino.core.source import Source
+from sordino.core.neighbors import PrivacyUnit
+from sordino.core.registration import check_registering, name_provider
+from sordino.core.source import FORMATS, Format, Source, add_formats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +31,8 @@ Read = Callable[[Any], Any]
 _ROWS = 65_536  # of a SQLite table at a time
 
 
-def load_file(source: Source, domain: Domain) -> pa.Table:
-    """Return the declared columns of an Arrow or SQLite file; an error says nothing of its cells.
+def load_file(source: Source, domain: Domain, unit: PrivacyUnit | None) -> pa.Table:
+    """Return the declared columns of a file that is read as a whole; an error says nothing of its cells.
 
     Raises SourceError where it cannot be opened as such, DeclarationError where its table or a column is not there.
     """
@@ -35,22 +40,31 @@ def load_file(source: Source, domain: Domain) -> pa.Table:
     if not Path(source.path).is_file():
         raise SourceError(f"source {source.path!r} is missing: there is no such file")
     try:
-        table = _load_arrow(source.path, domain) if source.format == "arrow" else _load_sqlite(source, domain)
+        rows = LOADERS[source.format](source, domain)
+        table = arrow_of(rows, domain, unit=None if unit is None else unit.column)
     except DeclarationError:
         raise
     except Exception:  # of any kind: its words may quote a cell
         table = None
     if table is None:
-        what = "an Arrow file" if source.format == "arrow" else "a SQLite file with that table"
-        raise SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
+        raise cannot_open(source)
     return table
 
 
-def _load_arrow(path: str, domain: Domain) -> pa.Table:
+def cannot_open(source: Source) -> SourceError:
+    """Return the error of a file that is not what it is declared as."""
+    kept = FORMATS[source.format]
+    what = (
+        f"{kept.title} with that {'relation' if kept.name == 'duckdb' else 'table'}" if kept.of_several else kept.title
+    )
+    return SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
+
+
+def _load_arrow(source: Source, domain: Domain) -> pa.Table:
     """Return the declared columns of Arrow's file format, which Feather is, or of its stream format."""
     import pyarrow as pa
 
-    with pa.OSFile(path) as file:
+    with pa.OSFile(source.path) as file:
         try:
             schema = pa.ipc.open_file(file).schema
         except pa.ArrowInvalid:
@@ -105,3 +119,23 @@ def _batch(
     columns = zip(*rows, strict=True)
     arrays = [pa.array([read(c) for c in cells], kind) for cells, (read, kind) in zip(columns, readers, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+# ---- The formats that are read so, by name
+
+Loader = Callable[[Source, "Domain"], Any]
+
+LOADERS: dict[str, Loader] = {"arrow": _load_arrow, "sqlite": _load_sqlite}
+
+
+def register_format(kept: Format, load: Loader, *, module: str = "", version: str = "") -> None:
+    """Add a format of files from outside: `load(source, domain)` returns their rows as `protect` takes them.
+
+    An Arrow table, or a list of dicts, of which each cell is read as declared, by itself. Neither the types nor whether the
+    file is refused may depend on the cells. `module` and `version` say whose code it is: releases name them.
+
+    Raises DeclarationError where the name or an ending is taken, and once a table is open.
+    """
+    check_registering(load, f"format {kept.name!r}")
+    add_formats(replace(kept, provider=name_provider(load, "a format", module, version)))
+    LOADERS[kept.name] = load

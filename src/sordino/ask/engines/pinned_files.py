@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sordino.ask.engines.loaded_files import LOADERS
 from sordino.core.errors import SourceError
 from sordino.core.source import Source
 
@@ -21,7 +22,6 @@ State = tuple[int, ...] | None  # None where there is no such file
 
 _LINKS = "/proc/self/fd"  # where Linux lets an open file be opened once more, whatever became of its name
 _LOGS = {"duckdb": (".wal",), "sqlite": ("-wal", "-journal")}  # files beside one that hold a part of what it says
-_LOADED = ("arrow", "sqlite")  # read into memory as a whole when they are opened
 
 
 class PinnedFiles:
@@ -44,9 +44,9 @@ class PinnedFiles:
         logs = {place + ending: _state(place + ending) for ending in _LOGS.get(source.format, ())}
         # DuckDB takes a backslash in the name of an open file for a separator, and then does not know the file.
         odd_name = "\\" in os.path.realpath(place)
-        if source.format == "duckdb" or source.format in _LOADED or odd_name or not os.path.isdir(_LINKS):
+        if source.format == "duckdb" or source.format in LOADERS or odd_name or not os.path.isdir(_LINKS):
             # DuckDB holds its own files open, and SQLite loses its locks on a file where anybody else closes it.
-            self._files.append(_Named(place, _state(place), logs, loaded=source.format in _LOADED))
+            self._files.append(_Named(place, _state(place), logs, loaded=source.format in LOADERS))
             return place
         held = _Held(place, _open(source), self._directory)
         self._files.append(held)

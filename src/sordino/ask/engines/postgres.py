@@ -558,6 +558,11 @@ class PostgresSnapshot:
     unreadable_rows: bool = field(default=False, init=False)
 
     @property
+    def physical(self) -> Mapping[str, str]:
+        """How the server holds each declared column."""
+        return self.layout.physical
+
+    @property
     def primitives(self) -> PostgresPrimitives:
         """The words to build one tree with."""
         return PostgresPrimitives(self.layout)

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.engines.engine import Engine, EngineFailed
-from sordino.ask.engines.frames import arrow_of
-from sordino.ask.engines.opening import open_source
-from sordino.ask.engines.table_layout import is_spark
+from sordino.ask.engines.opening import hold_source, open_source
 from sordino.ask.queries.joins import join_cell
 from sordino.core.domain import Category
 from sordino.core.errors import DeclarationError, SordinoError, SourceError
-from sordino.core.source import PublicTable, Source
+from sordino.core.source import PublicTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,9 +32,7 @@ def _read(name: str, table: PublicTable) -> pa.Table:
 
     engine: Engine | None = None
     try:
-        opened = isinstance(table.source, Source) or is_spark(table.source)
-        held = table.source if opened else arrow_of(table.source, table.columns)
-        engine = open_source(held, domain=table.columns, unit=None)
+        engine = open_source(hold_source(table.source, table.columns), domain=table.columns, unit=None)
         on = engine.primitives
         keys = [join_cell(name, table.columns[name])[1](on) for name in table.keys]
         chosen = [exp.alias_(key, f"sordino_key_{i}") for i, key in enumerate(keys)]

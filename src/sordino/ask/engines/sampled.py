@@ -8,7 +8,7 @@ scans of one question read the same sample, as its event says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -36,6 +36,11 @@ class SampledEngine:
     def primitives(self) -> DuckDBPrimitives:
         """The words to build one tree with."""
         return DuckDBPrimitives(self.layout)
+
+    @property
+    def physical(self) -> Mapping[str, str]:
+        """The physical type of each column, as of the whole."""
+        return self.layout.physical
 
     def open_tables(self, names: Collection[str]) -> SampledEngine:
         """Return the engine itself: its layout has the tables that the whole had when it was sampled."""

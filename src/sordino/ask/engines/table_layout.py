@@ -37,7 +37,7 @@ class PeopleTable:
 def is_spark(source: Any) -> bool:
     """Return whether a Spark session reads a source, or it is a DataFrame of one."""
     if isinstance(source, Source):
-        return source.on_spark
+        return source.engine == "spark"
     return type(source).__module__.startswith("pyspark.") and hasattr(source, "sparkSession")
 
 

@@ -209,7 +209,7 @@ def _place(table: DeclaredTable) -> Path | None:
     source = table.source
     if not isinstance(source, Source):
         return None
-    far = source.is_far or source.format == "postgresql" or source.on_spark
+    far = source.is_far or source.engine
     where = [source.path if far else source.place, source.format, source.relation]
     declared = declaration_of(table.domain, table.neighbors, source)
     return marks_directory().parent / "compared" / hash_of(canonical([table.name, where, declared]))

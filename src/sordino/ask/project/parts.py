@@ -18,7 +18,7 @@ from sordino.core.errors import DeclarationError, nearest
 from sordino.core.ledger.records import check_share
 from sordino.core.loss import ZCDP, Loss, loss_from, to_fraction
 from sordino.core.neighbors import Neighbors, PrivacyUnit, neighbors_from
-from sordino.core.source import BY_SPARK, FAR, SERVERS, SPARK, Csv, Source, source_from
+from sordino.core.source import FAR, FORMATS, Csv, Source, address_format, source_from
 
 LARGEST_FILE = 16 * 2**20  # bytes of a project file or of a list of codes
 
@@ -92,8 +92,11 @@ def source_of(raw: Mapping[str, Any], *, beside: Path, spark: Mapping[str, str])
     `spark` are the settings of a session, where it is Spark that reads it.
     """
     stated = raw["source"]
-    on_spark = "engine" in raw or raw.get("format") in BY_SPARK
-    if "://" in stated and not stated.startswith((*SERVERS, *FAR)) and not on_spark:
+    address = address_format(stated)
+    engine = raw.get("engine", "" if address is None else address.engine)
+    kind = raw.get("format", ("parquet" if engine else "") if address is None else address.name)
+    reader = engine or (FORMATS[kind].engine if kind in FORMATS else "")
+    if "://" in stated and address is None and not stated.startswith(FAR) and not reader:
         raise DeclarationError(
             "must be a file on this machine, in S3 or behind HTTP, or the URL of a PostgreSQL server, not an address of "
             'another kind; Spark reads those that it knows: engine = "spark"',
@@ -103,16 +106,19 @@ def source_of(raw: Mapping[str, Any], *, beside: Path, spark: Mapping[str, str])
     if rules is not None:
         lists = {key: tuple(rules[key]) for key in ("names", "null_values") if key in rules}
         rules = Csv(**{**rules, **lists})
-    is_name = stated.startswith((*SERVERS, SPARK)) or "://" in stated
-    path = stated if is_name else str(beside / stated) + ("/" if stated.endswith("/") else "")
+    path = (
+        stated
+        if address is not None or "://" in stated
+        else str(beside / stated) + ("/" if stated.endswith("/") else "")
+    )
     try:
-        if on_spark or stated.startswith(SPARK):
-            kind = raw.get("format", "spark" if stated.startswith(SPARK) else "parquet")
-            return Source(path, kind, raw.get("relation"), rules, "spark", tuple(spark.items()))
-        if "format" in raw:
-            return Source(path, raw["format"], raw.get("relation"), rules)
-        return source_from(path, relation=raw.get("relation"), csv=rules)
+        if not kind:
+            return source_from(path, relation=raw.get("relation"), csv=rules)
+        settings = tuple(spark.items()) if reader == "spark" else ()
+        return Source(path, kind, raw.get("relation"), rules, engine, settings)
     except DeclarationError as error:
+        if error.key in ("format", "engine"):
+            raise
         raise DeclarationError(str(error).replace(path, stated), key="source") from None
 
 

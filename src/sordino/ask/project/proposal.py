@@ -11,7 +11,7 @@ from pathlib import Path
 from sordino.ask.engines.readers.file_schema import read_schema
 from sordino.ask.project.positions import quote_text, write_key
 from sordino.ask.project.schema import FILL_IN
-from sordino.core.source import FAR, SERVERS, SPARK, Csv, split_ending
+from sordino.core.source import FAR, Csv, address_format, split_ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ def propose_project(
     schema = read_schema(
         str(source), header=header, columns=columns, delimiter=delimiter, quote=quote, relation=relation
     )
-    is_server = str(source).startswith((*SERVERS, SPARK))
-    name = (schema.relation or str(source)).rpartition(".")[2] if is_server else schema.relation or _file_stem(source)
-    table = _table_name(name.removeprefix(SPARK))
-    stays = is_server or str(source).startswith(FAR) or os.path.isabs(source)
+    address = address_format(source)
+    name = schema.relation or (_file_stem(source) if address is None else str(source))
+    table = _table_name(name if address is None else re.split("[.:]", name)[-1])
+    stays = address is not None or str(source).startswith(FAR) or os.path.isabs(source)
     place = str(source) if stays else os.path.relpath(source, directory)
     if Path(source).is_dir():
         place = f"{place.rstrip('/')}/"  # by which a folder is known

@@ -17,6 +17,7 @@ from sordino.ask.project.positions import Path
 from sordino.ask.queries.sql.text import DIALECTS
 from sordino.core.errors import DeclarationError, nearest
 from sordino.core.loss import to_fraction
+from sordino.core.source import FORMATS
 
 FILL_IN = "FILL IN"  # what `sordino init` writes where only a person can know the value
 
@@ -177,9 +178,15 @@ _SOURCE = {
         "PostgreSQL server without a password: postgresql://USER@HOST/DATABASE; or a table of a Spark session: "
         "spark:catalog.schema.table",
     ),
-    "format": _word("csv", "jsonl", "parquet", "arrow", "duckdb", "sqlite", "postgresql", "spark", "delta", "iceberg"),
-    "engine": _word(
-        "spark", state="what reads Parquet, Delta or Iceberg files in place of DuckDB: also s3://, hdfs://"
+    "format": _say(
+        _TEXT,
+        f"how the source is kept, where its name does not say so: {', '.join(FORMATS)}",
+        examples=list(FORMATS),  # for editors: one from outside may be registered, and a source knows which there are
+    ),
+    "engine": _say(
+        _TEXT,
+        "what reads Parquet, Delta or Iceberg files in place of DuckDB: spark; also s3://, hdfs://",
+        examples=["spark"],
     ),
     "relation": _say(
         _TEXT, "the table or view of a DuckDB or SQLite file or of a PostgreSQL server, or a query of the latter"

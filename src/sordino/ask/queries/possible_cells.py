@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.ask.queries.expressions.bound_number import BoundNumber, number_cell
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
+    Apply,
     Bin,
     Clip,
     Compare,
@@ -30,6 +31,7 @@ from sordino.ask.queries.expressions.nodes import (
     Match,
     Name,
     Node,
+    TextFunction,
     children,
 )
 from sordino.ask.queries.expressions.times import DAY_PARTS, moment_constant
@@ -73,7 +75,7 @@ def find_uses(nodes: Iterable[Node], domain: Domain) -> dict[str, Uses]:
         node = rest.pop()
         if isinstance(node, Name):
             uses.setdefault(node.name, Uses()).spans.add(_WHOLE)
-        elif not _look_up(node, domain, uses):
+        elif not (_divide_clock(node, domain, uses) or _look_up(node, domain, uses)):
             rest += children(node)
     return uses
 
@@ -112,6 +114,27 @@ def _look_up(node: Node, domain: Domain, uses: dict[str, Uses]) -> bool:
         seen.spans.add(_WHOLE)
         return True
     seen.clock = clock if seen.clock is None else math.gcd(seen.clock, clock)
+    return True
+
+
+def _divide_clock(node: Node, domain: Domain, uses: dict[str, Uses]) -> bool:
+    """Note the length of time that FLOOR(EPOCH(moment) / 300) tells apart; False for any other expression."""
+    if not isinstance(node, Apply) or node.function not in ("floor", "truncate"):
+        return False
+    quotient = node.of
+    if not isinstance(quotient, Apply) or quotient.function != "divide" or not isinstance(quotient.right, Constant):
+        return False
+    of, length = quotient.of, quotient.right.value
+    while isinstance(of, TextFunction) and of.function == "number":
+        of = of.of
+    if not isinstance(of, DatePart) or of.part != "epoch" or not isinstance(of.of, Name):
+        return False
+    if not isinstance(domain[of.of.name], DateTime) or not isinstance(length, Fraction):
+        return False
+    if isinstance(length, bool) or length.denominator != 1 or length <= 1:
+        return False
+    seen = uses.setdefault(of.of.name, Uses())
+    seen.clock = int(length) if seen.clock is None else math.gcd(seen.clock, int(length))
     return True
 
 

@@ -35,6 +35,7 @@ from sordino.ask.queries.sql.parse import SqlText, sql
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import format_number, to_fraction
 from sordino.core.neighbors import ContributionBounds
+from sordino.core.registration import check_registering
 from sordino.core.source import PublicTable
 
 _NODES: tuple[type, ...] = get_args(nodes.Node)
@@ -74,11 +75,20 @@ _WORDS: dict[tuple[type, str], frozenset[str]] = {
 def register_question(question: type, check: Callable[[Any], Any]) -> None:
     """Let questions of a class be sent to a server: `check` returns one that was read as its builder makes it.
 
-    Raises QuestionRefused or DeclarationError there for one that no builder makes.
+    Raises QuestionRefused or DeclarationError there for one that no builder makes; here DeclarationError for a name that is
+    taken.
     """
+    if _KINDS.get(question.__name__, question) is not question:
+        raise DeclarationError(f"a class named {question.__name__} is sent to servers already: choose another name")
+    check_registering(question, f"question {question.__name__}")
     _KINDS[question.__name__] = question
     _QUESTIONS.append(question)
     _CHECKS[question] = check
+
+
+def registering_module(data: Any) -> str:
+    """Return the module whose import registers the class of a question as JSON data; nothing for those always known."""
+    return next((kind.__module__ for kind in _CHECKS if kind.__name__ == data.get("is")), "")
 
 
 def is_whole(question: object) -> bool:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sordino.cli.shared.option_rules import goes_with
 from sordino.cli.shared.options import BudgetName, ListForm, ListFormat, ProjectPath, Quiet, option
 from sordino.cli.shared.terminal import in_terminal, note, paint, say, wrap
-from sordino.core.errors import DeclarationError
 from sordino.core.text_table import plain
 
 if TYPE_CHECKING:
@@ -27,8 +27,11 @@ def budget(
     tight: Annotated[
         bool,
         typer.Option("--tight", help="Also report the total by the best theorem, at --delta. The cap is unaffected."),
+        goes_with("--delta"),
     ] = False,
-    delta: Annotated[str | None, option("--delta", "D", "With --tight: the delta of that figure.")] = None,
+    delta: Annotated[
+        str | None, option("--delta", "D", "With --tight: the delta of that figure."), goes_with("--tight")
+    ] = None,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
@@ -36,9 +39,7 @@ def budget(
     from sordino.ask.project.budget import budget_status
     from sordino.cli.shared.opening import project_at
 
-    if tight != (delta is not None):
-        raise DeclarationError("--tight and --delta go together, as in `sordino budget --tight --delta 1e-6`")
-    found = [budget_status(one, tight_at=delta) for one in project_at(project).budgets_named(name)]
+    found = [budget_status(one, tight_at=delta if tight else None) for one in project_at(project).budgets_named(name)]
     if form is ListFormat.json:
         say(json.dumps({"schema": 1, "budgets": [one.to_dict() for one in found]}, ensure_ascii=False, indent=2))
     elif form is ListFormat.csv:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from sordino.ask.clipping import METHODS, Method
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import ChargedError
@@ -44,15 +44,6 @@ def deliver_search(
     return release
 
 
-class Search(enum.StrEnum):
-    """The ways to search."""
-
-    histogram = "histogram"
-    ladder = "ladder"
-    sparse_vector = "sparse_vector"
-    quantile = "quantile"
-
-
 def bounds(
     column: Annotated[str, typer.Argument(metavar="COLUMN", help="A declared column of numbers.")],
     epsilon: given.Epsilon = None,
@@ -60,8 +51,8 @@ def bounds(
     rho: given.Rho = None,
     table: given.TableName = None,
     method: Annotated[
-        Search, typer.Option("--method", help="`histogram` or `quantile`; for teaching, `ladder` or `sparse_vector`.")
-    ] = Search.histogram,
+        str, given.one_of("--method", METHODS, "`histogram` or `quantile`; for teaching, `ladder` or `sparse_vector`.")
+    ] = "histogram",
     ladder: Annotated[
         str | None,
         given.option("--ladder", "B1,B2,...", "For --method ladder: ascending upper bounds, one clipped sum for each."),
@@ -83,7 +74,9 @@ def bounds(
     curator = table_at(project, table, spender=spender)
     cuts = None if ladder is None else [b.strip() for b in ladder.split(",")]
     release = deliver_search(
-        lambda: curator.find_bounds(column, method=method.value, ladder=cuts, epsilon=epsilon, delta=delta, rho=rho),
+        lambda: curator.find_bounds(
+            column, method=cast(Method, method), ladder=cuts, epsilon=epsilon, delta=delta, rho=rho
+        ),
         plot=plot,
         form=form,
         confidence=confidence,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sordino.cli.shared.option_rules import not_with
 from sordino.cli.shared.options import ProjectPath, Quiet, TextForm, TextFormat
 from sordino.cli.shared.terminal import note, paint, say
 from sordino.core.errors import DeclarationError
@@ -23,6 +24,9 @@ _NEVER_COMPARED = (
     "(NOT PRIVATE)"
 )
 
+# The schema is the same whatever the project.
+_NOT_WITH_SCHEMA = not_with("--schema")
+
 ProjectFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The project file, like --project.")]
 Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of sordino.toml, for editors.")]
 AgainstData = Annotated[
@@ -32,12 +36,12 @@ AgainstData = Annotated[
 
 
 def check(
-    path: ProjectFile = None,
+    path: Annotated[ProjectFile, _NOT_WITH_SCHEMA] = None,
     schema: Schema = False,
-    against_data: AgainstData = False,
-    form: TextForm = TextFormat.table,
-    project: ProjectPath = None,
-    quiet: Quiet = False,
+    against_data: Annotated[AgainstData, _NOT_WITH_SCHEMA] = False,
+    form: Annotated[TextForm, _NOT_WITH_SCHEMA] = TextFormat.table,
+    project: Annotated[ProjectPath, _NOT_WITH_SCHEMA] = None,
+    quiet: Annotated[Quiet, _NOT_WITH_SCHEMA] = False,
 ) -> None:
     """Check the project file, and that its sources can be opened. A problem states its line, the rule and the nearest valid key.
 

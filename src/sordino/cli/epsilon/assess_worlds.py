@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sordino.cli.epsilon.output import INDENT, print_labelled, print_written, write_both
+from sordino.cli.shared.option_rules import goes_with
 from sordino.cli.shared.options import (
     BudgetName,
     PictureFile,
@@ -19,10 +20,8 @@ from sordino.cli.shared.options import (
     TextFormat,
     WriteCap,
     option,
-    refuse_ignored,
 )
 from sordino.cli.shared.terminal import say, wrap
-from sordino.core.errors import DeclarationError
 from sordino.core.text_table import columns_of
 
 _SCREEN_WORLDS = 40
@@ -36,10 +35,18 @@ Query = Annotated[str, option("--query", "Q", "count, sum, mean, median, var, st
 Risk = Annotated[str, option("--risk", "R", "The largest posterior that any world may have: 0.25 or 1/4.")]
 Prior = Annotated[str | None, option("--prior", "P,P,..", "One probability per world, in combination order.")]
 AtEpsilon = Annotated[str | None, option("--epsilon", "E", "Also report the risk at this epsilon.")]
-Output = Annotated[str | None, option("--output", "X", "With --epsilon: also report the posteriors at this answer.")]
-UpTo = Annotated[str | None, option("--up-to", "E", "With --plot: the largest epsilon on its axis.")]
+Output = Annotated[
+    str | None,
+    option("--output", "X", "With --epsilon: also report the posteriors at this answer."),
+    goes_with("--epsilon"),
+]
+UpTo = Annotated[
+    str | None, option("--up-to", "E", "With --plot: the largest epsilon on its axis."), goes_with("--plot")
+]
 OneQuestion = Annotated[
-    bool, typer.Option("--one-question", help="With --write: the epsilon for this one answer, not for all questions.")
+    bool,
+    typer.Option("--one-question", help="With --write: the epsilon for this one answer, not for all questions."),
+    goes_with("--write"),
 ]
 
 
@@ -56,8 +63,8 @@ def worlds(
     form: TextForm = TextFormat.table,
     write: WriteCap = False,
     one_question: OneQuestion = False,
-    budget: BudgetName = None,
-    project: ProjectPath = None,
+    budget: Annotated[BudgetName, goes_with("--write")] = None,
+    project: Annotated[ProjectPath, goes_with("--write")] = None,
 ) -> None:
     """Compute epsilon from a risk: an attacker knows everyone's value, but not who is in the release.
 
@@ -68,14 +75,6 @@ def worlds(
     from sordino.lab.risk.assessment import assess_risk, assessments_to_dict, cap_change_for
     from sordino.reporting.risks import risks_of
 
-    if output is not None and epsilon is None:
-        raise DeclarationError("--output X needs an epsilon: state --epsilon E too")
-    if plot is None:
-        refuse_ignored("goes with --plot", up_to=up_to)
-    if not write:
-        refuse_ignored("goes with --write", budget=budget)
-    if one_question and not write:
-        raise DeclarationError("--one-question goes with --write: state both")
     given = None if prior is None else [float(_number(word.strip(), "--prior")) for word in prior.split(",")]
     asked: dict[str, Any] = {"size": size, "query": query, "prior": given, "risk": _number(risk, "--risk")}
     more = {"epsilon": epsilon, "output": output, "up_to": up_to}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino.cli.epsilon.output import print_labelled, print_written, write_both
 from sordino.cli.shared import options as given
+from sordino.cli.shared.option_rules import goes_with
 from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import DeclarationError
 
@@ -19,13 +20,22 @@ if TYPE_CHECKING:
 
 Query = Annotated[str | None, given.option("--query", "SQL", "The question whose error matters: one aggregate.")]
 Error = Annotated[str | None, given.option("--error", "T", "The largest error allowed.")]
-Likely = Annotated[str, given.option("--confidence", "C", "The probability that the error is not exceeded.")]
-Rows = Annotated[int | None, given.option("--rows", "N", "A public guess at the number of rows; it is never counted.")]
+Likely = Annotated[
+    str,
+    given.option("--confidence", "C", "The probability that the error is not exceeded."),
+    goes_with("--query"),
+]
+Rows = Annotated[
+    int | None,
+    given.option("--rows", "N", "A public guess at the number of rows; it is never counted."),
+    goes_with("--query"),
+]
 Questions = Annotated[
     int | None,
     given.option(
         "--questions", "N", "How many questions, each as exact as that one, are to be paid for; --write needs it."
     ),
+    goes_with("--query"),
 ]
 NoiseDelta = Annotated[
     str | None, given.option("--delta", "D", "Also consider Gaussian noise, at this delta; in rho if the budget is.")
@@ -55,7 +65,7 @@ def choose(
     plot: given.PictureFile = None,
     form: given.TextForm = given.TextFormat.table,
     write: given.WriteCap = False,
-    budget: given.BudgetName = None,
+    budget: Annotated[given.BudgetName, goes_with("--write")] = None,
     project: given.ProjectPath = None,
 ) -> None:
     """Find the interval of epsilon that meets every requirement, or the two that conflict.
@@ -70,10 +80,6 @@ def choose(
         raise DeclarationError("--plot draws the error of one question: leave out --questions, or state 1")
     if plot is not None and (query is None or error is None):
         raise DeclarationError("--plot draws accuracy against risk: state --query SQL and --error T too")
-    if query is None:
-        given.refuse_ignored("goes with --query", rows=rows)
-    if not write:
-        given.refuse_ignored("goes with --write", budget=budget)
     asked: dict[str, Any] = {"query": query, "error": error, "confidence": confidence, "rows": rows, "delta": delta}
     asked |= {"attacker_prior": attacker_prior, "max_posterior": max_posterior, "test_level": test_level}
     asked |= {"max_power": max_power, "relative_risk": relative_risk, "questions": questions}

@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from sordino.cli.shared import options as given
+from sordino.cli.shared.option_rules import goes_with
 from sordino.cli.shared.terminal import note, say
 
 Target = StrEnum("Target", "release synth local")
@@ -25,7 +26,11 @@ Table = Annotated[
     str | None, given.option("--table", "NAME", "Read true rows of a declared table. Without it: a generated census.")
 ]
 People = Annotated[int | None, given.option("--people", "N", "How many people to draw at random.")]
-Rounds = Annotated[int | None, given.option("--rounds", "N", "For local: the reports of each device; default 20.")]
+Rounds = Annotated[
+    int | None,
+    given.option("--rounds", "N", "For local: the reports of each device; default 20."),
+    goes_with("on", "local"),
+]
 Seed = Annotated[int, given.option("--seed", "N", "The seed of people, noise and attacks.")]
 Page = Annotated[Path | None, given.output_ending(".html", ".htm")]
 
@@ -55,10 +60,7 @@ def attack(
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at
     from sordino.cli.synth.stage_display import stages
-    from sordino.core.errors import DeclarationError
 
-    if rounds is not None and on is not Target.local:
-        raise DeclarationError("--rounds is only for `sordino attack local`: other figures are published once")
     for path in (p for p in (picture, output) if p is not None):
         given.refuse_existing(path, force=force)
     rows = None if table is None and project is None else project_at(project).table(table)

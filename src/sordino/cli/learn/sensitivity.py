@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from sordino.cli.learn.render_sensitivity import Findings, Request, describe_findings, print_findings
+from sordino.cli.shared.option_rules import goes_with, not_with
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
 from sordino.cli.shared.terminal import in_terminal, paint, say
 from sordino.cli.shared.universe_options import span_from, table_from, values_from
@@ -74,10 +75,10 @@ Column = Annotated[
         "Instead: a column of a Parquet file, or of a CSV file with a header line. NOT PRIVATE.",
     ),
 ]
-Size = Annotated[int | None, option("--size", "N", "Global: any table of N of the values.")]
+Size = Annotated[int | None, option("--size", "N", "Global: any table of N of the values."), not_with("--local")]
 LocalTable = Annotated[str | None, option("--local", "V,V,..", "Local: this table; first:N is the first N values.")]
-Within = Annotated[int | None, option("--within", "K", "Neighbors at most K moves away.")]
-Exactly = Annotated[int | None, option("--exactly", "K", "Neighbors exactly K moves away.")]
+Within = Annotated[int | None, option("--within", "K", "Neighbors at most K moves away."), not_with("--profile")]
+Exactly = Annotated[int | None, option("--exactly", "K", "Neighbors exactly K moves away."), not_with("--profile")]
 Way = Annotated[
     Direction | None,
     typer.Option(
@@ -86,9 +87,13 @@ Way = Annotated[
         show_default=False,
     ),
 ]
-Ddof = Annotated[int, option("--ddof", "D", "var and std divide by n - D.")]
+Ddof = Annotated[int, option("--ddof", "D", "var and std divide by n - D."), goes_with("--query", "var", "std")]
 Profile = Annotated[str | None, option("--profile", "A:B", "Print a table over the distances A to B.")]
-Worlds = Annotated[bool, typer.Option("--worlds", help="Show every table, its neighbors and its local sensitivity.")]
+Worlds = Annotated[
+    bool,
+    typer.Option("--worlds", help="Show every table, its neighbors and its local sensitivity."),
+    not_with("--profile"),
+]
 
 
 def sensitivity(
@@ -121,7 +126,7 @@ def sensitivity(
         rows = _rows(size, table)
         asked[name] = Request(words, neighbors.value, values, rows, table, within, exactly, way, ddof)
     span = None if profile is None else span_from(profile)
-    _check(next(iter(asked.values())), span, worlds=worlds)
+    _check(next(iter(asked.values())), span)
     from sordino.cli.shared.atomic_file import open_atomic
 
     with ExitStack() as stack:
@@ -143,23 +148,19 @@ def sensitivity(
 
 
 def _rows(size: int | None, table: tuple[float, ...] | None) -> int:
-    if table is not None and size is not None and size != len(table):
-        raise DeclarationError(f"--size {size} is not the size of the table of --local, {len(table)}; leave it out")
     rows = size if table is None else len(table)
     if rows is None:
         raise DeclarationError("state --size N, for any table of N values, or --local V,V,.. for one table")
     return rows
 
 
-def _check(request: Request, span: range | None, *, worlds: bool) -> None:
+def _check(request: Request, span: range | None) -> None:
     """Refuse unknown queries, and options that say nothing together."""
     from sordino.lab.sensitivity.statistics import statistic_from
 
     for query in request.queries:
         statistic_from(query, ddof=request.ddof)
     if span is not None:
-        if request.within is not None or request.exactly is not None or worlds:
-            raise DeclarationError("--profile states the distances itself: leave out --within, --exactly and --worlds")
         return
     if request.neighbors == "both":
         raise DeclarationError("--neighbors both is for --profile; state add_remove or replace")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option, refuse_ignored
+from sordino.cli.shared.option_rules import goes_with, not_with
+from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, option
 from sordino.cli.shared.terminal import paint, say, wrap
 from sordino.core.errors import DeclarationError
 from sordino.core.text_table import columns_of
@@ -15,19 +16,33 @@ if TYPE_CHECKING:
     from sordino.local.labels import Label
 
 LocalEpsilon = Annotated[str, option("--epsilon", "E", 'What one report may reveal: 0.5, 1 or "1/3".')]
-Malicious = Annotated[float, option("--malicious", "S", "Include what this share of malicious respondents can add.")]
+Malicious = Annotated[
+    float,
+    option("--malicious", "S", "Include what this share of malicious respondents can add."),
+    not_with("--alphabet"),
+]
 Respondents = Annotated[int, option("--respondents", "N", "How many will answer.")]
-LabelList = Annotated[str | None, option("--labels", "V,V,..", "The values an answer may have.")]
-LabelCount = Annotated[int | None, option("--size", "K", "Instead: how many values.")]
+LabelList = Annotated[
+    str | None, option("--labels", "V,V,..", "The values an answer may have."), not_with("--alphabet")
+]
+LabelCount = Annotated[int | None, option("--size", "K", "Instead: how many values."), not_with("--alphabet")]
 Alphabet = Annotated[str | None, option("--alphabet", "CHARS", "Instead: any text of these characters; see --length.")]
 Length = Annotated[
-    int | None, option("--length", "N", "With --alphabet: the largest number of characters in a text; by default 10.")
+    int | None,
+    option("--length", "N", "With --alphabet: the largest number of characters in a text; by default 10."),
+    goes_with("--alphabet"),
 ]
-Margin = Annotated[float | None, option("--margin", "M", "The largest error of a share, at 95%; by default 0.01.")]
+Margin = Annotated[
+    float | None,
+    option("--margin", "M", "The largest error of a share, at 95%; by default 0.01."),
+    not_with("--alphabet"),
+]
 
 DEFAULT_LENGTH = 10
 ShuffleDelta = Annotated[
-    str | None, option("--shuffled", "DELTA", "Also report the amplified epsilon under a shuffler.")
+    str | None,
+    option("--shuffled", "DELTA", "Also report the amplified epsilon under a shuffler."),
+    not_with("--alphabet"),
 ]
 
 
@@ -41,7 +56,7 @@ def local_plan(
     margin: Margin = None,
     malicious: Malicious = 0.0,
     shuffled: ShuffleDelta = None,
-    plot: PictureFile = None,
+    plot: Annotated[PictureFile, not_with("--alphabet")] = None,
     form: TextForm = TextFormat.table,
 ) -> None:
     """Plan a local collection: the best protocol, its error, and the number of respondents needed.
@@ -51,15 +66,12 @@ def local_plan(
     from sordino.local import plan_collection, plan_heavy_hitters
 
     if alphabet is not None:
-        labelled = {"labels": labels, "size": size, "margin": margin, "malicious": malicious, "shuffled": shuffled}
-        refuse_ignored("goes with --labels or --size, not with --alphabet", **labelled, plot=plot)
         search = plan_heavy_hitters(
             alphabet, length=DEFAULT_LENGTH if length is None else length, epsilon=epsilon, respondents=respondents
         )
         _say_plan(search.to_dict(), search.lines, form)
         return
 
-    refuse_ignored("goes with --alphabet", length=length)
     plan = plan_collection(
         _labels(labels, size),
         epsilon=epsilon,

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from sordino.cli.local.plan_collection import DEFAULT_LENGTH, Alphabet, Length, Malicious
-from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, one_of, option, refuse_ignored
+from sordino.cli.shared.option_rules import goes_with, not_with
+from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, one_of, option
 from sordino.cli.shared.terminal import paint, say, wrap
 from sordino.core.text_table import columns_of, plain
 from sordino.local.protocols.catalog import MAKERS
@@ -20,13 +21,31 @@ DataFile = Annotated[
 ]
 ColumnName = Annotated[str, option("--column", "NAME", "A column of categories in it.")]
 DeclaredLabels = Annotated[
-    str | None, option("--labels", "V,V,..", "The values an answer may have; not with the extract.")
+    str | None,
+    option("--labels", "V,V,..", "The values an answer may have; not with the extract."),
+    not_with("--alphabet"),
 ]
-Method = Annotated[str, one_of("--protocol", ["best", "coins", "unary", *MAKERS], "How respondents randomise.")]
-Value = Annotated[str | None, option("--value", "V", "Ask yes or no: is it this value? For --protocol coins.")]
+Method = Annotated[
+    str,
+    one_of("--protocol", ["best", "coins", "unary", *MAKERS], "How respondents randomise."),
+    not_with("--alphabet"),
+]
+Value = Annotated[
+    str | None,
+    option("--value", "V", "Ask yes or no: is it this value? For --protocol coins."),
+    not_with("--alphabet"),
+]
 Epsilon = Annotated[str | None, option("--epsilon", "E", "What one report may reveal; not with coins or unary.")]
-Own = Annotated[str | None, option("--p", "P", "With unary: P(the bit of one's own value is reported as 1).")]
-Other = Annotated[str | None, option("--q", "Q", "With unary: P(the bit of another value is reported as 1).")]
+Own = Annotated[
+    str | None,
+    option("--p", "P", "With unary: P(the bit of one's own value is reported as 1)."),
+    goes_with("--protocol", "unary"),
+]
+Other = Annotated[
+    str | None,
+    option("--q", "Q", "With unary: P(the bit of another value is reported as 1)."),
+    goes_with("--protocol", "unary"),
+]
 Seed = Annotated[int | None, option("--seed", "N", "Draw the same noise each time.")]
 
 
@@ -41,9 +60,9 @@ def local_simulate(
     length: Length = None,
     protocol: Method = "best",
     value: Value = None,
-    malicious: Malicious = 0.0,
+    malicious: Annotated[Malicious, goes_with("--protocol", "best")] = 0.0,
     seed: Seed = None,
-    plot: PictureFile = None,
+    plot: Annotated[PictureFile, not_with("--alphabet")] = None,
     form: TextForm = TextFormat.table,
 ) -> None:
     """Simulate a collection on known people: true counts, local estimates and a trusted curator's answers.
@@ -57,13 +76,9 @@ def local_simulate(
 
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
     if alphabet is not None:
-        labelled = {"labels": labels, "p": p, "q": q, "value": value, "malicious": malicious, "plot": plot}
-        labelled["protocol"] = None if protocol == "best" else protocol
-        refuse_ignored("goes with labels, not with --alphabet", **labelled)
         search = HeavyHitters(alphabet, length=DEFAULT_LENGTH if length is None else length, epsilon=epsilon or "")
         _print_search(simulate_heavy_hitters(load_answers(column, data, labels=None), search, rng), column, form)
         return
-    refuse_ignored("goes with --alphabet", length=length)
     named = None if labels is None else [part.strip() for part in labels.split(",")]
     answers, names = load_known_answers(column, data, labels=named, value=value)
     stated = {"epsilon": epsilon, "p": p, "q": q}

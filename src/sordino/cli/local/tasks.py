@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sordino.cli.local.plan_collection import DEFAULT_LENGTH, Alphabet, Length
+from sordino.cli.shared.option_rules import not_with
 from sordino.cli.shared.options import (
     Quiet,
     TextForm,
@@ -18,11 +19,10 @@ from sordino.cli.shared.options import (
     one_of,
     option,
     output_ending,
-    refuse_ignored,
 )
 from sordino.cli.shared.terminal import note, say, wrap
 from sordino.core.errors import DeclarationError
-from sordino.local.protocols.catalog import MAKERS
+from sordino.local.protocols.catalog import MAKERS, PERMANENT
 
 if TYPE_CHECKING:
     from sordino.local.protocols.memoization import Memoized
@@ -45,16 +45,21 @@ MostEpsilon = Annotated[str, option("--epsilon", "E", "The epsilon that one repo
 Expires = Annotated[str, option("--expires", "WHEN", "The day or time in UTC from which no report is accepted.")]
 Origin = Annotated[str, option("--origin", "URL", "Where reports go, such as https://survey.example.")]
 Epoch = Annotated[str, option("--epoch", "NAME", "The period that a permanent answer is for, such as 2026.")]
-LabelWords = Annotated[list[str] | None, option("--label", "L", "One possible answer; may be repeated.")]
-LabelsFile = Annotated[Path | None, option("--labels-file", "FILE", "Instead: a file with one answer per line.")]
-Method = Annotated[str, one_of("--method", MAKERS, "How an answer is randomised.")]
+LabelWords = Annotated[
+    list[str] | None, option("--label", "L", "One possible answer; may be repeated."), not_with("--alphabet")
+]
+LabelsFile = Annotated[
+    Path | None, option("--labels-file", "FILE", "Instead: a file with one answer per line."), not_with("--alphabet")
+]
+Method = Annotated[str, one_of("--method", MAKERS, "How an answer is randomised."), not_with("--alphabet")]
 PermanentEpsilon = Annotated[
     str | None,
     option(
         "--permanent-epsilon",
         "E",
-        "Fix each answer for the epoch: the epsilon of all its reports together. For grr, sue, oue and the.",
+        f"Fix each answer for the epoch: the epsilon of all its reports together. For {', '.join(PERMANENT)}.",
     ),
+    not_with("--alphabet"),
 ]
 LifetimeEpsilon = Annotated[
     str | None,
@@ -103,12 +108,6 @@ def create(
     """
     from sordino.local import HeavyHitters, SigningKey, create_task
 
-    if alphabet is not None and (label, labels_file, permanent_epsilon) != (None, None, None):
-        raise DeclarationError(
-            "--alphabet asks for any text, randomised afresh each time: leave out --label, --labels-file and --permanent-epsilon"
-        )
-    if alphabet is None:
-        refuse_ignored("goes with --alphabet", length=length)
     if (permanent_epsilon is None) == (lifetime_epsilon is None):
         raise DeclarationError("state --permanent-epsilon (answers are fixed) or --lifetime-epsilon (they may change)")
     task = create_task(

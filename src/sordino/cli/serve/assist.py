@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sordino.cli.shared.option_rules import goes_with
 from sordino.cli.shared.options import option
 from sordino.cli.shared.terminal import note
 from sordino.core.errors import DeclarationError
@@ -18,7 +19,7 @@ def mcp(
     ] = None,
     account: Annotated[str | None, option("--account", "NAME", "Whose share of a project file is spent.")] = None,
     http: Annotated[bool, typer.Option("--http", help="Listen on a port, not on standard input.")] = False,
-    port: Annotated[int, option("--port", "N", "The port to listen on.")] = 8001,
+    port: Annotated[int, option("--port", "N", "With --http: the port to listen on."), goes_with("--http")] = 8001,
 ) -> None:
     """Offer tables to an assistant as tools (Model Context Protocol): tables, dummy, plan, ask, budget, explain.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperGroup
 
+from sordino.cli.shared.option_rules import not_with
 from sordino.cli.shared.options import Quiet, option
 from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import DeclarationError
@@ -40,7 +41,7 @@ def need_server() -> None:
 
 
 def start(
-    project: ProjectFile = None,
+    project: Annotated[ProjectFile, not_with("--demo")] = None,
     host: Annotated[str, option("--host", "ADDRESS", "Where to listen.")] = "127.0.0.1",
     port: Annotated[int, option("--port", "N", "The port to listen on.")] = 8000,
     demo: Annotated[bool, typer.Option("--demo", help="Serve a generated census, with three accounts.")] = False,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sordino.cli.shared.option_rules import goes_with
 from sordino.core.errors import DeclarationError, instead_of, nearest
 
 
@@ -57,18 +58,6 @@ def refuse_existing(path: Path, *, force: bool, hint: str = "--force replaces it
     """Raise DeclarationError where a file is there and may not be replaced."""
     if path.exists() and not path.is_dir() and not force:
         raise DeclarationError(f"{path} exists already; {hint}")
-
-
-def refuse_ignored(because: str, **options: object) -> None:
-    """Raise DeclarationError for the first of these options that was stated, since it would change nothing.
-
-    `because` ends the sentence "--length ...". None, False and 0 stand for an option that was left out.
-
-    >>> refuse_ignored("goes with --plot", up_to=None)
-    """
-    for name, value in options.items():
-        if value:
-            raise DeclarationError(f"--{name.replace('_', '-')} {because}: leave it out")
 
 
 def _check_drawable(path: Path | None) -> Path | None:
@@ -150,6 +139,7 @@ Scale = Annotated[
     option(
         "--scale", "INCOME=50000", "With --share relative: how large a column or an answer is, by name.", panel=_LOSS
     ),
+    goes_with("--share", "relative"),
 ]
 Spender = Annotated[
     str | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared import options as given
+from sordino.cli.shared.option_rules import not_with
 from sordino.cli.shared.terminal import note, say
 from sordino.cli.synth.arguments import ModelFile
 from sordino.core.errors import DeclarationError
@@ -45,16 +46,16 @@ def synth_report(
     model: ModelFile,
     output: given.PageFile,
     table: given.TableName = None,
-    epsilon: given.Epsilon = None,
-    delta: given.Delta = None,
-    rho: given.Rho = None,
+    epsilon: Annotated[given.Epsilon, not_with("--non-private")] = None,
+    delta: Annotated[given.Delta, not_with("--non-private")] = None,
+    rho: Annotated[given.Rho, not_with("--non-private")] = None,
     against: RowsFile = None,
     non_private: NonPrivate = False,
     workload: WorkloadSets = None,
     predict: Prediction = None,
     rows: Rows = None,
     force: given.Force = False,
-    spender: given.Spender = None,
+    spender: Annotated[given.Spender, not_with("--against")] = None,
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
@@ -71,9 +72,7 @@ def synth_report(
     from sordino.synth.watched_table import WatchedTable
 
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
-    _check_options(against, non_private=non_private, loss=loss)
-    if against is not None:
-        given.refuse_ignored("goes with a declared table, not with --against", spender=spender)
+    _check_openness(against, non_private=non_private)
     if rows is not None and not 1 <= rows <= 10**7:
         raise DeclarationError("--rows must be a whole number from 1 to 10^7")
     given.refuse_existing(output, force=force)
@@ -108,15 +107,13 @@ def synth_report(
         note(f"note: the model has fewer rows than the file, since {source.facts['caps']}", quiet=quiet, aside=False)
 
 
-def _check_options(against: Path | None, *, non_private: bool, loss: dict[str, Any]) -> None:
-    """Refuse a comparison that is private by one given.option and open by another."""
+def _check_openness(against: Path | None, *, non_private: bool) -> None:
+    """Refuse a comparison that is private by one option and open by another."""
     if (against is not None) != non_private:
         raise DeclarationError(
             "--against FILE and --non-private go together: a comparison with raw rows is NOT PRIVATE and must be asked for "
             "by that word; without both, state a loss, and the declared table is compared with privately"
         )
-    if non_private and any(v is not None for v in loss.values()):
-        raise DeclarationError("a comparison with --non-private costs no loss: leave out --epsilon, --delta and --rho")
 
 
 def _csv(project: Path | None, table: str | None) -> Csv:

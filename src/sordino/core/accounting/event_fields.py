@@ -13,6 +13,7 @@ from typing import Any
 from sordino.core.codec import Records
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Event, Grid, Number, format_number, to_fraction
+from sordino.core.registration import is_own
 from sordino.core.rounding import float_up
 
 
@@ -45,7 +46,7 @@ class _EventRecords(Records):
         if isinstance(record, UnknownEvent):
             return {"event": record.kind, **json.loads(record.fields), "bounds": record.bounds()}
         plain = super().to_dict(record)
-        if type(record).__module__.startswith("sordino."):
+        if is_own(type(record)):
             return plain
         return {**plain, "bounds": UnknownEvent("", "", record.pure(), record.approx(), record.rho()).bounds()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -579,6 +579,61 @@ def _delta(events: Sequence[Event], least: float) -> float:
         law = convolve(sums, tilt_for_epsilon(sums, least), log_goal=-60.0, below=least)
         worst = max(worst, law.delta(least))
     return worst
+
+
+def pld_power(events: Sequence[Event], level: float) -> float:
+    """Return the largest power of any test at `level`, its rate of false alarms, of all events together, rounded up.
+
+    Each (epsilon, delta) that holds bounds it by exp(epsilon) level + delta and by 1 - exp(-epsilon) (1 - delta - level)
+    (Kairouz, Oh, Viswanath 2015, Theorem 2.1), and the least of all is exact for the pair (Dong, Roth, Su 2022, Proposition
+    2.12). As delta is convex in exp(epsilon), each of the two has one least value. Raises DeclarationError where an event has no
+    bound at all.
+
+    >>> from sordino.core.accounting.events import LaplaceEvent
+    >>> round(pld_power([LaplaceEvent(3)], 0.05), 3)  # 1 - .95 exp(-3)
+    0.953
+    """
+    return min(_power(several, level) for several in _readings(events))
+
+
+def _power(events: Sequence[Event], level: float) -> float:
+    totals = _totals(events, 1.0, tail=1e-12)
+    if not totals:
+        return level
+    laws = [convolve(sums, tilt_for_epsilon(sums, 0.0), log_goal=-60.0, below=0.0) for sums in totals]
+
+    def delta(epsilon: float) -> float:
+        return max(
+            sums.infinite if epsilon >= sums.most else law.delta(epsilon)
+            for sums, law in zip(totals, laws, strict=True)
+        )
+
+    most = min(max(sums.most for sums in totals), 700.0)
+    rising = _lowest(lambda epsilon: math.exp(epsilon) * level + delta(epsilon), most)
+    falling = _lowest(lambda epsilon: 1 - math.exp(-epsilon) * (1 - delta(epsilon) - level), most)
+    return min(rising, falling, 1.0) * (1 + 1e-13)
+
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def _lowest(at: Callable[[float], float], most: float) -> float:
+    """Return about the least value between 0 and `most` of a function that falls, then rises: never less than that."""
+    low, high = 0.0, max(most, 0.0)
+    ends = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
+    values = [at(end) for end in ends]
+    least = min(at(low), at(high), *values)
+    for _ in range(40):
+        if values[0] <= values[1]:
+            high = ends[1]
+            ends, values = [high - _GOLDEN * (high - low), ends[0]], [math.nan, values[0]]
+            values[0] = at(ends[0])
+        else:
+            low = ends[0]
+            ends, values = [ends[1], low + _GOLDEN * (high - low)], [values[1], math.nan]
+            values[1] = at(ends[1])
+        least = min(least, *values)
+    return least
 
 
 def _readings(events: Sequence[Event]) -> list[Sequence[Event]]:

@@ -34,16 +34,18 @@ def _read_cells(data: Any) -> tuple[Any, ...]:
 class Computed:
     """Cells that were computed from released values: numbers, text, truth values, days, or None.
 
-    `column` is the column's place in the answer of the statement, where it has replicates; `statement` is what they are drawn
-    from. It stands once in a release, for all of its columns. Without it there is no interval, and `no_ends` says why.
+    `column` is the column's place in the answer of the statement, where it has replicates, and `places` those of its rows;
+    `statement` is what they are drawn from. It stands once in a release, for all of its columns. Without it there is no
+    interval, and `no_ends` says why.
     """
 
     cells: Annotated[tuple[Any, ...], _write_cells, _read_cells]
     no_ends: str = "no interval: computed from released values"
     column: int | None = None
     statement: ReleasedStatement | None = None
+    places: tuple[int, ...] = ()
 
-    per_row: ClassVar[tuple[str, ...]] = ("cells",)
+    per_row: ClassVar[tuple[str, ...]] = ("cells", "places")
 
     def values(self) -> list[Any]:
         """Return the cells."""
@@ -63,10 +65,14 @@ class Computed:
             replicates = self.statement.replicates(confidence)
         if replicates is None:
             return [(None, None)] * len(self.cells)
-        return find_ends(self.cells, replicates[:, self.column], confidence)
+        return find_ends(self.cells, replicates[:, self.column, list(self.places)], confidence)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON data, without the statement, which the release holds."""
         data = estimate_to_dict(Computed(self.cells, self.no_ends))
-        del data["column"], data["statement"]
-        return data if self.column is None else {**data, "column": self.column}
+        del data["column"], data["statement"], data["places"]
+        if self.column is None:
+            return data
+        # Most stand where the statement put them.
+        moved = self.places != tuple(range(len(self.cells)))
+        return {**data, "column": self.column, **({"places": list(self.places)} if moved else {})}

@@ -8,6 +8,7 @@ from fractions import Fraction
 from sordino.core.accounting.events import Composed
 from sordino.core.accounting.gaussian_dp import gaussian_rho_for
 from sordino.core.accounting.zcdp import rho_for
+from sordino.core.errors import DeclarationError
 from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
 from sordino.core.mechanisms.additive_noise import (
     Gaussian,
@@ -18,6 +19,7 @@ from sordino.core.mechanisms.additive_noise import (
     gaussian_for_rho,
 )
 from sordino.core.neighbors import Sensitivity
+from sordino.core.registration import check_registering
 
 Chosen = tuple[list[Mechanism], Event]
 Maker = Callable[[Sensitivity, PureDP | ZCDP], Mechanism | None]
@@ -31,9 +33,10 @@ def register_noise(maker: Maker) -> None:
 
     `maker` gets a vector's sensitivity, in whole steps, and the loss that is the vector's own; it returns a mechanism
     that costs no more, or None where it has none. It sees public parameters alone. Where its error at 95% is below that of
-    every mechanism before it, it is used; its `law` must be registered in `estimates.noisy.LAWS` and its event in
-    `accounting.events.EVENTS`, so that releases can be stored and read again.
+    every mechanism before it, it is used; its `law` must be registered in `estimates.noisy.LAWS` and its event by
+    `register_event`, so that releases can be stored and read again. Raises DeclarationError once a table is open.
     """
+    check_registering(maker, "a mechanism")
     _REGISTERED.append(maker)
 
 
@@ -130,8 +133,18 @@ def _event(events: list[Event]) -> Event:
 
 
 def _least(own: Mechanism, sensitivity: Sensitivity, loss: PureDP | ZCDP) -> Mechanism:
-    """Return the mechanism of least error at 95% among our own and the registered ones; ties go to the earlier."""
+    """Return the mechanism of least error at 95% among our own and the registered ones; ties go to the earlier.
+
+    Raises DeclarationError where a registered one costs more than the loss: it would err less because it reveals more.
+    """
     if not _REGISTERED or not sensitivity.l1:
         return own
-    offers = [own, *(offer for maker in _REGISTERED if (offer := maker(sensitivity, loss)) is not None)]
-    return min(offers, key=lambda mechanism: mechanism.law.error(_CONFIDENCE))
+    offers = [offer for maker in _REGISTERED if (offer := maker(sensitivity, loss)) is not None]
+    for offer in offers:
+        stated, cost = (loss.epsilon, offer.event.pure()) if isinstance(loss, PureDP) else (loss.rho, offer.event.rho())
+        if cost is None or cost > stated:
+            raise DeclarationError(
+                f"a registered mechanism, {offer.describe()}, costs more than {loss.describe()}, which it was asked for: its "
+                "maker returns None where it has none for a loss"
+            )
+    return min([own, *offers], key=lambda mechanism: mechanism.law.error(_CONFIDENCE))

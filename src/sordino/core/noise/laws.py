@@ -141,7 +141,7 @@ class DiscreteLaplace:
         >>> DiscreteLaplace(Fraction(10**12)).error(0.95)
         2995732273554
         """
-        return _laplace_error(self.scale, _miss(confidence))
+        return _laplace_error(self.scale, chance_beyond(confidence))
 
     def variance(self) -> float:
         """Return the variance 2q / (1 - q)^2 (close to 2 scale^2 when the scale is large), within 1e-14 relative.
@@ -263,7 +263,7 @@ class DiscreteGaussian:
         >>> DiscreteGaussian(Fraction(10) ** 24).error(Fraction(19, 20)) // 10**6
         1959963
         """
-        return _gaussian_error(self.sigma_squared, _miss(confidence))
+        return _gaussian_error(self.sigma_squared, chance_beyond(confidence))
 
     def variance(self) -> float:
         """Return the variance, within 1e-12 relative: sigma_squared from 4 on (to 1e-32), the sum of x^2 P(x) below.
@@ -370,8 +370,8 @@ def _tail_by_integral(variance: Fraction, t: int) -> float:
 
 
 @lru_cache(maxsize=256, typed=True)  # a float that equals a Fraction still means another one
-def _miss(confidence: float | Fraction) -> Fraction:
-    """Return 1 - confidence as a Fraction, a float by its shortest decimal."""
+def chance_beyond(confidence: float | Fraction) -> Fraction:
+    """Return 1 - confidence exactly, a float by its shortest decimal; raises DeclarationError unless it lies between 0 and 1."""
     if not 0 < confidence < 1:
         raise DeclarationError(f"confidence must lie between 0 and 1, such as 0.95, not {confidence}")
     return 1 - Fraction(Decimal(repr(float(confidence))) if isinstance(confidence, float) else confidence)

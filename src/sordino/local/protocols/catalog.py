@@ -43,6 +43,8 @@ MAKERS: dict[str, str | Callable[..., Any]] = {
     "she": "sordino.local.protocols.summed_histogram.SHE",
 }
 
+PERMANENT = ("grr", "sue", "oue", "the")  # of the makers, those whose answers `memoize` can make permanent
+
 REMOVED = {"projective": "projective-geometry response was removed: subset selection has the same error"}
 
 

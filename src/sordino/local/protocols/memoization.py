@@ -17,6 +17,7 @@ from sordino.core.loss import Number, format_number
 from sordino.core.noise.rng import Rng
 from sordino.core.rounding import bisect_whole
 from sordino.local.labels import Answers, Label
+from sordino.local.protocols.catalog import PERMANENT
 from sordino.local.protocols.randomizer import FrequencyOracle, Randomizer
 from sordino.local.protocols.response import GRR
 from sordino.local.protocols.unary import Unary, bit_laws
@@ -152,7 +153,7 @@ def memoize(permanent: Randomizer, *, epsilon: Number) -> Memoized:
     Raises DeclarationError for another protocol, and unless epsilon is below the permanent answer's.
     """
     if not isinstance(permanent, GRR | Unary):
-        raise DeclarationError(f"permanent answers are made by grr, sue and oue, not by {permanent.kind}")
+        raise DeclarationError(f"permanent answers are made by {', '.join(PERMANENT)}, not by {permanent.kind}")
     most = check_epsilon(epsilon)
     if most >= permanent.claim:
         rule = (

@@ -15,6 +15,7 @@ from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.low_level import ARGON2_VERSION
 from sqlalchemy import ColumnElement, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -95,6 +96,19 @@ def secret_hash(secret: str) -> str:
     return hashlib.sha256(b"sordino server secret " + secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def hash_of_nobody(hasher: PasswordHasher) -> str:
+    """Return a hash in the form of the hasher's own that fits no password that anyone knows.
+
+    A try at an account that is not there is checked against it, at the cost of any other. It is random bytes: making a
+    hash of a password would take each start of a server a tenth of a second and 64 MiB.
+    """
+    salt, digest = (
+        base64.b64encode(Rng.secure().bytes(count)).decode().rstrip("=") for count in (hasher.salt_len, hasher.hash_len)
+    )
+    costs = f"m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
+    return f"$argon2{hasher.type.name.lower()}$v={ARGON2_VERSION}${costs}${salt}${digest}"
+
+
 class Accounts:
     """Read and change the accounts of one store."""
 
@@ -104,7 +118,7 @@ class Accounts:
         self._store = store
         self._reserved = frozenset(reserved)
         self._hasher = PasswordHasher() if hasher is None else hasher
-        self._nobody = self._hasher.hash("the password of no account")
+        self._nobody = hash_of_nobody(self._hasher)
 
     def add(self, name: str, role: str, *, password: str | None = None, subject: str | None = None) -> Account:
         """Add an account; raises DeclarationError for a bad or taken name, an unknown role or a short password."""

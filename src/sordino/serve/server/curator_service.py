@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -128,9 +129,7 @@ class CuratorService:
         said = describe_asked(asked, made)
         curators = [self.curator(visitor, plan.table_name) for plan in plans]
         bound = self.bind(visitor, request)
-        # where a day's sum is stated, a spender's questions go one after the other: each sees what those before it cost
-        summed = f"spender {visitor.spender}" if self.settings.approve_above_daily else None
-        with self._claims.hold(bound), self._claims.hold(summed):
+        with self._claims.hold(bound), self.summing(visitor):
             if bound is not None:
                 budgets = [self.project.tables[plan.table_name].budget for plan in plans]
                 self.request_ids.claim(bound, list(zip(budgets, plans, strict=True)))
@@ -284,6 +283,20 @@ class CuratorService:
                 about = f"{error.approval}: {'; '.join(f'{p.table_name}: {p.words}' for p in plans)}"
                 self.desk.audit_log.append_if_able(visitor, "approval.request", about, "waiting")
             raise
+
+    @contextmanager
+    def summing(self, visitor: Visitor) -> Iterator[None]:
+        """Let one spender's questions and jobs go one after the other, at all servers of the store, where a day's sum is stated.
+
+        So each sees in the ledger, or among the jobs, what those before it cost.
+        """
+        if not self.settings.approve_above_daily or visitor.role == OWNER.role:
+            yield
+            return
+        name = f"spender {visitor.spender}"
+        # of one process a single thread waits for the others, so that few connections do
+        with self._claims.hold(name), self.store.hold(name):
+            yield
 
     def needs_officer(self, visitor: Visitor, plans: Sequence[Plan]) -> bool:
         """Return whether plans cost more than a visitor spends without an officer's approval: together, or in a day."""

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from sordino.core.errors import DeclarationError
 from sordino.serve.server.account_schema import MIGRATIONS, SETTINGS
-from sordino.serve.server.locks import Presence, SharedWrites
+from sordino.serve.server.locks import DatabaseTurns, FileTurns, Presence, SharedWrites
 
 Clock = Callable[[], datetime.datetime]
 _LOCK = 0x536F7253  # of migrations on a PostgreSQL database
@@ -67,8 +67,16 @@ class StoreUnusable(DeclarationError):
 class ServerDatabase:
     """Hold the store of one server. Made by `ServerDatabase.open(url)`; `url` is a path, sqlite:///PATH or postgresql://..."""
 
-    def __init__(self, engine: Engine, *, clock: Clock | None = None, presence: Presence | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        turns: FileTurns | DatabaseTurns,
+        clock: Clock | None = None,
+        presence: Presence | None = None,
+    ) -> None:
         self._engine = engine
+        self._turns = turns
         self._presence = presence
         self.clock = ForwardClock() if clock is None else clock
         self.shared = SharedWrites(self.transact)
@@ -77,10 +85,11 @@ class ServerDatabase:
     def open(cls, url: str, *, clock: Clock | None = None) -> ServerDatabase:
         """Open the store, made or brought to this version where needed; raises DeclarationError where it cannot be used."""
         if url.startswith(("postgresql://", "postgres://")):
-            opened = cls(_open_server(url), clock=clock)
+            engine = _open_server(url)
+            opened = cls(engine, turns=DatabaseTurns(engine.url), clock=clock)
         else:
             path = Path(url.removeprefix("sqlite:///")).expanduser().absolute()
-            opened = cls(_open_file(path, url), clock=clock, presence=Presence(path))
+            opened = cls(_open_file(path, url), turns=FileTurns(path), clock=clock, presence=Presence(path))
         with opened.transact() as db:
             _migrate(db)
         return opened
@@ -114,6 +123,19 @@ class ServerDatabase:
     def arrive(self) -> AbstractContextManager[bool]:
         """Give whether no other process serves from this store, which is never known of one on a server: see `Presence`."""
         return nullcontext(False) if self._presence is None else self._presence.arrive()
+
+    @contextmanager
+    def hold(self, name: str) -> Iterator[None]:
+        """Hold what has this name against all threads and processes that serve from the store; StoreUnusable as above."""
+        with ExitStack() as held:
+            failed = False
+            try:
+                held.enter_context(self._turns.hold(name))
+            except (DBAPIError, PoolTimeout):
+                failed = True
+            if failed:
+                raise StoreUnusable
+            yield
 
     def now(self) -> str:
         """Return the moment as text."""

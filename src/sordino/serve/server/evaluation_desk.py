@@ -62,7 +62,6 @@ class EvaluationDesk:
         bound = self._service.bind(visitor, request)
         if bound is not None:
             self._service.request_ids.claim_job(bound)
-        self._service.require_approval(visitor, request, [priced])
         run = self._run(visitor, number, given)
 
         def work(enter: Callable[[str], None]) -> int:
@@ -85,7 +84,11 @@ class EvaluationDesk:
                 raise ChargedError(f"{rule}, and its release has the figures", charge=outcome) from None
             return number
 
-        return self._models.jobs.begin(visitor.account, "evaluation", {**given, "model": number}, work, request=bound)
+        with self._service.summing(visitor):
+            self._service.require_approval(visitor, request, [priced])
+            return self._models.jobs.begin(
+                visitor.account, "evaluation", {**given, "model": number}, work, request=bound
+            )
 
     def list_evaluations(self, visitor: Visitor, number: int) -> list[dict[str, Any]]:
         """Return the evaluations of a model: number, charge, mean distances, moment; raises NotThere."""

@@ -254,7 +254,17 @@ async def read_audit_log(request: Request, visitor: Who, after: StoredInt = 0, m
 # ---- The routes of synthetic models and of jobs
 
 MODELS_AND_JOBS = APIRouter(prefix="/v1", tags=["models"], responses=PROBLEMS)
-_SAMPLE = {"type": "object", "properties": {"rows": {"type": "integer"}, "where": {"type": "string"}}}
+_SAMPLE = {
+    "type": "object",
+    "properties": {
+        "rows": {"type": "integer"},
+        "where": {"type": "string"},
+        "independent": {
+            "type": "boolean",
+            "description": "Draw each row by itself. Without it counts scatter less than those of independent rows.",
+        },
+    },
+}
 RequestId = Annotated[str | None, Header(alias="Idempotency-Key")]
 
 
@@ -303,7 +313,11 @@ async def send_model(request: Request, visitor: Who, number: StoredInt) -> Respo
 
 @MODELS_AND_JOBS.post("/models/{number}/sample", openapi_extra=body_of(_SAMPLE))
 async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
-    """Return drawn rows as CSV, free: {"rows": 1000, "where": "age > 40"}."""
+    """Return drawn rows as CSV, free: {"rows": 1000, "where": "age > 40"}.
+
+    Counts over them are much closer to the model than those of independent rows, so that a test or a standard error over
+    repeated draws comes out far too small; {"independent": true} draws each row by itself.
+    """
     given = await read_json(request)
     rows = given.get("rows")
     where = given.get("where")
@@ -311,8 +325,12 @@ async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
         raise DeclarationError("must be a whole number", key="rows")
     if not (where is None or isinstance(where, str)):
         raise DeclarationError("must be text, such as age > 40", key="where")
+    independent = given.get("independent", False)
+    if not isinstance(independent, bool):
+        raise DeclarationError("must be true or false", key="independent")
+    desk = _desk_http_models(request)
     parts = await run_work(
-        request, visitor, lambda: _desk_http_models(request).sample(visitor, number, rows=rows, where=where)
+        request, visitor, lambda: desk.sample(visitor, number, rows=rows, where=where, independent=independent)
     )
     return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers={"cache-control": "no-store"})
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import NullPool
 
 from sordino.core.errors import DeclarationError
 
@@ -41,6 +45,50 @@ class KeyedLocks:
                 lock, waiting = self._held.pop(name)
                 if waiting > 1:
                     self._held[name] = lock, waiting - 1
+
+
+# ---- The same among all processes that serve from one store
+
+
+class FileTurns:
+    """Let those of one name go one after the other, in all processes of this machine: by locks on one byte of a file each."""
+
+    def __init__(self, store: Path) -> None:
+        self._path = store.with_name(store.name + "-turns")
+
+    @contextmanager
+    def hold(self, name: str) -> Iterator[None]:
+        """Hold the lock of a name; the kernel releases it where the process dies."""
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise DeclarationError(f"the store's lock {self._path} cannot be opened: {error.strerror}") from None
+        try:
+            # Locks of an open file, where the system has them, hold among threads too; closing it releases them.
+            byte = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, _number_of(name), 1, 0)
+            fcntl.fcntl(file, getattr(fcntl, "F_OFD_SETLKW", fcntl.F_SETLKW), byte)
+            yield
+        finally:
+            os.close(file)
+
+
+class DatabaseTurns:
+    """The same among all servers of one PostgreSQL store, each on a connection of its own: those of the pool answer."""
+
+    def __init__(self, address: URL) -> None:
+        self._engine = create_engine(address, poolclass=NullPool)
+
+    @contextmanager
+    def hold(self, name: str) -> Iterator[None]:
+        """Hold the lock of a name; the server releases it where the connection ends."""
+        with self._engine.connect() as db:
+            db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_number_of(name)})")
+            yield
+
+
+def _number_of(name: str) -> int:
+    """Return the number that a name is locked by: two names share one with a chance of 2^-62."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 2
 
 
 # ---- Writes that share transactions: threads that write at once wait for the disk once for all of them

@@ -77,7 +77,6 @@ class ModelDesk:
         bound = self.service.bind(visitor, request)
         if bound is not None:
             self.service.request_ids.claim_job(bound)
-        self.service.require_approval(visitor, request, [priced])
 
         def work(enter: Callable[[str], None]) -> int:
             outcome = "failed"
@@ -98,7 +97,9 @@ class ModelDesk:
                 charge=charge,
             )
 
-        return self.jobs.begin(visitor.account, "fit", given, work, request=bound)
+        with self.service.summing(visitor):
+            self.service.require_approval(visitor, request, [priced])
+            return self.jobs.begin(visitor.account, "fit", given, work, request=bound)
 
     def _prepare(self, visitor: Visitor, asked: Mapping[str, Any]) -> tuple[dict[str, Any], FitRequest, Curator, Plan]:
         """Return what is asked with its table's name, the request, the curator that will be charged, and the plan."""
@@ -155,15 +156,24 @@ class ModelDesk:
             return str(db.execute(select(MODELS.c.source).where(MODELS.c.id == number)).scalar_one())
 
     def sample(
-        self, visitor: Visitor, number: int, *, rows: int | None = None, where: str | None = None
+        self,
+        visitor: Visitor,
+        number: int,
+        *,
+        rows: int | None = None,
+        where: str | None = None,
+        independent: bool = False,
     ) -> Iterator[str]:
-        """Return drawn rows as the text of a CSV file, in parts; at most a million at a time."""
+        """Return drawn rows as the text of a CSV file, in parts; at most a million at a time.
+
+        Counts over them scatter less than over independent rows, which `independent` draws: see `Model.sample`.
+        """
         model = self.model(visitor, number)
         count = min(model.rows, _MOST_ROWS) if rows is None else rows
         if not 0 <= count <= _MOST_ROWS:
             raise DeclarationError(f"must be from 0 to {_MOST_ROWS:,}", key="rows")
         condition = None if where is None else parse_condition(where, model.columns)
-        return csv_lines(iter([model.sample(count, where=condition)]))
+        return csv_lines(iter([model.sample(count, where=condition, independent=independent)]))
 
     def answer(self, visitor: Visitor, number: int, asked: Asked) -> Release:
         """Return a model's own answer to a question, free."""

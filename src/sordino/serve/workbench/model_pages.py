@@ -33,16 +33,11 @@ from sordino.serve.workbench.page_route import (
     page,
 )
 from sordino.serve.workbench.question_pages import left_of, release_words, table_of
-from sordino.synth.methods import METHODS, load_method
+from sordino.synth.methods import METHODS, load_method, methods_with
 
 # ---- A fit by form: its fields become what `POST /v1/models` takes. It sees declared columns only
 
 _LOSS = ("epsilon", "delta", "rho")
-
-
-def method_labels() -> dict[str, str]:
-    """Return each method's name with its label for people."""
-    return {name: load_method(name).label for name in METHODS}
 
 
 def read_fit(form: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
@@ -131,7 +126,8 @@ async def show_fit_form(request: Request, session: Reading, name: str) -> Respon
     words: dict[str, Any] = {
         "table": table,
         "columns": _columns(table),
-        "methods": method_labels(),
+        "methods": {name: load_method(name).label for name in METHODS},
+        "methods_with": methods_with,
         "request_id": new_request(),
     }
     return page(request, "fit.html", session, **words)
@@ -228,9 +224,9 @@ async def show_rows(request: Request, session: Changing, number: StoredInt) -> R
     try:
         rows = whole_number(form, "rows").get("rows")
         shown = _SHOWN if rows is None else min(rows, _SHOWN)
-        where = form.get("where", "").strip() or None
+        drawn = _drawn_as(form)
         parts = await run_work(
-            request, session.visitor, lambda: list(desk.sample(session.visitor, number, rows=shown, where=where))
+            request, session.visitor, lambda: list(desk.sample(session.visitor, number, rows=shown, **drawn))
         )
     except (DeclarationError, QuestionRefused) as error:
         return fragment("problem.html", words=words_of(error))
@@ -243,12 +239,14 @@ async def export_rows(request: Request, session: Changing, number: StoredInt) ->
     """Return drawn rows as CSV, free."""
     form = await read_form(request)
     rows = whole_number(form, "rows").get("rows")
-    where = form.get("where", "").strip() or None
-    desk = _models(request)
-    parts = await run_work(
-        request, session.visitor, lambda: desk.sample(session.visitor, number, rows=rows, where=where)
-    )
+    desk, drawn = _models(request), _drawn_as(form)
+    parts = await run_work(request, session.visitor, lambda: desk.sample(session.visitor, number, rows=rows, **drawn))
     return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers=_file(f"sordino-{number}.csv"))
+
+
+def _drawn_as(form: Mapping[str, str]) -> dict[str, Any]:
+    """Return how rows are drawn, as the form states it."""
+    return {"where": form.get("where", "").strip() or None, "independent": "independent" in form}
 
 
 @MODEL_PAGES.post("/models/{number}/answer")

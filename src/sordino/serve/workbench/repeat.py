@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sordino.ask.queries.question_records import question_from_json
+from sordino.ask.queries.question_records import question_from_json, registering_module
 
 _LOSSES = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows", "assume_mean")
 
@@ -105,8 +105,8 @@ def _question(plain: Any) -> tuple[str, list[str], list[str]]:
     """Return the line that makes the question, and what it imports: of the standard library, and of Sordino."""
     if plain.get("is") != "SqlText":
         ours = ["from sordino.ask.queries.question_records import question_from_json"]
-        if plain.get("is") == "Robust":
-            ours.insert(0, "import sordino.lab.robust  # its questions are registered by this")
+        if module := registering_module(plain):
+            ours.insert(0, f"import {module}  # its questions are registered by this")
         return f"question = question_from_json({plain!r})", [], ours
     read = question_from_json(plain)
     words = {} if read.dialect is None else {"dialect": repr(read.dialect)}

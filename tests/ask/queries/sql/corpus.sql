@@ -24,6 +24,15 @@ SELECT MAX("source"."count") AS "max", MIN("source"."count") AS "min" FROM (SELE
 SELECT "orders"."region" AS "region", "orders"."member" AS "member", COUNT(*) AS "count" FROM "orders" WHERE ("orders"."channel" = 'web') OR ("orders"."channel" = 'shop') GROUP BY "orders"."region", "orders"."member" ORDER BY "orders"."region" ASC, "orders"."member" ASC;
 SELECT "orders"."customer", "orders"."price" FROM "orders" LIMIT 2000; -- refused: rows
 SELECT MAX("orders"."price") AS "max" FROM "orders"; -- refused: one row
+SELECT DATE_TRUNC('week', "orders"."day") AS "day", AVG("orders"."price") AS "avg" FROM "orders" WHERE "orders"."day" >= DATE '2024-01-01' GROUP BY DATE_TRUNC('week', "orders"."day") ORDER BY DATE_TRUNC('week', "orders"."day") ASC;
+SELECT "source"."region" AS "region", "source"."count" AS "count", "source"."count" / SUM("source"."count") OVER () AS "share" FROM (SELECT "orders"."region" AS "region", COUNT(*) AS "count" FROM "orders" GROUP BY "orders"."region") AS "source" ORDER BY "source"."region";
+SELECT CASE WHEN "orders"."price" >= 50 THEN 'high' WHEN "orders"."price" >= 20 THEN 'mid' ELSE 'low' END AS "band", COUNT(DISTINCT "orders"."customer") AS "people" FROM "orders" GROUP BY CASE WHEN "orders"."price" >= 50 THEN 'high' WHEN "orders"."price" >= 20 THEN 'mid' ELSE 'low' END ORDER BY "band" ASC;
+SELECT "orders"."channel", SUM(CASE WHEN "orders"."returned" = TRUE THEN 1 ELSE 0.0 END) / CAST(COUNT(*) AS DOUBLE) AS "rate" FROM "orders" WHERE ("orders"."channel" IS NOT NULL) AND (("orders"."channel" <> '') OR ("orders"."channel" IS NULL)) GROUP BY "orders"."channel" ORDER BY "orders"."channel" ASC;
+SELECT EXTRACT(ISODOW FROM "orders"."day") AS "dow", COUNT(*) AS "count" FROM "orders" GROUP BY EXTRACT(ISODOW FROM "orders"."day") ORDER BY "dow" ASC;
+SELECT CAST(DATE_TRUNC('month', "orders"."placed") AS DATE) AS "m", COUNT(*) AS "count" FROM "orders" GROUP BY CAST(DATE_TRUNC('month', "orders"."placed") AS DATE) ORDER BY 1;
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY "orders"."qty") AS "median" FROM "orders";
+SELECT COUNT(*) AS "count" FROM "orders" WHERE LOWER("orders"."region") LIKE '%or%';
+SELECT SUM("orders"."price" * "orders"."qty") AS "revenue", AVG("orders"."price" * "orders"."qty") AS "mean" FROM "orders";
 
 -- == Superset
 SELECT region AS region, COUNT(*) AS "COUNT(*)" FROM orders GROUP BY region ORDER BY "COUNT(*)" DESC LIMIT 1000;
@@ -35,20 +44,26 @@ SELECT region, SUM(total) AS "SUM(total)" FROM (SELECT region, channel, SUM(qty)
 SELECT DATE_TRUNC('month', __ts) AS __timestamp, SUM(n) AS "SUM(n)" FROM (SELECT DATE_TRUNC('day', placed) AS __ts, COUNT(*) AS n FROM orders GROUP BY 1) AS virtual_table GROUP BY 1 ORDER BY 1;
 SELECT region, 100 * COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM orders GROUP BY region ORDER BY share DESC;
 SELECT region, channel, n FROM (SELECT region, channel, COUNT(*) AS n, ROW_NUMBER() OVER (PARTITION BY region ORDER BY COUNT(*) DESC) AS r FROM orders GROUP BY region, channel) AS series WHERE r <= 2 ORDER BY region, n DESC;
-SELECT COUNT(*) AS count FROM orders JOIN (SELECT region AS region__, COUNT(*) AS mme_inner__ FROM orders GROUP BY region ORDER BY mme_inner__ DESC LIMIT 2) AS series_limit ON region = region__; -- later: refused
+SELECT COUNT(*) AS count FROM orders JOIN (SELECT region AS region__, COUNT(*) AS mme_inner__ FROM orders GROUP BY region ORDER BY mme_inner__ DESC LIMIT 2) AS series_limit ON region = region__;
 SELECT COALESCE(channel, 'N/A') AS channel, COUNT(*) AS n FROM orders GROUP BY COALESCE(channel, 'N/A') ORDER BY n DESC;
 SELECT SUM(CASE WHEN returned THEN 1 ELSE 0 END) * 100.0 / COUNT(*) AS "return rate" FROM orders;
 SELECT member, SUM(price) / COUNT(DISTINCT customer) AS "spend per customer" FROM orders GROUP BY member ORDER BY member;
-SELECT DATE_TRUNC('day', placed) AS __timestamp, COUNT(DISTINCT customer) AS dau FROM orders WHERE placed >= TO_DATE('2024-05-01', 'YYYY-MM-DD') AND placed < TO_DATE('2024-06-01', 'YYYY-MM-DD') GROUP BY 1 ORDER BY 1; -- later: refused
+SELECT DATE_TRUNC('day', placed) AS __timestamp, COUNT(DISTINCT customer) AS dau FROM orders WHERE placed >= TO_DATE('2024-05-01', 'YYYY-MM-DD') AND placed < TO_DATE('2024-06-01', 'YYYY-MM-DD') GROUP BY 1 ORDER BY 1;
 SELECT STRFTIME(placed, '%Y-%m') AS month, COUNT(*) AS n FROM orders GROUP BY month ORDER BY month;
 SELECT region AS region FROM orders GROUP BY region ORDER BY region LIMIT 1000;
 SELECT DISTINCT channel AS channel FROM orders ORDER BY channel LIMIT 1000;
 SELECT min(day) AS mn, max(day) AS mx FROM orders; -- refused: one row
+SELECT region AS region, sum(price) AS "SUM(price)" FROM orders WHERE day >= CAST('2024-01-01' AS DATE) AND day < CAST('2024-07-01' AS DATE) GROUP BY region ORDER BY "SUM(price)" DESC LIMIT 10000;
+SELECT DATE_TRUNC('month', day) AS day, channel AS channel, COUNT(*) AS count FROM orders WHERE channel IN ('web', 'shop') GROUP BY DATE_TRUNC('month', day), channel ORDER BY count DESC, day, channel LIMIT 1000;
+SELECT day AS __timestamp, avg(price) AS p FROM (SELECT day, price FROM orders WHERE member) AS virtual_table WHERE day >= '2024-12-01' GROUP BY day ORDER BY day;
+SELECT region, COUNT(*) AS c, COUNT(*) * 100.0 / (SELECT COUNT(*) FROM orders) AS pct FROM orders GROUP BY region ORDER BY c DESC;
+SELECT SUM(qty)/COUNT(DISTINCT customer) AS per_head FROM orders;
+SELECT CONCAT(region, ', ', channel) AS series, COUNT(*) AS n FROM orders WHERE channel = 'web' GROUP BY CONCAT(region, ', ', channel) ORDER BY n DESC;
 
 -- == Grafana
 SELECT TIME_BUCKET(INTERVAL '7 days', day) AS time, COUNT(*) AS value FROM orders WHERE day BETWEEN DATE '2024-01-01' AND DATE '2024-03-31' GROUP BY time ORDER BY time;
 SELECT DATE_TRUNC('day', placed) AS "time", region AS metric, COUNT(*) AS value FROM orders WHERE placed >= TIMESTAMP '2024-01-01' AND placed < TIMESTAMP '2024-01-08' GROUP BY 1, 2 ORDER BY 1, 2; -- keys
-SELECT EPOCH(DATE_TRUNC('month', placed)) AS time, AVG(price) AS value FROM orders GROUP BY 1 ORDER BY 1; -- later: refused
+SELECT EPOCH(DATE_TRUNC('month', placed)) AS time, AVG(price) AS value FROM orders GROUP BY 1 ORDER BY 1;
 SELECT time, value - LAG(value) OVER (ORDER BY time) AS delta FROM (SELECT DATE_TRUNC('month', day) AS time, SUM(qty) AS value FROM orders GROUP BY 1) AS s ORDER BY time;
 SELECT time, AVG(value) OVER (ORDER BY time ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS smooth FROM (SELECT DATE_TRUNC('month', day) AS time, COUNT(*) AS value FROM orders GROUP BY 1) AS s ORDER BY 1;
 SELECT DATE_TRUNC('month', day) AS time, COUNT(*) FILTER (WHERE channel = 'web') AS web, COUNT(*) FILTER (WHERE channel = 'shop') AS shop FROM orders GROUP BY 1 ORDER BY 1;
@@ -59,7 +74,10 @@ SELECT time, value, value > 1.2 * AVG(value) OVER () AS alert FROM (SELECT DATE_
 SELECT DATE_TRUNC('month', day) AS time, region AS metric, 1.0 * COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY DATE_TRUNC('month', day)) AS value FROM orders GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT COUNT(*) / 24.0 AS "per month" FROM orders;
 SELECT DATE_TRUNC('month', day) AS time, STDDEV(qty) AS value FROM orders WHERE day < DATE '2023-07-01' GROUP BY 1 ORDER BY 1;
-SELECT NOW() AS time, COUNT(*) AS value FROM orders; -- later: refused
+SELECT TIME_BUCKET(INTERVAL '1 week', placed) AS time, COUNT(*) AS n FROM orders WHERE placed BETWEEN '2024-01-01' AND '2024-03-01' GROUP BY time ORDER BY time;
+SELECT EXTRACT(EPOCH FROM DATE_TRUNC('day', placed)) AS time, COUNT(*) AS n FROM orders WHERE placed < '2023-01-10' GROUP BY 1 ORDER BY 1;
+SELECT time, n - LAG(n) OVER (ORDER BY time) AS delta FROM (SELECT DATE_TRUNC('month', placed) AS time, COUNT(*) AS n FROM orders GROUP BY 1) q ORDER BY time;
+SELECT FLOOR(EXTRACT(EPOCH FROM placed) / 3600) * 3600 AS time, SUM(qty) AS n FROM orders WHERE placed >= '2024-01-01' AND placed < '2024-01-02' GROUP BY 1 ORDER BY 1; -- keys
 
 -- == Tableau
 SELECT "orders"."region" AS "region", SUM("orders"."price") AS "sum:price:ok" FROM "orders" GROUP BY 1;
@@ -68,7 +86,7 @@ SELECT SUM(CAST(1 AS BIGINT)) AS "cnt:orders:ok" FROM "orders";
 SELECT EXTRACT(YEAR FROM "orders"."day") AS "yr:day:ok", EXTRACT(QUARTER FROM "orders"."day") AS "qr:day:ok", SUM("orders"."qty") AS "sum:qty:ok" FROM "orders" GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT "orders"."region" AS "region", COUNT(DISTINCT "orders"."customer") AS "ctd:customer:ok" FROM "orders" GROUP BY 1 HAVING COUNT(DISTINCT "orders"."customer") > 10;
 SELECT "t0"."region" AS "region", "t0"."x" / "t1"."x" AS "TEMP(ratio)" FROM (SELECT "orders"."region" AS "region", SUM("orders"."price") AS "x" FROM "orders" GROUP BY 1) "t0" CROSS JOIN (SELECT SUM("orders"."price") AS "x" FROM "orders") "t1";
-SELECT "orders"."region" AS "region", "t0"."n" AS "n" FROM "orders" INNER JOIN (SELECT "orders"."region" AS "region", COUNT(1) AS "n" FROM "orders" GROUP BY 1) "t0" ON "orders"."region" = "t0"."region" GROUP BY 1, 2; -- later: refused
+SELECT "orders"."region" AS "region", "t0"."n" AS "n" FROM "orders" INNER JOIN (SELECT "orders"."region" AS "region", COUNT(1) AS "n" FROM "orders" GROUP BY 1) "t0" ON "orders"."region" = "t0"."region" GROUP BY 1, 2;
 SELECT CASE WHEN "orders"."price" < 25 THEN 'low' WHEN "orders"."price" < 75 THEN 'middle' ELSE 'high' END AS "band", AVG("orders"."qty") AS "avg:qty:ok" FROM "orders" GROUP BY 1 ORDER BY 1;
 SELECT "orders"."member" AS "member", AVG(CAST("orders"."qty" AS DOUBLE)) AS "avg:qty:ok" FROM "orders" GROUP BY 1;
 SELECT "region", "n", RANK() OVER (ORDER BY "n" DESC) AS "rank" FROM (SELECT "orders"."region" AS "region", COUNT(1) AS "n" FROM "orders" GROUP BY 1) "t" ORDER BY "rank";
@@ -76,6 +94,12 @@ SELECT "orders"."region" AS "region", SUM("orders"."price") AS "sum:price:ok", S
 SELECT ((EXTRACT(YEAR FROM "orders"."day") * 100) + EXTRACT(MONTH FROM "orders"."day")) AS "my:day:ok", COUNT(1) AS "n" FROM "orders" GROUP BY 1 ORDER BY 1;
 SELECT "orders"."region" AS "region", MIN("orders"."day") AS "first" FROM "orders" GROUP BY 1; -- refused: one row
 SELECT SUM("orders"."price") AS "sum", AVG("orders"."price") AS "avg", COUNT("orders"."rating") AS "cnt" FROM "orders" HAVING COUNT(1) > 0;
+SELECT SUM(1) AS "Number of Records", "orders"."region" AS "region" FROM "orders" WHERE (NOT ("orders"."channel" IS NULL)) GROUP BY 2;
+SELECT "orders"."region" AS "region", SUM(CAST("orders"."qty" AS DOUBLE)) AS "sum:qty:ok", AVG(CAST("orders"."price" AS DOUBLE)) AS "avg:price:ok" FROM "orders" GROUP BY 1;
+SELECT CAST(DATE_TRUNC('QUARTER', CAST("orders"."day" AS DATE)) AS DATE) AS "tqr:day:ok", COUNT(DISTINCT "orders"."customer") AS "ctd:customer:ok" FROM "orders" GROUP BY 1;
+SELECT (CASE WHEN ("orders"."qty" > 5) THEN 'Large' ELSE 'Small' END) AS "size", COUNT("orders"."qty") AS "cnt" FROM "orders" GROUP BY 1 HAVING (COUNT(1) > 0);
+SELECT "orders"."store_id" AS "store_id", SUM("orders"."price") AS "s" FROM "orders" WHERE ("orders"."store_id" IN (1, 2, 3)) GROUP BY 1 ORDER BY 2 DESC;
+SELECT YEAR("orders"."day") AS "yr", MONTH("orders"."day") AS "mn", SUM("orders"."price") AS "s" FROM "orders" GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- == Looker
 SELECT orders.region AS "orders.region", COUNT(*) AS "orders.count" FROM orders AS orders GROUP BY 1 ORDER BY 2 DESC LIMIT 500;
@@ -92,13 +116,17 @@ SELECT orders.region AS "orders.region", COALESCE(COALESCE(CAST((SUM(DISTINCT or
 SELECT DAYNAME(orders.day) AS "orders.day_of_week", COUNT(*) AS "orders.count" FROM orders GROUP BY 1 ORDER BY 2 DESC, 1;
 SELECT orders.region AS "orders.region", COUNT(*) AS "orders.count" FROM orders WHERE (orders.day >= DATE '2024-01-01' AND orders.day < (DATE '2024-01-01' + INTERVAL '6 months')) GROUP BY 1 HAVING COUNT(*) > 5 ORDER BY 1;
 SELECT COUNT(*) AS "orders.count", COUNT(DISTINCT orders.region) AS "orders.regions" FROM orders;
+SELECT orders.region AS "orders.region", COALESCE(SUM(orders.price), 0) AS "orders.total", COUNT(DISTINCT orders.customer) AS "orders.people" FROM orders GROUP BY 1 ORDER BY 2 DESC LIMIT 500;
+SELECT STRFTIME(orders.day, '%Y-%m') AS "orders.month", SUM(orders.price) AS s FROM orders WHERE ((orders.day >= DATE '2024-01-01' AND orders.day < DATE '2024-04-01')) GROUP BY 1 ORDER BY 1 DESC;
+SELECT CASE WHEN orders.member THEN 'Yes' ELSE 'No' END AS "orders.member", COUNT(*) AS "orders.count" FROM orders GROUP BY 1 ORDER BY 2 DESC;
+SELECT stores.city AS "stores.city", AVG(orders.price) AS "a" FROM orders LEFT JOIN stores ON orders.store_id = stores.store_id WHERE (stores.country = 'NL') GROUP BY 1 ORDER BY 1;
 
 -- == Power BI
 SELECT TOP (1000001) [t0].[region], COUNT_BIG(*) AS [a0] FROM [orders] AS [t0] GROUP BY [t0].[region];
 SELECT TOP 3 [region], COUNT(*) AS [n] FROM [orders] GROUP BY [region] ORDER BY [n] DESC;
 SELECT TOP (1000001) * FROM (SELECT [t0].[region] AS [c0], SUM([t0].[price]) AS [a0] FROM [orders] AS [t0] GROUP BY [t0].[region]) AS [MainTable] WHERE NOT ([a0] IS NULL);
 SELECT TOP (501) [c0], [a0] FROM (SELECT [channel] AS [c0], AVG([price]) AS [a0] FROM [orders] GROUP BY [channel]) AS [t] ORDER BY [a0] DESC;
-SELECT [t0].[region] AS [r], SUM(CASE WHEN [t0].[member] = 1 THEN 1 ELSE 0 END) AS [members] FROM [orders] AS [t0] GROUP BY [t0].[region] ORDER BY [r]; -- later: refused
+SELECT [t0].[region] AS [r], SUM(CASE WHEN [t0].[member] = 1 THEN 1 ELSE 0 END) AS [members] FROM [orders] AS [t0] GROUP BY [t0].[region] ORDER BY [r];
 SELECT [t1].[city] AS [c4], SUM([t0].[price]) AS [a0] FROM ([orders] AS [t0] LEFT JOIN [stores] AS [t1] ON ([t0].[store_id] = [t1].[store_id])) GROUP BY [t1].[city]; -- keys
 SELECT TOP 2 [region], SUM([price]) AS [total], RANK() OVER (ORDER BY SUM([price]) DESC) AS [place] FROM [orders] GROUP BY [region] ORDER BY [place];
 SELECT [region], [n], [n] * 1.0 / SUM([n]) OVER () AS [part] FROM (SELECT [region], COUNT(*) AS [n] FROM [orders] GROUP BY [region]) AS [t] ORDER BY [region];
@@ -106,6 +134,10 @@ SELECT YEAR([day]) AS [y], MONTH([day]) AS [m], SUM([qty]) AS [total] FROM [orde
 SELECT [basetable0].[c0] AS [c0], MAX([basetable0].[a0]) AS [m] FROM (SELECT [member] AS [c0], [region] AS [c1], COUNT(*) AS [a0] FROM [orders] GROUP BY [member], [region]) AS [basetable0] GROUP BY [basetable0].[c0];
 SELECT ISNULL([channel], 'none') AS [c], COUNT(*) AS [n] FROM [orders] GROUP BY ISNULL([channel], 'none');
 SELECT COUNT(DISTINCT [customer]) AS [a0] FROM [orders] WHERE [region] IN ('north', 'south');
+SELECT TOP 3 [region], COUNT_BIG(*) AS [a0] FROM [orders] GROUP BY [region] ORDER BY [a0] DESC, [region];
+SELECT SUM([price]) AS [a0], COUNT(DISTINCT [customer]) AS [a1] FROM [orders] WHERE [region] = N'north';
+SELECT [region], SUM(CAST([qty] AS BIGINT)) AS [a0] FROM [orders] WHERE [member] = 1 GROUP BY [region];
+SELECT YEAR([day]) AS [y], SUM([price]) AS [a0] FROM [orders] GROUP BY YEAR([day]);
 
 -- == dbt metrics
 SELECT region, SUM(price) AS revenue FROM orders GROUP BY region;
@@ -123,59 +155,63 @@ WITH final AS (SELECT region, AVG(rating) AS average_rating, COUNT(rating) AS ra
 SELECT DATE_TRUNC('month', day) AS metric_time__month, COUNT(DISTINCT customer) AS active FROM orders WHERE channel = 'web' GROUP BY metric_time__month ORDER BY metric_time__month;
 WITH x AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY ALL) SELECT MAX(n) - MIN(n) AS gap FROM x;
 WITH renamed AS (SELECT region AS territory, qty AS units FROM orders), grouped AS (SELECT territory, SUM(units) AS units FROM renamed GROUP BY territory) SELECT territory, units FROM grouped ORDER BY units DESC;
+WITH base AS (SELECT * FROM orders WHERE NOT returned), agg AS (SELECT DATE_TRUNC('month', day) AS month, SUM(price) AS revenue, COUNT(DISTINCT customer) AS buyers FROM base GROUP BY 1) SELECT month, revenue, buyers, revenue / NULLIF(buyers, 0) AS arpu, SUM(revenue) OVER (ORDER BY month ROWS UNBOUNDED PRECEDING) AS ytd FROM agg ORDER BY month;
+WITH m AS (SELECT DATE_TRUNC('month', day) AS month, COUNT(*) AS n FROM orders GROUP BY 1) SELECT month, n, AVG(n) OVER (ORDER BY month ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS ma FROM m ORDER BY month;
+WITH cur AS (SELECT region, COUNT(*) AS n FROM orders WHERE YEAR(day) = 2024 GROUP BY region), prev AS (SELECT region, COUNT(*) AS n FROM orders WHERE YEAR(day) = 2023 GROUP BY region) SELECT cur.region, cur.n, prev.n AS before, (cur.n - prev.n) * 1.0 / prev.n AS growth FROM cur LEFT JOIN prev USING (region) ORDER BY 1;
+SELECT region, CASE WHEN COUNT(*) >= 600 THEN 'big' ELSE 'small' END AS size FROM orders GROUP BY region ORDER BY region;
 
 -- == Names without AS
-SELECT COUNT(*) FROM orders; -- named
-SELECT SUM(qty) FROM orders; -- named
-SELECT COUNT(*), SUM(qty), AVG(price) FROM orders; -- named
-SELECT region, COUNT(*) FROM orders GROUP BY region; -- named
-SELECT COUNT(*), region FROM orders GROUP BY region; -- named
-SELECT SUM(price), AVG(qty), region FROM orders GROUP BY region ORDER BY region; -- named
-SELECT COUNT(DISTINCT customer) FROM orders; -- named
-SELECT COUNT(rating), COUNT(*) FROM orders; -- named
-SELECT AVG(qty) + 1 FROM orders; -- named
-SELECT SUM(price) / COUNT(*) FROM orders; -- named
-SELECT ROUND(AVG(price), 1) FROM orders; -- named
-SELECT COUNT(*) FILTER (WHERE member) FROM orders; -- named
-SELECT SUM(CASE WHEN member THEN qty ELSE 0 END) FROM orders; -- named
-SELECT count(*) FROM orders WHERE qty > 5; -- named
-SELECT Count(*), Sum(Qty) FROM Orders; -- named
+SELECT COUNT(*) FROM orders;
+SELECT SUM(qty) FROM orders;
+SELECT COUNT(*), SUM(qty), AVG(price) FROM orders;
+SELECT region, COUNT(*) FROM orders GROUP BY region;
+SELECT COUNT(*), region FROM orders GROUP BY region;
+SELECT SUM(price), AVG(qty), region FROM orders GROUP BY region ORDER BY region;
+SELECT COUNT(DISTINCT customer) FROM orders;
+SELECT COUNT(rating), COUNT(*) FROM orders;
+SELECT AVG(qty) + 1 FROM orders;
+SELECT SUM(price) / COUNT(*) FROM orders;
+SELECT ROUND(AVG(price), 1) FROM orders;
+SELECT COUNT(*) FILTER (WHERE member) FROM orders;
+SELECT SUM(CASE WHEN member THEN qty ELSE 0 END) FROM orders;
+SELECT count(*) FROM orders WHERE qty > 5;
+SELECT Count(*), Sum(Qty) FROM Orders;
 SELECT UPPER(region), COUNT(*) FROM orders GROUP BY region;
-SELECT YEAR(day), COUNT(*) FROM orders GROUP BY YEAR(day) ORDER BY 1; -- named
-SELECT DATE_TRUNC('year', day), SUM(qty) FROM orders GROUP BY 1 ORDER BY 1; -- named
-SELECT qty % 2, COUNT(*) FROM orders GROUP BY qty % 2 ORDER BY 1; -- named
-SELECT STDDEV(qty), VAR_POP(qty) FROM orders; -- named
+SELECT YEAR(day), COUNT(*) FROM orders GROUP BY YEAR(day) ORDER BY 1;
+SELECT DATE_TRUNC('year', day), SUM(qty) FROM orders GROUP BY 1 ORDER BY 1;
+SELECT qty % 2, COUNT(*) FROM orders GROUP BY qty % 2 ORDER BY 1;
+SELECT STDDEV(qty), VAR_POP(qty) FROM orders;
 SELECT region, RANK() OVER (ORDER BY COUNT(*) DESC) FROM orders GROUP BY region;
 SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM orders GROUP BY region) t;
 SELECT CASE WHEN COUNT(*) > 10 THEN 'a' ELSE 'b' END FROM orders;
 SELECT (SELECT COUNT(*) FROM orders WHERE member), (SELECT COUNT(*) FROM orders WHERE NOT member);
-SELECT CAST(COUNT(*) AS DOUBLE) FROM orders; -- named
-SELECT -COUNT(*) FROM orders; -- named
-SELECT COUNT(*) * 100.0 / 7 FROM orders; -- named
-SELECT "region", "member", COUNT(*) FROM "orders" GROUP BY 1, 2 ORDER BY 1, 2; -- named
-SELECT CORR(qty, price) FROM orders; -- named
-SELECT CASE WHEN qty > 5 THEN 'big' ELSE 'small' END, COUNT(*) FROM orders GROUP BY 1 ORDER BY 1; -- named
+SELECT CAST(COUNT(*) AS DOUBLE) FROM orders;
+SELECT -COUNT(*) FROM orders;
+SELECT COUNT(*) * 100.0 / 7 FROM orders;
+SELECT "region", "member", COUNT(*) FROM "orders" GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT CORR(qty, price) FROM orders;
+SELECT CASE WHEN qty > 5 THEN 'big' ELSE 'small' END, COUNT(*) FROM orders GROUP BY 1 ORDER BY 1;
 
 -- == Spellings and aliases
-SELECT region AS k, COUNT(*) AS n FROM orders GROUP BY REGION; -- named
+SELECT region AS k, COUNT(*) AS n FROM orders GROUP BY REGION;
 SELECT Region AS k, COUNT(*) AS n FROM orders GROUP BY region ORDER BY K;
 SELECT region AS REGION, COUNT(*) AS N FROM orders GROUP BY region;
-SELECT REGION, COUNT(*) FROM orders GROUP BY region; -- named
+SELECT REGION, COUNT(*) FROM orders GROUP BY region;
 SELECT orders.region AS k, COUNT(*) AS n FROM orders GROUP BY region ORDER BY k;
 SELECT region AS k, COUNT(*) AS n FROM orders AS o GROUP BY o.region ORDER BY k DESC;
 SELECT o.region, COUNT(*) AS n FROM orders o GROUP BY o.region ORDER BY o.region;
-SELECT COUNT(*) FROM orders GROUP BY region ORDER BY region; -- wrong: a key that is not selected is shown, one that is selected twice once
-SELECT COUNT(*) AS n FROM orders GROUP BY region; -- wrong: a key that is not selected is shown, one that is selected twice once
-SELECT SUM(qty) AS s, AVG(qty) AS a FROM orders GROUP BY region, member ORDER BY region, member; -- wrong: a key that is not selected is shown, one that is selected twice once
-SELECT member, COUNT(*) AS n FROM orders GROUP BY region, member ORDER BY region, member; -- wrong: a key that is not selected is shown, one that is selected twice once
-SELECT s FROM (SELECT region, SUM(qty) AS s FROM orders GROUP BY region) t ORDER BY s; -- wrong: a key that is not selected is shown, one that is selected twice once
+SELECT COUNT(*) FROM orders GROUP BY region ORDER BY region;
+SELECT COUNT(*) AS n FROM orders GROUP BY region;
+SELECT SUM(qty) AS s, AVG(qty) AS a FROM orders GROUP BY region, member ORDER BY region, member;
+SELECT member, COUNT(*) AS n FROM orders GROUP BY region, member ORDER BY region, member;
+SELECT s FROM (SELECT region, SUM(qty) AS s FROM orders GROUP BY region) t ORDER BY s;
 SELECT n, region FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t ORDER BY region DESC;
 SELECT COUNT(*) AS "Number of orders", region AS "Where" FROM orders GROUP BY "Where" ORDER BY "Number of orders" DESC;
 SELECT region AS region, channel AS Channel, COUNT(*) AS n FROM orders GROUP BY ALL ORDER BY ALL;
 SELECT UPPER(region) AS region, COUNT(*) AS n FROM orders GROUP BY orders.region ORDER BY region;
 SELECT YEAR(day) AS day, COUNT(*) AS n FROM orders GROUP BY YEAR(day) ORDER BY YEAR(day);
 SELECT qty AS q, qty * 2 AS doubled, COUNT(*) AS n FROM orders GROUP BY qty ORDER BY qty;
-SELECT region, region AS again, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region; -- wrong: a key that is not selected is shown, one that is selected twice once
+SELECT region, region AS again, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region;
 SELECT COUNT(*) AS n, COUNT(*) AS m FROM orders;
 SELECT region r, COUNT(*) n FROM orders GROUP BY r HAVING n > 10 ORDER BY n DESC, r;
 SELECT t.r AS place, t.n FROM (SELECT region AS r, COUNT(*) AS n FROM orders GROUP BY R) AS t ORDER BY t.r;
@@ -223,8 +259,8 @@ SELECT region, COUNT(*) AS n, RATIO FROM (SELECT region, COUNT(*) AS n, 1 AS rat
 SELECT YEAR(day) AS y, MONTH(day) AS m, COUNT(*) AS n, COUNT(*) - LAG(COUNT(*), 12) OVER (ORDER BY YEAR(day), MONTH(day)) AS yoy FROM orders GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT region, LAST_VALUE(n) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS most FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t ORDER BY region;
 SELECT region, NTH_VALUE(n, 2) OVER (ORDER BY n DESC ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS second FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t ORDER BY region;
-SELECT region, qty - AVG(qty) OVER (PARTITION BY region) AS apart FROM orders; -- later: refused
-SELECT customer, ROW_NUMBER() OVER (ORDER BY price) AS r FROM orders; -- later: refused
+SELECT region, qty - AVG(qty) OVER (PARTITION BY region) AS apart FROM orders; -- refused: OVER is of rows of single persons
+SELECT customer, ROW_NUMBER() OVER (ORDER BY price) AS r FROM orders; -- refused: OVER is of rows of single persons
 
 -- == Second aggregates
 SELECT AVG(n) AS mean, MIN(n) AS least, MAX(n) AS most FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) AS t;
@@ -276,7 +312,7 @@ SELECT COUNT(*) AS n FROM orders WHERE member UNION SELECT COUNT(*) FROM orders 
 SELECT region FROM orders GROUP BY region HAVING COUNT(*) > 100 INTERSECT SELECT region FROM orders WHERE returned GROUP BY region HAVING COUNT(*) > 10;
 SELECT region FROM orders GROUP BY region EXCEPT SELECT region FROM orders GROUP BY region HAVING COUNT(*) < 1000;
 SELECT * FROM (SELECT 'web' AS c, COUNT(*) AS n FROM orders WHERE channel = 'web' UNION ALL SELECT 'shop', COUNT(*) FROM orders WHERE channel = 'shop') u ORDER BY n DESC;
-SELECT 'orders' AS t, COUNT(*) AS n FROM orders UNION ALL SELECT 'logins', COUNT(*) FROM logins; -- later: refused
+SELECT 'orders' AS t, COUNT(*) AS n FROM orders UNION ALL SELECT 'logins', COUNT(*) FROM logins;
 SELECT 1 AS step, 'all' AS name, COUNT(*) AS n FROM orders UNION ALL SELECT 2, 'member', COUNT(*) FROM orders WHERE member UNION ALL SELECT 3, 'returned', COUNT(*) FROM orders WHERE member AND returned ORDER BY step;
 SELECT region, NULL AS channel, COUNT(*) AS n FROM orders GROUP BY region UNION ALL SELECT NULL, channel, COUNT(*) FROM orders GROUP BY channel;
 
@@ -290,7 +326,7 @@ SELECT (SELECT AVG(price) FROM orders WHERE member) - (SELECT AVG(price) FROM or
 SELECT (SELECT COUNT(*) FROM orders) AS n, (SELECT SUM(qty) FROM orders) AS s, (SELECT COUNT(DISTINCT customer) FROM orders) AS c;
 SELECT COUNT(*) AS n, COUNT(*) - (SELECT COUNT(*) FROM orders WHERE member) AS rest FROM orders;
 SELECT CASE WHEN (SELECT AVG(price) FROM orders WHERE member) > (SELECT AVG(price) FROM orders) THEN 'members pay more' ELSE 'members pay less' END AS verdict;
-SELECT COUNT(*) AS n FROM orders WHERE region = (SELECT MODE(region) FROM orders); -- later: refused
+SELECT COUNT(*) AS n FROM orders WHERE region = (SELECT MODE(region) FROM orders);
 
 -- == CASE, text and numbers of answers
 SELECT region, CASE WHEN COUNT(*) >= 1000 THEN 'large' WHEN COUNT(*) >= 500 THEN 'middle' ELSE 'small' END AS size FROM orders GROUP BY region ORDER BY region;
@@ -330,7 +366,7 @@ SELECT DISTINCT COUNT(*) > 0 AS some FROM orders GROUP BY region;
 SELECT DISTINCT ON (region) region, channel, n FROM (SELECT region, channel, COUNT(*) AS n FROM orders GROUP BY region, channel) t ORDER BY region, n DESC;
 SELECT COUNT(DISTINCT channel) AS c, COUNT(DISTINCT store_id) AS s FROM orders;
 SELECT region, COUNT(DISTINCT store_id) AS stores FROM orders GROUP BY region ORDER BY region;
-SELECT STRING_AGG(DISTINCT region, ',' ORDER BY region) AS regions FROM orders; -- later: refused
+SELECT STRING_AGG(DISTINCT region, ',' ORDER BY region) AS regions FROM orders;
 SELECT ANY_VALUE(region) AS r FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY n DESC LIMIT 1) t;
 SELECT region, ANY_VALUE(region) AS same, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region;
 SELECT MAX(region) AS last, COUNT(*) AS n FROM orders GROUP BY region ORDER BY last;
@@ -349,20 +385,20 @@ SELECT region, member, COUNT(*) AS n FROM orders GROUP BY ROLLUP(region, member)
 SELECT region, member, SUM(qty) AS s FROM orders GROUP BY CUBE(region, member) ORDER BY region NULLS FIRST, member NULLS FIRST;
 SELECT region, store_id, COUNT(*) AS n FROM orders GROUP BY GROUPING SETS ((region), (store_id), ()) ORDER BY region, store_id;
 SELECT COALESCE(region, 'all') AS region, COUNT(*) AS n FROM orders GROUP BY ROLLUP(region) ORDER BY n DESC;
-SELECT region, GROUPING(region) AS whole, COUNT(*) AS n FROM orders GROUP BY ROLLUP(region) ORDER BY whole, region; -- later: refused
-SELECT region, member, GROUPING_ID(region, member) AS g, COUNT(*) AS n FROM orders GROUP BY CUBE(region, member) ORDER BY g, region, member; -- later: refused
-SELECT CASE WHEN GROUPING(region) = 1 THEN 'total' ELSE region END AS label, SUM(price) AS s FROM orders GROUP BY ROLLUP(region) ORDER BY label; -- later: refused
+SELECT region, GROUPING(region) AS whole, COUNT(*) AS n FROM orders GROUP BY ROLLUP(region) ORDER BY whole, region;
+SELECT region, member, GROUPING_ID(region, member) AS g, COUNT(*) AS n FROM orders GROUP BY CUBE(region, member) ORDER BY g, region, member;
+SELECT CASE WHEN GROUPING(region) = 1 THEN 'total' ELSE region END AS label, SUM(price) AS s FROM orders GROUP BY ROLLUP(region) ORDER BY label;
 SELECT YEAR(day) AS y, QUARTER(day) AS q, SUM(qty) AS s FROM orders GROUP BY ROLLUP(YEAR(day), QUARTER(day)) ORDER BY y, q;
 SELECT region, member, AVG(price) AS a FROM orders GROUP BY region, ROLLUP(member) ORDER BY region, member;
 SELECT region, COUNT(*) AS n FROM orders GROUP BY GROUPING SETS (region, ()) HAVING COUNT(*) > 10 ORDER BY n;
 
 -- == PIVOT
 SELECT region, SUM(CASE WHEN channel = 'web' THEN 1 ELSE 0 END) AS web, SUM(CASE WHEN channel = 'shop' THEN 1 ELSE 0 END) AS shop FROM orders GROUP BY region ORDER BY region;
-PIVOT (SELECT region, channel, COUNT(*) AS n FROM orders GROUP BY region, channel) ON channel IN ('web', 'shop') USING SUM(n) ORDER BY region; -- later: refused
+PIVOT (SELECT region, channel, COUNT(*) AS n FROM orders GROUP BY region, channel) ON channel IN ('web', 'shop') USING SUM(n) ORDER BY region;
 SELECT * FROM (SELECT region, member, COUNT(*) AS n FROM orders GROUP BY region, member) t PIVOT (SUM(n) FOR member IN (TRUE, FALSE)) ORDER BY region;
 SELECT * FROM (SELECT region, channel, COUNT(*) AS n FROM orders GROUP BY region, channel) t PIVOT (SUM(n) FOR channel IN ('web', 'shop', 'phone')) AS p ORDER BY region;
 WITH t AS (SELECT store_id, YEAR(day) AS y, SUM(price) AS s FROM orders GROUP BY 1, 2) SELECT * FROM t PIVOT (SUM(s) FOR y IN (2023, 2024)) ORDER BY store_id;
-PIVOT orders ON channel IN ('web', 'shop') USING COUNT(*) GROUP BY region ORDER BY region; -- later: refused
+PIVOT orders ON channel IN ('web', 'shop') USING COUNT(*) GROUP BY region ORDER BY region;
 SELECT region, name, value FROM (SELECT region, COUNT(*) AS n, SUM(qty) AS s FROM orders GROUP BY region) t UNPIVOT (value FOR name IN (n, s)) ORDER BY region, name;
 PIVOT orders ON channel USING COUNT(*); -- refused: PIVOT
 
@@ -436,12 +472,12 @@ SELECT AVG(qty * price) AS basket FROM orders;
 SELECT SUM(qty * price) AS revenue FROM orders WHERE day >= DATE '2024-07-01';
 SELECT COUNT(*) AS n FROM orders WHERE day - DATE '2023-01-01' < 100;
 SELECT COUNT(*) AS n FROM orders WHERE placed::DATE = DATE '2024-02-29';
-SELECT COUNT(*) AS n FROM orders WHERE CASE WHEN member THEN price > 50 ELSE price > 80 END; -- later: refused
-SELECT COUNT(*) AS n FROM orders WHERE region > 'north'; -- later: refused
-SELECT COUNT(*) AS n FROM orders WHERE member = returned; -- later: refused
-SELECT COUNT(*) AS n FROM orders WHERE (region, channel) = ('north', 'web'); -- later: refused
+SELECT COUNT(*) AS n FROM orders WHERE CASE WHEN member THEN price > 50 ELSE price > 80 END;
+SELECT COUNT(*) AS n FROM orders WHERE region > 'north';
+SELECT COUNT(*) AS n FROM orders WHERE member = returned;
+SELECT COUNT(*) AS n FROM orders WHERE (region, channel) = ('north', 'web');
 SELECT COUNT(*) AS n FROM orders WHERE STARTS_WITH(region, 'n');
-SELECT COUNT(*) AS n FROM orders WHERE COALESCE(channel, 'none') = 'none'; -- later: refused
+SELECT COUNT(*) AS n FROM orders WHERE COALESCE(channel, 'none') = 'none';
 SELECT COUNT(*) AS n FROM orders WHERE store_id IN (SELECT store_id FROM stores WHERE country = 'NL');
 SELECT COUNT(*) AS n FROM orders WHERE EXTRACT(HOUR FROM placed) BETWEEN 9 AND 16 AND ISODOW(day) < 6;
 SELECT COUNT(*) AS n FROM orders WHERE TRUE;
@@ -458,20 +494,20 @@ SELECT SUM(s.area) AS area FROM orders o JOIN stores s ON o.store_id = s.store_i
 SELECT o.region, n, s FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) o JOIN (SELECT region, SUM(price) AS s FROM orders GROUP BY region) p ON o.region = p.region ORDER BY o.region;
 SELECT s.city, o.n FROM stores s LEFT JOIN (SELECT store_id, COUNT(*) AS n FROM orders GROUP BY store_id) o ON o.store_id = s.store_id ORDER BY s.city;
 SELECT city FROM stores WHERE country = 'NL' ORDER BY city;
-SELECT s.city, COUNT(*) AS n FROM orders o RIGHT JOIN stores s ON o.store_id = s.store_id GROUP BY s.city; -- later: refused
-SELECT city, COUNT(*) AS n FROM orders NATURAL JOIN stores GROUP BY city; -- later: refused
+SELECT s.city, COUNT(*) AS n FROM orders o RIGHT JOIN stores s ON o.store_id = s.store_id GROUP BY s.city; -- refused: RIGHT JOIN keeps rows of stores
+SELECT city, COUNT(*) AS n FROM orders NATURAL JOIN stores GROUP BY city;
 
 -- == Textbooks
-SELECT region, COUNT(*) FROM orders WHERE price > 20 GROUP BY region HAVING COUNT(*) > 10 ORDER BY COUNT(*) DESC; -- named
-SELECT member, channel, AVG(price) FROM orders GROUP BY member, channel HAVING channel = 'web' ORDER BY member; -- named
+SELECT region, COUNT(*) FROM orders WHERE price > 20 GROUP BY region HAVING COUNT(*) > 10 ORDER BY COUNT(*) DESC;
+SELECT member, channel, AVG(price) FROM orders GROUP BY member, channel HAVING channel = 'web' ORDER BY member;
 SELECT AVG(price) AS mean, STDDEV_SAMP(price) AS sd, STDDEV_SAMP(price) / AVG(price) AS cv FROM orders;
 SELECT AVG(price) - 1.96 * STDDEV(price) / SQRT(COUNT(*)) AS low, AVG(price) + 1.96 * STDDEV(price) / SQRT(COUNT(*)) AS high FROM orders;
 SELECT COVAR_POP(qty, price) / VAR_POP(qty) AS slope FROM orders;
 SELECT REGR_SLOPE(price, qty) AS b, REGR_INTERCEPT(price, qty) AS a FROM orders;
 SELECT a * 1.0 * d / (b * c) AS odds_ratio FROM (SELECT COUNT(*) FILTER (WHERE member AND returned) AS a, COUNT(*) FILTER (WHERE member AND NOT returned) AS b, COUNT(*) FILTER (WHERE NOT member AND returned) AS c, COUNT(*) FILTER (WHERE NOT member AND NOT returned) AS d FROM orders) t;
-SELECT store_id, AVG(price) AS a FROM orders GROUP BY store_id HAVING AVG(price) >= ALL (SELECT AVG(price) FROM orders GROUP BY store_id); -- later: refused
+SELECT store_id, AVG(price) AS a FROM orders GROUP BY store_id HAVING AVG(price) >= ALL (SELECT AVG(price) FROM orders GROUP BY store_id);
 SELECT region FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t WHERE n = (SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM orders GROUP BY region) u);
-SELECT region, n FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t WHERE NOT EXISTS (SELECT 1 FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) u WHERE u.n > t.n); -- later: refused
+SELECT region, n FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t WHERE NOT EXISTS (SELECT 1 FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) u WHERE u.n > t.n);
 SELECT CASE WHEN rating >= 4 THEN 'promoter' WHEN rating <= 2 THEN 'detractor' ELSE 'passive' END AS kind, COUNT(*) AS n FROM orders WHERE rating IS NOT NULL GROUP BY kind ORDER BY kind;
 SELECT 100.0 * (COUNT(*) FILTER (WHERE rating >= 4) - COUNT(*) FILTER (WHERE rating <= 2)) / COUNT(rating) AS nps FROM orders;
 SELECT FLOOR(qty / 3) AS bin, COUNT(*) AS n FROM orders GROUP BY bin ORDER BY bin;
@@ -482,8 +518,65 @@ SELECT t.region, t.member, t.n, u.n AS of_region FROM (SELECT region, member, CO
 SELECT region, n FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) AS t ORDER BY n DESC LIMIT 1;
 VALUES (1); -- refused: SELECT
 SELECT customer FROM orders ORDER BY price DESC LIMIT 1; -- refused: rows
-SELECT MODE(region) FROM orders; -- named
+SELECT MODE(region) FROM orders;
 SELECT region, MEDIAN(price) AS m FROM orders GROUP BY region; -- wrong: of an even number of rows the median is one of the two middle ones
+SELECT region FROM orders GROUP BY region HAVING AVG(price) > (SELECT AVG(price) FROM orders) ORDER BY region;
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY n DESC LIMIT 1 OFFSET 1;
+SELECT COUNT(*) AS n FROM orders WHERE qty NOT BETWEEN 3 AND 7 OR rating IS NULL;
+SELECT AVG(rating) AS a, COUNT(rating) AS n, COUNT(*) - COUNT(rating) AS missing FROM orders;
+SELECT COUNT(DISTINCT region) AS r, COUNT(DISTINCT channel) AS c FROM orders;
+SELECT SUM(qty) FILTER (WHERE region = 'north') AS n, SUM(qty) FILTER (WHERE region = 'south') AS s FROM orders;
+SELECT MOD(qty, 3) AS r, COUNT(*) AS n FROM orders GROUP BY MOD(qty, 3) ORDER BY r;
+SELECT ROUND(price, -1) AS p, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1; -- keys
+SELECT COUNT(*) FILTER (WHERE returned) * 1.0 / COUNT(*) AS rate FROM orders;
+SELECT o.region, s.country, SUM(o.price) AS total FROM orders AS o INNER JOIN stores AS s ON s.store_id = o.store_id GROUP BY o.region, s.country ORDER BY o.region, s.country;
+SELECT s.country, COUNT(DISTINCT o.customer) AS people FROM stores s JOIN orders o USING (store_id) GROUP BY s.country HAVING COUNT(*) > 300 ORDER BY people DESC;
+SELECT g.region, g.goal, SUM(o.price) AS total, SUM(o.price) > g.goal AS met FROM orders o JOIN goals g ON o.region = g.region GROUP BY g.region, g.goal ORDER BY g.region;
+SELECT t.region, t.total, g.goal, t.total / g.goal AS ratio FROM (SELECT region, SUM(price) AS total FROM orders GROUP BY region) t JOIN goals g ON g.region = t.region ORDER BY ratio DESC;
+SELECT AVG(total) AS a FROM (SELECT customer, SUM(price) AS total FROM orders GROUP BY customer) t;
+SELECT n, COUNT(*) AS people FROM (SELECT customer, COUNT(DISTINCT region) AS n FROM orders GROUP BY customer) t GROUP BY n ORDER BY n; -- keys
+SELECT CASE WHEN n >= 5 THEN 'often' ELSE 'rarely' END AS k, COUNT(*) AS people, AVG(n) AS mean FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) t GROUP BY 1 ORDER BY 1;
+SELECT COUNT(DISTINCT o.customer) AS n FROM orders o JOIN logins l ON o.customer = l.customer;
+SELECT COUNT(*) AS n FROM orders o WHERE o.customer NOT IN (SELECT l.customer FROM logins l);
+SELECT region, SUM(price) AS s, RANK() OVER (ORDER BY SUM(price) DESC) AS r FROM orders GROUP BY region QUALIFY r <= 2 ORDER BY r;
+SELECT region, SUM(price) * 100 / SUM(SUM(price)) OVER () AS pct FROM orders GROUP BY region ORDER BY pct DESC;
+SELECT COALESCE(channel, 'unknown') AS channel, COUNT(*) AS n FROM orders GROUP BY COALESCE(channel, 'unknown') ORDER BY n DESC;
+SELECT COUNT(*) AS n, COUNT(channel) AS c, COUNT(*) FILTER (WHERE channel IS NULL) AS none FROM orders;
+SELECT region AS "Region", COUNT(*) AS "Orders", ROUND(AVG(price), 2) AS "Mean" FROM orders GROUP BY "Region" ORDER BY "Orders" DESC;
+SELECT DATE_PART('year', day) AS y, DATE_PART('quarter', day) AS q, SUM(qty) AS s FROM orders GROUP BY ALL ORDER BY ALL;
+SELECT VARIANCE(qty) AS v, STDDEV_SAMP(price) AS s, COVAR_POP(qty, price) AS c FROM orders;
+SELECT QUANTILE_CONT(qty, 0.25) AS q1, QUANTILE_CONT(qty, 0.75) AS q3 FROM orders;
+SELECT COUNT(*) AS n FROM orders WHERE day BETWEEN '2024-01-01' AND '2024-12-31' AND EXTRACT(DOW FROM day) IN (0, 6);
+SELECT SUM(IF(member, price, 0)) AS m FROM orders;
+SELECT SUM(CASE region WHEN 'north' THEN 1 WHEN 'south' THEN 2 ELSE 0 END) AS w FROM orders;
+SELECT REGR_SLOPE(price, qty) AS b, REGR_INTERCEPT(price, qty) AS a, REGR_R2(price, qty) AS r FROM orders;
+SELECT x.region, x.n FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) x WHERE x.n = (SELECT MAX(n) FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) y);
+SELECT SUM(n) AS total, AVG(n) AS mean, MAX(n) - MIN(n) AS spread FROM (SELECT store_id, COUNT(*) AS n FROM orders GROUP BY store_id) t;
+SELECT a.region, a.n AS mem, b.n AS other FROM (SELECT region, COUNT(*) AS n FROM orders WHERE member GROUP BY region) a, (SELECT region, COUNT(*) AS n FROM orders WHERE NOT member GROUP BY region) b WHERE a.region = b.region ORDER BY 1;
+SELECT 'north' AS r, COUNT(*) AS n FROM orders WHERE region = 'north' UNION ALL SELECT 'other', COUNT(*) FROM orders WHERE region <> 'north' ORDER BY n;
+SELECT region, LAST_VALUE(n) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS top FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t ORDER BY region;
+SELECT NTILE(2) OVER (ORDER BY n DESC) AS half, region FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t ORDER BY n DESC;
+SELECT COUNT(*) AS n FROM orders WHERE region IN ('north', 'south') AND channel IN ('web') AND qty > 2 AND NOT returned;
+SELECT LEFT(region, 1) AS initial, COUNT(*) AS n FROM orders GROUP BY initial ORDER BY initial;
+SELECT MAX(n) AS busiest FROM (SELECT DATE_TRUNC('month', day) AS m, COUNT(*) AS n FROM orders GROUP BY 1) t;
+SELECT m, n FROM (SELECT DATE_TRUNC('month', day) AS m, COUNT(*) AS n FROM orders GROUP BY 1) t ORDER BY n DESC, m LIMIT 3;
+SELECT AVG(price) - (SELECT AVG(price) FROM orders WHERE NOT member) AS gap FROM orders WHERE member;
+SELECT (SELECT COUNT(*) FROM orders) AS o, (SELECT COUNT(*) FROM stores) AS s;
+SELECT SUM(price) AS s FROM orders WHERE store_id IN (SELECT store_id FROM stores WHERE area >= 100);
+SELECT GREATEST(COUNT(*), 10) AS n, LEAST(AVG(price), 50) AS p FROM orders;
+SELECT region, STRING_AGG(DISTINCT region, ',') AS s, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region;
+SELECT UPPER(region) || ' (' || COUNT(*) || ')' AS label FROM orders GROUP BY region ORDER BY region;
+SELECT FORMAT('{}: {}', region, COUNT(*)) AS label FROM orders GROUP BY region ORDER BY region;
+SELECT COUNT(*) AS n, SUM(qty) AS q FROM orders WHERE TRUE;
+SELECT COUNT(*) AS n FROM orders WHERE 1 = 1 AND region = 'north';
+SELECT COUNT(*) n, region r FROM orders GROUP BY r ORDER BY n;
+SELECT DISTINCT region, member FROM orders ORDER BY 1, 2;
+SELECT SUM(DISTINCT qty) AS s, AVG(DISTINCT qty) AS a FROM orders;
+SELECT COUNT(DISTINCT (region, channel)) AS pairs FROM orders;
+SELECT COUNT(*) FROM (SELECT DISTINCT region, member FROM orders) AS t;
+SELECT COUNT(*) AS n FROM (SELECT 1 FROM orders WHERE member) t;
+SELECT member, AVG(CASE WHEN returned THEN 1.0 ELSE 0.0 END) AS rate FROM orders GROUP BY member ORDER BY member;
+SELECT BOOL_OR(n > 700) AS any_big, BOOL_AND(n > 100) AS all_big FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t;
 
 -- == Inside
 SELECT COUNT(*) AS n FROM orders WHERE DATE_TRUNC('month', day) IN (SELECT DATE_TRUNC('month', day) FROM orders GROUP BY 1 HAVING COUNT(*) > 128);
@@ -498,6 +591,147 @@ SELECT COUNT(*) AS n FROM orders WHERE member = (SELECT member FROM orders GROUP
 SELECT COUNT(*) AS n FROM orders WHERE STRFTIME(day, '%Y-%m') IN (SELECT STRFTIME(day, '%Y-%m') FROM orders GROUP BY 1 HAVING COUNT(*) > 128);
 SELECT COUNT(*) AS n FROM orders WHERE day IN (SELECT day FROM orders GROUP BY day HAVING COUNT(*) > 4);
 
+-- == two private tables
+SELECT 'orders' AS what, COUNT(*) AS n FROM orders UNION ALL SELECT 'logins', COUNT(*) FROM logins ORDER BY what;
+SELECT a.n, b.m, a.n * 1.0 / b.m AS r FROM (SELECT COUNT(*) AS n FROM orders) a, (SELECT SUM(minutes) AS m FROM logins) b;
+SELECT (SELECT COUNT(*) FROM logins WHERE failed) * 1.0 / (SELECT COUNT(*) FROM logins) AS failing;
+SELECT COUNT(*) AS n FROM orders WHERE qty > (SELECT AVG(minutes) / 6 FROM logins);
+WITH l AS (SELECT device, COUNT(*) AS n FROM logins GROUP BY device), o AS (SELECT COUNT(*) AS n FROM orders) SELECT device, l.n * 1.0 / o.n AS x FROM l CROSS JOIN o ORDER BY device;
+WITH l AS (SELECT *, minutes * 2 AS region FROM logins) SELECT AVG(region) AS a, (SELECT COUNT(*) FROM orders) AS n FROM l;
+SELECT device AS region, COUNT(*) AS n, (SELECT COUNT(*) FROM orders) AS o FROM logins GROUP BY region ORDER BY region;
+SELECT AVG(c) AS a, (SELECT COUNT(*) FROM orders) AS n FROM (SELECT customer, COUNT(*) AS c FROM logins GROUP BY customer) t;
+SELECT MEDIAN(minutes) AS m, (SELECT COUNT(*) FROM orders) AS n FROM logins;
+
+-- == named windows, constants, aliases
+SELECT region, COUNT(*) n, RANK() OVER w AS r FROM orders GROUP BY region WINDOW w AS (ORDER BY COUNT(*) DESC) ORDER BY r;
+SELECT member, SUM(n) OVER w, AVG(n) OVER (w ROWS UNBOUNDED PRECEDING) FROM (SELECT member, COUNT(*) AS n FROM orders GROUP BY member) t WINDOW w AS (ORDER BY member) ORDER BY member;
+SELECT COALESCE(region, 'all') AS region, COUNT(*) AS n FROM orders GROUP BY ROLLUP(region) ORDER BY region;
+SELECT COUNT() FROM orders;
+SELECT region, SUM(price) FROM orders WHERE day >= (SELECT DATE '2024-01-01') GROUP BY region ORDER BY region;
+-- == Comparisons, texts and days
+SELECT COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT 1 FROM stores s WHERE s.store_id = o.store_id AND s.country = 'NL');
+SELECT COUNT(*) AS n FROM orders o WHERE NOT EXISTS (SELECT 1 FROM stores s WHERE s.store_id = o.store_id AND s.country = 'NL');
+SELECT COUNT(*) AS n FROM orders WHERE store_id = ANY (SELECT store_id FROM stores WHERE country = 'NL');
+SELECT region || '-' || channel AS rc, COUNT(*) AS n FROM orders WHERE channel IS NOT NULL GROUP BY 1 ORDER BY 1; -- keys
+SELECT region || '-' || qty AS rc, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT CONCAT(YEAR(day), '-', MONTH(day)) AS ym, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT CAST(qty AS VARCHAR) AS q, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT CAST(day AS VARCHAR) AS q, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT CASE WHEN member THEN DATE_TRUNC('year', day) ELSE DATE '2020-01-01' END AS d, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT MAKE_DATE(YEAR(day), MONTH(day), 1) AS d, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders WHERE STRFTIME(day, '%Y-%m') >= '2024-01';
+SELECT COUNT(*) AS n FROM orders WHERE region LIKE 'n_r%' ESCAPE '\';
+SELECT COUNT(*) AS n FROM orders WHERE region NOT LIKE '%$_%' ESCAPE '$';
+SELECT COUNT(*) AS n FROM orders WHERE region SIMILAR TO '(nor|sou)th';
+SELECT COUNT(*) AS n FROM orders WHERE region NOT SIMILAR TO '(nor|sou)th';
+SELECT STRPOS(region, 'o') AS p, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders WHERE POSITION('th' IN region) > 0;
+SELECT COUNT(*) AS n FROM orders WHERE INSTR(region, 'th') > 0;
+SELECT COUNT(*) AS n FROM orders WHERE region >= 'north' AND region < 'south';
+SELECT COUNT(*) AS n FROM orders WHERE region BETWEEN 'a' AND 'o';
+SELECT COUNT(*) AS n FROM orders WHERE channel > 'q';
+SELECT COUNT(*) AS n FROM orders WHERE region = channel;
+SELECT COUNT(*) AS n FROM orders WHERE region > channel;
+SELECT COUNT(*) AS n FROM orders WHERE LEFT(region, 1) = LEFT(channel, 1);
+SELECT COUNT(*) AS n FROM orders WHERE member <> returned;
+SELECT COUNT(*) AS n FROM orders WHERE member > returned;
+SELECT COUNT(*) AS n FROM orders WHERE (qty > 5) = member;
+SELECT COUNT(*) AS n FROM orders WHERE (qty > 5) = (price > 20);
+SELECT COUNT(*) AS n FROM orders WHERE (qty, rating) > (5, 3);
+SELECT COUNT(*) AS n FROM orders WHERE (region, channel) <> ('north', 'web');
+SELECT COUNT(*) AS n FROM orders WHERE ROW(region, qty) = ROW('north', 3);
+SELECT COUNT(*) AS n FROM orders WHERE member = 1;
+SELECT COUNT(*) AS n FROM orders WHERE member <> 0;
+SELECT COUNT(*) AS n FROM orders WHERE member IS NOT DISTINCT FROM returned;
+SELECT COUNT(*) AS n FROM orders WHERE channel IS DISTINCT FROM region;
+SELECT AVG(DATE_PART('year', AGE(DATE '2027-06-15', day))) AS y FROM orders;
+SELECT EXTRACT(YEAR FROM AGE(DATE '2027-06-15', day)) AS y, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT SUM(qty) AS s FROM orders WHERE day >= STRPTIME('2024-05-01', '%Y-%m-%d');
+SELECT LPAD(region, 8, '.') AS r, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT GREATEST(day, DATE '2024-06-01') AS d, COUNT(*) AS n FROM orders WHERE day > DATE '2024-05-20' GROUP BY 1 ORDER BY 1;
+SELECT k, COUNT(*) AS people FROM (SELECT customer, 1 AS k FROM orders GROUP BY customer) t GROUP BY k;
+SELECT COUNT(*) AS n FROM orders WHERE CASE WHEN channel IS NULL THEN 'none' WHEN channel = 'web' THEN 'online' ELSE channel END IN ('online', 'shop');
+SELECT COUNT(*) AS n FROM orders WHERE COALESCE(channel, region) LIKE '%o%';
+SELECT UPPER(COALESCE(channel, 'none')) AS c, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT LENGTH(COALESCE(channel, 'none')) AS c, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT COALESCE(channel, 'none') || '/' || region AS c, SUM(qty) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT FLOOR(EPOCH(placed) / 86400) * 86400 AS time, COUNT(*) AS value FROM orders WHERE placed < TIMESTAMP '2023-02-01' GROUP BY 1 ORDER BY 1;
+SELECT COALESCE(NULLIF(channel, 'web'), 'other') AS c, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT STRFTIME(day, '%Y') || '-Q' || QUARTER(day) AS q, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT CAST(YEAR(day) AS VARCHAR) || '-' || LPAD(CAST(MONTH(day) AS VARCHAR), 2, '0') AS q, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT SPLIT_PART(region || '-' || channel, '-', 2) AS q, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT REVERSE(region) AS q, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT LEAST(day, DATE '2023-01-03') AS d, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT COALESCE(day, DATE '2024-01-01') AS d, COUNT(*) AS n FROM orders WHERE day < DATE '2023-01-05' GROUP BY 1 ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders WHERE CASE WHEN member THEN day ELSE DATE '2024-01-01' END >= DATE '2023-12-01';
+SELECT CASE WHEN qty > 5 THEN NULL ELSE region END AS r, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT IF(member, region, channel) AS r, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT member AND NOT returned AS good, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT CONCAT_WS('-', region, channel) AS r, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT CONCAT(region, '-', channel) AS r, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders WHERE region NOT IN ('north') AND NOT (region = 'south' OR channel = 'web');
+SELECT COUNT(*) AS n FROM orders WHERE day + INTERVAL 1 MONTH > DATE '2024-12-01';
+SELECT COUNT(*) AS n FROM orders WHERE day BETWEEN MAKE_DATE(2024, 2, 1) AND MAKE_DATE(2024, 2, 29);
+SELECT COUNT(*) AS n FROM orders WHERE EXTRACT(MONTH FROM day) = EXTRACT(MONTH FROM DATE '2024-05-06');
+
+-- == PIVOT, GROUPING and lists of keys
+SELECT region, GROUPING(region) AS g, COUNT(*) AS n FROM orders GROUP BY region;
+PIVOT orders ON channel USING COUNT(*) GROUP BY region ORDER BY region;
+PIVOT orders ON member USING SUM(qty) AS s, COUNT(*) AS n GROUP BY region ORDER BY region;
+PIVOT (SELECT region, channel, COUNT(*) AS n FROM orders GROUP BY region, channel) ON channel USING SUM(n) ORDER BY region;
+SELECT ANY_VALUE(region) IS NOT NULL AS some FROM orders;
+SELECT o.store_id, ANY_VALUE(s.city) AS city, COUNT(*) AS n FROM orders o JOIN stores s ON o.store_id = s.store_id GROUP BY o.store_id ORDER BY 1;
+SELECT store_id, MAX(s.area) AS area, AVG(price) AS p FROM orders JOIN stores s USING (store_id) GROUP BY store_id ORDER BY store_id;
+SELECT region, MAX(UPPER(region)) AS u, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region;
+SELECT DATE_TRUNC('month', day) AS m, MIN(YEAR(DATE_TRUNC('month', day))) AS y, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT LISTAGG(DISTINCT channel, '/' ORDER BY channel) AS c FROM orders WHERE channel IS NOT NULL;
+
+-- == Joins and persons
+SELECT s.city, COUNT(o.customer) AS n, AVG(o.price) AS p FROM orders o RIGHT JOIN stores s ON o.store_id = s.store_id GROUP BY s.city;
+SELECT o.region, t.n, SUM(o.price) / t.n AS per FROM orders o JOIN (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t ON o.region = t.region GROUP BY o.region, t.n ORDER BY o.region;
+SELECT region, COUNT(*) AS n, (SELECT MODE(channel) FROM orders) AS m FROM orders GROUP BY region;
+SELECT AVG(n) AS a FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t;
+SELECT channel, AVG(n) AS a, SUM(n) AS s, COUNT(*) AS c FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t GROUP BY channel ORDER BY channel;
+WITH t AS (SELECT customer, region, SUM(qty) AS q, COUNT(*) AS n FROM orders WHERE member GROUP BY 1, 2) SELECT region, SUM(q) AS q, AVG(n) AS a FROM t WHERE region <> 'west' GROUP BY region ORDER BY region;
+
+-- == Refusals
+SELECT region, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS t FROM orders WHERE region = 'nrth' GROUP BY region; -- refused: did you mean 'north'
+SELECT region, RANK() OVER (ORDER BY COUNT(*)) AS r FROM orders WHERE pric > 3 GROUP BY region; -- refused: did you mean 'price'
+SELECT region, RANK() OVER (ORDER BY MAX(price)) AS r FROM orders GROUP BY region; -- refused: MAX is not supported, because one row decides it
+SELECT region, MAX(price) AS m FROM orders GROUP BY region; -- refused: QUANTILE_CONT(price, 0.99)
+SELECT COUNT(*) AS n FROM orders JOIN shops ON orders.store_id = shops.store_id; -- refused: known: 'stores', 'goals'
+SELECT COUNT(*) AS n FROM orders CROSS JOIN stores; -- refused: CROSS JOIN is not supported, JOIN and LEFT JOIN are
+SELECT COUNT(*) AS n FROM orders o FULL OUTER JOIN stores s ON o.store_id = s.store_id; -- refused: FULL OUTER JOIN is not supported
+SELECT SUM(area) AS a FROM (SELECT o.store_id, s.area FROM orders o JOIN stores s ON o.qty = s.area) t; -- refused: joined by its declared key 'store_id'
+SELECT x.n FROM orders o, LATERAL (SELECT COUNT(*) AS n FROM orders p WHERE p.region = o.region) x; -- refused: LATERAL is not supported around private questions
+WITH RECURSIVE t AS (SELECT COUNT(*) AS n FROM orders UNION ALL SELECT n - 1 FROM t WHERE n > 0) SELECT * FROM t; -- refused: WITH RECURSIVE is not supported
+SELECT region, COUNT(*) AS n, RANDOM() AS r FROM orders GROUP BY region; -- refused: RANDOM is not supported
+SELECT SOUNDEX(region) AS s, COUNT(*) AS n FROM orders GROUP BY 1; -- refused: SOUNDEX is not supported of the rows
+SELECT region, ARRAY_AGG(price) AS p FROM orders GROUP BY region; -- refused: ARRAY_AGG is not supported
+SELECT STRING_AGG(region, ',') AS r FROM orders; -- refused: STRING_AGG is not supported here
+SELECT STRING_AGG(DISTINCT qty, ',') AS r FROM orders; -- refused: STRING_AGG is not supported here
+SELECT region, qty, COUNT(*) AS n FROM orders GROUP BY region; -- refused: SELECT qty is refused
+SELECT region, LAG(price) OVER (ORDER BY day) AS p FROM orders; -- refused: OVER is of rows of single persons
+SELECT * FROM orders WHERE price > 10 ORDER BY price LIMIT 5; -- refused: rows are never released
+SELECT DISTINCT ON (region) region, price FROM orders; -- refused: DISTINCT
+SELECT region, DENSE_RANK() OVER (ORDER BY region) AS r FROM (SELECT DISTINCT ON (region) region, price FROM orders) t; -- refused: DISTINCT ON shows a row of each group
+SELECT COUNT(*) AS n FROM orders WHERE price > '5 euros'; -- refused: a number is needed, not '5 euros'
+SELECT COUNT(*) AS n FROM orders WHERE region > 5; -- refused: of which one is text and the other is not
+SELECT COUNT(*) AS n FROM orders WHERE customer > 'c100'; -- refused: customer is an identifier
+SELECT COUNT(*) AS n FROM orders WHERE member = 2; -- refused: is true or false
+SELECT region, GROUPING(channel) AS g, COUNT(*) AS n FROM orders GROUP BY ROLLUP(region); -- refused: GROUPING takes keys of GROUP BY
+PIVOT orders ON qty USING COUNT(*) GROUP BY region; -- refused: a column of each value of qty, which must be public
+SELECT AGE(DATE '2024-01-01', day) AS a, COUNT(*) AS n FROM orders GROUP BY 1; -- refused: EXTRACT(YEAR FROM AGE(a, b))
+SELECT COUNT(*) AS n FROM orders WHERE day = TO_DATE('31.12.2024', 'YYYY-MM-DD'); -- refused: is no day by the format
+SELECT MODE(region), COUNT(*) FROM orders; -- refused: MODE is a question of its own
+SELECT region, n FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t JOIN orders o ON o.region = t.region; -- refused: rows of single persons
+SELECT COUNT(*) AS n FROM orders WHERE price IN (SELECT price FROM orders WHERE member); -- refused: asks about the same people
+SELECT COUNT(*) AS a, COUNT(*) AS A FROM orders; -- refused: two columns of the answer are named
+SELECT COUNT(*) FROM read_csv('x.csv'); -- refused: FROM takes the name of a declared table
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region HAVING day > DATE '2024-01-01'; -- refused: filter rows with WHERE
+SELECT MAX(n) AS a FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t; -- refused: each group is rows of one person
+SELECT n, COUNT(*) AS c FROM (SELECT customer, channel, COUNT(*) AS n FROM orders GROUP BY customer, channel) t GROUP BY n; -- refused: a number of one person's rows
+SELECT COUNT(*) AS n FROM orders TABLESAMPLE RESERVOIR (10); -- refused: TABLESAMPLE BERNOULLI (10 PERCENT)
 -- == sequences within a person
 SELECT COUNT(*) AS n FROM (SELECT customer, day, LAG(day) OVER (PARTITION BY customer ORDER BY day) AS prev FROM orders) t WHERE day - prev <= 30;
 SELECT COUNT(*) AS n FROM (SELECT customer, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS rn FROM orders) t WHERE rn = 1;
@@ -538,7 +772,7 @@ WITH numbered AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY pl
 WITH numbered AS (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed) AS nth FROM orders) SELECT CASE WHEN nth = 1 THEN 'new' ELSE 'returning' END AS kind, SUM(price) AS revenue FROM numbered GROUP BY 1 ORDER BY 1;
 SELECT [prev], COUNT(*) AS [n] FROM (SELECT LAG([region]) OVER (PARTITION BY [customer] ORDER BY [day]) AS [prev] FROM [orders]) AS [t] WHERE [prev] IS NOT NULL GROUP BY [prev] ORDER BY [prev];
 SELECT COUNT(*) AS n FROM (SELECT customer, channel, LAG(channel) OVER (PARTITION BY customer ORDER BY placed) AS before FROM orders) t WHERE channel = 'web' AND before = 'shop';
-SELECT COUNT(*) AS n FROM (SELECT customer, channel, LAG(channel) OVER (PARTITION BY customer ORDER BY placed) AS before FROM orders) t WHERE channel <> before; -- later: refused
+SELECT COUNT(*) AS n FROM (SELECT customer, channel, LAG(channel) OVER (PARTITION BY customer ORDER BY placed) AS before FROM orders) t WHERE channel <> before;
 SELECT COUNT(*) AS n FROM (SELECT price, LAG(price) OVER (PARTITION BY customer ORDER BY placed) AS before FROM orders) t WHERE price > before;
 SELECT AVG(price - before) AS d FROM (SELECT price, LAG(price) OVER (PARTITION BY customer ORDER BY placed) AS before FROM orders) t;
 SELECT DATE_DIFF('month', prev, day) AS age, COUNT(*) AS n FROM (SELECT day, LAG(day) OVER (PARTITION BY customer ORDER BY day) AS prev FROM orders) t WHERE prev IS NOT NULL GROUP BY 1 ORDER BY 1; -- keys

@@ -22,7 +22,7 @@ from sordino.ask.queries.sql.grammar import (
 )
 from sordino.ask.queries.sql.text import parse_select
 
-_DIALECTS = {"SafeDivide": "bigquery", "RawString": "bigquery"}
+_DIALECTS = {"SafeDivide": "bigquery", "RawString": "bigquery", "National": "tsql"}
 
 
 @pytest.fixture(scope="module")

@@ -115,8 +115,53 @@ def test_every_view_of_an_answer_has_the_columns_as_select_orders_them(people: A
     assert {row[at] for row in release.display_rows(0.9)} == {"1", "2", "3", "4"}
 
 
-def test_a_group_that_is_not_selected_comes_first(people: Any) -> None:
-    assert people.ask(sd.sql("SELECT COUNT(*) AS c FROM pums GROUP BY sex"), epsilon=1).columns == ("sex", "c")
+def test_a_group_that_is_not_selected_is_not_shown(people: Any) -> None:
+    release = people.ask(sd.sql("SELECT COUNT(*) AS c FROM pums GROUP BY sex"), epsilon=10**6)
+    assert release.columns == ("c",)
+    assert sorted(row["c"] for row in release.rows) == sorted(
+        row["c"] for row in plainly("SELECT COUNT(*) AS c FROM pums GROUP BY sex").to_pylist()
+    )
+    again = Release.from_dict(release.to_dict())
+    for one in (release, again):
+        assert one.table.column_names == ["c"]
+        assert one.interval(0.95).column_names == ["c_lower", "c_upper"]
+        assert "sex" not in table_lines(one, confidence=0.95)[0]
+        assert "<th>sex" not in one._repr_html_()
+        assert encode_release(one, AnswerFormat.csv, confidence=0.95).split(b"\n")[0].strip() == b"c,c_lower,c_upper"
+
+
+UNNAMED = [
+    "COUNT(*)",
+    "count( * )",
+    "SUM(age)",
+    "Sum(AGE) + 1",
+    "AVG(age) FILTER (WHERE sex = 1)",
+    "COUNT(DISTINCT educ)",
+    "ROUND(AVG(age), 1)",
+    "SUM(CASE WHEN sex = 1 THEN age ELSE 0 END)",
+    "-COUNT(*)",
+    "COUNT(*) * 100.0 / 7",
+    "CAST(COUNT(*) AS DOUBLE)",
+    "MEDIAN(age)",
+    "STDDEV(age)",
+    "'all'",
+]
+
+
+@pytest.mark.parametrize("item", UNNAMED)
+def test_a_column_without_as_has_duckdbs_name(people: Any, item: str) -> None:
+    """Whatever else stands beside it, with keys and without."""
+    for text in (
+        f"SELECT {item}, COUNT(age) AS n FROM pums",
+        f"SELECT sex, {item}, YEAR(d), COUNT(age) FROM pums GROUP BY sex, YEAR(d)",
+        f"SELECT {item}, educ AS e, age // 50 FROM pums GROUP BY educ, 3 ORDER BY 2, 3",
+    ):
+        assert people.ask(sd.sql(text), epsilon=1).table.column_names == plainly(text).column_names
+
+
+def test_columns_of_one_name_are_numbered(people: Any) -> None:
+    text = "SELECT COUNT(*), COUNT(*), sex FROM pums GROUP BY sex"
+    assert people.ask(sd.sql(text), epsilon=1).columns == ("count_star()", "count_star()_1", "sex")
 
 
 def test_several_quantiles_keep_their_place(people: Any) -> None:
@@ -139,7 +184,7 @@ def test_group_by_keys_have_names(people: Any) -> None:
         (people.group_by(year=d.year(), month=d.month()).agg(n=sd.count()), ["year", "month", "n"]),
         (people.group_by(d.year().alias("y"), "sex", m=d.month()).agg(sd.count()), ["y", "sex", "m", "count"]),
         (people.group_by(d.year()).agg(sd.count()), ["d", "count"]),
-        (sd.sql("SELECT YEAR(d), MONTH(d), COUNT(*) AS n FROM pums GROUP BY 1, 2"), ["year(d)", "month(d)", "n"]),
+        (sd.sql("SELECT YEAR(d), MONTH(d), COUNT(*) AS n FROM pums GROUP BY 1, 2"), ['"year"(d)', '"month"(d)', "n"]),
         (sd.sql("SELECT YEAR(d) AS y, MONTH(d) AS m, COUNT(*) AS n FROM pums GROUP BY 1, 2"), ["y", "m", "n"]),
     ):
         assert people.ask(question, epsilon=10**4).table.column_names == names
@@ -171,6 +216,6 @@ def test_what_frames_do_is_refused_with_what_to_do(people: Any) -> None:
 
 
 def test_a_median_has_one_name(people: Any) -> None:
-    one, other = sd.sql("SELECT MEDIAN(age) FROM pums"), sd.median("age")
+    one, other = sd.sql("SELECT MEDIAN(age) AS median_age FROM pums"), sd.median("age")
     assert people.plan(one, epsilon=1).identity() == people.plan(other, epsilon=1).identity()
     assert people.ask(one, epsilon=1).columns == ("median_age",)

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from serving import COUNT
 from sordino.errors import DeclarationError
 from sordino.serve.server.access import ACCESS, ROLES, Role
 from sordino.serve.server.accounts import visitor_of_account
+from sordino.serve.server.answer_time import PublicClock
 from sordino.serve.server.sql_wire.wire_server import Limits, WireServer
 from sql_clients import SqlPort, psql, serve_sql
 
@@ -333,10 +335,24 @@ def test_what_an_officer_has_to_approve(tmp_path: Path) -> None:
     assert len(port.served.service.ledger("people").charges()) == 1
 
 
+class HeldClock(PublicClock):
+    """A public clock whose next tick comes when the test says, so that no test waits, or is too slow, for one."""
+
+    def __init__(self) -> None:
+        super().__init__(Fraction(1))
+        self.waiting = threading.Event()
+        self.ticked = threading.Event()
+
+    def sleep(self, _started: float) -> None:
+        self.waiting.set()
+        assert self.ticked.wait(120)
+        self.waiting.clear()
+
+
 def test_a_cancel_ends_the_wait_and_says_that_a_charge_stands(tmp_path: Path) -> None:
-    with serve_sql(tmp_path) as port:
-        clock = port.served.service.public_clock
-        clock._every = 100
+    with serve_sql(tmp_path) as port, ThreadPoolExecutor(1) as beside:
+        clock = HeldClock()
+        port.served.service.public_clock = clock
         with port.connect(options="-c sordino.epsilon=0.01") as connection:
 
             def cancel_once_charged() -> None:
@@ -344,22 +360,33 @@ def test_a_cancel_ends_the_wait_and_says_that_a_charge_stands(tmp_path: Path) ->
                     time.sleep(0.05)
                 connection.cancel_safe()
 
-            canceler = threading.Thread(target=cancel_once_charged, daemon=True)
-            canceler.start()
-            began = time.monotonic()
+            canceler = beside.submit(cancel_once_charged)
             with pytest.raises(psycopg.errors.QueryCanceled, match="the charge stands"):
                 connection.execute(COUNT.encode())
-            assert time.monotonic() - began < 100
-            canceler.join()
-            clock._every = 1.5
-            assert len(connection.execute("SHOW sordino.releases").fetchall()) == 1
-            began = time.monotonic()
-            connection.execute(COUNT.encode())
-            assert time.monotonic() - began >= 1.4  # the answer waits for its tick
-            began = time.monotonic()
-            with pytest.raises(psycopg.errors.UndefinedObject):
-                connection.execute("SELECT COUNT(*) AS n FROM peeple")
-            assert time.monotonic() - began >= 1.4  # and so does a refusal
+            assert not clock.ticked.is_set()
+            canceler.result()
+            # what was canceled has the account's thread until its tick, so the next statement does not tell when it was done
+            shown = beside.submit(lambda: connection.execute("SHOW sordino.releases").fetchall())
+            assert clock.waiting.wait(120)
+            assert not wait([shown], timeout=0.3).done
+            clock.ticked.set()
+            assert len(shown.result(120)) == 1
+
+
+def test_an_answer_and_a_refusal_wait_for_their_tick(tmp_path: Path) -> None:
+    with serve_sql(tmp_path) as port, ThreadPoolExecutor(1) as beside:
+        for text, refusal in ((COUNT, None), ("SELECT COUNT(*) AS n FROM peeple", psycopg.errors.UndefinedObject)):
+            clock = HeldClock()
+            port.served.service.public_clock = clock
+            with port.connect(options="-c sordino.epsilon=0.01") as connection:
+                answer = beside.submit(connection.execute, text.encode())
+                assert clock.waiting.wait(120)
+                assert not wait([answer], timeout=0.3).done
+                clock.ticked.set()
+                if refusal is None:
+                    assert len(answer.result(120).fetchall()) == 1
+                else:
+                    assert isinstance(answer.exception(120), refusal)
 
 
 def test_connections_are_counted(tmp_path: Path) -> None:

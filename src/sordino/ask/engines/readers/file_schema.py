@@ -18,11 +18,12 @@ from sordino.ask.engines.readers.sqlite_file import sqlite_columns
 from sordino.core.errors import DeclarationError, SourceError, nearest
 from sordino.core.source import (
     FAR,
+    FORMATS,
     PACKED,
-    SERVERS,
-    SPARK,
     Csv,
     Source,
+    address_format,
+    ending_format,
     header_line,
     header_names,
     open_binary,
@@ -35,12 +36,7 @@ if TYPE_CHECKING:
 
 Columns = list[tuple[str, str | None]]
 
-_CSV = (".csv", ".data", ".txt", ".tsv")
-_PARQUET = (".parquet", ".pq")
-_DUCKDB = (".duckdb", ".db", ".ddb")
-_SQLITE = (".sqlite", ".sqlite3")
-_ARROW = (".arrow", ".feather", ".ipc")
-_JSON = (".jsonl", ".ndjson")
+_STATED = ("csv", "jsonl", "parquet", "duckdb", "sqlite", "arrow")  # formats whose files state their columns to us
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,44 +65,41 @@ def read_schema(
 
     Raises DeclarationError where that is missing or does not fit the file, SourceError where the file cannot be opened.
     """
-    if source.startswith(SERVERS):
+    address = address_format(source)
+    if address is not None and address.name == "postgresql":
         if relation is None:
             raise DeclarationError("say which table of the server with --relation, such as public.people")
         return FileSchema(_server_columns(source_from(source, relation=relation)), relation=relation)
-    if source.startswith(SPARK):
+    if address is not None and address.name == "spark":
         return FileSchema(_spark_columns(source_from(source)), relation=None)
     ending, _ = split_ending(source)
-    if source.startswith(FAR) and ending not in (*_CSV, *_JSON):
-        Source(source, "parquet" if ending in ("", *_PARQUET) else "arrow")  # which says what is read from far
+    known = ending_format(ending)
+    kind = "" if known is None else known.name
+    if source.startswith(FAR) and kind not in ("csv", "jsonl"):
+        Source(source, "parquet" if ending == "" or kind == "parquet" else "arrow")  # which says what is read from far
     folder = source.endswith("/") or Path(source).is_dir()
-    if not folder:
-        _check_ending(source, ending)
-    if ending in _CSV and not folder:
+    if kind not in _STATED and not folder:
+        endings = [ending for name in _STATED for ending in FORMATS[name].endings]
+        packed = "; unpack it first" if ending in PACKED else ""
+        raise DeclarationError(f"source {source!r} must end in {', '.join(endings)}, or in / for a folder{packed}")
+    if kind == "csv" and not folder:
         return _csv_schema(source, header, columns, delimiter, quote)
-    if ending in _JSON and (columns, delimiter, quote) == (None, None, None):
+    if kind == "jsonl" and (columns, delimiter, quote) == (None, None, None):
         return _json_schema(source, header)
     if any(given is not None for given in (header, columns, delimiter, quote)):
         said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files, --header for JSON lines"
         raise DeclarationError(f"{said}; leave them out")
-    if folder or ending in _PARQUET:
+    if folder or kind == "parquet":
         check_folder(Source(f"{source.rstrip('/')}/" if folder else source, "parquet"))
         return _folder_schema(source) if folder else _parquet_schema(source)
     _check_present(source)
-    if ending in _ARROW:
+    if kind == "arrow":
         return FileSchema(_arrow_columns(source))
-    if ending in _SQLITE:
+    if kind == "sqlite":
         relation, found = _sqlite_columns(source, relation)
     else:
         relation, found = _duckdb_columns(source, relation)
     return FileSchema(found, relation=relation)
-
-
-def _check_ending(source: str, ending: str) -> None:
-    """Refuse a file of a kind that is not read."""
-    known = (*_CSV, *_JSON, *_PARQUET, *_DUCKDB, *_SQLITE, *_ARROW)
-    if ending not in known:
-        packed = "; unpack it first" if ending in PACKED else ""
-        raise DeclarationError(f"source {source!r} must end in {', '.join(known)}, or in / for a folder{packed}")
 
 
 def _check_present(source: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sordino.ask.engines.readers.lake_tables import BY_LIBRARY, check_folder
 from sordino.ask.engines.readers.physical_column import PhysicalColumn
 from sordino.core.errors import SourceError
-from sordino.core.source import SPARK, Source
+from sordino.core.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,7 +132,7 @@ def open_frame(session: SparkSession, source: Source, schema: Any = None) -> Dat
     cause = "it cannot be read"
     try:
         if source.format == "spark":
-            frame = session.table(source.path.removeprefix(SPARK))
+            frame = session.table(source.path.removeprefix("spark:"))
         else:
             reader = session.read.format(source.format)
             if schema is not None and source.format == "parquet":

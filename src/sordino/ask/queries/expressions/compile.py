@@ -12,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sordino.ask.queries.expressions import declared_values
 from sordino.ask.queries.expressions.bound_number import (
     BoundNumber,
     Interval,
@@ -30,15 +31,19 @@ from sordino.ask.queries.expressions.bound_number import (
     truth,
 )
 from sordino.ask.queries.expressions.declared_values import (
-    bind_values,
+    MOST_VALUES,
+    DeclaredValues,
     choose_values,
+    either_value,
     is_text,
-    match_text,
     number_of_text,
+    pair_values,
     pattern_test,
+    show_text,
 )
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
+    OPERATORS,
     Absolute,
     Apply,
     Arithmetic,
@@ -137,6 +142,59 @@ def _has_codes(node: Node, domain: Domain) -> bool:
     return isinstance(column, (Category, Boolean, Identifier)) or is_text(node)
 
 
+def is_declared(node: Node | None, domain: Domain) -> bool:
+    """Return whether an expression is of declared values: a category, a truth, a text, a choice between such."""
+    if isinstance(node, When):
+        ends = [end for end in _ends(node) if end is not None]
+        return all(isinstance(end, Constant) or is_declared(end, domain) for end in ends) and any(
+            is_declared(end, domain) for end in ends
+        )
+    if isinstance(node, Constant):
+        return isinstance(node.value, str)
+    column = domain[node.name] if isinstance(node, Name) else None
+    return (
+        (node is not None and is_text(node)) or isinstance(node, DateFormat) or isinstance(column, (Category, Boolean))
+    )
+
+
+def bind_values(node: Node, domain: Domain) -> DeclaredValues:
+    """Return what an expression is for each declared value; raises QuestionRefused where there is no list of values.
+
+    A text may be made of whole numbers with bounds and of days too.
+    """
+    return declared_values.bind_values(node, domain, lambda other: _other_values(other, domain))
+
+
+def _other_values(node: Node, domain: Domain) -> DeclaredValues:
+    """Return the values of a choice, a format of days, a condition, or of a number or day with bounds."""
+    if isinstance(node, DateFormat):
+        return format_time(node.format, number(node.of, domain))
+    if isinstance(node, When) and is_declared(node, domain):
+        rest = None if node.right is None else bind_values(node.right, domain)
+        return either_value(_condition(node.of, domain), bind_values(node.left, domain), rest)
+    of = number(node, domain)
+    low, high = of.interval.lower, of.interval.upper
+    if of.kind == "datetime" or of.unit != 1:
+        raise QuestionRefused(
+            f"{describe(node)} as text is not supported: whole numbers and days are; round it, or format it as text first",
+            sql=f"{describe(node)} as text is not supported: whole numbers and days are; use ROUND, or STRFTIME(d, '%Y-%m')",
+        )
+    if low is None or high is None or high - low >= MOST_VALUES:
+        raise QuestionRefused(
+            f"{describe(node)} as text has more than {MOST_VALUES} values: clip it, or group it by bins"
+        )
+    values = tuple(time_label(step, of) if of.kind in TIMES else step for step in range(int(low), int(high) + 1))
+
+    def build(on: Primitives) -> exp.Expression:
+        # A number that is held past its bounds is none of the values.
+        code = plus(of.build(on), -int(low))
+        within = sql().Between(this=sql().paren(code), low=whole(0), high=whole(len(values) - 1))
+        made: exp.Expression = sql().paren(sql().Case(ifs=[sql().If(this=within, true=code.copy())]))
+        return made
+
+    return DeclaredValues(values, build)
+
+
 def _any_cell(node: Node, domain: Domain) -> Build:
     if isinstance(node, When) and node.right is None:
         return _either(_condition(node.of, domain), _any_cell(node.left, domain), None)
@@ -204,8 +262,8 @@ def _number(node: Node, domain: Domain) -> BoundNumber:
         clipped = number(node.of, domain)
         return clip(clipped, clip_bound(node.lower, clipped), clip_bound(node.upper, clipped))
     if isinstance(node, TextFunction) and not is_text(node):
-        cast_number = node.function == "number" and not _is_declared(node.of, domain)
-        return plain_number(node.of, domain) if cast_number else number_of_text(node, domain)
+        cast_number = node.function == "number" and not is_declared(node.of, domain)
+        return plain_number(node.of, domain) if cast_number else number_of_text(node, bind_values(node.of, domain))
     if isinstance(node, Apply) and node.function in LENGTHS:
         return length_of_time(node.function, plain_number(node.of, domain))
     if isinstance(node, Apply):
@@ -232,11 +290,6 @@ def _truth_number(node: Node, domain: Domain) -> BoundNumber:
         return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
     return BoundNumber(Fraction(1), values, values, True, build)
-
-
-def _is_declared(node: Node, domain: Domain) -> bool:
-    """Return whether an expression is of declared values: a category, a truth, or a function of text."""
-    return is_text(node) or (isinstance(node, Name) and isinstance(domain[node.name], (Category, Boolean)))
 
 
 def plain_number(node: Node, domain: Domain) -> BoundNumber:
@@ -368,6 +421,9 @@ def _condition(node: Node, domain: Domain) -> Build:
     if isinstance(node, IsNull):
         value = _any_cell(node.of, domain)
         return lambda on: sql().paren(sql().Is(this=sql().paren(value(on)), expression=sql().Null()))
+    if isinstance(node, When):
+        rest = None if node.right is None else _condition(node.right, domain)
+        return _either(_condition(node.of, domain), _condition(node.left, domain), rest)
     column = domain[node.name] if isinstance(node, Name) else None
     if isinstance(node, Name) and isinstance(column, Boolean):
         return truth(node.name, column)
@@ -412,9 +468,15 @@ def _compare(node: Compare, domain: Domain) -> Build:
     for of, value in ((left, right), (right, left)):
         if isinstance(value, Released) and value.kind == "values":
             return _compare_released(of, op, value, domain)
+    if _is_truth(left, domain) and _is_truth(right, domain) and not isinstance(right, Constant):
+        return comparison(_condition(left, domain), op, _condition(right, domain))
     column = domain[left.name] if isinstance(left, Name) else None
-    if isinstance(column, (Category, Boolean, Identifier)) or is_text(left) or isinstance(left, DateFormat):
-        return _compare_cell(left, op, right, domain)
+    if isinstance(column, Identifier):
+        return _compare_identifier(left, op, right, domain)
+    if is_declared(left, domain):
+        return _compare_values(left, op, right, domain)
+    if not isinstance(right, Constant) and is_declared(right, domain):
+        return _compare_values(right, MIRROR[op], left, domain)
     numeric = isinstance(right, Constant) and isinstance(right.value, Fraction)
     if isinstance(right, Constant) and not numeric and (a := number(left, domain)).kind in TIMES:
         return _against_constant(a, op, moment_constant(right.value, a))
@@ -450,11 +512,9 @@ def _against_constant(of: BoundNumber, op: str, value: Fraction) -> Build:
 def _match(node: Match, domain: Domain) -> Build:
     """Return the condition that a text matches a pattern: of declared values by their codes, of identifiers by LIKE."""
     column = domain[node.of.name] if isinstance(node.of, Name) else None
-    if isinstance(node.of, DateFormat):
-        test = pattern_test(node.kind, node.pattern)
-        return choose_values(format_time(node.of.format, number(node.of.of, domain)), test)
     if not isinstance(node.of, Name) or not isinstance(column, Identifier):
-        return match_text(node, domain)
+        matches = pattern_test(node.kind, node.pattern)
+        return choose_values(bind_values(node.of, domain), lambda v: matches(show_text(v)))
     if node.kind == "regex":
         raise QuestionRefused(
             f"{node.of.name} is an identifier, whose text is matched by LIKE, not by a regular expression"
@@ -463,13 +523,64 @@ def _match(node: Match, domain: Domain) -> Build:
     return lambda on: on.like(on.text(name), node.kind, node.pattern)
 
 
-def _compare_cell(left: Node, op: str, right: Node, domain: Domain) -> Build:
+def _is_truth(node: Node, domain: Domain) -> bool:
+    """Return whether an expression is a condition, so that it can be compared with another one."""
+    if isinstance(node, Name):
+        return isinstance(domain[node.name], Boolean)
+    return isinstance(node, (Compare, Connective, Not, IsIn, IsNull, Match, Exists))
+
+
+def _compare_identifier(left: Node, op: str, right: Node, domain: Domain) -> Build:
     if op not in ("=", "!="):
-        raise QuestionRefused(f"{describe(left)} is not a number: it can be compared with = and != only")
+        raise QuestionRefused(f"{describe(left)} is an identifier: it can be compared with = and != only")
     if not isinstance(right, Constant):
-        raise QuestionRefused(f"{describe(left)} can be compared with a value only, not with {describe(right)}")
+        raise QuestionRefused(
+            f"{describe(left)} is an identifier: it can be compared with a value only, not with {describe(right)}"
+        )
     chosen = _is_in(IsIn(left, (right.value,)), domain)
     return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+
+
+def _compare_values(left: Node, op: str, right: Node, domain: Domain) -> Build:
+    """Compare declared values with a constant or with each other: text by its characters, truths and numbers as such.
+
+    Which values meet the comparison is public, so that it is computed beforehand for each.
+    """
+    if isinstance(right, Constant) and op in ("=", "!="):
+        chosen = _is_in(IsIn(left, (right.value,)), domain)
+        return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+    one = bind_values(left, domain)
+    numbers = all(v is None or (isinstance(v, int) and not isinstance(v, bool)) for v in one.values)
+    if not isinstance(right, Constant) and numbers and not is_declared(right, domain):
+        # A category of whole numbers beside a number.
+        return _compare(Compare(op, TextFunction("number", left), right), domain)
+    if not isinstance(right, Constant) and not is_declared(right, domain):
+        raise QuestionRefused(
+            f"{describe(left)} is text or a truth, and {describe(right)} is neither: cast one of them"
+        )
+    other = DeclaredValues((_plain_value(right.value),), lambda _: whole(0)) if isinstance(right, Constant) else None
+    values = pair_values(
+        one, other or bind_values(right, domain), _comparison(op, left, right), Compare(op, left, right)
+    )
+    return choose_values(values, bool)
+
+
+def _plain_value(value: Value) -> Any:
+    return int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
+
+
+def _comparison(op: str, left: Node, right: Node) -> Callable[[Any, Any], bool]:
+    """Return the comparison of two declared values, which are of one type."""
+
+    def compare(a: Any, b: Any) -> bool:
+        kinds = {str if isinstance(v, str) else bool if isinstance(v, bool) else Fraction for v in (a, b)}
+        if len(kinds) > 1:
+            raise QuestionRefused(
+                f"{describe(left)} and {describe(right)} are compared, of which one is text and the other is not: cast one"
+            )
+        return bool(OPERATORS[op](a, b))
+
+    return compare
 
 
 def _compare_released(of: Node, op: str, released: Released, domain: Domain) -> Build:
@@ -485,11 +596,8 @@ def _declared_codes(of: Node, released: Released, domain: Domain) -> tuple[tuple
     column = domain[of.name] if isinstance(of, Name) else None
     if isinstance(column, Identifier):
         raise QuestionRefused(f"{describe(of)} names single persons: it is never compared with released values")
-    if isinstance(of, DateFormat):
-        found = format_time(of.format, number(of.of, domain))
-        values: tuple[Any, ...] = found.values
-        code = found.build
-    elif is_text(of) or isinstance(column, (Category, Boolean)):
+    values: tuple[Any, ...]
+    if is_declared(of, domain):
         declared = bind_values(of, domain)
         values = declared.values
         code = declared.build
@@ -513,7 +621,9 @@ def _declared_codes(of: Node, released: Released, domain: Domain) -> tuple[tuple
 def _is_in(node: IsIn, domain: Domain) -> Build:
     column = domain[node.of.name] if isinstance(node.of, Name) else None
     if isinstance(node.of, Name) and isinstance(column, Category):
-        codes = sorted({code_of(node.of.name, column, v) for v in node.values})
+        # An empty text that is not declared is no mistake in writing: tools ask for what is not empty.
+        values = [v for v in node.values if v != "" or v in column.values]
+        codes = sorted({code_of(node.of.name, column, v) for v in values}) or [-1]
         code = category_code(node.of.name, column)
         return lambda on: one_of(code(on), [whole(c) for c in codes])
     if isinstance(node.of, Name) and isinstance(column, Identifier):
@@ -521,16 +631,14 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
         texts = sorted({_identifier(v) for v in node.values})
         return lambda on: on.is_text(on.text(name), texts)
     if isinstance(node.of, Name) and isinstance(column, Boolean):
-        if not all(isinstance(v, bool) for v in node.values):
+        # 1 and 0 are how dialects without truths write them.
+        if not all(isinstance(v, bool) or v in (0, 1) for v in node.values):
             raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
         held = truth(node.of.name, column)
         return lambda on: one_of(held(on), [sql().true() if v else sql().false() for v in node.values])
-    if isinstance(node.of, DateFormat):
-        found = format_time(node.of.format, number(node.of.of, domain))
-        return choose_values(found, lambda v: v in node.values)
-    if is_text(node.of):
+    if is_declared(node.of, domain):
         chosen = {v if isinstance(v, str) else describe(Constant(v)) for v in node.values}
-        return choose_values(bind_values(node.of, domain), lambda v: v in chosen)
+        return choose_values(bind_values(node.of, domain), lambda v: show_text(v) in chosen)
     built = [_compare(Compare("=", node.of, Constant(v)), domain) for v in node.values]
 
     def build(on: Primitives) -> exp.Expression:

@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval, category_code, truth_code
-from sordino.ask.queries.expressions.nodes import Constant, Match, Name, Node, TextFunction, describe
-from sordino.ask.queries.expressions.sql_trees import Build, one_of, whole
-from sordino.core.domain import Boolean, Category, Domain
+from sordino.ask.queries.expressions.nodes import Apply, Constant, Name, Node, TextFunction, When, describe, walk
+from sordino.ask.queries.expressions.sql_trees import Build, one_of, plus, sql, whole
+from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import to_fraction
 from sordino.core.primitives import Primitives
@@ -24,7 +24,7 @@ from sordino.core.primitives import Primitives
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_MOST_VALUES = 100_000
+MOST_VALUES = 100_000
 _LONGEST_PATTERN = 1_000
 
 
@@ -41,39 +41,88 @@ class DeclaredValues:
 
 def is_text(node: Node) -> bool:
     """Return whether an expression is made of text: a function of it that is no number."""
-    return isinstance(node, TextFunction) and node.function not in ("length", "number")
+    return isinstance(node, TextFunction) and node.function not in ("length", "number", "strpos")
 
 
-def bind_values(node: Node, domain: Domain) -> DeclaredValues:
-    """Return what an expression is for each declared value; raises QuestionRefused where values are not declared."""
+def _refuse_other(node: Node) -> DeclaredValues:
+    raise QuestionRefused(f"a function of text needs a column of declared values, not {describe(node)}")
+
+
+def bind_values(node: Node, domain: Domain, other: Callable[[Node], DeclaredValues] = _refuse_other) -> DeclaredValues:
+    """Return what an expression is for each declared value; raises QuestionRefused where values are not declared.
+
+    `other` says it of expressions that are neither columns of declared values nor functions of text.
+    """
     if isinstance(node, Constant):
-        return DeclaredValues((_text(node.value),), lambda _: whole(0))
+        return DeclaredValues((show_text(node.value),), lambda _: whole(0))
     if isinstance(node, Name):
         column = domain[node.name]
         if isinstance(column, Category):
             return DeclaredValues(column.values, category_code(node.name, column))
         if isinstance(column, Boolean):
             return DeclaredValues((False, True), truth_code(node.name, column))
-        raise QuestionRefused(
-            f"{node.name} has no declared values: functions of text need a category, declared with its values"
-        )
-    if not isinstance(node, TextFunction):
-        raise QuestionRefused(f"a function of text needs a column of declared values, not {describe(node)}")
-    if node.function == "concat":
-        return _concat(bind_values(node.of, domain), bind_values(node.right or Constant(""), domain), node)
-    of = bind_values(node.of, domain)
+        if isinstance(column, Identifier) or other is _refuse_other:
+            raise QuestionRefused(
+                f"{node.name} has no declared values: functions of text need a category, declared with its values"
+            )
+    if not is_text(node) or not isinstance(node, TextFunction):
+        return other(node)
+    if node.function in ("concat", "join"):
+        parts = [(part, bind_values(part, domain, other)) for part in (node.of, node.right or Constant(""))]
+        if node.function == "join":
+            parts = [(part, _or_empty(values) if keeps_missing(part, domain) else values) for part, values in parts]
+        return pair_values(parts[0][1], parts[1][1], lambda a, b: show_text(a) + show_text(b), node)
+    of = bind_values(node.of, domain, other)
     function = _FUNCTIONS[node.function]
     return DeclaredValues(
-        tuple(None if v is None else function(_text(v), *node.arguments) for v in of.values), of.build
+        tuple(None if v is None else function(show_text(v), *node.arguments) for v in of.values), of.build
     )
 
 
-def _concat(one: DeclaredValues, other: DeclaredValues, node: Node) -> DeclaredValues:
+def keeps_missing(node: Node, domain: Domain) -> bool:
+    """Return whether rows in which an expression is missing count: by a column that keeps them, or by the question."""
+    return any(
+        (isinstance(at, When) and at.right is None)
+        or (isinstance(at, Apply) and at.right is not None)
+        or (isinstance(at, Name) and getattr(domain[at.name], "missing", "drop") == "keep")
+        for at in walk(node)
+    )
+
+
+def _or_empty(of: DeclaredValues) -> DeclaredValues:
+    """Return the values with an empty text for what is missing."""
+    values = tuple("" if v is None else v for v in of.values)
+
+    def build(on: Primitives) -> exp.Expression:
+        made: exp.Expression = sql().Coalesce(this=of.build(on), expressions=[whole(len(values))])
+        return made
+
+    return DeclaredValues((*values, ""), build)
+
+
+def pair_values(
+    one: DeclaredValues, other: DeclaredValues, function: Callable[[Any, Any], Any], node: Node
+) -> DeclaredValues:
+    """Return what a function makes of each pair of values, missing where either is; `node` is what a refusal names."""
     many = len(one.values) * len(other.values)
-    if many > _MOST_VALUES:
-        raise QuestionRefused(f"{describe(node)} has {many} possible values, above {_MOST_VALUES}")
-    values = tuple(None if a is None or b is None else _text(a) + _text(b) for a in one.values for b in other.values)
+    if many > MOST_VALUES:
+        raise QuestionRefused(f"{describe(node)} has {many} possible values, above {MOST_VALUES}")
+    values = tuple(None if a is None or b is None else function(a, b) for a in one.values for b in other.values)
     return DeclaredValues(values, lambda on: _pair(one.build(on), other.build(on), len(other.values)))
+
+
+def either_value(condition: Build, one: DeclaredValues, other: DeclaredValues | None) -> DeclaredValues:
+    """Return the first values where a condition is true, else the other ones; missing without these."""
+    rest = DeclaredValues((), lambda _: sql().Null()) if other is None else other
+
+    def build(on: Primitives) -> exp.Expression:
+        kinds = sql()
+        first = kinds.If(this=kinds.paren(condition(on)), true=one.build(on))
+        last = kinds.Null() if other is None else plus(other.build(on), len(one.values))
+        made: exp.Expression = kinds.paren(kinds.Case(ifs=[first], default=last))
+        return made
+
+    return DeclaredValues((*one.values, *rest.values), build)
 
 
 def _pair(one: exp.Expression, other: exp.Expression, size: int) -> exp.Expression:
@@ -81,13 +130,6 @@ def _pair(one: exp.Expression, other: exp.Expression, size: int) -> exp.Expressi
 
     first = exp.paren(exp.Mul(this=exp.paren(one), expression=whole(size)))
     return exp.paren(exp.Add(this=first, expression=exp.paren(other)))
-
-
-def match_text(node: Match, domain: Domain) -> Build:
-    """Return the condition that a text matches: by the codes of the declared values that do."""
-    found = bind_values(node.of, domain)
-    matches = pattern_test(node.kind, node.pattern)
-    return choose_values(found, lambda v: matches(_text(v)))
 
 
 def choose_values(of: DeclaredValues, chosen: Callable[[Any], bool]) -> Build:
@@ -129,10 +171,9 @@ def value_keys(of: DeclaredValues) -> tuple[tuple[Any, ...], Build]:
     return labels, build
 
 
-def number_of_text(node: TextFunction, domain: Domain) -> BoundNumber:
-    """Return the number that a function makes of declared values: LENGTH, or CAST of values that are numbers."""
-    of = bind_values(node.of, domain)
-    made = [None if v is None else text_number(node.function, v) for v in of.values]
+def number_of_text(node: TextFunction, of: DeclaredValues) -> BoundNumber:
+    """Return the number that a function makes of declared values: LENGTH, STRPOS, or CAST of values that are numbers."""
+    made = [None if v is None else text_number(node.function, v, *node.arguments) for v in of.values]
     known = [n for n in made if n is not None]
     if not known:
         raise QuestionRefused(f"{describe(node)}: no declared value is a number")
@@ -184,18 +225,29 @@ def _regex(pattern: str) -> Callable[[str], bool]:
     return lambda text: search(text) is not None
 
 
-def text_number(function: str, value: Any) -> Fraction | None:
-    """Return the number that length or number makes of a declared value; None where it is no number."""
-    text = _text(value)
+def text_number(function: str, value: Any, *arguments: Any) -> Fraction | None:
+    """Return the number that length, strpos or number makes of a declared value; None where it is no number.
+
+    >>> text_number("strpos", "south", "th"), text_number("strpos", "south", "x"), text_number("length", "south")
+    (Fraction(4, 1), Fraction(0, 1), Fraction(5, 1))
+    """
+    text = show_text(value)
     if function == "length":
         return Fraction(len(text))
+    if function == "strpos":
+        return Fraction(text.find(str(arguments[0])) + 1)
     try:
         return Fraction(text == "true") if text in ("true", "false") else to_fraction(text.strip(), name="a value")
     except DeclarationError:
         return None
 
 
-def _text(value: Any) -> str:
+def show_text(value: Any) -> str:
+    """Return a declared value as the text that a cast makes of it.
+
+    >>> show_text(True), show_text(7), show_text("a")
+    ('true', '7', 'a')
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value)
@@ -212,7 +264,24 @@ def _end(text: str, count: Any) -> str:
     return text[max(len(text) - int(count), 0) :] if count > 0 else ""
 
 
+def _fill(text: str, length: Any, words: str) -> str:
+    """Return the words that fill a text up to a length, cut where they are too many."""
+    missing = max(int(length) - len(text), 0)
+    return (words * missing)[:missing]
+
+
+def _split_part(text: str, between: str, place: Any) -> str:
+    """Return the part of a text at a place among those that a separator divides it into, from 1; from the end below 0."""
+    parts = text.split(between) if between else [text]
+    at = int(place) - 1 if place > 0 else len(parts) + int(place)
+    return parts[at] if place and 0 <= at < len(parts) else ""
+
+
 _FUNCTIONS: dict[str, Callable[..., str]] = {
+    "reverse": lambda text: text[::-1],
+    "split_part": _split_part,
+    "lpad": lambda text, length, words: (_fill(text, length, words) + text)[: int(length)],
+    "rpad": lambda text, length, words: (text + _fill(text, length, words))[: int(length)],
     "upper": str.upper,
     "lower": str.lower,
     "trim": lambda text: text.strip(" "),

@@ -22,8 +22,14 @@ from sordino.ask.queries.expressions.bound_number import (
     truth_code,
     whole_values,
 )
-from sordino.ask.queries.expressions.compile import bind_condition, bind_number, plain_number
-from sordino.ask.queries.expressions.declared_values import bind_values, is_text, value_keys
+from sordino.ask.queries.expressions.compile import (
+    bind_condition,
+    bind_number,
+    bind_values,
+    is_declared,
+    plain_number,
+)
+from sordino.ask.queries.expressions.declared_values import is_text, value_keys
 from sordino.ask.queries.expressions.missing import may_be_missing
 from sordino.ask.queries.expressions.nodes import (
     Absolute,
@@ -58,7 +64,7 @@ from sordino.core.domain import STORED, Boolean, Category, Date, DateTime, Domai
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.loss import format_number
 from sordino.core.primitives import Primitives
-from sordino.core.time_zones import show_time
+from sordino.core.time_zones import seconds_since, show_time
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -160,6 +166,8 @@ def keys(node: Node, domain: Domain) -> Keys:
         return _bins(node, domain)
     if isinstance(node, When):
         return _choice(node, domain)
+    if isinstance(node, Constant):
+        return Keys((_label(node, node),), lambda _: whole(0))
     if isinstance(node, DatePart):
         return _parts(node, domain)
     if is_text(node):
@@ -221,7 +229,23 @@ def _time(node: Node, domain: Domain) -> BoundNumber | None:
     if isinstance(node, (Name, DatePart, Shift, Clip, Arithmetic)) and _has_time(node, domain):
         of = bind_number(node, domain)
         return of if of.kind in TIMES else None
+    if isinstance(node, When) and not is_declared(node, domain) and _ends_in_time(node, domain):
+        return bind_number(node, domain)
     return None
+
+
+def _ends_in_time(node: When, domain: Domain) -> bool:
+    """Return whether a choice is between dates or moments."""
+    at: Node | None = node
+    while isinstance(at, When):
+        if _time(at.left, domain) is not None or _is_day(at.left):
+            return True
+        at = at.right
+    return at is not None and (_time(at, domain) is not None or _is_day(at))
+
+
+def _is_day(node: Node) -> bool:
+    return isinstance(node, Constant) and isinstance(node.value, datetime.date)
 
 
 def _has_time(node: Node, domain: Domain) -> bool:
@@ -277,10 +301,19 @@ def _parts(node: DatePart, domain: Domain) -> Keys:
     """Return the parts of days, such as years, that the declared days allow."""
     found = bind_number(node, domain)
     low, high = (int(b or 0) for b in (found.interval.lower, found.interval.upper))
+    if node.part == "epoch" and isinstance(node.of, DateTrunc) and (of := _time(node.of, domain)) is not None:
+        return _epochs(node, of, domain)
     if high - low >= _MOST_KEYS:
         raise QuestionRefused(f"{describe(node)} has {high - low + 1} values, too many keys: group by a coarser part")
     labels = tuple(range(low, high + 1))
     return _keep_missing(labels, lambda on: plus(found.build(on), -low), node, domain)
+
+
+def _epochs(node: DatePart, of: BoundNumber, domain: Domain) -> Keys:
+    """Return the seconds since 1970 at which the parts of a truncated date or moment `of` begin, one for each of its keys."""
+    labels, build = _time_keys(node.of, of)
+    seconds = tuple(_show_value(seconds_since(label, of.zone or "UTC")) for label in labels)
+    return _keep_missing(seconds, build, node, domain)
 
 
 def _truths(node: Node, domain: Domain) -> Keys:
@@ -323,7 +356,7 @@ def _choice(node: When, domain: Domain) -> Keys:
         cases.append((bind_condition(at.of, domain), at.left))
         at = at.right
     cases += [] if at is None else [(None, at)]
-    if not all(isinstance(case, (Constant, When)) or _is_declared(case, domain) for _, case in cases):
+    if not all(isinstance(case, (Constant, When)) or is_declared(case, domain) for _, case in cases):
         return _numbers(node, domain)
     found = [(condition, _case_keys(case, node, domain)) for condition, case in cases]
     labels = tuple(dict.fromkeys(v for _, case in found for v in case.labels if v is not None))
@@ -340,11 +373,6 @@ def _choice(node: When, domain: Domain) -> Keys:
         return exp.Case(ifs=ifs, default=last)
 
     return _keep_missing(labels, lambda on: sql().paren(build(on)), node, domain)
-
-
-def _is_declared(node: Node, domain: Domain) -> bool:
-    """Return whether an expression has declared values: a category, a truth, a text."""
-    return is_text(node) or (isinstance(node, Name) and isinstance(domain[node.name], (Category, Boolean)))
 
 
 def _case_keys(node: Node, choice: When, domain: Domain) -> Keys:
@@ -366,7 +394,7 @@ def _place(case: Keys, places: dict[Any, int], on: Primitives) -> exp.Expression
     return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
 
-def _label(node: Constant, choice: When) -> str | int | bool:
+def _label(node: Constant, choice: Node) -> str | int | bool:
     """Return the label that a constant stands for."""
     value = node.value
     if isinstance(value, (str, bool)):

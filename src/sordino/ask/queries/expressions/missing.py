@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sordino.ask.queries.expressions.compile import number
-from sordino.ask.queries.expressions.declared_values import bind_values, is_text, text_number
+from sordino.ask.queries.expressions.compile import bind_values, number
+from sordino.ask.queries.expressions.declared_values import is_text, keeps_missing, text_number
 from sordino.ask.queries.expressions.nodes import (
     Apply,
     Constant,
@@ -79,7 +79,11 @@ def may_be_missing(node: Node | None, domain: Domain, *, present: frozenset[Node
         left = may_be_missing(node.left, domain, present=present | chosen)
         return left | may_be_missing(node.right, domain, present=present | rest)
     found = _BY_QUESTION if _has_no_value(node, domain) else _NEVER
+    joins = isinstance(node, TextFunction) and node.function == "join"
     for child in children(node):
+        if joins and keeps_missing(child, domain):
+            # What is missing is an empty text there.
+            continue
         found |= may_be_missing(child, domain, present=present)
     return found
 

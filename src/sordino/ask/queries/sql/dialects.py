@@ -200,6 +200,16 @@ def _convert(node: Any, dialect: str) -> Any:
     return made
 
 
+_SIMILAR = {"%": ".*", "_": "."}
+
+
+def _similar(node: Any, _: str) -> None:
+    """SIMILAR TO has % and _ for any text, as LIKE, and else a regular expression; in DuckDB it is one alone."""
+    pattern = node.expression
+    if isinstance(pattern, _trees().Literal):
+        node.set("expression", _trees().Literal.string("".join(_SIMILAR.get(c, c) for c in pattern.this)))
+
+
 _CHANGES: dict[str, Callable[[Any, str], Any]] = {
     "AddMonths": _months,
     "Anonymous": _named,
@@ -216,6 +226,7 @@ _CHANGES: dict[str, Callable[[Any, str], Any]] = {
     "Monthname": _name_of_day,
     "RegexpLike": _regular_expression,
     "Round": _round,
+    "SimilarTo": _similar,
     "TimestampDiff": _difference,
     "TimestampTrunc": _unit_of_weeks,
     "TryCast": _cast,

@@ -262,6 +262,9 @@ def _how(place: Place, item: Any) -> Any:
         return "inner"
     if words in (["", "LEFT", ""], ["", "LEFT", "OUTER"]):
         return "left"
+    # Of a public table: what reads the answer sees to the rows that it keeps.
+    if words in (["", "RIGHT", ""], ["", "RIGHT", "OUTER"]):
+        return "inner"
     said = " ".join(w for w in words if w)
     raise QuestionRefused(f"{place.word(said)}{said} JOIN is not supported, JOIN and LEFT JOIN are: {_WRITE}")
 
@@ -365,6 +368,7 @@ class Scope:
     steps: tuple[RowStep, ...] = ()
     known: Mapping[str, Scope] = field(default_factory=dict, repr=False)  # the queries that WITH names
     joined: tuple[JoinedTable, ...] = ()  # of this SELECT; a sub-query's columns are given by `columns`
+    kept: tuple[str, ...] = ()  # public tables whose rows a RIGHT JOIN keeps, without a match too
 
     def column(self, place: Place, item: Any) -> Expr:
         """Return what a name stands for; raises UnknownName for what is not there."""
@@ -511,6 +515,13 @@ def _join(
     if units is not None:
         return _join_values(place, select, item, units, scope)
     joined, where = _joined_table(place, item.this, declared, known)
+    if str(item.args.get("method") or "").upper() == "NATURAL":
+        _join_same_names(place, item, joined, scope)
+    kept = str(item.args.get("side") or "").upper() == "RIGHT"
+    if kept and joined.table not in declared.public:
+        raise QuestionRefused(
+            f"{place.word('RIGHT')}RIGHT JOIN keeps all rows of {joined.table}: begin FROM with it, and LEFT JOIN"
+        )
     if not any(item.args.get(n) for n in ("on", "using", "method", "side")):
         _take_condition(select, item, joined, scope)
     if joined.alias in {t.alias for t in scope.joined} or joined.alias in scope.names:
@@ -528,6 +539,7 @@ def _join(
             f"{place.word('LEFT')}LEFT JOIN with a sub-query that filters rows is not supported: JOIN it, or filter in WHERE"
         )
     found = replace(scope, steps=(*scope.steps, join), joined=(*scope.joined, joined))
+    found = replace(found, kept=(*found.kept, joined.table)) if kept else found
     found = replace(found, where=found.restrict(where))
     for condition in conditions:
         found = replace(found, where=found.restrict(declared.translator(place, found).value(condition).node))
@@ -620,6 +632,16 @@ def _nodes(thing: Any) -> Iterator[Any]:
         parts = tuple(getattr(thing, part.name) for part in fields(thing))
     for part in parts:
         yield from _nodes(part)
+
+
+def _join_same_names(place: Place, item: Any, joined: JoinedTable, scope: Scope) -> None:
+    """NATURAL JOIN is JOIN ... USING the columns that both have."""
+    kinds = trees()
+    names = [name for low, (name, _) in joined.columns.items() if low in scope.every()]
+    if not names:
+        raise QuestionRefused(f"{place.word('NATURAL')}NATURAL JOIN needs a column that both tables have: {_WRITE}")
+    item.set("using", [kinds.to_identifier(name) for name in names])
+    item.set("method", None)
 
 
 def _take_condition(select: Any, item: Any, joined: JoinedTable, scope: Scope) -> None:

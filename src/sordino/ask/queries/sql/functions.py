@@ -5,19 +5,21 @@ Where dialects differ, the meaning is DuckDB's: `//` and TRUNC round towards 0, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 from sordino.ask.queries.expressions.cases import when
 from sordino.ask.queries.expressions.expr import Expr
-from sordino.ask.queries.expressions.nodes import Apply, Arithmetic, Constant, Match, TextFunction
+from sordino.ask.queries.expressions.nodes import Apply, Arithmetic, Constant, Match, Node, TextFunction
 from sordino.ask.queries.sql.text import trees
 from sordino.core.errors import QuestionRefused
 
 Read = Callable[[Any], Expr]
 
 _LARGEST_POWER = 64  # of a constant
+_LONGEST_PADDED = 1_000
 _WHOLE = {"INT", "BIGINT", "SMALLINT", "TINYINT", "HUGEINT", "INT128", "UINT", "UBIGINT", "MEDIUMINT"}
 _DOUBLES = {"Div", "SafeDivide", "Sqrt", "Cbrt", "Ln", "Log", "Exp", "Pow"}  # what DuckDB computes as a double
 _REALS = {"DOUBLE", "FLOAT", "DECIMAL", "BIGDECIMAL", "REAL"}
@@ -94,11 +96,84 @@ def _replace(item: Any, read: Read) -> Expr:
 
 
 def _join_texts(item: Any, read: Read) -> Expr:
-    parts = item.expressions or [item.this, item.expression]
-    made = read(parts[0])
-    for part in parts[1:]:
-        made = Expr(TextFunction("concat", made.node, (), read(part).node))
+    """CONCAT(a, b) leaves out what is missing, where the dialect's does; a || b is missing where either is."""
+    function = "join" if item.args.get("coalesce") else "concat"
+    first, *rest = item.expressions or [item.this, item.expression]
+    made = read(first)
+    for part in rest:
+        made = Expr(TextFunction(function, made.node, (), read(part).node))
     return made
+
+
+def _join_between(item: Any, read: Read) -> Expr:
+    """CONCAT_WS(s, a, b): those that are there, with s between them."""
+    between, *parts = item.expressions
+    separator = _words(read(between), "CONCAT_WS")
+    made: Node = Constant("")
+    for part in parts:
+        made = TextFunction("join", made, (), TextFunction("concat", Constant(separator), (), read(part).node))
+    # Each begins with the separator.
+    return Expr(TextFunction("substr", made, (Fraction(len(separator) + 1),)))
+
+
+def _position(item: Any, read: Read) -> Expr:
+    """STRPOS(x, 'a'), INSTR(x, 'a') and POSITION('a' IN x): where a text first stands in another, from 1, else 0."""
+    if any(item.args.get(part) is not None for part in ("position", "occurrence")):
+        raise QuestionRefused("a text's place is found from its begin, and the first alone: STRPOS(x, 'a')")
+    return Expr(TextFunction("strpos", read(item.this).node, (_words(read(item.args["substr"]), "STRPOS"),)))
+
+
+def _pad(item: Any, read: Read) -> Expr:
+    """LPAD(x, n, 'c') and RPAD(x, n, 'c')."""
+    side = "lpad" if item.args.get("is_left") else "rpad"
+    fill = item.args.get("fill_pattern")
+    length = _constant(read(item.expression), side.upper())
+    if not 0 <= length <= _LONGEST_PADDED:
+        raise QuestionRefused(f"{side.upper()} takes a length of up to {_LONGEST_PADDED} characters")
+    words = " " if fill is None else _words(read(fill), side.upper())
+    return Expr(TextFunction(side, read(item.this).node, (length, words)))
+
+
+def _split_part(item: Any, read: Read) -> Expr:
+    between = _words(read(item.args["delimiter"]), "SPLIT_PART")
+    return Expr(
+        TextFunction(
+            "split_part", read(item.this).node, (between, _constant(read(item.args["part_index"]), "SPLIT_PART"))
+        )
+    )
+
+
+def _escape(item: Any, read: Read) -> Expr | None:
+    """x LIKE 'a$_%' ESCAPE '$': what stands behind the escape is the character itself."""
+    kinds = trees()
+    like = item.this
+    if not isinstance(like, (kinds.Like, kinds.ILike)):
+        return None
+    letter = _words(read(item.expression), "ESCAPE")
+    pattern = _words(read(like.expression), "LIKE")
+    if len(letter) != 1:
+        raise QuestionRefused("ESCAPE takes one character")
+    flags = "(?is)" if isinstance(like, kinds.ILike) else "(?s)"
+    written = ""
+    place = 0
+    while place < len(pattern):
+        character = pattern[place]
+        if character == letter:
+            place += 1
+            if place == len(pattern):
+                raise QuestionRefused("a LIKE pattern may not end with its escape character")
+            written += re.escape(pattern[place])
+        else:
+            written += {"%": ".*", "_": "."}.get(character) or re.escape(character)
+        place += 1
+    found = Expr(Match("regex", read(like.this).node, f"{flags}^(?:{written})\\Z"))
+    return ~found if like.args.get("negate") else found
+
+
+def _similar(item: Any, read: Read) -> Expr:
+    """x SIMILAR TO 'pattern': a regular expression of the whole text, as in DuckDB."""
+    pattern = _words(read(item.expression), "SIMILAR TO")
+    return Expr(Match("regex", read(item.this).node, f"^(?:{pattern})\\Z"))
 
 
 def _trim(item: Any, read: Read) -> Expr:
@@ -209,7 +284,7 @@ _NUMBERS = {
     "Ln": "ln",
     "Exp": "exp",
 }
-_TEXT = {"Upper": "upper", "Lower": "lower", "Length": "length"}
+_TEXT = {"Upper": "upper", "Lower": "lower", "Length": "length", "Reverse": "reverse"}
 _PATTERNS = {
     "Like": "like",
     "ILike": "ilike",
@@ -232,7 +307,13 @@ _OTHERS: dict[str, Callable[[Any, Read], Expr | None]] = {
     "Right": _side("right"),
     "Replace": _replace,
     "Concat": _join_texts,
+    "ConcatWs": _join_between,
     "DPipe": _join_texts,
+    "StrPosition": _position,
+    "Pad": _pad,
+    "SplitPart": _split_part,
+    "Escape": _escape,
+    "SimilarTo": _similar,
     "Trim": _trim,
     "Cast": _cast,
     "TryCast": _cast,

@@ -40,7 +40,8 @@ ROW_FORMS: dict[str, tuple[str, str]] = {
     "Column": ("age", "a declared column"),
     "Literal": ("'nurse'", "text in single quotes, or a number"),
     "RawString": ("job = r'nurse'", "text in which a backslash means itself, in BigQuery and Spark"),
-    "Boolean": ("member = TRUE", "TRUE and FALSE"),
+    "National": ("job = N'nurse'", "text, as SQL Server writes it"),
+    "Boolean": ("member = TRUE", "TRUE and FALSE; 1 and 0 in comparisons with them"),
     "Add": ("age + 1", "a sum"),
     "Sub": ("age - 1", "a difference"),
     "Mul": ("age * 2", "a product"),
@@ -81,11 +82,22 @@ ROW_FORMS: dict[str, tuple[str, str]] = {
     "Left": ("LEFT(job, 1)", "the first characters"),
     "Right": ("RIGHT(job, 1)", "the last characters"),
     "Replace": ("REPLACE(job, 'u', 'o')", "one text in place of another"),
-    "Concat": ("CONCAT(job, '!')", "texts joined; missing where one is missing"),
-    "DPipe": ("job || '!'", "the same"),
-    "EQ": ("job = 'nurse'", "equal"),
+    "Concat": (
+        "CONCAT(job, '-', YEAR(joined))",
+        "texts, whole numbers and days joined; what is missing is left out, as in DuckDB",
+    ),
+    "ConcatWs": ("CONCAT_WS('-', job, age)", "the same, with a text between those that are there"),
+    "DPipe": ("job || '!'", "texts joined; missing where one is missing"),
+    "Pad": ("LPAD(CAST(age AS VARCHAR), 3, '0')", "filled up to a length; `RPAD` at the end"),
+    "Reverse": ("REVERSE(job)", "backwards"),
+    "SplitPart": ("SPLIT_PART(job, 'u', 1)", "a part, from 1, of what a text divides"),
+    "StrPosition": (
+        "STRPOS(job, 'r')",
+        "where a text first stands, from 1, else 0; `POSITION('r' IN job)` and `INSTR` too",
+    ),
+    "EQ": ("job = 'nurse'", "equal; of rows of values too, `(job, age) = ('nurse', 30)`"),
     "NEQ": ("job <> 'nurse'", "not equal; `!=` too"),
-    "LT": ("age < 18", "less; days are compared with `DATE '2020-01-31'` or '2020-01-31'"),
+    "LT": ("job < 'd'", "less; texts by their characters; days are compared with `DATE '2020-01-31'` or '2020-01-31'"),
     "LTE": ("age <= 18", "at most"),
     "GT": ("age > 18", "more"),
     "GTE": ("age >= 18", "at least"),
@@ -95,6 +107,8 @@ ROW_FORMS: dict[str, tuple[str, str]] = {
     "NullSafeEQ": ("job IS NOT DISTINCT FROM 'nurse'", "equal, where missing equals missing"),
     "NullSafeNEQ": ("job IS DISTINCT FROM 'nurse'", "not equal, where missing equals missing"),
     "Like": ("job LIKE 'n%'", "a pattern: % stands for any text, _ for one character"),
+    "Escape": ("job LIKE '%$_%' ESCAPE '$'", "a pattern in which what stands behind a character is that itself"),
+    "SimilarTo": ("job SIMILAR TO '(nurse|cook)'", "a regular expression of the whole text"),
     "ILike": ("job ILIKE 'N%'", "the same, whatever the case"),
     "RegexpLike": ("REGEXP_MATCHES(job, '^n')", "a regular expression; `~` in PostgreSQL"),
     "StartsWith": ("STARTS_WITH(job, 'n')", "what a text begins with"),
@@ -129,7 +143,7 @@ TIME_FORMS: dict[str, tuple[str, str]] = {
     "Date": ("DATE(seen)", "the day of a moment; `CAST(seen AS DATE)` too"),
     "DateFromParts": (
         "MAKE_DATE(2020, 1, 31)",
-        "a day; `DATE '2020-01-31'` too, and `TIMESTAMP '2020-01-31 10:30:00'`",
+        "a day; `MAKE_DATE(YEAR(joined), MONTH(joined), 1)`, `STRPTIME('31.01.2020', '%d.%m.%Y')` and `TO_DATE` of a text too",
     ),
     "LastDay": ("LAST_DAY(joined)", "the last day of the month"),
     "DateAdd": ("DATE_ADD(joined, INTERVAL 3 DAY)", "moved by an interval; `joined + INTERVAL '1 month'` too"),
@@ -206,6 +220,17 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
     ),
     ("comma joins", "SELECT COUNT(*) FROM people AS p, jobs AS j WHERE p.job = j.job", "on equality"),
     ("items of lists", "SELECT tag, COUNT(*) FROM people, UNNEST(tags) AS t(tag) GROUP BY tag", "CROSS JOIN too"),
+    (
+        "one value a group",
+        "SELECT job, MAX(job) AS j, COUNT(*) AS n FROM people GROUP BY job",
+        "MIN, ANY_VALUE of keys too",
+    ),
+    (
+        "the clock",
+        "SELECT COUNT(*) FROM people WHERE joined > CURRENT_DATE - INTERVAL 9999 DAY",
+        "NOW() and CURRENT_DATE are read once, at plan, in UTC",
+    ),
+    ("turned", "PIVOT people ON member USING COUNT(*) GROUP BY job", "of declared values, or of those that IN lists"),
     ("samples", "SELECT COUNT(*) FROM people TABLESAMPLE BERNOULLI (10 PERCENT)", "each unit with that chance"),
     ("the most common", "SELECT MODE(job) FROM people", "a question of its own; what is missing is passed over"),
     ("schemas", "SELECT COUNT(*) FROM town.people", "a table is found with its schema and without"),
@@ -219,11 +244,12 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
 
 _AROUND = """\
 A statement may hold several questions, or compute with their answers: windows, second aggregates, joins of answers, UNION ALL,
-ROLLUP, CUBE and GROUPING SETS, QUALIFY, scalar sub-queries, CASE and text of keys and aggregates. Each SELECT that aggregates
-the private table is a *private question*; they share the loss equally, or by `weights`, one each, and equal ones are asked
-once. All else runs in DuckDB, over what they released and the declared public tables, and costs nothing; so a statement of
-public tables alone is free. A column that is released as it is keeps its interval unless rows were chosen by noisy values; one
-that is computed has one by [replicates of the noise](intervals.md#columns-computed-around-questions), or says why it has none.
+ROLLUP, CUBE and GROUPING SETS, QUALIFY, PIVOT, scalar sub-queries, CASE and text of keys and aggregates. Each SELECT that
+aggregates a private table is a *private question*; they share the loss equally, or by `weights`, one each, and equal ones are
+asked once. They may be about several private tables of one budget. All else runs in DuckDB, over what they released and the
+declared public tables, and costs nothing; so a statement of public tables alone is free. A column that is released as it is keeps
+its interval; where noisy values choose the rows, the intervals hold for all groups together. One that is computed has one by
+[replicates of the noise](intervals.md#columns-computed-around-questions), or says why it has none.
 What noise makes impossible, such as the logarithm of a negative count, is missing.
 
 A private question inside another, in WHERE, in a key or within an aggregate, is answered first, and its released value is a
@@ -231,7 +257,7 @@ constant of the one around it: a number, a list for IN, or a number for each key
 or a join by the one key of a grouped query). Keys, layout and noise of the outer question follow from the range that the
 declarations give the value, into which it is clipped, and never from the value.
 
-Not read there: RANDOM, NOW, table functions, WITH RECURSIVE, LATERAL, and any correlation but by one key."""
+Not read there: RANDOM, table functions, WITH RECURSIVE, LATERAL, and any correlation but by one key."""
 AROUND = (
     "SELECT job, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct FROM people GROUP BY job;",
     "SELECT AVG(n) FROM (SELECT job, COUNT(*) AS n FROM people GROUP BY job) AS t;",
@@ -317,7 +343,7 @@ written. The dialect is DuckDB's, or that of whoever quotes names with backticks
 Several SELECTs, separated by semicolons, are a batch."""
 _VALUES = """\
 They stand in WHERE, inside aggregates, in sub-queries and in GROUP BY. What is missing stays missing, and meets no
-condition. `/` never truncates, LEAST, GREATEST and CONCAT never replace a missing value, texts are equal where all of
+condition. `/` never truncates, LEAST and GREATEST never replace a missing value, texts are equal where all of
 their characters are, and ORDER BY puts what is missing last, whatever the dialect. Other words mean what they mean in the
 dialect of the text: DAYOFWEEK is 1 on Sunday in BigQuery, MySQL, Spark and T-SQL, CAST to whole numbers rounds towards 0
 in Spark, SQLite and T-SQL, DATEDIFF of weeks counts Mondays in Snowflake and Redshift and sevens of days in DuckDB, LIKE
@@ -332,6 +358,6 @@ quotes, also with an offset such as +01:00. What has none is read by the clock o
 _SPELLINGS = "They are read as the form on the right, which is priced."
 _NOT_READ = """\
 MIN, MAX and BOOL_OR are refused, since one row decides them: ask for `QUANTILE_CONT(x, 0.01)` and `QUANTILE_CONT(x, 0.99)`, or
-for clipping bounds with `sordino bounds`. Sub-queries in WHERE are refused unless they are EXISTS or IN of the same people,
-and so are these clauses:"""
+for clipping bounds with `sordino bounds`. Sub-queries in WHERE are of the same people, by EXISTS or IN, of public tables, or of
+aggregates, which are answered first. Around rows of persons these clauses are refused:"""
 _PARTLY = {"WITH", "DISTINCT", "JOIN", "HAVING", "GROUP BY", "ORDER BY", "LIMIT", "OFFSET", "SAMPLE"}

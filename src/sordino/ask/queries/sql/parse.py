@@ -6,6 +6,7 @@ The text is parsed and translated; it never reaches an engine. What is not trans
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -30,13 +31,14 @@ from sordino.ask.queries.build import (
 )
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
-from sordino.ask.queries.expressions.nodes import Constant, Name, Node, Released, describe
+from sordino.ask.queries.expressions.nodes import Constant, Name, Node, Released, describe, walk
 from sordino.ask.queries.formulas import FormulaColumn, is_condition, rename
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.post_processing import PostProcessing
 from sordino.ask.queries.sql.dialects import normalize
 from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, base_table, scope_of
 from sordino.ask.queries.sql.functions import cast_released
+from sordino.ask.queries.sql.moments import put_moment, reads_clock
 from sordino.ask.queries.sql.text import (
     Place,
     Start,
@@ -59,6 +61,7 @@ from sordino.ask.queries.sql.values import (
     take_key_list,
 )
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
+from sordino.core.lazy import load_feature
 from sordino.core.neighbors import ContributionBounds
 
 Tables = Mapping[str, tuple[str, ...]]  # the columns of tables, by name
@@ -93,6 +96,8 @@ class SqlSelect:
     source: Any
     bounds: ContributionBounds | None = None
     dialect: str = "duckdb"
+    # What each item of SELECT is called without AS; empty where that is not known.
+    names: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,12 @@ class SqlText:
     bounds: ContributionBounds | None = None
     start: Start = field(default=(0, 0), compare=False, repr=False)
     released: Mapping[str, Released] = field(default_factory=dict, compare=False, repr=False)
+    # What NOW() stands for, once the question is planned.
+    moment: datetime.datetime | None = None
+
+    def at_moment(self, moment: datetime.datetime) -> SqlText:
+        """Return the question in which NOW() and CURRENT_DATE are this moment and its day, in UTC; others as they are."""
+        return replace(self, moment=moment, select=None) if reads_clock(self.text) else self
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -131,7 +142,9 @@ class SqlText:
         `columns` and `public` are the declared names of columns and of public tables, for hints and for joins.
         """
         check_planning()
-        return self.select or _not_too_deep(lambda: _select(self.text, columns, public, self.dialect, self.start))
+        return self.select or _not_too_deep(
+            lambda: _select(self.text, columns, public, self.dialect, self.start, self.moment)
+        )
 
 
 def sql(text: str, *, dialect: str | None = None, keys: Any = None, min_units: int = 1) -> SqlText:
@@ -158,11 +171,15 @@ def parse_sql(
 ) -> Aggregation:
     """Return the question that SQL text asks about `table`; `public` and `private` tables may be joined.
 
-    Names match the declared `columns` whatever their case. Raises UnknownName for another table, QuestionRefused for
+    Columns without AS have the names that they have in Python. Names match the declared `columns` whatever their case.
+
+    Raises UnknownName for another table, QuestionRefused for
     whatever is not supported, by its name and place.
     """
     declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists)
-    return _not_too_deep(lambda: _question(_select(text, declared.columns, declared.public), declared))
+    return _not_too_deep(
+        lambda: _question(replace(_select(text, declared.columns, declared.public), names=()), declared)
+    )
 
 
 def parse_question(
@@ -186,13 +203,38 @@ def parse_question(
 
 
 def _select(
-    text: str, columns: Iterable[str], public: Iterable[str], dialect: str | None = None, start: Start = (0, 0)
+    text: str,
+    columns: Iterable[str],
+    public: Iterable[str],
+    dialect: str | None = None,
+    start: Start = (0, 0),
+    moment: datetime.datetime | None = None,
 ) -> SqlSelect:
     place = Place(text, start)
     tree = parse_select(text, columns, dialect=dialect, start=start)
     bounds = read_bounds(place, tree) if "+" in text else None  # as every hint has
-    made = normalize(tree, public={name.lower() for name in public})
-    return SqlSelect(place, made, *base_table(place, made), bounds, dialect_of(text) if dialect is None else dialect)
+    shown = tree if moment is None else put_moment(tree.copy(), moment)
+    made = normalize(shown, public={name.lower() for name in public})
+    written = dialect_of(text) if dialect is None else dialect
+    names = _names(text if written == "duckdb" else "", tree)
+    return SqlSelect(place, made, *base_table(place, made), bounds, written, names)
+
+
+def _names(text: str, tree: Any) -> tuple[str | None, ...]:
+    """Return the names that DuckDB gives the items of a SELECT; nothing where all have names of their own."""
+    kinds = trees()
+    if all(isinstance(item, (kinds.Alias, kinds.Column, kinds.Star)) for item in tree.expressions):
+        return ()
+    names: tuple[str | None, ...] | None = load_feature("item_names")(text)
+    return names or load_feature("item_names")(_write(tree)) or ()
+
+
+def _write(tree: Any) -> str:
+    """Return a tree in DuckDB's SQL, as far as it has words for it."""
+    from sqlglot.errors import ErrorLevel
+
+    written: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
+    return written
 
 
 def _check_table(select: SqlSelect, table: str) -> None:
@@ -220,7 +262,8 @@ def _choice(select: SqlSelect, declared: DeclaredNames) -> MostCommon | None:
     values = Translator(place, lambda item: scope.column(place, item))
     where = tree.args.get("where")
     node = scope.restrict(None if where is None else values.value(where.this).node)
-    alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else None
+    named = select.names[0] if len(select.names) == 1 else None
+    alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else named
     made = most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
     return replace(made, bounds=select.bounds, present=True, dialect=select.dialect)
 
@@ -229,7 +272,7 @@ def _question(select: SqlSelect, declared: DeclaredNames, listed: object = None)
     _check_table(select, declared.table)
     only_known(select.place, select.tree, _KNOWN)
     scope = scope_of(select.place, select.tree, declared)
-    read = _Reader(select.place, select.tree, scope, declared, listed)
+    read = _Reader(select, scope, declared, listed)
     return replace(read.question(), bounds=select.bounds, dialect=select.dialect)
 
 
@@ -245,12 +288,19 @@ def _not_too_deep(read: Callable[[], Read]) -> Read:
 class _Reader:
     """Translates the outer SELECT."""
 
-    def __init__(self, place: Place, select: Any, scope: Scope, declared: DeclaredNames, listed: object) -> None:
-        self._place = place
+    def __init__(self, select: SqlSelect, scope: Scope, declared: DeclaredNames, listed: object) -> None:
+        self._place = select.place
         self._listed = listed
-        self._select = select
+        self._select = select.tree
         self._scope = scope
-        self._values = declared.translator(place, scope)
+        self._values = declared.translator(select.place, scope)
+        # What each item of SELECT is called: with AS, or as DuckDB calls it; None where a column's own name is meant.
+        items = self._select.expressions
+        usual = select.names if len(select.names) == len(items) else (None,) * len(items)
+        self._named = [
+            item.alias if isinstance(item, trees().Alias) else None if isinstance(item, trees().Column) else name
+            for item, name in zip(items, usual, strict=True)
+        ]
         self._outputs: list[str] = []  # the answer's column that each item of SELECT is
         self._groups: tuple[Grouping, ...] = ()
         self._asked: list[AggregateExpr] = []
@@ -261,12 +311,14 @@ class _Reader:
         """Return the question."""
         select = self._select
         self._groups = self._group_by()
-        for item in select.expressions:
-            inner = item.this if isinstance(item, trees().Alias) else item
-            self._outputs.append(self._column(inner, item.alias if isinstance(item, trees().Alias) else None))
+        for item, name in zip(select.expressions, self._named, strict=True):
+            given = isinstance(item, trees().Alias)
+            self._outputs.append(self._column(item.this if given else item, name, given=given))
         keys, condition = self._rows()
         after = self._after()
         scope = self._scope
+        for table in scope.kept:
+            self._check_kept(table)
         if not self._asked and not self._unseen and not self._groups:
             raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
         shown = collect_columns(self._asked, [g.alias for g in self._groups], unseen=self._unseen)
@@ -275,6 +327,26 @@ class _Reader:
         layout = self._layout(stated=bool(formulas))
         asked = Aggregation(condition, self._groups, shown.aggregates, after, scope.sample, scope.steps, layout)
         return replace(asked, formulas=formulas, hidden=shown.hidden, key_list=keys)
+
+    def _check_kept(self, table: str) -> None:
+        """Raise QuestionRefused where a RIGHT JOIN counts a public row without a match.
+
+        Such a row has no value of the private table: sums, means and counts of its columns are those of JOIN, if the keys are
+        of the public table, all of which are shown.
+        """
+        theirs = f"{table}."
+        aggregates = [a.aggregate for a in (*self._asked, *self._unseen)]
+        aggregates += [other for a in (*self._asked, *self._unseen) for other in a.others]
+        keys = all(any(isinstance(at, Name) and at.name.startswith(theirs) for at in walk(g.of)) for g in self._groups)
+        for aggregate in aggregates:
+            of = getattr(aggregate, "of", None)
+            private = of is not None and not any(isinstance(at, Name) and at.name.startswith(theirs) for at in walk(of))
+            if not keys or not private:
+                at = self._place.word("RIGHT")
+                raise QuestionRefused(
+                    f"{at}RIGHT JOIN keeps rows of {table} without a match, which COUNT(*) and keys of the private table would "
+                    f"count, though they are no person's: JOIN {table}, which shows all its keys, or count a private column"
+                )
 
     def _rows(self) -> tuple[KeyList | None, Node | None]:
         """Return the keys that the question lists, in SQL or beside it, and what WHERE says otherwise."""
@@ -291,21 +363,28 @@ class _Reader:
         node = None if not parts else self._values.value(trees().and_(*parts) if len(parts) > 1 else parts[0]).node
         return listed, self._scope.restrict(node)
 
-    def _column(self, item: Any, alias: str | None) -> str:
-        """Read one item of SELECT, an aggregate, a formula, a key or a constant, and return its column's name."""
+    def _column(self, item: Any, name: str | None, *, given: bool) -> str:
+        """Read one item of SELECT, an aggregate, a formula, a key or a constant, and return its column's name.
+
+        `name` is the one that is `given` with AS, or that DuckDB gives it.
+        """
         made = self._aggregate(item) or self._formula(item)
         if made is not None:
             own = made.aggregate.alias if made.formula is None else made.formula.alias
-            made = made.alias(alias or self._unused(self._shorten(item, made, own)))
+            # Several quantiles are several columns, where DuckDB has a list.
+            usual = name if len(columns_of(made.aggregate)) == 1 else None
+            made = made.alias(name if given and name else self._unused(usual or self._shorten(item, made, own)))
             self._asked.append(made)
             return made.aggregate.alias if made.formula is None else made.formula.alias
         node = None if isinstance(item, trees().Star) else self._values.value(item).node
         group = next((g for g in self._groups if g.of == node), None)
+        if group is not None and group.alias in self._outputs:
+            raise QuestionRefused(f"{self._place.of(item)}{group.alias} stands twice in SELECT: select it once")
         if group is not None:
             return group.alias
         if not isinstance(node, Constant):
             raise self._not_grouped(item)
-        self._constants.append(FormulaColumn(alias or self._unused(describe(node)), node))
+        self._constants.append(FormulaColumn(name if given and name else self._unused(name or describe(node)), node))
         return self._constants[-1].alias
 
     def _shorten(self, item: Any, made: AggregateExpr, own: str) -> str:
@@ -347,18 +426,19 @@ class _Reader:
     def _unused(self, name: str) -> str:
         """Return a name that no column of the answer has yet: the same, or with a number."""
         taken = {n.lower() for n in (*self._outputs, *(g.alias for g in self._groups))}
-        tries = (name if i == 1 else f"{name}_{i}" for i in itertools.count(1))
+        tries = (f"{name}_{i}" if i else name for i in itertools.count())
         return next(t for t in tries if t.lower() not in taken)
 
     def _layout(self, *, stated: bool) -> tuple[str, ...]:
-        """Return the answer's columns as SELECT orders them; groups that it leaves out come first.
+        """Return the answer's columns as SELECT orders them, without the groups that it leaves out.
 
-        Empty where that is keys first, unless it is to be `stated`.
+        Empty where that is keys first, unless it is to be `stated`. Keys that are listed beside the text are all shown.
         """
         several = {a.aggregate.alias: columns_of(a.aggregate) for a in self._asked if a.formula is None}
         groups = [g.alias for g in self._groups]
         names = [n for o in self._outputs for n in several.get(o, (o,))]
-        made = tuple(dict.fromkeys([*(g for g in groups if g not in self._outputs), *names]))
+        unselected = [] if self._listed is None else [g for g in groups if g not in self._outputs]
+        made = tuple(dict.fromkeys([*unselected, *names]))
         return () if made[: len(groups)] == tuple(groups) and not stated else made
 
     # ---- groups
@@ -374,7 +454,10 @@ class _Reader:
         return groupings([self._grouping(item) for item in clause.expressions])
 
     def _grouping(self, item: Any) -> tuple[str | None, Node]:
-        """Return one group's name and meaning: a column, an expression, an alias of SELECT, or the place of an item."""
+        """Return one group's name and meaning: a column, an expression, an alias of SELECT, or the place of an item.
+
+        The name is that of the item of SELECT that means the same, however either is written.
+        """
         selected = self._select.expressions
         aliases = {e.alias.lower(): e.this for e in selected if isinstance(e, trees().Alias)}
         target = item
@@ -388,12 +471,18 @@ class _Reader:
             target, name = target.this, target.alias
         node = self._values.value(target).node
         if name is None:
-            name = next(
-                (a for e in selected if isinstance(e, trees().Alias) and e.this == target and (a := e.alias)), None
-            )
+            name = next((n for e, n in zip(selected, self._named, strict=True) if n and self._means(e, node)), None)
         if name is None and isinstance(target, trees().Column):
             name = self._scope.output_name(target)
         return name, node
+
+    def _means(self, item: Any, node: Node) -> bool:
+        """Return whether an item of SELECT is this expression of a row."""
+        if item.find(trees().AggFunc, trees().Star) is not None:
+            return False
+        with contextlib.suppress(QuestionRefused, UnknownName):
+            return self._values.value(item.unalias()).node == node
+        return False
 
     def _is_alias(self, item: Any, aliases: dict[str, Any]) -> bool:
         """Say whether a GROUP BY name is an alias of SELECT; a column of the same name comes first, as in SQL."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregates.quantile import Quantile
 from sordino.ask.queries.aggregates.sums import Average, Count
 from sordino.ask.queries.aggregation import Aggregation
@@ -23,21 +24,30 @@ from sordino.core.errors import QuestionRefused
 _ANYWHERE = Interval(None, None)
 
 
-def released_range(text: str, blocks: Sequence[Aggregation], domain: Domain) -> tuple[Fraction | None, Fraction | None]:
+def released_range(
+    text: str, blocks: Sequence[Aggregation | MostCommon], domains: Sequence[Domain]
+) -> tuple[Fraction | None, Fraction | None]:
     """Return the least and the greatest value that the last column of a SELECT over answers may have; None for no bound.
 
-    `blocks` are the questions whose answers the tables `sordino_block_0`, ... hold, over a table of `domain`.
+    `blocks` are the questions whose answers the tables `sordino_block_0`, ... hold, `domains` those of the tables asked.
     """
     import sqlglot
 
-    tables = {f"{BLOCK}{place}": _block_ranges(block, domain) for place, block in enumerate(blocks)}
+    asked = zip(blocks, domains, strict=True)
+    tables = {f"{BLOCK}{place}": _block_ranges(block, domain) for place, (block, domain) in enumerate(asked)}
     columns = _query_ranges(sqlglot.parse_one(text, read="duckdb"), tables)
     found = list(columns.values())[-1] if columns else _ANYWHERE
     return found.lower, found.upper
 
 
-def _block_ranges(block: Aggregation, domain: Domain) -> dict[str, Interval]:
+def _block_ranges(block: Aggregation | MostCommon, domain: Domain) -> dict[str, Interval]:
     """Return where the columns of a block's answer lie."""
+    if isinstance(block, MostCommon):
+        try:
+            return {block.alias.lower(): number(block.of, domain).values}
+        except QuestionRefused:
+            # A value that is no number has no range.
+            return {}
     rows = step_domain(domain, block.steps)
     ranges: dict[str, Interval] = {}
     for aggregate in block.aggregates:

@@ -8,19 +8,24 @@ file knows trees alone: which blocks there are follows from the text and never f
 
 from __future__ import annotations
 
+import datetime
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
-from sordino.ask.queries.sql.dialects import count_combinations
+from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations
+from sordino.ask.queries.sql.moments import put_moment
+from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
 from sordino.core.errors import QuestionRefused
 
 BLOCK = "sordino_block_"
 KEY = "sordino_key_"
 VALUE = "sordino_value_"
+GROUPING = "sordino_grouping_"
 # The row of a block that a row of the answer was made of: its number, in each block and in the outside.
 ROW = "sordino_row"
 # What a released table is called in a SELECT over it.
@@ -113,12 +118,18 @@ class BlockReader(Protocol):
 class Trace:
     """A column of the answer that is a released one as it is: its place, the block, and the column there.
 
-    The row of the block stands in the column `ROW` of the outside, which is no column of the answer.
+    The row of the block stands in the column `ROW` of the outside, which is no column of the answer. Where noisy values
+    may choose which rows are shown, that leaves all rows of a block that has at most `kept`; None where they choose nothing.
     """
 
     place: int
     block: int
     column: str
+    kept: int | None = None
+
+    def chooses(self, rows: int | None) -> bool:
+        """Return whether noisy values may leave out some of so many rows; None for any number."""
+        return self.kept is not None and (rows is None or rows > self.kept)
 
 
 def read_statement(
@@ -127,22 +138,33 @@ def read_statement(
     table: str,
     columns: Iterable[str],
     truths: Iterable[str] = (),
-    public: Iterable[str] = (),
+    others: Mapping[str, Iterable[str]] | None = None,
+    public: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    declared: DeclaredLists = MappingProxyType({}),
+    unit: str | None = None,
     reader: BlockReader,
     dialect: str | None = None,
+    moment: datetime.datetime | None = None,
 ) -> Statement:
     """Split a statement about a private table into its blocks, each of which `reader` takes.
 
-    Of the declared `columns`, `truths` are those that hold true and false; `public` are the names of public tables.
+    `others` are the columns of other private tables, which blocks may be about too. Of the declared columns, `truths` are
+    those that hold true and false and `unit` the one of the privacy unit; `public` are the public tables with their columns,
+    `declared` the values of columns that declare them, and `moment` what NOW() is.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
     query = _parse_query(text, dialect)
-    splitter = _Splitter(table, frozenset(name.lower() for name in columns), reader, text)
+    splitter = _Splitter({table: columns, **(others or {})}, reader, text)
     splitter.truths |= {name.lower() for name in truths}
     splitter.public = {name.lower(): name for name in public}
+    splitter.declared = frozenset(declared)
+    splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
-        whole = query.sql(dialect="duckdb")
+        whole = _write(query)
+        query = put_moment(rewrite_forms(query, declared), moment)
+        if unit is not None:
+            add_up_pairs(query, unit)
         outside = splitter.split(query)
         splitter.check_outside(outside)
         if not splitter.blocks and not splitter.read_public:
@@ -171,7 +193,7 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
     """
     exp = trees()
     query = _parse_query(text, None)
-    splitter = _Splitter("", frozenset(), _NoBlocks(), text)
+    splitter = _Splitter({}, _NoBlocks(), text)
     splitter.blocks = [ANSWER]
     splitter.truths |= {name.lower() for name in truths}
     clause = query.args.get("with_") or query.args.get("with")
@@ -179,7 +201,7 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
     if any(cte.alias.lower() == ANSWER for cte in written):
         raise QuestionRefused(f"WITH may not define {ANSWER!r}: it is the released table")
     try:
-        whole = query.sql(dialect="duckdb")
+        whole = _write(query)
         _expand_stars(query, columns)
         named = [
             exp.alias_(exp.column(f"{VALUE}{i}"), exp.to_identifier(name, quoted=True))
@@ -241,13 +263,45 @@ def _parse_query(text: str, dialect: str | None) -> Any:
         raise QuestionRefused("the text holds half of a character, which no engine reads")
     if "/*+" in text:
         raise QuestionRefused("hints go with one question: a statement around several has none")
+    spoken = dialect_of(text) if dialect is None else known_dialect(dialect)
     try:
-        parsed = sqlglot.parse(text, read=dialect_of(text) if dialect is None else known_dialect(dialect))
+        parsed = sqlglot.parse(open_pivot(text), read=spoken)
     except (SqlglotError, RecursionError):
         parsed = []
     if len(parsed) != 1 or not isinstance(parsed[0], trees().Query):
         raise QuestionRefused("the text is not one SELECT")
-    return parsed[0]
+    # Words mean what they mean in their dialect, around a private question as in one.
+    return parsed[0] if spoken == "duckdb" else apply_dialect(parsed[0], spoken)
+
+
+def surrounds_questions(text: str, *, unit: str | None = None, dialect: str | None = None) -> bool:
+    """Return whether a text has parts that only a statement around private questions has: its refusal is then the true one.
+
+    Such are windows, unions, PIVOT, ROLLUP, and sub-queries other than of one value of each privacy unit, by the column `unit`.
+    """
+    exp = trees()
+    try:
+        query = _parse_query(text, dialect)
+    except QuestionRefused:
+        return False
+    if not isinstance(query, exp.Select):
+        return True
+    parts = (exp.Window, exp.Qualify, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Grouping, exp.GroupingId, exp.Pivot)
+    if query.find(*parts, exp.SetOperation, exp.All, exp.Any) is not None:
+        return True
+    for inner in query.find_all(exp.Select):
+        if inner is query:
+            continue
+        holder = inner.parent.parent if isinstance(inner.parent, exp.Subquery) else inner.parent
+        group = inner.args.get("group")
+        keys = [] if group is None else group.expressions
+        of_units = len(keys) == 1 and isinstance(keys[0], exp.Column) and keys[0].name.lower() == (unit or "").lower()
+        grouped = group is not None or any(item.find(exp.AggFunc) is not None for item in inner.expressions)
+        if not isinstance(holder, (exp.From, exp.Join, exp.CTE, exp.With, exp.In, exp.Exists)):
+            return True
+        if grouped and not of_units:
+            return True
+    return False
 
 
 def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
@@ -257,7 +311,7 @@ def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
 
     exp = trees()
     try:
-        parsed = sqlglot.parse(text, read=dialect_of(text) if dialect is None else dialect)
+        parsed = sqlglot.parse(open_pivot(text), read=dialect_of(text) if dialect is None else dialect)
     except (SqlglotError, RecursionError, ValueError):
         return []
     own = {cte.alias.lower() for tree in parsed if tree for cte in tree.find_all(exp.CTE)}
@@ -291,11 +345,10 @@ def read_outside(text: str, tables: Iterable[str]) -> Any:
 class _Splitter:
     """Splits one statement; `blocks` are the private blocks found so far, equal ones once."""
 
-    def __init__(self, table: str, columns: frozenset[str], reader: BlockReader, text: str) -> None:
+    def __init__(self, tables: Mapping[str, Iterable[str]], reader: BlockReader, text: str) -> None:
         self.blocks: list[str] = []
         self.constants: list[ReleasedQuery] = []
-        self._table = table
-        self._columns = columns
+        self._tables = {table: frozenset(name.lower() for name in columns) for table, columns in tables.items()}
         self._reader = reader
         self._place = Place(text)
         # Names of WITH that stand for rows of the private table, and those for what was computed from answers.
@@ -304,6 +357,9 @@ class _Splitter:
         self._written: dict[str, Any] = {}
         # Public tables by their names in lower case, and those that are read outside of the blocks.
         self.public: dict[str, str] = {}
+        self.public_columns: dict[str, set[str]] = {}
+        # Columns that declare their values.
+        self.declared: frozenset[str] = frozenset()
         self.read_public: dict[str, None] = {}
         # Names of columns that hold true and false.
         self.truths: set[str] = set()
@@ -345,7 +401,7 @@ class _Splitter:
         if name not in self.public or schema.startswith(_RESERVED):
             why = (
                 "is not declared, or is read row by row"
-                if self._table
+                if self._tables
                 else f"is not known: the released one is {ANSWER!r}"
             )
             raise QuestionRefused(f"{self._place.of(table)}table {table.name!r} {why}")
@@ -412,6 +468,12 @@ class _Splitter:
         # Counted outside of a block it would be the number of declared keys.
         count_combinations(select, least=1)
         sources = list(self._sources(select))
+        lateral = select.args.get("laterals") or any(isinstance(source, exp.Lateral) for source in sources)
+        if lateral and self._reads_private(select):
+            raise QuestionRefused(
+                "LATERAL is not supported around private questions: how often one is asked may not follow from an answer; "
+                "ask for each key with GROUP BY, and join the answers"
+            )
         if any(self._is_private(source) for source in sources):
             return self._split_block(select)
         for source in sources:
@@ -431,6 +493,9 @@ class _Splitter:
         for node in list(root.walk(prune=lambda n: isinstance(n, exp.Query))):
             if isinstance(node, exp.Subquery) and self._reads_private(node.this):
                 node.set("this", self.split(node.this))
+            elif isinstance(node, (exp.Select, exp.SetOperation)) and self._reads_private(node):
+                # As EXISTS and ALL have it.
+                node.replace(self.split(node.copy()))
 
     # ---- which table is read
 
@@ -448,7 +513,7 @@ class _Splitter:
             name = ".".join(part.name for part in source.parts)
             if name.lower() in self._released:
                 return False
-            return name.lower() in self._rows or is_same_table(name, self._table)
+            return name.lower() in self._rows or any(is_same_table(name, table) for table in self._tables)
         if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
             return self._reads_rows(source.this) and not self._aggregates_of(source.this)
         return False
@@ -459,6 +524,21 @@ class _Splitter:
     def _reads_private(self, query: Any) -> bool:
         exp = trees()
         return any(self._is_private(table) for table in query.find_all(exp.Table))
+
+    def _columns_of(self, select: Any) -> frozenset[str]:
+        """Return the declared columns of the private tables whose rows a SELECT reads, in lower case."""
+        exp = trees()
+        found: set[str] = set()
+        for source in self._sources(select):
+            if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
+                found |= self._columns_of(source.this)
+            elif isinstance(source, exp.Table):
+                name = ".".join(part.name for part in source.parts)
+                if name.lower() in self._rows:
+                    found |= self._columns_of(self._rows[name.lower()].this)
+                for table, columns in self._tables.items():
+                    found |= columns if is_same_table(name, table) else set()
+        return frozenset(found)
 
     def _is_question(self, select: Any) -> bool:
         try:
@@ -474,7 +554,10 @@ class _Splitter:
             probe = self._number_names(select)
             self._join_constants(probe)
             self._release_constants(probe)
-            if self._is_question(probe):
+            # What is computed from its aggregates and keys, and sub-queries beside them, stay outside.
+            keys = {key: f"{KEY}{i}" for i, key in enumerate(self._key_sets(probe)[0])}
+            values = {aggregate: f"{VALUE}{i}" for i, aggregate in enumerate(self._aggregates_of(probe))}
+            if self._is_question(_block_of(probe, keys, values)):
                 return True
         except QuestionRefused:
             pass
@@ -490,23 +573,37 @@ class _Splitter:
         self._join_constants(select)
         self._release_constants(select)
         self._split_scalars_of(select)
+        if (listed := self._list_keys(select)) is not None:
+            return listed
+        self._read_keys(select)
+        self._drop_looked_up(select)
         _name_keys(select)
-        aggregates = self._aggregates_of(select)
         sets = self._key_sets(select)
+        aggregates = self._aggregates_of(select)
         keys = list(dict.fromkeys(key for one in sets for key in one))
         if not aggregates and not keys:
+            if select.find(exp.Window) is not None:
+                raise QuestionRefused(
+                    "OVER is of rows of single persons here, which are never released: put windows around aggregates, such as "
+                    "SUM(COUNT(*)) OVER (...)"
+                )
             raise QuestionRefused("rows of single persons are never released: ask for aggregates, or GROUP BY")
         names = {key: f"{KEY}{i}" for i, key in enumerate(keys)}
         self.truths |= {name for key, name in names.items() if self._is_truth(key)}
         values = {aggregate: f"{VALUE}{i}" for i, aggregate in enumerate(aggregates)}
         tables = [self._add(select, one, names, values) for one in sets]
         outer = select.copy()
+        groupings = {
+            node: f"{GROUPING}{i}" for i, node in enumerate(dict.fromkeys(outer.find_all(exp.Grouping, exp.GroupingId)))
+        }
         for part in ("from_", "from", "joins", "where", "group", "having", "laterals", "sample", "hint"):
             outer.set(part, None)
         having = select.args.get("having")
         if having is not None:
             outer.set("where", exp.Where(this=having.this.copy()))
-        source = self._union(tables, sets, names, values) if len(sets) > 1 else exp.to_table(tables[0])
+        source = exp.to_table(tables[0])
+        if len(sets) > 1 or groupings:
+            source = self._union(tables, sets, names, values, groupings)
         outer = outer.from_(source)
         shown = {item.alias.lower() for item in outer.expressions if isinstance(item, exp.Alias)}
         for place, item in enumerate(outer.expressions):
@@ -516,9 +613,10 @@ class _Splitter:
                 )
         for part in list(outer.iter_expressions()):
             if part is not source and not isinstance(part, exp.From):
-                self._swap(part, names, values)
+                self._swap(part, names, {**values, **groupings})
+        self._look_up_outside(outer)
         for column in outer.find_all(exp.Column):
-            known = column.name.startswith((KEY, VALUE)) or column.name.lower() in shown
+            known = column.name.startswith((KEY, VALUE, GROUPING)) or column.name.lower() in shown
             if not known and column.find_ancestor(exp.Subquery) is None:
                 raise QuestionRefused(
                     f"{column.name} is a value of a single row beside an aggregate: GROUP BY it, or aggregate it"
@@ -545,12 +643,22 @@ class _Splitter:
             if not any(join.args.get(part) for part in ("on", "using", "side")) and self._is_one_row(source):
                 join.pop()
                 self._put(select, name, functools.partial(_one_value, source))
-            elif key is not None and (own := _compared_with(join, name, key)) is not None:
+            elif key is not None and (own := _compared_with(join, name, key, self._columns_of(select))) is not None:
                 join.pop()
+                self._qualify(select, source, name)
                 if side != "LEFT":
                     keys = exp.Select(expressions=[exp.column(key)]).from_(source.copy())
                     select.where(exp.In(this=own.copy(), query=exp.Subquery(this=keys)), copy=False)
                 self._put(select, name, functools.partial(self._look_up, source, key, own))
+
+    def _qualify(self, select: Any, source: Any, name: str) -> None:
+        """Qualify the columns that a released query alone has by its name."""
+        exp = trees()
+        query = source.this if isinstance(source, exp.Subquery) else self._written[source.name.lower()]
+        theirs = {item.alias_or_name.lower() for item in query.expressions} - self._columns_of(select)
+        for column in select.find_all(exp.Column):
+            if not column.table and column.name.lower() in theirs:
+                column.set("table", exp.to_identifier(name))
 
     def _joins_units(self, select: Any, join: Any) -> bool:
         """Return whether a join puts values of a row's own person beside it, which stay within the block."""
@@ -644,6 +752,11 @@ class _Splitter:
         """
         exp = trees()
         group = select.args.get("group")
+        for root in (select.args.get("where"), *self._aggregates_of(select), *select.expressions):
+            for node in [] if root is None else list(root.find_all(exp.Exists)):
+                made = self._as_membership(node.this)
+                if made is not None:
+                    node.replace(made)
         inside = [select.args.get("where"), group, *self._aggregates_of(select)]
         # An item that is a key is the same expression as in GROUP BY.
         keys = [] if group is None else group.expressions
@@ -657,6 +770,49 @@ class _Splitter:
                     self._release_list(node)
                 elif self._is_condition(node):
                     node.replace(self._release_correlated(node.this) or exp.column(self._release(node.this, "value")))
+
+    def _as_membership(self, query: Any) -> Any:
+        """Return EXISTS over released or public rows as IN, where one equality links them to the block's rows; else None.
+
+        EXISTS (SELECT 1 FROM s WHERE s.k = o.k AND rest) is o.k IN (SELECT s.k FROM s WHERE rest), false where o.k is missing.
+        """
+        exp = trees()
+        query = query.this if isinstance(query, exp.Subquery) else query
+        if not isinstance(query, exp.Select) or not self._is_computed(query):
+            return None
+        where = query.args.get("where")
+        parts = [] if where is None else list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+        names = {source.alias_or_name.lower() for source in self._sources(query)}
+        links = [part for part in parts if isinstance(part, exp.EQ) and self._links(part, names)]
+        outer = [c for part in parts for c in part.find_all(exp.Column) if c.table and c.table.lower() not in names]
+        if not links and not outer:
+            counted = query.copy()
+            counted.set("expressions", [exp.Count(this=exp.Star())])
+            if counted.args.get("group") is not None or self._aggregates_of(query):
+                counted = exp.Select(expressions=[exp.Count(this=exp.Star())]).from_(
+                    query.copy().subquery("sordino_rows")
+                )
+            return exp.GT(this=exp.Subquery(this=counted), expression=exp.Literal.number(0))
+        if len(links) != 1 or len(outer) != 1 or query.args.get("group") is not None or query.args.get("limit"):
+            return None
+        link = links[0]
+        own, theirs = (link.this, link.expression) if link.this is outer[0] else (link.expression, link.this)
+        inner = query.copy()
+        rest = [part.copy() for part in parts if part is not link]
+        rest.append(exp.Not(this=exp.Is(this=theirs.copy(), expression=exp.Null())))
+        inner.set("where", exp.Where(this=exp.and_(*rest)))
+        inner.set("expressions", [theirs.copy()])
+        present = exp.Not(this=exp.Is(this=own.copy(), expression=exp.Null()))
+        return exp.paren(exp.and_(present, exp.In(this=own.copy(), query=exp.Subquery(this=inner))))
+
+    def _links(self, part: Any, names: set[str]) -> bool:
+        """Return whether an equality compares a column of a sub-query's own tables with one of the rows around it."""
+        exp = trees()
+        sides = [part.this, part.expression]
+        if not all(isinstance(side, exp.Column) for side in sides):
+            return False
+        outer = [side for side in sides if side.table and side.table.lower() not in names]
+        return len(outer) == 1
 
     def _is_condition(self, node: Any) -> bool:
         """Return whether a node is a sub-query of released values: a scalar one, or IN of one."""
@@ -700,7 +856,7 @@ class _Splitter:
         """Split a sub-query, and return the name of its value in the blocks that come after."""
         exp = trees()
         query = query.this if isinstance(query, exp.Subquery) else query
-        words = query.sql(dialect="duckdb")
+        words = _write(query)
         outside = self.split(query.copy())
         if self._released:
             outside = exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=outside, alias="sordino_value"))
@@ -727,16 +883,17 @@ class _Splitter:
         exp = trees()
         select = select.copy()
         items = select.expressions
+        own = self._columns_of(select)
         aliases = {item.alias.lower(): item.this for item in items if isinstance(item, exp.Alias)}
 
-        def meant(item: Any) -> Any:
+        def meant(item: Any, *, first: Collection[str]) -> Any:
             if isinstance(item, exp.Literal) and not item.is_string and item.this.isdigit():
                 place = int(item.this)
                 if not 1 <= place <= len(items):
                     raise QuestionRefused(f"there is no column {place} in SELECT")
                 return items[place - 1].unalias().copy()
             if isinstance(item, exp.Column) and not item.table and item.name.lower() in aliases:
-                return item if item.name.lower() in self._columns else aliases[item.name.lower()].copy()
+                return item if item.name.lower() in first else aliases[item.name.lower()].copy()
             return item
 
         group = select.args.get("group")
@@ -745,18 +902,162 @@ class _Splitter:
                 keys = [i.unalias().copy() for i in items if i.find(exp.AggFunc) is None]
                 select.set("group", exp.Group(expressions=keys))
             else:
-                group.set("expressions", [meant(item) for item in group.expressions])
+                group.set("expressions", [meant(item, first=own) for item in group.expressions])
         order = select.args.get("order")
         for item in order.expressions if order is not None else []:
-            item.set("this", meant(item.this))
+            # Columns come first in GROUP BY, and aliases in ORDER BY.
+            item.set("this", meant(item.this, first=()))
         return select
+
+    def _read_keys(self, select: Any) -> None:
+        """Put keys in the place of MIN, MAX, ANY_VALUE and FIRST of them: a group has one value of each.
+
+        So has it of a column of a public table that is joined by a key: such a column becomes a key too.
+        """
+        exp = trees()
+        group = select.args.get("group")
+        if group is None or any(value for name, value in group.args.items() if name != "expressions"):
+            return
+        keys = list(group.expressions)
+        for node in self._aggregates_of(select):
+            inner = node
+            while isinstance(inner, (exp.IgnoreNulls, exp.Distinct)):
+                inner = inner.this
+            lists = isinstance(inner, exp.GroupConcat) and inner.find(exp.Distinct) is not None
+            if (
+                not (lists or isinstance(inner, (exp.Min, exp.Max, exp.AnyValue, exp.First, exp.Last)))
+                or inner.expressions
+            ):
+                continue
+            of = inner.this
+            of = of.this if lists and isinstance(of, exp.Order) else of
+            of = of.expressions[0] if isinstance(of, exp.Distinct) and len(of.expressions) == 1 else of
+            if of is None or isinstance(of, exp.Order):
+                continue
+            if isinstance(of, exp.Column) and of not in keys and self._follows(of, keys, select):
+                keys.append(of.copy())
+                group.append("expressions", of.copy())
+            if self._is_of_keys(of, keys):
+                for same in [item for item in select.walk() if item == node]:
+                    same.replace(of.copy())
+
+    def _lookups(self) -> dict[str, ReleasedQuery]:
+        return {constant.name: constant for constant in self.constants if constant.kind == "lookup"}
+
+    def _is_lookup(self, node: Any) -> bool:
+        return isinstance(node, trees().Anonymous) and str(node.this) in self._lookups() and len(node.expressions) == 1
+
+    def _drop_looked_up(self, select: Any) -> None:
+        """Leave out of GROUP BY the released values of its keys, which a group has one of."""
+        group = select.args.get("group")
+        keys = [] if group is None else group.expressions
+        rest = [key for key in keys if not (self._is_lookup(key) and key.expressions[0] in keys)]
+        if len(rest) < len(keys):
+            group.set("expressions", rest)
+
+    def _look_up_outside(self, outer: Any) -> None:
+        """Read the released values of keys outside of the block, from the answer that they are of."""
+        import sqlglot
+
+        exp = trees()
+        known = self._lookups()
+        for node in [n for n in outer.walk() if self._is_lookup(n)]:
+            key = node.expressions[0]
+            if not (isinstance(key, exp.Column) and key.name.startswith(KEY)):
+                continue
+            columns = exp.TableAlias(
+                this=exp.to_identifier("sordino_lookup"), columns=[exp.to_identifier("k"), exp.to_identifier("v")]
+            )
+            pairs = exp.Subquery(this=sqlglot.parse_one(known[str(node.this)].outside, read="duckdb"), alias=columns)
+            same = exp.NullSafeEQ(this=exp.column("k", table="sordino_lookup"), expression=key.copy())
+            value = exp.Select(expressions=[exp.column("v", table="sordino_lookup")]).from_(pairs).where(same)
+            node.replace(exp.Subquery(this=value))
+
+    def _is_of_keys(self, of: Any, keys: list[Any]) -> bool:
+        """Return whether an expression is a key, or computed from keys alone."""
+        exp = trees()
+        found = False
+        for node in of.walk(prune=lambda n: n in keys):
+            found = found or node in keys
+            if isinstance(node, (exp.AggFunc, exp.Query)) or (isinstance(node, exp.Column) and node not in keys):
+                return False
+        return found
+
+    def _follows(self, of: Any, keys: list[Any], select: Any) -> bool:
+        """Return whether a column is one of a public table that is joined by keys of the block."""
+        exp = trees()
+        own = self._columns_of(select)
+        for join in select.args.get("joins") or []:
+            table = join.this
+            if not isinstance(table, exp.Table) or table.name.lower() not in self.public:
+                continue
+            columns = self.public_columns.get(table.name.lower(), set())
+            named = of.table.lower() == table.alias_or_name.lower() if of.table else of.name.lower() not in own
+            if not named or of.name.lower() not in columns:
+                continue
+            using = {part.name.lower() for part in join.args.get("using") or []}
+            on = join.args.get("on")
+            parts = [] if on is None else list(on.flatten()) if isinstance(on, exp.And) else [on]
+            linked = [
+                any(side in keys for side in (part.this, part.expression)) for part in parts if isinstance(part, exp.EQ)
+            ]
+            linked += [any(isinstance(key, exp.Column) and key.name.lower() == name for key in keys) for name in using]
+            if linked and all(linked) and len(linked) == len(parts) + len(using):
+                return True
+        return False
+
+    def _list_keys(self, select: Any) -> Any:
+        """Return SELECT STRING_AGG(DISTINCT k) FROM t as one over SELECT DISTINCT k FROM t; None for any other.
+
+        Which keys there are is a question of its own, and ANY_VALUE(k) is one of them.
+        """
+        exp = trees()
+        aggregates = self._aggregates_of(select)
+        if not aggregates or select.args.get("group") is not None or select.args.get("having") is not None:
+            return None
+        columns: dict[Any, None] = {}
+        for node in aggregates:
+            inner = node.this if isinstance(node, exp.IgnoreNulls) else node
+            column = inner.this
+            while isinstance(column, (exp.Order, exp.Distinct)):
+                distinct = isinstance(column, exp.Distinct)
+                column = column.expressions[0] if distinct and len(column.expressions) == 1 else column.this
+            lists = isinstance(inner, exp.GroupConcat) and inner.find(exp.Distinct) is not None
+            if not (lists or isinstance(inner, exp.AnyValue)) or not isinstance(column, exp.Column):
+                return None
+            columns[column] = None
+        if len(columns) != 1:
+            return None
+        column = next(iter(columns))
+        if column.name.lower() not in self.declared:
+            return None
+        inside = exp.Select(expressions=[column.copy()], group=exp.Group(expressions=[column.copy()]))
+        outside = select.copy()
+        for part in ("from_", "from", "joins", "where", "laterals", "sample"):
+            value = select.args.get(part)
+            if value is not None:
+                inside.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
+                outside.set(part, None)
+        for one in outside.find_all(exp.Column):
+            one.set("table", None)
+        present = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
+        inside.where(present, copy=False)
+        for place, item in enumerate(select.expressions):
+            if not isinstance(item, exp.Alias):
+                name = exp.to_identifier(item.output_name or item.sql("duckdb").lower(), quoted=True)
+                outside.expressions[place].replace(exp.alias_(outside.expressions[place].copy(), name))
+        alias = exp.TableAlias(this=exp.to_identifier("sordino_keys"))
+        return outside.from_(exp.Subquery(this=self._split_block(inside), alias=alias))
 
     def _key_sets(self, select: Any) -> list[tuple[Any, ...]]:
         """Return the keys of each grouping: one for GROUP BY, several for ROLLUP, CUBE and GROUPING SETS."""
         exp = trees()
         group = select.args.get("group")
         if group is None:
-            if select.args.get("distinct") and not self._aggregates_of(select):
+            distinct = select.args.get("distinct")
+            if distinct is not None and distinct.args.get("on"):
+                raise QuestionRefused("DISTINCT ON shows a row of each group: ask for aggregates, with GROUP BY")
+            if distinct and not self._aggregates_of(select):
                 return [tuple(item.unalias() for item in select.expressions)]
             return [()]
         sets: list[tuple[Any, ...]] = [()]
@@ -783,7 +1084,7 @@ class _Splitter:
         wrappers = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
 
         def visit(node: Any) -> None:
-            if isinstance(node, exp.Query):
+            if isinstance(node, (exp.Query, exp.Grouping, exp.GroupingId)):
                 return
             if isinstance(node, exp.Window):
                 inner = node.this
@@ -807,17 +1108,7 @@ class _Splitter:
 
     def _add(self, select: Any, keys: tuple[Any, ...], names: dict[Any, str], values: dict[Any, str]) -> str:
         """Add the question of some keys and of all aggregates, and return the name of its answer's table."""
-        exp = trees()
-        items = [exp.alias_(key.copy(), names[key]) for key in keys]
-        items += [exp.alias_(aggregate.copy(), name) for aggregate, name in values.items()]
-        block = exp.Select(expressions=items)
-        for part in ("from_", "from", "joins", "where", "laterals", "sample"):
-            value = select.args.get(part)
-            if value is not None:
-                block.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
-        if keys:
-            block.set("group", exp.Group(expressions=[key.copy() for key in keys]))
-        text = self._with_rows(block).sql(dialect="duckdb")
+        text = _write(self._with_rows(_block_of(select, {key: names[key] for key in keys}, values)))
         self._reader.accept(text)
         if text not in self.blocks:
             self.blocks.append(text)
@@ -838,13 +1129,26 @@ class _Splitter:
         return block.transform(inline)
 
     def _union(
-        self, tables: list[str], sets: list[tuple[Any, ...]], names: dict[Any, str], values: dict[Any, str]
+        self,
+        tables: list[str],
+        sets: list[tuple[Any, ...]],
+        names: dict[Any, str],
+        values: dict[Any, str],
+        groupings: dict[Any, str],
     ) -> Any:
-        """Return the rows of several groupings as one sub-query; keys that a grouping lacks are NULL."""
+        """Return the rows of several groupings as one sub-query; keys that a grouping lacks are NULL.
+
+        GROUPING(a, b) has a binary digit for each key, 1 where the grouping lacks it.
+        """
         exp = trees()
         selects = []
         for table, keys in zip(tables, sets, strict=True):
             items = [exp.column(n) if k in keys else exp.alias_(exp.Null(), n) for k, n in names.items()]
+            for node, name in groupings.items():
+                if any(key not in names for key in node.expressions):
+                    raise QuestionRefused("GROUPING takes keys of GROUP BY")
+                digits = "".join(str(int(key not in keys)) for key in node.expressions) or "0"
+                items.append(exp.alias_(exp.Literal.number(int(digits, 2)), name))
             selects.append(exp.Select(expressions=[*items, *map(exp.column, values.values())]).from_(table))
         whole = selects[0]
         for one in selects[1:]:
@@ -885,8 +1189,7 @@ def _name_keys(select: Any) -> None:
 def _trace(outside: Any) -> tuple[Trace, ...]:
     """Return the columns that are released ones as they are, and let the outside tell their rows.
 
-    Only where each row of the answer is a row of one block, and none is left out because of a noisy value: a value that
-    was selected by itself is no longer within its interval as often as stated.
+    Only where each row of the answer is a row of one block, and none stands twice.
     """
     exp = trees()
     if not isinstance(outside, exp.Select):
@@ -895,26 +1198,35 @@ def _trace(outside: Any) -> tuple[Trace, ...]:
     # One that WITH gives other names for its columns is not followed.
     written = [] if clause is None else [cte for cte in clause.expressions if not cte.alias_column_names]
     named = {cte.alias.lower(): cte.this for cte in written}
-    columns = _lineage(outside, named)
-    if columns is None:
+    lineage = _lineage(outside, named)
+    if lineage is None:
         return ()
     found = [
-        Trace(place, *columns[item.output_name.lower()])
+        Trace(place, *lineage.columns[item.output_name.lower()], lineage.kept)
         for place, item in enumerate(outside.expressions)
-        if item.output_name.lower() in columns
+        if item.output_name.lower() in lineage.columns
     ]
     if found:
         _show_rows(outside, named)
     return tuple(found)
 
 
-def _lineage(select: Any, named: dict[str, Any]) -> dict[str, tuple[int, str]] | None:
-    """Return, for each column of a SELECT that is a released one, its block and name; None where rows are mixed or left out.
+@dataclass(frozen=True, slots=True)
+class _Lineage:
+    """The columns of a SELECT that are released ones as they are, by block and name; those that are keys; `kept` as in Trace."""
+
+    columns: dict[str, tuple[int, str]]
+    keys: frozenset[str]
+    kept: int | None
+
+
+def _lineage(select: Any, named: dict[str, Any]) -> _Lineage | None:
+    """Return which columns of a SELECT are released ones; None where rows are mixed.
 
     `named` are the queries of WITH by their names.
     """
     exp = trees()
-    others = ("joins", "where", "group", "having", "qualify", "distinct", "limit", "offset", "laterals")
+    others = ("joins", "group", "having", "distinct", "laterals")
     source = _only_source(select, named)
     if source is None or any(select.args.get(part) for part in others):
         return None
@@ -940,9 +1252,41 @@ def _lineage(select: Any, named: dict[str, Any]) -> dict[str, tuple[int, str]] |
             continue
         if inner is None and column.name.startswith(VALUE):
             columns[item.output_name.lower()] = (block, column.name)
-        elif inner is not None and column.name.lower() in inner:
-            columns[item.output_name.lower()] = inner[column.name.lower()]
-    return columns
+        elif inner is not None and column.name.lower() in inner.columns:
+            columns[item.output_name.lower()] = inner.columns[column.name.lower()]
+    keys = (
+        {c.name.lower() for c in select.find_all(exp.Column) if c.name.startswith(KEY)} if inner is None else inner.keys
+    )
+    shown = {
+        item.output_name.lower()
+        for item in select.expressions
+        if isinstance(item.unalias(), exp.Column) and item.unalias().name.lower() in keys
+    }
+    kept = [_kept(select, keys | shown), None if inner is None else inner.kept]
+    return _Lineage(columns, frozenset(shown), min((n for n in kept if n is not None), default=None))
+
+
+def _kept(select: Any, keys: Collection[str]) -> int | None:
+    """Return how many rows a SELECT keeps, though it leaves out others by more than its keys; None where it does not."""
+    exp = trees()
+
+    def by_values(node: Any) -> bool:
+        return any(column.name.lower() not in keys for column in node.find_all(exp.Column))
+
+    if any(by_values(node) for node in (select.args.get("where"), select.args.get("qualify")) if node is not None):
+        return 0
+    order, limit = select.args.get("order"), select.args.get("limit")
+    # A number in ORDER BY is the place of any column.
+    members = [] if order is None else order.expressions
+    if not any(by_values(one) or not isinstance(one.this, exp.Column) for one in members):
+        return None
+    if select.args.get("offset") is not None:
+        return 0
+    if limit is None:
+        return None
+    number: Any = limit.expression if isinstance(limit, exp.Limit) else None
+    is_plain = isinstance(number, exp.Literal) and not number.is_string and number.this.isdigit()
+    return int(number.this) if is_plain else 0
 
 
 def _only_source(select: Any, named: dict[str, Any]) -> Any:
@@ -974,14 +1318,30 @@ def _show_rows(select: Any, named: dict[str, Any]) -> None:
     select.set("expressions", [*select.expressions, exp.column(ROW)])
 
 
+def _block_of(select: Any, keys: Mapping[Any, str], values: Mapping[Any, str]) -> Any:
+    """Return the SELECT of some keys and aggregates, under these names, of the rows that a SELECT reads."""
+    exp = trees()
+    block = exp.Select(expressions=[exp.alias_(node.copy(), name) for node, name in (*keys.items(), *values.items())])
+    for part in ("from_", "from", "joins", "where", "laterals", "sample"):
+        value = select.args.get(part)
+        if value is not None:
+            block.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
+    if keys:
+        block.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    return block
+
+
 def _one_value(source: Any, column: str) -> Any:
     """Return a column of a source of one row as a scalar sub-query."""
     exp = trees()
     return exp.Subquery(this=exp.Select(expressions=[exp.column(column)]).from_(source.copy()))
 
 
-def _compared_with(join: Any, name: str, key: str) -> Any:
-    """Return what a join compares with the key of the source `name`; None where it compares anything else."""
+def _compared_with(join: Any, name: str, key: str, own: frozenset[str]) -> Any:
+    """Return what a join compares with the key of the source `name`; None where it compares anything else.
+
+    Without a table, a name that is no column of the block's `own` rows is the source's.
+    """
     exp = trees()
     using = join.args.get("using")
     if using:
@@ -990,7 +1350,11 @@ def _compared_with(join: Any, name: str, key: str) -> Any:
     on = on.unnest() if on is not None else None
     if not isinstance(on, exp.EQ) or not all(isinstance(side, exp.Column) for side in (on.this, on.expression)):
         return None
-    theirs = [s for s in (on.this, on.expression) if (s.table.lower(), s.name.lower()) == (name, key.lower())]
+    theirs = [
+        s
+        for s in (on.this, on.expression)
+        if s.name.lower() == key.lower() and (s.table.lower() == name or (not s.table and key.lower() not in own))
+    ]
     return next((s for s in (on.this, on.expression) if s is not theirs[0]), None) if len(theirs) == 1 else None
 
 
@@ -1002,6 +1366,14 @@ def _members(grouping: Any) -> tuple[Any, ...]:
     return (grouping.this,) if isinstance(grouping, exp.Paren) else (grouping,)
 
 
+def _write(tree: Any) -> str:
+    """Return a tree in DuckDB's SQL; what that has no words for is refused where it is read, and logged nowhere."""
+    from sqlglot.errors import ErrorLevel
+
+    written: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
+    return written
+
+
 def write_outside(outside: Any) -> str:
     """Return the outside in DuckDB's SQL, with what noise could make fail as NULL.
 
@@ -1010,7 +1382,7 @@ def write_outside(outside: Any) -> str:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    text: str = _totalize(outside).sql(dialect="duckdb")
+    text: str = _write(_totalize(outside))
     try:
         written = sqlglot.parse_one(text, read="duckdb")
     except SqlglotError:
@@ -1025,7 +1397,11 @@ def _check_functions(outside: Any) -> None:
     for node in outside.walk():
         kind = type(node).__name__
         recursive = isinstance(node, exp.With) and node.args.get("recursive")
-        if kind in _REFUSED or kind.startswith(("Current", "Session")) or recursive:
+        if recursive:
+            raise QuestionRefused(
+                "WITH RECURSIVE is not supported around private questions: how often one is asked may not follow from its answer"
+            )
+        if kind in _REFUSED or kind.startswith(("Current", "Session")):
             word = node.sql_name() if isinstance(node, exp.Func) else kind.upper()
             raise QuestionRefused(
                 f"{word} is not supported around private questions: it is no function of released values"

@@ -64,7 +64,6 @@ the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9))
 _LONGEST = 100_000
 _LONGEST_NAME = 300
 DIALECTS = ("duckdb", "postgres", "bigquery", "spark", "tsql", "snowflake", "mysql", "sqlite", "redshift", "trino")
-_OWN_MEANINGS = frozenset({"duckdb", "postgres"})  # whose words mean what they mean here
 _TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)  # what may hold any character
 _BRACKETS = re.compile(r"\[\s*[A-Za-z_][\w .]*\]")  # our lists hold numbers alone
 _TOP = re.compile(r"\bSELECT\s+(DISTINCT\s+)?TOP\b", re.IGNORECASE)
@@ -72,17 +71,20 @@ _OPENERS = {"SELECT", "WITH", "FROM", "(", ";"}
 CLAUSES = {
     "with_": ("WITH", "ask about the table itself"),
     "distinct": ("DISTINCT", "group by the column instead"),
-    "joins": ("JOIN", "one person could match many rows; ask about one table"),
-    "laterals": ("LATERAL", "ask about one table"),
+    "joins": ("JOIN", "join declared tables by their keys in the SELECT around it"),
+    "laterals": (
+        "LATERAL",
+        "how often a question is asked may not follow from an answer: ask once, and join the answers",
+    ),
     "having": ("HAVING", "filter with WHERE here, or ask for it at the end"),
     "group": ("GROUP BY", "group at the end, in the outer SELECT"),
     "order": ("ORDER BY", "order the answer at the end, in the outer SELECT"),
     "limit": ("LIMIT", "limit the answer at the end, in the outer SELECT"),
     "offset": ("OFFSET", "skip rows of the answer at the end, in the outer SELECT"),
-    "qualify": ("QUALIFY", "window functions are not private"),
-    "windows": ("WINDOW", "window functions are not private"),
+    "qualify": ("QUALIFY", "it chooses rows of an answer, of groups and aggregates, not rows of persons"),
+    "windows": ("WINDOW", "windows are computed from an answer, of groups and aggregates, not from rows of persons"),
     "sample": ("SAMPLE", "write FROM name TABLESAMPLE BERNOULLI (10 PERCENT)"),
-    "pivots": ("PIVOT", "group by the column instead"),
+    "pivots": ("PIVOT", "write PIVOT t ON c IN ('a', 'b') USING COUNT(*) GROUP BY k, or group by the column"),
     "into": ("INTO", "use -o FILE to keep an answer"),
     "fetch": ("FETCH", "write LIMIT"),
     "kind": ("SELECT AS", "name columns with AS"),
@@ -99,8 +101,8 @@ CLAUSES = {
     "operation_modifiers": ("a modifier", "leave it out"),
 }
 SUPPORTED = (
-    "supported are SELECT of COUNT, SUM, AVG, VAR_*, STDDEV_*, CORR, COVAR_*, MEDIAN and QUANTILE_CONT with WHERE, "
-    "GROUP BY, HAVING, ORDER BY, LIMIT and AS, JOIN with public tables and TABLESAMPLE BERNOULLI"
+    "supported are SELECT of COUNT, SUM, AVG, VAR_*, STDDEV_*, CORR, COVAR_*, MEDIAN, QUANTILE_CONT and MODE of rows, and all "
+    "that is computed from their answers; `sordino sql` lists it"
 )
 
 
@@ -262,7 +264,7 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str, start: Start) -> e
     if not isinstance(statements[0], sqlglot.exp.Select):
         kind = type(statements[0]).__name__.upper()
         raise QuestionRefused(f"{opening}{kind} is not supported: a question is one SELECT of aggregates")
-    if dialect in _OWN_MEANINGS:
+    if dialect == "duckdb":
         return statements[0]
     from sordino.ask.queries.sql.dialects import apply_dialect
 

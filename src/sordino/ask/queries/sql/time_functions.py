@@ -12,6 +12,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from sordino.ask.queries.expressions.cases import when
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import (
     Apply,
@@ -82,7 +83,9 @@ def read_time(item: Any, read: Read) -> Expr | None:
     """Return what SQL about dates and times means; None for other SQL. `read` translates its operands."""
     name = type(item).__name__
     if name in _NOW or (name == "Anonymous" and str(item.this).upper() in ("NOW", "TODAY", "GETDATE", "SYSDATE")):
-        raise QuestionRefused("a question means the same whenever it is asked: write the day, DATE '2020-01-31'")
+        raise QuestionRefused(
+            f"{_spell(item)} is read where a question is planned, and not here: write the day, DATE '2020-01-31'"
+        )
     if name == "AtTimeZone":
         raise QuestionRefused('AT TIME ZONE is not supported: the zone of a datetime column is declared, zone = "..."')
     if name in _KINDS:
@@ -90,10 +93,17 @@ def read_time(item: Any, read: Read) -> Expr | None:
     return _READERS[name](item, read) if name in _READERS else None
 
 
+def _spell(item: Any) -> str:
+    name = str(item.this) if isinstance(item, trees().Anonymous) else item.sql_name()
+    return name.upper()
+
+
 def _part(word: str, of: Any, read: Read) -> Expr:
     """Return a part of a date; of a difference its seconds (EPOCH), or its whole days, hours, minutes."""
     part = _WORDS.get(word.lower(), word.lower())
     inner = _unwrap(of)
+    if _is_age(inner):
+        return _part_of_age(part, inner, read)
     if isinstance(inner, trees().Sub) and _interval(inner.expression, read) is None:
         if part == "epoch":
             return Expr(Apply("seconds", read(inner).node))
@@ -166,13 +176,133 @@ def _timestamp(item: Any, read: Read) -> Expr:
 
 
 def _from_parts(item: Any, read: Read) -> Expr:
+    """MAKE_DATE(2000, 1, 31), or MAKE_DATE(YEAR(d), MONTH(d), 1): a day whose parts are those of another from the year on."""
     parts = [read(item.args[key]).node for key in ("year", "month", "day")]
     numbers = [p.value for p in parts if isinstance(p, Constant) and isinstance(p.value, Fraction)]
     try:
         return Expr(Constant(datetime.date(*(int(n) for n in numbers))))
     except (TypeError, ValueError):
         pass
-    raise QuestionRefused("a date is made of three constants: make_date(2000, 1, 31)")
+    first = Constant(Fraction(1))
+    for unit, names in (("year", ("year",)), ("month", ("year", "month")), ("day", ("year", "month", "day"))):
+        given = [
+            part.of
+            for part, name in zip(parts, names, strict=False)
+            if part == DatePart(name, getattr(part, "of", first))
+        ]
+        if len(given) == len(names) and len(set(given)) == 1 and all(p == first for p in parts[len(names) :]):
+            return Expr(_day_of(given[0] if unit == "day" else DateTrunc(unit, DatePart("date", given[0]))))
+    raise QuestionRefused(
+        "a date is made of three constants, make_date(2000, 1, 31), or of the parts of one date, make_date(YEAR(d), MONTH(d), 1)"
+    )
+
+
+_ORACLE = {
+    "YYYY": "%Y",
+    "MM": "%m",
+    "DD": "%d",
+    "HH24": "%H",
+    "MI": "%M",
+    "SS": "%S",
+    "US": "%f",
+    "FF6": "%f",
+    "FF3": "%f",
+}
+_ORACLE_WORDS = re.compile("|".join(_ORACLE), re.IGNORECASE)
+
+
+def _parse_time(kind: str) -> Callable[[Any, Read], Expr]:
+    """STRPTIME('2024-05-01', '%Y-%m-%d'), and TO_DATE and TO_TIMESTAMP of a text, by a format as Oracle writes it."""
+
+    def parse(item: Any, read: Read) -> Expr:
+        given = (
+            item.expressions
+            if isinstance(item, trees().Anonymous)
+            else [item.this, item.args.get("format") or item.args.get("scale")]
+        )
+        words = [
+            _unwrap(part).this
+            for part in given
+            if isinstance(_unwrap(part), trees().Literal) and _unwrap(part).is_string
+        ]
+        if not words or len(words) != sum(part is not None for part in given):
+            return _of_column(given, kind, read)
+        if len(words) == 1:
+            return _literal(words[0], kind)
+        form = words[1]
+        if "%" not in form:
+            form = _ORACLE_WORDS.sub(lambda word: _ORACLE[word.group().upper()], form)
+        moment: datetime.datetime | None = None
+        try:
+            moment = datetime.datetime.strptime(words[0], form)
+        except ValueError:
+            moment = None
+        if moment is None:
+            raise QuestionRefused(
+                f"the text {words[0][:40]!r} is no day by the format {words[1][:40]!r}: write DATE '2000-01-31'"
+            )
+        return Expr(Constant(moment.date() if kind == "DATE" else moment))
+
+    return parse
+
+
+def _of_column(given: list[Any], kind: str, read: Read) -> Expr:
+    """TO_DATE(x) of a date or a moment; of text it would be another day for each text."""
+    if len([part for part in given if part is not None]) == 1 and kind == "DATE":
+        return Expr(_day_of(read(_unwrap(given[0])).node))
+    raise QuestionRefused(
+        "a text that the question states is read as a day, STRPTIME('2024-05-01', '%Y-%m-%d'); declare a column of days as a date"
+    )
+
+
+def _elapsed_months(later: Node, earlier: Node) -> Expr:
+    """Return how many whole months passed between two days or moments, below 0 where the second is the later one.
+
+    As in AGE of PostgreSQL and DuckDB: the months between, less one where the later's day of the month, or its time of that
+    day, comes before the earlier's.
+    """
+    months = Expr(DatePart("months since 0", later)) - Expr(DatePart("months since 0", earlier))
+
+    def place(of: Node) -> Expr:
+        clock = Expr(DatePart("hour", of)) * 3600 + Expr(DatePart("minute", of)) * 60 + Expr(DatePart("second", of))
+        return Expr(DatePart("day", of)) * 86_400 + clock
+
+    rest = place(later) - place(earlier)
+    forward = when((months > 0) & (rest < 0), months - 1)
+    return forward.when((months < 0) & (rest > 0), months + 1).otherwise(months)
+
+
+def _part_of_age(part: str, item: Any, read: Read) -> Expr:
+    """EXTRACT(YEAR FROM AGE(a, b)): the whole years between two days, and of MONTH the whole months beside them."""
+    if len(item.expressions) != 2:
+        raise QuestionRefused("AGE takes two days, the later one first: AGE(DATE '2024-12-31', born)")
+    months = _elapsed_months(*(read(_unwrap(day)).node for day in item.expressions))
+    if part == "year":
+        return Expr(Apply("truncate", Apply("divide", months.node, Constant(Fraction(12)))))
+    if part == "month":
+        return Expr(Apply("remainder", months.node, Constant(Fraction(12))))
+    raise QuestionRefused("from AGE only YEAR and MONTH can be extracted; or count days with DATEDIFF('day', a, b)")
+
+
+def _is_age(item: Any) -> bool:
+    return isinstance(item, trees().Anonymous) and str(item.this).upper() == "AGE"
+
+
+def _later_or_earlier(item: Any, read: Read) -> Expr | None:
+    """GREATEST and LEAST of days: those that stand in the question clip the others; None where no day stands there."""
+    kinds = trees()
+    parts = [read(part) for part in (item.this, *item.expressions)]
+    days = [p.node.value for p in parts if isinstance(p.node, Constant) and isinstance(p.node.value, datetime.date)]
+    others = [p for p in parts if not isinstance(p.node, Constant)]
+    if not days or len(days) + len(others) != len(parts) or not others:
+        return None
+    least = isinstance(item, kinds.Least)
+    made = others[0]
+    for other in others[1:]:
+        first = made <= other if least else made >= other
+        made = when(first | other.is_null(), made).otherwise(other)
+    bound = min(days) if least else max(days)
+    return made.clip(None, bound) if least else made.clip(bound, None)
 
 
 def _truncate(item: Any, read: Read) -> Expr:
@@ -320,6 +450,12 @@ def _anonymous(item: Any, read: Read) -> Expr | None:
     if name == "YEARWEEK" and len(given) == 1:
         of = read(given[0]).node
         return Expr(DatePart("isoyear", of)) * 100 + Expr(DatePart("week", of))
+    if name in ("TO_DATE", "TO_TIMESTAMP") and given:
+        return _parse_time("DATE" if name == "TO_DATE" else "TIMESTAMP")(item, read)
+    if name == "AGE":
+        raise QuestionRefused(
+            "AGE gives months and days: take its years, EXTRACT(YEAR FROM AGE(a, b)), or count DATEDIFF('day', b, a)"
+        )
     if name in ("DATESUB", "DATE_SUB") and len(given) == 3 and isinstance(given[0], trees().Literal):
         unit = str(given[0].this).lower().removesuffix("s") + "s"
         if unit not in ("weeks", "days", "hours", "minutes", "seconds"):
@@ -362,9 +498,13 @@ _READERS: dict[str, Callable[[Any, Read], Expr | None]] = {
     "DatetimeTrunc": _truncate,
     "Dayname": _name("%A"),
     "Extract": _extract,
+    "Greatest": _later_or_earlier,
     "LastDay": _last_day,
+    "Least": _later_or_earlier,
     "Monthname": _name("%B"),
     "Sub": _shift,
+    "StrToDate": _parse_time("DATE"),
+    "StrToTime": _parse_time("TIMESTAMP"),
     "TimeToStr": _format,
     "TimeToUnix": lambda item, read: _part("epoch", item.this, read),
     "Timestamp": _timestamp,
@@ -380,6 +520,7 @@ _READERS: dict[str, Callable[[Any, Read], Expr | None]] = {
 _AS_OTHERS = frozenset(  # read elsewhere too, or what dialects call another of these
     {
         *("Add", "Sub", "GT", "GTE", "LT", "LTE", "Anonymous", "Cast", "TryCast", "DateTrunc", "Datetime", "Timestamp"),
+        *("Greatest", "Least", "StrToDate", "StrToTime"),
         *("DateSub", "TsOrDsAdd", "TsOrDsDiff", "TsOrDsToDate", "WeekOfYear", "YearOfWeek", "YearOfWeekIso"),
         *(f"{kind}{does}" for kind in ("Datetime", "Timestamp") for does in ("Add", "Sub", "Diff")),
         "DatetimeTrunc",

@@ -12,7 +12,7 @@ from sordino.ask.queries import build
 from sordino.ask.queries.aggregates.quantile import quantile, quantiles
 from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.build import AggregateExpr
-from sordino.ask.queries.expressions.cases import Cases, when
+from sordino.ask.queries.expressions.cases import when
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.keys import KeyList, Label
 from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, IsNull, Released
@@ -137,6 +137,9 @@ class Translator:
         name = type(item).__name__
         if name in _LEAVES:
             return _READERS[name](self, item)
+        rows = _row_values(item) if name in _ROW_COMPARISONS else None
+        if rows is not None:
+            return self._compare_rows(item, name, *rows)
         if name in ("Paren", "Where"):
             return self.value(item.this)
         if name not in _BINARY or not {type(item.this).__name__, type(item.expression).__name__} <= _LEAVES:
@@ -153,6 +156,23 @@ class Translator:
             raise self.refuse_unsupported(item)
         return read(self, item)
 
+    def _compare_rows(self, item: Any, name: str, left: list[Any], right: list[Any]) -> Expr:
+        """Compare (a, b) with (c, d): all equal, or the first that differs decides; missing comes last, as in DuckDB."""
+        if len(left) != len(right) or not left:
+            raise self.refuse(self._place.of(item), "row values are compared with as many values: (a, b) = (1, 2)")
+        pairs = [(self.value(a), self.value(b)) for a, b in zip(left, right, strict=True)]
+        if name in ("EQ", "NEQ"):
+            same = _balance([_are_same(a, b) for a, b in pairs], lambda a, b: a & b)
+            return same if name == "EQ" else ~same
+        turned = name in ("LT", "LTE")
+        pairs = [(b, a) if turned else (a, b) for a, b in pairs]
+        one, other = pairs[-1]
+        made = _is_after(one, other)
+        made = made | _are_same(one, other) if name in ("LTE", "GTE") else made
+        for one, other in reversed(pairs[:-1]):
+            made = _is_after(one, other) | (_are_same(one, other) & made)
+        return made
+
     def _name(self, item: Any) -> Expr:
         return self._column(item)
 
@@ -166,9 +186,9 @@ class Translator:
         return -value
 
     def _between(self, item: Any) -> Expr:
-        if item.args.get("symmetric"):
-            raise self.refuse(self._place.word("SYMMETRIC"), "SYMMETRIC is not supported: put the lower bound first")
-        return self.value(item.this).is_between(self.value(item.args["low"]), self.value(item.args["high"]))
+        of, low, high = (self.value(part) for part in (item.this, item.args["low"], item.args["high"]))
+        within = of.is_between(low, high)
+        return within | of.is_between(high, low) if item.args.get("symmetric") else within
 
     def _constant(self, item: Any) -> Expr:
         if item.is_string:
@@ -193,17 +213,17 @@ class Translator:
         ifs = [item] if isinstance(item, kinds.If) else item.args["ifs"]
         last = item.args.get("false" if isinstance(item, kinds.If) else "default")
         of = None if isinstance(item, kinds.If) or item.this is None else self.value(item.this)
-        cases: Cases | None = None
-        for one in ifs:
-            if isinstance(one.args["true"], kinds.Null):
-                raise self.refuse(self._place.word("NULL"), "THEN NULL is not supported: leave it to ELSE, the last")
-            told = self.value(one.this)
-            condition = told if of is None else of == told
-            value = self.value(one.args["true"])
-            cases = when(condition, value) if cases is None else cases.when(condition, value)
-        if cases is None:
-            raise self.refuse(self._place.of(item) or self._place.word("CASE"), "CASE needs WHEN ... THEN ...")
-        return cases.otherwise(None if last is None or isinstance(last, kinds.Null) else self.value(last))
+        made = None if last is None or isinstance(last, kinds.Null) else self.value(last)
+        for one in reversed(ifs):
+            condition = self.value(one.this) if of is None else of == self.value(one.this)
+            if not isinstance(one.args["true"], kinds.Null):
+                made = when(condition, self.value(one.args["true"])).otherwise(made)
+            elif made is not None:
+                # THEN NULL: what comes after counts where the condition is not true.
+                made = when(when(condition, 1).otherwise(0) == 0, made).otherwise(None)
+        if made is None:
+            raise self.refuse(self._place.of(item) or self._place.word("CASE"), "CASE needs WHEN ... THEN ... a value")
+        return made
 
     def _coalesce(self, item: Any) -> Expr:
         """COALESCE(x, c): c where x is missing."""
@@ -231,7 +251,9 @@ class Translator:
 
     def _member(self, item: Any) -> Expr:
         if any(item.args.get(key) is not None for key in ("query", "unnest", "field")):
-            raise self.refuse(self._place.of(item), "IN takes a list of values; a sub-query is not supported")
+            raise self.refuse(
+                self._place.of(item), "IN takes a list of values, or a sub-query of released or public values"
+            )
         if is_row_list(item):
             return match_rows(self._place, item, self.value)
         values = [self.value(v).node for v in item.expressions]
@@ -257,11 +279,7 @@ class Translator:
 
     def _distinct_from(self, item: Any) -> Expr:
         """a IS [NOT] DISTINCT FROM b: as = and <>, but missing equals missing."""
-        one, other = self.value(item.this), self.value(item.expression)
-        if isinstance(other.node, Constant):
-            same = (one == other) & ~one.is_null()
-        else:
-            same = ((one == other) & ~one.is_null() & ~other.is_null()) | (one.is_null() & other.is_null())
+        same = _are_same(self.value(item.this), self.value(item.expression))
         return same if type(item).__name__ == "NullSafeEQ" else ~same
 
     def _function(self, item: Any) -> Expr:
@@ -302,12 +320,15 @@ class Translator:
         if isinstance(item, (kinds.Any, kinds.All)):
             return self._refuse_truth(item)
         if isinstance(item, (kinds.Subquery, kinds.Select, kinds.Exists)):
-            return self.refuse(self._place.of(item), "a sub-query is not supported here: only in FROM")
+            return self.refuse(
+                self._place.of(item),
+                "a sub-query of rows is not supported here: in FROM, or one of aggregates, which is answered first",
+            )
         if isinstance(item, kinds.Window):
             return self.refuse(
                 self._place.of(item),
-                "OVER is not supported here: over one person's rows it stands in a sub-query, PARTITION BY the privacy unit; "
-                "over groups it is computed from the answer",
+                "a window over rows of persons would show single rows: over one person's own it stands in a sub-query, PARTITION "
+                "BY the privacy unit; else put windows around aggregates, SUM(COUNT(*)) OVER (...)",
             )
         if isinstance(item, kinds.Filter):
             return self.refuse(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
@@ -321,8 +342,7 @@ class Translator:
         name = self._place.name(item) or _NAMES.get(type(item).__name__, type(item).__name__.upper())
         return self.refuse(
             self._place.of(item) or self._place.word(name) or self._place.word("?") or self._place.word("$"),
-            f"{name} is not supported: expressions may use + - *, ABS, CLIP, LEAST, "
-            "GREATEST, CASE, COALESCE, EXTRACT, comparisons, AND, OR, NOT, IN, BETWEEN and IS NULL",
+            f"{name} is not supported of the rows of a private table: `sordino sql` lists the functions that are",
         )
 
     def _refuse_aggregate(self, item: Any) -> QuestionRefused:
@@ -339,7 +359,8 @@ class Translator:
         if isinstance(item, (kinds.LogicalOr, kinds.LogicalAnd)):
             return self._refuse_truth(item)
         inner = "an aggregate stands alone in SELECT" if type(item).__name__ in AGGREGATES else SUPPORTED
-        return self.refuse(self._place.of(item), f"{item.sql_name()} is not supported here: {inner}")
+        word = _NAMES.get(type(item).__name__) or self._place.name(item) or item.sql_name()
+        return self.refuse(self._place.of(item), f"{word} is not supported here: {inner}")
 
     def _refuse_quantifier(self, word: str) -> QuestionRefused:
         written = "x <> ALL(ARRAY['a', 'b']), x NOT IN" if word == "ALL" else f"x = {word}(ARRAY['a', 'b']), x IN"
@@ -361,7 +382,44 @@ class Translator:
         return QuestionRefused(place + message)
 
 
-_NAMES = {"GroupingSets": "GROUPING SETS", "LogicalOr": "BOOL_OR", "LogicalAnd": "BOOL_AND"}
+def _are_same(one: Expr, other: Expr) -> Expr:
+    """Return whether two values are equal, or both missing."""
+    if isinstance(other.node, Constant):
+        return (one == other) & ~one.is_null()
+    if isinstance(one.node, Constant):
+        return _are_same(other, one)
+    return ((one == other) & ~one.is_null() & ~other.is_null()) | (one.is_null() & other.is_null())
+
+
+def _is_after(one: Expr, other: Expr) -> Expr:
+    """Return whether a value comes after another one, missing after all else."""
+    if isinstance(one.node, Constant):
+        return (one > other) & ~other.is_null()
+    if isinstance(other.node, Constant):
+        return ((one > other) & ~one.is_null()) | one.is_null()
+    present = (one > other) & ~one.is_null() & ~other.is_null()
+    return present | (one.is_null() & ~other.is_null())
+
+
+_ROW_COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE")
+
+
+def _row_values(item: Any) -> tuple[list[Any], list[Any]] | None:
+    """Return the values of the two rows that a comparison is of, (a, b) = (1, 2) or ROW(a, b) = ROW(1, 2); else None."""
+    kinds = trees()
+    sides = [item.this.unnest(), item.expression.unnest()]
+    rows = [
+        isinstance(s, kinds.Tuple) or (isinstance(s, kinds.Anonymous) and str(s.this).upper() == "ROW") for s in sides
+    ]
+    return (sides[0].expressions, sides[1].expressions) if all(rows) else None
+
+
+_NAMES = {
+    "GroupConcat": "STRING_AGG",
+    "GroupingSets": "GROUPING SETS",
+    "LogicalOr": "BOOL_OR",
+    "LogicalAnd": "BOOL_AND",
+}
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "Add": lambda a, b: a + b,
     "Sub": lambda a, b: a - b,
@@ -378,6 +436,7 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 _READERS: dict[str, Callable[[Translator, Any], Expr]] = {
     "Column": Translator._name,
     "Literal": Translator._constant,
+    "National": lambda _, item: Expr(Constant(item.this)),
     "RawString": lambda _, item: Expr(Constant(item.this)),
     "Boolean": Translator._truth,
     "Cast": Translator._cast,

@@ -315,7 +315,6 @@ SELECT a.sex, COUNT(*) AS n FROM adult AS a WHERE a.capital_gain > a.capital_los
 
 SELECT COUNT(*) FROM adult WHERE age BETWEEN 30 AND 40 AND hours_per_week NOT BETWEEN 20 AND 40
 
--- refused: not supported
 SELECT COUNT(*) FROM adult WHERE (age, sex) = (40, 'Male')
 
 SELECT COUNT(*) FROM adult WHERE age = (SELECT AVG(age) FROM adult)
@@ -326,7 +325,7 @@ SELECT sex, income, COUNT(*) FROM adult GROUP BY CUBE (sex, income)
 
 SELECT sex, income, COUNT(*) FROM adult GROUP BY GROUPING SETS ((sex), (income))
 
--- refused: rows are never released
+-- refused: never released
 SELECT age, RANK() OVER (ORDER BY age) FROM adult
 
 -- refused: not supported

@@ -126,7 +126,6 @@ SELECT COUNT(*) FROM adult WHERE education RLIKE '^Ma'
 SELECT COUNT(*) FROM adult WHERE LOWER(education) = 'masters' AND LENGTH(occupation) > 5
 
 -- table: adult
--- refused: declared
 SELECT COUNT(*) FROM adult WHERE CAST(age AS VARCHAR) = '40'
 
 -- table: adult
@@ -216,7 +215,6 @@ SELECT SUM(age)::BIGINT AS s, (AVG(age))::DECIMAL(10,1) AS a FROM adult
 SELECT COUNT(*)::VARCHAR AS s FROM adult
 
 -- table: adult
--- refused: write the day
 SELECT 'total' AS what, COUNT(*) AS n, CURRENT_DATE AS d FROM adult
 
 -- table: flights
