@@ -327,8 +327,8 @@ class Translator:
         if isinstance(item, kinds.Window):
             return self.refuse(
                 self._place.of(item),
-                "OVER is not supported here: over one person's rows it stands in a sub-query, PARTITION BY the privacy unit; "
-                "over groups it is put around aggregates, SUM(COUNT(*)) OVER (...)",
+                "a window over rows of persons would show single rows: over one person's own it stands in a sub-query, PARTITION "
+                "BY the privacy unit; else put windows around aggregates, SUM(COUNT(*)) OVER (...)",
             )
         if isinstance(item, kinds.Filter):
             return self.refuse(self._place.word("FILTER"), "FILTER is not supported: filter all with WHERE")
