@@ -255,32 +255,37 @@ def _of_column(given: list[Any], kind: str, read: Read) -> Expr:
     )
 
 
-def _elapsed_months(later: Node, earlier: Node) -> Expr:
-    """Return how many whole months passed between two days or moments, below 0 where the second is the later one.
+# More than the seconds of any month: what stands behind months in one number.
+_MONTH = 32 * 86_400
 
-    As in AGE of PostgreSQL and DuckDB: the months between, less one where the later's day of the month, or its time of that
-    day, comes before the earlier's.
-    """
-    months = Expr(DatePart("months since 0", later)) - Expr(DatePart("months since 0", earlier))
 
-    def place(of: Node) -> Expr:
-        clock = Expr(DatePart("hour", of)) * 3600 + Expr(DatePart("minute", of)) * 60 + Expr(DatePart("second", of))
-        return Expr(DatePart("day", of)) * 86_400 + clock
-
-    rest = place(later) - place(earlier)
-    forward = when((months > 0) & (rest < 0), months - 1)
-    return forward.when((months < 0) & (rest > 0), months + 1).otherwise(months)
+def _place_in_calendar(of: Node) -> Expr:
+    """Return a day or moment as seconds, in months of 32 days each: months come before days, and days before the clock."""
+    if isinstance(of, Constant) and isinstance(of.value, datetime.date):
+        day = of.value
+        seconds = 0
+        if isinstance(day, datetime.datetime):
+            seconds = day.hour * 3600 + day.minute * 60 + day.second
+        return Expr(Constant(Fraction((12 * day.year + day.month - 1) * _MONTH + day.day * 86_400 + seconds)))
+    clock = Expr(DatePart("hour", of)) * 3600 + Expr(DatePart("minute", of)) * 60 + Expr(DatePart("second", of))
+    return Expr(DatePart("months since 0", of)) * _MONTH + Expr(DatePart("day", of)) * 86_400 + clock
 
 
 def _part_of_age(part: str, item: Any, read: Read) -> Expr:
-    """EXTRACT(YEAR FROM AGE(a, b)): the whole years between two days, and of MONTH the whole months beside them."""
+    """EXTRACT(YEAR FROM AGE(a, b)): the whole years between two days, and of MONTH the whole months beside them.
+
+    As in PostgreSQL and DuckDB a month has passed where the later day of the month, and its time, have come: of the difference
+    of places in a calendar of equal months the whole ones, rounded towards 0.
+    """
     if len(item.expressions) != 2:
         raise QuestionRefused("AGE takes two days, the later one first: AGE(DATE '2024-12-31', born)")
-    months = _elapsed_months(*(read(_unwrap(day)).node for day in item.expressions))
+    later, earlier = (_place_in_calendar(read(_unwrap(day)).node) for day in item.expressions)
+    apart = (later - earlier).node
     if part == "year":
-        return Expr(Apply("truncate", Apply("divide", months.node, Constant(Fraction(12)))))
+        return Expr(Apply("truncate", Apply("divide", apart, Constant(Fraction(12 * _MONTH)))))
     if part == "month":
-        return Expr(Apply("remainder", months.node, Constant(Fraction(12))))
+        months = Apply("truncate", Apply("divide", apart, Constant(Fraction(_MONTH))))
+        return Expr(Apply("remainder", months, Constant(Fraction(12))))
     raise QuestionRefused("from AGE only YEAR and MONTH can be extracted; or count days with DATEDIFF('day', a, b)")
 
 
