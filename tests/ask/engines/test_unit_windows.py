@@ -19,7 +19,9 @@ from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.row_steps import apply_steps, step_domain, step_neighbors
+from sordino.ask.queries.sequences import UnitSequence
 from sordino.ask.queries.sql.parse import parse_sql
+from sordino.ask.queries.unit_values import UnitValues
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.errors import QuestionRefused
 
@@ -83,6 +85,16 @@ def answers(table: Sequence[Row]) -> list[Exact]:
     finally:
         engine.close()
     return found
+
+
+def test_the_steps_leave_the_bounds_of_a_unit_as_they_are() -> None:
+    """The brute force below goes over both kinds of step, and this is the relation that it is held against."""
+    kinds = {type(step) for text in QUESTIONS for step in bind(text).steps}
+    assert {UnitSequence, UnitValues} <= kinds
+    for text in QUESTIONS:
+        for step in bind(text).steps:
+            if isinstance(step, (UnitSequence, UnitValues)):
+                assert step.neighbors(Neighbors("add_remove", UNIT)) == Neighbors("add_remove", UNIT)
 
 
 @functools.cache
