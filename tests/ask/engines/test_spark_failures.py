@@ -14,7 +14,7 @@ import sordino as sd
 from protecting import protect
 from sordino.ask.engines.readers.spark_tables import check_settings
 from sordino.core.source import Source
-from sordino.errors import ChargedError, DeclarationError, SourceError
+from sordino.errors import ChargedError, DeclarationError, QuestionRefused, SourceError
 from test_forks import in_child
 
 if TYPE_CHECKING:
@@ -137,6 +137,17 @@ def test_what_spark_says_of_a_row_is_not_passed_on(
     shown = capfd.readouterr()
     assert SECRET not in shown.out + shown.err
     assert SECRET not in (tmp_path / "a.ledger").read_bytes().decode("latin-1")
+
+
+def test_a_text_that_spark_cannot_read_is_refused_before_the_charge(
+    spark: SparkSession, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = protect(spark.read.parquet(str(place)), DOMAIN)
+    monkeypatch.setattr("sordino.ask.engines.spark._WIDE", "DECIMAL(38, 0")
+    for attempt in (people.plan, people.ask):
+        with pytest.raises(QuestionRefused, match="Spark cannot read"):
+            attempt(sd.sql("SELECT SUM(DISTINCT age) FROM data"), epsilon=1)
+    assert people.spent == sd.PureDP(0)
 
 
 def test_settings_are_set_before_each_question_or_refused_by_name(spark: SparkSession, place: Path) -> None:

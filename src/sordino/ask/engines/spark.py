@@ -29,6 +29,7 @@ from sordino.ask.engines.readers.spark_tables import (
     open_frame,
     open_session,
     read_columns,
+    reads,
 )
 from sordino.ask.engines.row_hash import unit_value
 from sordino.ask.engines.sql_primitives import FLOATING, SqlPrimitives
@@ -45,7 +46,7 @@ from sordino.ask.engines.sql_text import (
 from sordino.ask.engines.table_layout import PeopleTable, TableLayout, check_columns, is_spark
 from sordino.core.cell_grammar import DECIMAL, WHOLE
 from sordino.core.domain import Domain
-from sordino.core.errors import DeclarationError, SourceError
+from sordino.core.errors import DeclarationError, QuestionRefused, SourceError
 from sordino.core.neighbors import PrivacyUnit
 from sordino.core.noise.lattice import scale_of
 from sordino.core.primitives import NARROW, UnitCell
@@ -93,7 +94,10 @@ class SordinoSpark(Spark):
 
         def sum_sql(self, expression: exp.Sum) -> str:
             """Write a sum of 38 digits: that of a BIGINT has 64 bits."""
-            return f"SUM(CAST({self.sql(expression, 'this')} AS {_WIDE}))"
+            of = expression.this
+            if isinstance(of, exp.Distinct):
+                return f"SUM(DISTINCT CAST({self.expressions(of, flat=True)} AS {_WIDE}))"
+            return f"SUM(CAST({self.sql(of)} AS {_WIDE}))"
 
         def window_sql(self, expression: exp.Window) -> str:
             """Write a row's number with an order, which Spark asks for where any will do."""
@@ -451,7 +455,13 @@ class SparkEngine:
         for table in select.find_all(_table_node()):
             if table.name in self._sent:
                 table.this.set("this", self._sent[table.name])
-        return Statement(select.sql(dialect=SordinoSpark))
+        text = select.sql(dialect=SordinoSpark)
+        if not reads(self._session, text):
+            raise QuestionRefused(
+                "Spark cannot read what this question would ask of it: that is a defect of Sordino, which nothing was charged "
+                "for. Report the question, and ask for its parts one by one"
+            )
+        return Statement(text)
 
     def run(self, select: exp.Select | Statement) -> pa.Table:
         """Return the exact answer of a tree, or of its text; raises EngineFailed, without any of Spark's words."""

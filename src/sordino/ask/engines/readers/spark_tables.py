@@ -206,3 +206,16 @@ def _held(kind: Any) -> PhysicalColumn:
     if written in ("string", "char", "varchar"):
         return PhysicalColumn("VARCHAR")
     return PhysicalColumn("DECIMAL" if written == "decimal" else _KINDS.get(written, written.upper()))
+
+
+def reads(session: SparkSession, text: str) -> bool:
+    """Return whether Spark's parser takes a text; nothing is looked up or run. True where the session's parser is elsewhere."""
+    # A session of Spark Connect has no parser here.
+    inner = getattr(session, "_jsparkSession", None)
+    if inner is None:
+        return True
+    try:
+        inner.sessionState().sqlParser().parsePlan(text)
+    except Exception as error:  # of any kind: a session that is gone is no fault of the text
+        return "ParseException" not in type(error).__name__ and "ParseException" not in str(error)[:2000]
+    return True
