@@ -118,6 +118,11 @@ def evaluate_number(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[Float
     """Return the value of a number in each cell, the middle of a run, and where it is missing."""
     if isinstance(node, Name):
         one = cells[node.name]
+        if isinstance(one.encoded.column, Category):
+            # Its keys are places in the declaration: what is compared are the whole numbers that it declares.
+            if not all(isinstance(value, int) for value in one.encoded.column.values):
+                raise QuestionRefused(f"{node.name} is not a number: a model compares it with a value by = and != only")
+            return _text_number(TextFunction("number", node), cells)
         unit = one.encoded.unit
         middle = (one.low + one.high) / 2.0 * float(unit.numerator) / float(unit.denominator)
         return middle, one.missing

@@ -39,13 +39,15 @@ class OptionRule:
         there = stated and value not in (None, False)
         return there is not self.absent
 
-    def describe(self, name: str) -> str:
-        """Return the refusal of the option `name`."""
+    def describe(self, name: str, command: str = "") -> str:
+        """Return the refusal of the option `name` of a command, whose own words an argument is known by."""
         if self.absent:
             return f"{name} would change nothing beside {self.other}: leave out {name} or {self.other}"
-        # an argument is known by its value alone
-        spelled = f"{self.other} " if self.other.startswith("--") else ""
-        needed = " or ".join(f"{spelled}{value}" for value in self.values) or self.other
+        is_argument = not self.other.startswith("--")
+        spelled = command if is_argument else self.other
+        needed = " or ".join(f"{spelled} {value}" for value in self.values) or self.other
+        if is_argument:
+            return f"{name} goes with {needed}: leave it out"
         return f"{name} goes with {needed}: leave it out, or state {needed} too"
 
 
@@ -96,7 +98,7 @@ def refuse_ignored(ctx: Context, rules: dict[str, tuple[OptionRule, ...]]) -> No
         for rule in several:
             other = parameters[rule.other].name
             if not rule.holds(ctx.params.get(other), stated=_is_stated(ctx, other)):
-                raise DeclarationError(rule.describe(_flag(parameters[name])))
+                raise DeclarationError(rule.describe(_flag(parameters[name]), ctx.command_path))
 
 
 def _is_stated(ctx: Context, name: str | None) -> bool:

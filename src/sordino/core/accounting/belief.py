@@ -412,7 +412,7 @@ def _power_within(divergence: float | None, order: float, level: float) -> float
     """Return the largest power at `level` whose own Renyi divergences from it, both ways, are at most this one.
 
     >>> round(_power_within(2.0, 2.0, 0.05), 4)  # power^2 / .05 + (1 - power)^2 / .95 = e^2
-    0.6037
+    0.6009
     """
     if divergence is None or not math.isfinite(divergence):
         return 1.0

@@ -205,6 +205,8 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
     """
     exp = trees()
     query = _parse_query(text, None)
+    if "/*+" in text:
+        raise QuestionRefused("hints go with private questions: a SELECT over a released table has none")
     splitter = _Splitter({}, _NoBlocks(), text)
     splitter.blocks = [ANSWER]
     splitter.truths |= {name.lower() for name in truths}

@@ -69,7 +69,9 @@ SELECT COUNT(*) FROM rides WHERE rider_id = 'id000001'
 -- refused: drivers
 SELECT COUNT(*) FROM rides JOIN drivers ON rides.driver_id = drivers.id
 
--- refused: JOIN
 SELECT COUNT(*) FROM rides a JOIN rides b ON a.rider_id = b.rider_id
+
+-- refused: privacy unit
+SELECT COUNT(*) FROM rides a JOIN rides b ON a.city = b.city
 
 SELECT COUNT(*) FROM rides WHERE fare > (SELECT AVG(fare) FROM rides)
