@@ -102,7 +102,7 @@ class Connection:
                 share=share,
                 dialect=self.dialect,
                 resumes=self._serves,
-                remarks=partial(_remarks, self.project, declared),
+                remarks=partial(_remarks, self.project, declared, provider_of(declared.source)),
             )
         return self._curators[declared.name]
 
@@ -294,12 +294,12 @@ def open_engine(project: Project, table: DeclaredTable, public: Mapping[str, pa.
     return open_source(table.source, domain=table.domain, unit=table.neighbors.unit, public=public, people=people)
 
 
-def _remarks(project: Project, table: DeclaredTable) -> tuple[str, ...]:
+def _remarks(project: Project, table: DeclaredTable, provider: str) -> tuple[str, ...]:
     """Return what an answer about a table says of it: public facts, whose code reads it and that nobody held it against its data.
 
-    What Python code protects has no file, and its author holds the data: there nothing is said of the latter.
+    `provider` is whose code reads it, empty for Sordino's own. What Python code protects has no file, and its author holds the
+    data: there nothing is said of the latter.
     """
-    provider = provider_of(table.source)
     read = (f"read by code of {provider}, which is not Sordino's own: that rows are read as declared is theirs to say",)
     compared = project.path is None or compared_on(table) is not None
     return (*(read if provider else ()), *(() if compared else (NEVER_COMPARED,)))
