@@ -100,9 +100,13 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_ten_mutants_are_killed_by_their_tests() -> None:
-    """Ten others each day; all of them in the deep tests."""
+    """Ten others each day, of those that took less than 20 s when the page was written; all of them in the deep tests."""
+    rows = [line for line in mutants.PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if not row.startswith("| mutant |")]
+    quick = [m for m, row in zip(MUTANTS, rows, strict=True) if float(row.split(" | ")[-1].removesuffix(" |")) < 20]
+    assert len(quick) > 0.9 * len(MUTANTS)
     first = 10 * datetime.date.today().toordinal()
-    names = [MUTANTS[(first + i) % len(MUTANTS)].name for i in range(10)]
+    names = [quick[(first + i) % len(quick)].name for i in range(10)]
     ran = run(*names)
     assert (ran.returncode, "10 killed, 0 survived" in ran.stdout) == (0, True), ran.stdout
 
