@@ -118,6 +118,10 @@ class SqlPrimitives(ABC):
         for stage in self._stages:
             if text in stage:
                 return stage[text]
+        return self._add_step(text)
+
+    def _add_step(self, text: str) -> str:
+        """Name a step in the first sub-query after all conditions so far where all that it uses has a name."""
         level = max((self._levels.get(n, -1) + 1 for n in _STEP.findall(text)), default=0)
         level = max(level, self._floor)
         while len(self._stages) <= level:
@@ -698,14 +702,7 @@ class SqlPrimitives(ABC):
             if text in stage:
                 return stage[text]
         # Not `let`: the same words before a condition are about other rows.
-        level = max((self._levels[n] + 1 for n in _STEP.findall(text)), default=0)
-        level = max(level, self._floor)
-        while len(self._stages) <= level:
-            self._stages.append({})
-        name = f"sordino_{len(self._levels)}_"
-        self._stages[level][text] = name
-        self._levels[name] = level
-        return name
+        return self._add_step(text)
 
     def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
         """Return one row a unit, or a unit and value of `of`: how many rows it has before any cap, or how many values."""
