@@ -93,6 +93,62 @@ def share_of(value: float) -> Fraction:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a synthesizer's algorithm, by the name its paper gives it, and the share of the loss that it spends.
+
+    `share` is `of` the whole loss, of the "fit" (the loss without what CHECK keeps), of what is "left" after the steps
+    before, or of a "round" of several that spend all that is left. With `most`, released numbers choose between the two.
+    """
+
+    name: str
+    share: Fraction | float
+    of: Literal["loss", "fit", "left", "round"] = "fit"
+    most: float = 0.0
+
+    def part(self, whole: Fraction) -> Fraction:
+        """Return the step's share of `whole`: exact if the share is a fraction, else rounded down."""
+        return whole * self.share if isinstance(self.share, Fraction) else share_of(float(whole) * self.share)
+
+
+CHECK = Step("measure the model's own error", 0.05, of="loss")
+_ALL = Fraction(1)
+
+
+def rest(name: str) -> Step:
+    """Return the step that spends all that the steps before it leave."""
+    return Step(name, _ALL, of="left")
+
+
+def describe_steps(steps: Sequence[Step]) -> list[tuple[str, str]]:
+    """Return the name of each step and its share of the whole loss, in words; the check of the model is the last.
+
+    >>> describe_steps([Step("select", Fraction(1, 3)), rest("measure")])
+    [('select', '31.7%'), ('measure', '63.3%'), ("measure the model's own error", '5%')]
+    """
+    fit = 1.0 - float(CHECK.share)
+    # None once a step's share depends on released numbers: what is left is then a number that nobody knows beforehand
+    left: float | None = fit
+    lines: list[tuple[str, str]] = []
+    for step in steps:
+        whole = {"loss": 1.0, "fit": fit}.get(step.of, left)
+        share = float(step.share)
+        suffix = " of what is left" if whole is None else ""
+        if step.most:
+            text = f"{_percent(share, whole)} to {_percent(step.most, whole)}{suffix}"
+        elif whole is None and step.share == _ALL:
+            text = "the rest"
+        else:
+            text = _percent(share, whole) + suffix
+        lines.append((step.name, text))
+        left = None if whole is None or left is None or step.most else left - whole * share
+    return [*lines, (CHECK.name, _percent(float(CHECK.share), 1.0))]
+
+
+def _percent(share: float, whole: float | None) -> str:
+    return f"{100 * share * (1.0 if whole is None else whole):.3g}%"
+
+
+@dataclass(frozen=True, slots=True)
 class NoisyTable:
     """A noisy table of counts: its cells, the variance of the noise in each, and its law, None where several are combined."""
 
@@ -120,9 +176,10 @@ def release_vectors(
     return found.cells, found.variance
 
 
-def open_session(data: Queryable, rng: Rng, *, kept: Fraction) -> FitSession:
-    """Return the session of a fit; a share `kept` is not `left`. A pair is spent as epsilon until `turn_gaussian`."""
+def open_session(data: Queryable, rng: Rng) -> FitSession:
+    """Return the session of a fit; CHECK's share is not `left`. A pair is spent as epsilon until `turn_gaussian`."""
     loss = data.loss
+    kept = CHECK.part(_ALL)
     if isinstance(loss, ApproxDP) and loss.delta > 0:
         pure = split_loss(PureDP(loss.epsilon), data.neighbors)
         return FitSession(data, pure, rng, left=1 - kept, kept=kept, delta=loss.delta)
@@ -160,6 +217,11 @@ class FitSession:
         """Return a noisy number of rows, 1 at least: all keys of a column share a code."""
         (found,) = self.measure([ContingencyTable((column.axis(np.zeros(column.size, dtype=np.int64)),))], share)
         return max(float(found.cells[0]), 1.0)
+
+    def share(self, step: Step) -> Fraction:
+        """Return what a step spends of the whole loss; for a step of a round, `Step.part` of that round."""
+        whole = {"loss": _ALL, "fit": 1 - self.kept, "left": self.left}[step.of]
+        return step.part(whole)
 
     def measure_one_way(self, columns: Sequence[EncodedColumn], share: Fraction) -> OneWayMarginals:
         """Return noisy one-way counts of all columns, each with the share of the loss that makes the whole error least.

@@ -13,7 +13,7 @@ from sordino.synth.encoded_column import EncodedColumn, Floats
 from sordino.synth.fitted_model import Measured
 from sordino.synth.junction_tree import Pair, grow_clique
 from sordino.synth.markov_random_field import MarkovRandomField, marginal
-from sordino.synth.measurement import FitSession, LossShares, share_of
+from sordino.synth.measurement import FitSession, LossShares, Step
 from sordino.synth.one_way_marginals import CompressedMarginals
 from sordino.synth.sampler import draw_codes, spacings
 
@@ -207,7 +207,7 @@ def _poisson_deviation(means: Floats) -> Floats:
 # A score is the l1 distance between a triple's table and the model's. Few triples are looked at, those with the fewest cells:
 # each costs noise in every score, and a scan.
 
-_SHARE = 0.005  # of the loss, for the scores
+SCORE_TRIPLES = Step("score triples of columns against the model", 0.005, of="loss")
 _CLEAR = 0.03  # the noise of a score, in shares of the rows, up to which triples are looked at
 _SHOWN = 4.0  # deviations of its noise above which a score shows a dependence
 _STRONG = 0.05  # of the rows: a distance below it is left to pairs
@@ -237,7 +237,7 @@ def choose_triples(
     candidates = _candidates(session, compressed)
     if not candidates:
         return []
-    share = share_of(_SHARE)
+    share = session.share(SCORE_TRIPLES)
     if field is None:
         models = [compressed.independent(t) for t in candidates]
     else:
@@ -262,11 +262,13 @@ def _candidates(session: FitSession, compressed: CompressedMarginals) -> list[Co
     rows = compressed.rows
     live = [c for c, size in enumerate(sizes) if size > 1]
     every = math.comb(len(live), 3)
-    clear = (_CLEAR * rows) ** 2 / session.variance(share_of(_SHARE))
-    if session.split.currency == "epsilon":  # Laplace noise grows with the number of scores, not with its root
+    share = session.share(SCORE_TRIPLES)
+    clear = (_CLEAR * rows) ** 2 / session.variance(share)
+    # Laplace noise grows with the number of scores, Gaussian noise with its root
+    if session.split.currency == "epsilon":
         clear = math.sqrt(clear)
     count = int(min(clear, max(_ROWS / rows, _FEWEST), _MOST))
-    if share_of(_SHARE) >= session.left or not every or count < min(_FEWEST, every):
+    if share >= session.left or not every or count < min(_FEWEST, every):
         return []
     cells = [(sizes[a] * sizes[b] * sizes[c], (a, b, c)) for a, b, c in itertools.combinations(live, 3)]
     return [columns for n, columns in sorted(cells)[:count] if n <= _CELLS]
@@ -298,14 +300,17 @@ def _worthwhile(
 # pairs costs both. It pays where the noise of a pair's score is small beside the rows, and where what the one-way counts lose
 # by it is small: beside the pairs that are found, and beside what a sample of so many rows misses of its pairs anyway.
 
-SCORES = 0.03  # of the loss, for each round of scores
-_CLEAR_independence_gate, _CLEAR_FREE = (
-    0.066,
-    0.2,
-)  # noise of a score, in shares of the rows, up to which a look pays; where it costs nothing
-_FREE = 0.03  # of the noise of one-way counts: a look that costs less is free
-_GAP, _GAP_IN_SAMPLES = 0.017, 0.48  # what a pair's distance may lose: of all, and of what a sample's pairs miss by
-_ONCE = 0.35  # of the information of one round is in the three rounds that Laplace noise is drawn in
+SCORE_PAIRS = Step("score the pairs against independent columns", 0.01, of="loss", most=0.03)
+# The noise of a score, in shares of the rows, up to which a look pays, and up to which one that costs nothing does.
+_LOOK_PAYS = 0.066
+_FREE_LOOK_PAYS = 0.2
+# A look that costs less than this share of the noise of one-way counts is free.
+_FREE = 0.03
+# What a pair's distance may lose: of all, and of what a sample's pairs miss by.
+_GAP = 0.017
+_GAP_IN_SAMPLES = 0.48
+# The share of the information of one round that the three rounds hold in which Laplace noise is drawn.
+_ONCE = 0.35
 
 
 def one_way_noise(split: LossShares, sizes: Sequence[int]) -> float:
@@ -328,14 +333,14 @@ def look_pays(
     The bounds were found on nine tables of 4 to 40 columns and 1,000 to 100,000 rows, at epsilon .05 to 10.
     """
     sizes = [c.size for c in columns]
-    score = math.sqrt(looking.variance(SCORES, tables=pairs)) / rows
+    score = math.sqrt(looking.variance(SCORE_PAIRS.most, tables=pairs)) / rows
     least = one_way_noise(alone, sizes)
-    kept = _ONCE if looking.currency == "epsilon" else 1.0 - SCORES
+    kept = _ONCE if looking.currency == "epsilon" else 1.0 - SCORE_PAIRS.most
     loss = one_way_noise(looking, sizes) / math.sqrt(kept) - least
     if loss <= _FREE * least:
-        return score <= _CLEAR_FREE
+        return score <= _FREE_LOOK_PAYS
     gap = loss / (2.0 * rows * len(sizes))
     free = [math.sqrt(max(c.value_count - 1, 0)) for c in columns]
     missed = [a * b for a, b in itertools.combinations(free, 2)]
     sampled = _MEAN / 2.0 * sum(missed) / len(missed) / math.sqrt(rows)
-    return score <= _CLEAR_independence_gate and gap <= _GAP and 2.0 * gap <= _GAP_IN_SAMPLES * sampled
+    return score <= _LOOK_PAYS and gap <= _GAP and 2.0 * gap <= _GAP_IN_SAMPLES * sampled
