@@ -86,7 +86,8 @@ def names_in(node: Node | None) -> list[str]:
 def evaluate_condition(node: Node, cells: Mapping[str, ColumnCells]) -> Truth:
     """Return in which share each cell meets, and fails, a condition."""
     if isinstance(node, Connective):
-        (a, not_a), (b, not_b) = evaluate_condition(node.left, cells), evaluate_condition(node.right, cells)
+        a, not_a = evaluate_condition(node.left, cells)
+        b, not_b = evaluate_condition(node.right, cells)
         if node.op == "and":
             return a * b, 1.0 - (1.0 - not_a) * (1.0 - not_b)
         return 1.0 - (1.0 - a) * (1.0 - b), not_a * not_b
@@ -139,13 +140,14 @@ def evaluate_number(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[Float
         high = math.inf if node.upper is None else float(node.upper)
         return np.clip(value, low, high), missing
     if isinstance(node, Arithmetic):
-        (a, absent), (b, lacking) = evaluate_number(node.left, cells), evaluate_number(node.right, cells)
+        a, absent = evaluate_number(node.left, cells)
+        b, lacking = evaluate_number(node.right, cells)
         return OPERATORS[node.op](a, b), absent | lacking
     if isinstance(node, Apply):
         pairs = [evaluate_number(part, cells) for part in (node.of, node.right) if part is not None]
         tree = ["/" if node.function == "divide" else node.function, *(["column", i] for i in range(len(pairs)))]
-        made = evaluate(tree, [value for value, _ in pairs])
-        return made, np.isnan(made) | functools.reduce(np.logical_or, [absent for _, absent in pairs])
+        values = evaluate(tree, [value for value, _ in pairs])
+        return values, np.isnan(values) | functools.reduce(np.logical_or, [absent for _, absent in pairs])
     if isinstance(node, TextFunction) and not is_text(node):
         return _text_number(node, cells)
     if isinstance(node, (Compare, Connective, Not, IsIn, IsNull, Match)):
@@ -166,9 +168,9 @@ def text_values(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[tuple[Any
 def _choose(node: Node, cells: Mapping[str, ColumnCells], chosen: Callable[[Any], bool]) -> Truth:
     """Return where the value of a text is one of those chosen."""
     values, one = text_values(node, cells)
-    met = np.isin(one.keys, [i for i, v in enumerate(values) if v is not None and chosen(v)])
+    matches = np.isin(one.keys, [i for i, v in enumerate(values) if v is not None and chosen(v)])
     present = np.isin(one.keys, [i for i, v in enumerate(values) if v is not None]) & ~one.missing
-    return (met & present).astype(np.float64), (~met & present).astype(np.float64)
+    return (matches & present).astype(np.float64), (~matches & present).astype(np.float64)
 
 
 def _text_number(node: TextFunction, cells: Mapping[str, ColumnCells]) -> tuple[Floats, Any]:
@@ -179,12 +181,13 @@ def _text_number(node: TextFunction, cells: Mapping[str, ColumnCells]) -> tuple[
         and isinstance(node.of, Name)
         and not isinstance(cells[names[0]].encoded.column, (Category, Boolean))
     ):
-        return evaluate_number(node.of, cells)  # a cast of a number
+        # The function is a cast of a number, which changes nothing.
+        return evaluate_number(node.of, cells)
     values, one = text_values(node.of, cells)
     numbers = [None if v is None else text_number(node.function, v) for v in values]
     table = np.array([math.nan if n is None else float(n) for n in numbers] + [math.nan])
-    made = table[np.minimum(one.keys, len(values))]
-    return made, np.isnan(made) | one.missing
+    results = table[np.minimum(one.keys, len(values))]
+    return results, np.isnan(results) | one.missing
 
 
 def _compare(node: Compare, cells: Mapping[str, ColumnCells]) -> Truth:
@@ -205,9 +208,9 @@ def _compare(node: Compare, cells: Mapping[str, ColumnCells]) -> Truth:
         return share * present, (1.0 - share) * present
     a, absent = evaluate_number(left, cells)
     b, lacking = evaluate_number(right, cells)
-    met = OPERATORS[op](a, b)
+    holds = OPERATORS[op](a, b)
     present = (~(absent | lacking)).astype(np.float64)
-    return met * present, (1.0 - met) * present
+    return holds * present, (1.0 - holds) * present
 
 
 def _share(one: ColumnCells, op: str, value: Value) -> Floats:
@@ -223,15 +226,16 @@ def _share(one: ColumnCells, op: str, value: Value) -> Floats:
         else:
             key = code_of(one.encoded.name, column, value)
         same = (one.keys == key).astype(np.float64)
-        made: Floats = same if op == "=" else 1.0 - same
-        return made
+        share: Floats = same if op == "=" else 1.0 - same
+        return share
     if isinstance(column, (Date, DateTime)):
         of = number_cell(one.encoded.name, column)
         at = moment_constant(value, of) / of.unit
     else:
         at = _constant(value) / one.encoded.unit
     width = one.high - one.low + 1.0
-    below = np.clip(float(math.ceil(at)) - one.low, 0.0, width) / width  # steps strictly below
+    # The steps strictly below the value, and up to it.
+    below = np.clip(float(math.ceil(at)) - one.low, 0.0, width) / width
     upto = np.clip(float(math.floor(at)) - one.low + 1.0, 0.0, width) / width
     by_op: dict[str, Floats] = {
         "<": below,

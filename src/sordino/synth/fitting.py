@@ -287,19 +287,19 @@ class FitPlan:
 
         A budget of rho counts no epsilon.
         """
-        asked = read_loss(**self.loss)
-        if not isinstance(asked, ApproxDP) or not asked.delta or not asked.epsilon:
+        requested = read_loss(**self.loss)
+        if not isinstance(requested, ApproxDP) or not requested.delta or not requested.epsilon:
             return False
         if isinstance(getattr(self.source, "remaining", None), ZCDP):
             return False
         sizes = [c.size for c in self.columns]
-        pure = split_loss(PureDP(asked.epsilon), self.source.neighbors)
+        pure = split_loss(PureDP(requested.epsilon), self.source.neighbors)
         return one_way_noise(pure, sizes) < one_way_noise(self.split, sizes)
 
     def run(self, algorithm: Algorithm, method: str, rng: Rng | None, *, draws: Draws = "vectors") -> Model:
         """Charge the whole loss, fit, measure the model's error with what was kept for it, and return the model."""
         declared = self.source.domain
-        own = Rng.secure() if rng is None else rng
+        fit_rng = Rng.secure() if rng is None else rng
         domain = Domain(
             {c.name: declared[c.name] for c in self.columns},
             row_ceiling=declared.row_ceiling,
@@ -307,7 +307,7 @@ class FitPlan:
         )
         caps = self.source.neighbors.describe_caps()
         (parts, tier), release = self.source.adapt(
-            lambda data: _fit_parts(data, self.columns, domain, algorithm, own),
+            lambda data: _fit_parts(data, self.columns, domain, algorithm, fit_rng),
             describe=f"a synthetic table ({method}) of {', '.join(domain)}",
             record=lambda found: ReleaseContent(notes=(found[1], *caps)),
             draws=draws,
@@ -379,10 +379,10 @@ def _workload(
             raise DeclarationError('workload is "all 2-way", or a list of sets of columns, such as [("age", "sex")]')
         return None
     place = {c.name: i for i, c in enumerate(columns)}
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for names in workload:
         chosen = sorted(place[n] for n in names if n in place)
         if isinstance(names, str) or len(chosen) != len(list(names)):
             raise DeclarationError("a workload names columns of the synthetic table, such as [('age', 'sex')]")
-        found |= {(a, b) for i, a in enumerate(chosen) for b in chosen[i + 1 :]}
-    return sorted(found) or None
+        pairs |= {(a, b) for i, a in enumerate(chosen) for b in chosen[i + 1 :]}
+    return sorted(pairs) or None

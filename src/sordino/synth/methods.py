@@ -124,11 +124,11 @@ class FitRequest:
             "assume_rows": self.assume_rows,
         }
         options = {name: value for name, value in stated.items() if value is not None}
-        taken = {field.name: field for field in fields(fitter)}
-        for name in [name for name in options if name not in taken]:
+        parameters = {field.name: field for field in fields(fitter)}
+        for name in [name for name in options if name not in parameters]:
             others = " or ".join(methods_with(name))
             raise DeclarationError(f"{_spell(name)} goes with the method {others}, not with {self.method}")
-        for name, field in taken.items():
+        for name, field in parameters.items():
             if field.default is MISSING and name not in options:
                 raise DeclarationError(f"the method {self.method} needs {_spell(name)}")
         return fitter(**options)

@@ -131,23 +131,23 @@ def _fit_tree(
 def _spanning_tree(scores: dict[Pair, float], sizes: Sequence[int]) -> list[Pair]:
     """Return the spanning tree of the greatest total score, the best pair first (Kruskal)."""
     root = list(range(len(sizes)))
-    chosen: list[Pair] = []
+    tree: list[Pair] = []
     for a, b in sorted(scores, key=lambda p: -scores[p]):
         if root[a] != root[b]:
-            chosen.append((a, b))
+            tree.append((a, b))
             root = [root[a] if r == root[b] else r for r in root]
-    return chosen
+    return tree
 
 
 def _grow_tree(scores: dict[Pair, float], sizes: Sequence[int]) -> list[Pair]:
     """Return the same tree, grown from the column of the most codes (Prim)."""
     joined = {int(np.argmax(sizes))}
-    chosen: list[Pair] = []
+    tree: list[Pair] = []
     while len(joined) < len(sizes):
         best = max((p for p in scores if (p[0] in joined) != (p[1] in joined)), key=lambda p: (scores[p], p))
-        chosen.append(best)
+        tree.append(best)
         joined |= set(best)
-    return chosen
+    return tree
 
 
 def _maximal_cliques(cliques: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int]:
@@ -202,13 +202,15 @@ def fit_aim(session: FitSession, columns: Sequence[EncodedColumn], *, cap: float
         worth = distance - _MEAN * deviation * visible
         order = [pairs[i] for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0]
         best = order or [pairs[int(np.argmax(distance))]]
-        taken, cliques = grow_clique(best, compressed.sizes, cap=cap, start=edges, most=most)
-        taken = taken or edges[:1]
-        if not taken:
+        best_pairs, cliques = grow_clique(best, compressed.sizes, cap=cap, start=edges, most=most)
+        best_pairs = best_pairs or edges[:1]
+        if not best_pairs:
             break
-        counts = session.measure_weighted([compressed.table(p) for p in taken], measurement_share, [1.0] * len(taken))
-        measured = merge_measurements(measured, {taken[i]: c for i, c in counts.items()})
-        edges = list(dict.fromkeys([*edges, *taken]))
+        counts = session.measure_weighted(
+            [compressed.table(p) for p in best_pairs], measurement_share, [1.0] * len(best_pairs)
+        )
+        measured = merge_measurements(measured, {best_pairs[i]: c for i, c in counts.items()})
+        edges = list(dict.fromkeys([*edges, *best_pairs]))
         sweeps = _AIM_LAST_SWEEPS if turn == _ROUNDS - 1 else _AIM_SWEEPS
         field = fit_field(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)
     return FittedModel(one_way, compressed, field, measured, f"AIM: {len(measured)} pairs in {_ROUNDS} rounds")
@@ -289,17 +291,17 @@ def fit_adaptive(
     )
     scores = shrink_scores(excess, deviation)
     first = dict(zip(pairs, scores.tolist(), strict=True))
-    part, taken = _share_of_one_way(session, one_way, compressed, pairs, scores)
+    part, first_pairs = _share_of_one_way(session, one_way, compressed, pairs, scores)
     large = _LARGE if cap is None else cap
-    if not taken:
+    if not first_pairs:
         triples = _fitting(choose_triples(session, compressed, None, first, 0), compressed, [], large)
         if triples:
             measured = measure_pairs(session, compressed, triples, session.left, {})
             return _fit_final(
                 one_way, compressed, measured, grow_clique(edges_of(triples), compressed.sizes, cap=large)[1]
             )
-    if not taken or (part and float(one_way.errors().mean()) > _FAINT_ERROR):
-        return _fit_in_one_round(session, one_way, compressed, taken, part)
+    if not first_pairs or (part and float(one_way.errors().mean()) > _FAINT_ERROR):
+        return _fit_in_one_round(session, one_way, compressed, first_pairs, part)
     return _fit_in_two_rounds(session, one_way, compressed, first, large)
 
 
@@ -315,17 +317,19 @@ def _fit_in_two_rounds(
     scores = np.array(list(first.values()))
     budget = session.share(_MEASURE_PAIRS)
     each = session.variance(budget)
-    taken, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))
-    measured = measure_pairs(session, compressed, taken, budget, {})
-    inside, cliques = grow_clique(taken, compressed.sizes, cap=min(_SMALL, large))
+    first_pairs, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))
+    measured = measure_pairs(session, compressed, first_pairs, budget, {})
+    inside, cliques = grow_clique(first_pairs, compressed.sizes, cap=min(_SMALL, large))
     potentials: dict[tuple[int, ...], Floats] = {}
     field = fit_field(compressed, measured, cliques, sweeps=_AUTO_SWEEPS, potentials=potentials)
     models = model_pairs(session, compressed, field, pairs)
     share = _share_of_scores(session, _SCORE_PAIRS_AGAIN, pairs, compressed.rows)
     again = dict(zip(pairs, shrink_scores(*score_pairs(session, compressed, pairs, models, share)), strict=True))
-    triples = _fitting(choose_triples(session, compressed, field, again, 2 * len(taken)), compressed, inside, large)
+    triples = _fitting(
+        choose_triples(session, compressed, field, again, 2 * len(first_pairs)), compressed, inside, large
+    )
     inside = list(dict.fromkeys([*inside, *edges_of(triples)]))
-    wanted = _choose_again(session, compressed, again, first, taken, inside, large)
+    wanted = _choose_again(session, compressed, again, first, first_pairs, inside, large)
     cliques = grow_clique(wanted, compressed.sizes, cap=large, start=inside)[1]
     more = measure_pairs(session, compressed, [*wanted, *triples], session.share(_MEASURE_MORE), measured)
     return _fit_final(one_way, compressed, merge_measurements(measured, more), cliques, potentials)
@@ -342,15 +346,15 @@ def _fitting(
     triples: Sequence[Columns], compressed: CompressedMarginals, inside: Sequence[Pair], cap: float
 ) -> list[Columns]:
     """Return the triples that cliques within the cap hold beside the pairs `inside`."""
-    found: list[Columns] = []
+    fitting_triples: list[Columns] = []
     start = list(inside)
     for triple in triples:
         edges = edges_of([triple])
-        taken, _ = grow_clique(edges, compressed.sizes, cap=cap, start=start)
-        if len(taken) == len(edges):
-            found.append(triple)
+        inside_cap, _ = grow_clique(edges, compressed.sizes, cap=cap, start=start)
+        if len(inside_cap) == len(edges):
+            fitting_triples.append(triple)
             start += edges
-    return found
+    return fitting_triples
 
 
 def _fit_final(
@@ -420,13 +424,13 @@ def _share_of_one_way(
     for part in (Fraction(0), Fraction(1, 2), Fraction(1)):
         more = 1.0 / session.variance(session.left * part, tables=len(errors)) if part else 0.0
         gain = (len(errors) - 1) * float(errors.sum()) * (1.0 - math.sqrt(have / (have + more)))
-        taken: list[Pair] = []
+        measurable: list[Pair] = []
         worth = 0.0
         if part < 1:
             each = session.variance(session.left * (1 - part))
-            taken, worth = choose_pairs(compressed, pairs, scores, variance_each=each, cap=_SMALL)
+            measurable, worth = choose_pairs(compressed, pairs, scores, variance_each=each, cap=_SMALL)
         if gain + worth > best[0]:
-            best = (gain + worth, part, taken)
+            best = (gain + worth, part, measurable)
     return (best[1], best[2]) if best[2] else (Fraction(1), [])
 
 
