@@ -22,23 +22,27 @@ class _Arguments(argparse.ArgumentParser):
 
 
 def _arguments() -> _Arguments:
-    said = "Ask a private table in SQL. The line holds options, the cell the question; %%sordino --plan spends nothing."
-    made = _Arguments(prog="%%sordino", description=said)
+    description = (
+        "Ask a private table in SQL. The line holds options, the cell the question; %%sordino --plan spends nothing."
+    )
+    parser = _Arguments(prog="%%sordino", description=description)
     for name in _LOSS:
-        made.add_argument(f"--{name}", metavar="NUMBER", help=f"what may be lost: {name}, such as 0.1 or 1/3")
-    made.add_argument(
+        parser.add_argument(f"--{name}", metavar="NUMBER", help=f"what may be lost: {name}, such as 0.1 or 1/3")
+    parser.add_argument(
         "--project",
         metavar="PATH",
         help="the project file, or a server's address (its token in SORDINO_TOKEN); kept for later cells",
     )
-    made.add_argument(
+    parser.add_argument(
         "--spender", metavar="NAME", help="whose share of the budget it counts against; kept for later cells"
     )
-    made.add_argument("--confidence", metavar="NUMBER", type=float, default=0.95, help="of what --plan says of errors")
-    made.add_argument("--assume-rows", metavar="N", type=int, help="a public guess of how many rows there are")
-    made.add_argument("--plan", action="store_true", help="say the price and the expected error, and spend nothing")
-    made.add_argument("--to", metavar="NAME", help="put the answer into a variable as well")
-    return made
+    parser.add_argument(
+        "--confidence", metavar="NUMBER", type=float, default=0.95, help="of what --plan says of errors"
+    )
+    parser.add_argument("--assume-rows", metavar="N", type=int, help="a public guess of how many rows there are")
+    parser.add_argument("--plan", action="store_true", help="say the price and the expected error, and spend nothing")
+    parser.add_argument("--to", metavar="NAME", help="put the answer into a variable as well")
+    return parser
 
 
 class _Notebook:
@@ -56,37 +60,40 @@ class _Notebook:
 
         try:
             return self._answer(line, cell)
-        except SystemExit:  # --help has been printed
+        # --help has been printed; a notebook should not show an exit as a failure.
+        except SystemExit:
             return None
         except SordinoError as error:
-            said = getattr(error, "sql", None) or str(error)
-            raise UsageError(f"{type(error).__name__}: {said}") from None
+            message = getattr(error, "sql", None) or str(error)
+            raise UsageError(f"{type(error).__name__}: {message}") from None
 
     def _answer(self, line: str, cell: str) -> Any:
-        given = self._parser.parse_args(_words(line))
-        if given.to is not None and not given.to.isidentifier():
+        options = self._parser.parse_args(_words(line))
+        if options.to is not None and not options.to.isidentifier():
             raise DeclarationError("%%sordino: --to takes the name of a variable")
-        connection = self._connect(given.project, given.spender)
+        connection = self._connect(options.project, options.spender)
         if not cell.strip():
-            if given.plan or any(getattr(given, name) is not None for name in _LOSS):
+            if options.plan or any(getattr(options, name) is not None for name in _LOSS):
                 raise DeclarationError(
                     "%%sordino: write the question below the line, such as SELECT COUNT(*) AS n FROM people"
                 )
             return None
-        loss: Mapping[str, Any] = {name: getattr(given, name) for name in _LOSS}
-        plan = connection.plan(sd.sql(cell), **loss, assume_rows=given.assume_rows)
-        made: Any = plan if given.plan else connection.ask(plan)
-        if given.plan and not hasattr(plan, "plans"):
-            print(plan.describe(given.confidence))  # the plan's own view has no other confidence
-            made = None if given.to is None else plan
-        if given.to is not None:
-            self._shell.user_ns[given.to] = made
-        return made
+        loss: Mapping[str, Any] = {name: getattr(options, name) for name in _LOSS}
+        plan = connection.plan(sd.sql(cell), **loss, assume_rows=options.assume_rows)
+        result: Any = plan if options.plan else connection.ask(plan)
+        if options.plan and not hasattr(plan, "plans"):
+            # The plan's own view has no other confidence than .95.
+            print(plan.describe(options.confidence))
+            result = None if options.to is None else plan
+        if options.to is not None:
+            self._shell.user_ns[options.to] = result
+        return result
 
     def _connect(self, project: str | None, spender: str | None) -> Any:
         stated = (project or self._stated[0], spender or self._stated[1])
         if self._connection is None or stated != self._stated:
-            self._connection, self._stated = sd.connect(stated[0], spender=stated[1]), stated
+            self._connection = sd.connect(stated[0], spender=stated[1])
+            self._stated = stated
         return self._connection
 
 

@@ -62,9 +62,9 @@ class ServedBackend:
 
     def plan(self, asked: Asked) -> dict[str, Any]:
         """Return what a question would cost."""
-        read = read_asked(asked)
-        made = self._service.plan(self._visitor(), read)
-        return made.to_dict() if hasattr(made, "plans") else made.to_dict(confidence=read.confidence)
+        question = read_asked(asked)
+        plan = self._service.plan(self._visitor(), question)
+        return plan.to_dict() if hasattr(plan, "plans") else plan.to_dict(confidence=question.confidence)
 
     def ask(self, asked: Asked, request: str | None) -> tuple[list[dict[str, Any]], list[str], str]:
         """Return the answers, on the public clock."""
@@ -103,14 +103,14 @@ class FarBackend:
 
     def plan(self, asked: Asked) -> dict[str, Any]:
         """Return what a question would cost."""
-        made: dict[str, Any] = self._call(self._far.plan, asked).to_dict()
-        return made
+        plan: dict[str, Any] = self._call(self._far.plan, asked).to_dict()
+        return plan
 
     def ask(self, asked: Asked, request: str | None) -> tuple[list[dict[str, Any]], list[str], str]:
         """Return the answers."""
         key = request or new_request()
-        found = self._call(self._far.ask, asked, request_id=key)
-        releases = found if isinstance(found, list) else [found]
+        answer = self._call(self._far.ask, asked, request_id=key)
+        releases = answer if isinstance(answer, list) else [answer]
         return [r.to_dict() for r in releases], [_explain(r) for r in releases], key
 
     def _call(self, method: Callable[..., Any], asked: Asked, **more: Any) -> Any:

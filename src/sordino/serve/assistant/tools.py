@@ -64,8 +64,8 @@ def _add_tables(server: MCPServer[Any], backend: AssistantBackend) -> None:
         def work() -> list[dict[str, Any]]:
             if not 0 < rows <= _MOST_ROWS:
                 raise DeclarationError(f"must be from 1 to {_MOST_ROWS}", key="rows")
-            made = sd.dummy(backend.domain(table), rows=rows).to_pylist()
-            plain: list[dict[str, Any]] = json.loads(json.dumps(made, default=lambda day: day.isoformat()))
+            table_rows = sd.dummy(backend.domain(table), rows=rows).to_pylist()
+            plain: list[dict[str, Any]] = json.loads(json.dumps(table_rows, default=lambda day: day.isoformat()))
             return plain
 
         return {"made_up": True, "table": table, "rows": await _run(work)}
@@ -105,8 +105,8 @@ def _add_questions(server: MCPServer[Any], backend: AssistantBackend) -> None:
         request_id: tell the user, and ask the very same with that request_id once it is approved. After a broken
         connection ask the very same with the same request_id: it is charged once.
         """
-        asked = _state_question(sql, epsilon, delta, rho, None) | ({"on": "dummy"} if practice else {})
-        answers, sentences, request = await _run(lambda: backend.ask(asked, request_id), request_id)
+        question = _state_question(sql, epsilon, delta, rho, None) | ({"on": "dummy"} if practice else {})
+        answers, sentences, request = await _run(lambda: backend.ask(question, request_id), request_id)
         return {
             "request_id": request,
             "answers": [_show_release(one, said) for one, said in zip(answers, sentences, strict=True)],
@@ -134,9 +134,9 @@ def _state_question(sql: str, epsilon: Any, delta: Any, rho: Any, assume_rows: i
 
 def _show_release(answer: dict[str, Any], sentence: str) -> dict[str, Any]:
     """Return what a model needs of a release: its numbers, how far off they are, what they cost and reveal."""
-    shown = {name: answer[name] for name in _SHOWN}
+    columns = {name: answer[name] for name in _SHOWN}
     return {
-        **shown,
+        **columns,
         "practice": answer.get("practice", False),
         "cost": answer["cost"],
         "remaining": answer["remaining"],
@@ -150,14 +150,14 @@ async def _run(work: Callable[[], T], request: str | None = None) -> T:
     try:
         return await asyncio.to_thread(work)
     except SordinoError as error:
-        said = {key: problem_of(error)[key] for key in ("title", "detail", "exit_code")}
-        said |= {
+        content = {key: problem_of(error)[key] for key in ("title", "detail", "exit_code")}
+        content |= {
             key: value
             for key in ("charge", "approval", "wait")
             if isinstance(value := getattr(error, key, None), _PLAIN)
         }
         if isinstance(error, ApprovalNeeded):
-            said["request_id"] = error.request or request
-        raise ToolError(json.dumps(said, ensure_ascii=False)) from None
+            content["request_id"] = error.request or request
+        raise ToolError(json.dumps(content, ensure_ascii=False)) from None
     except Exception:
         raise ToolError(json.dumps({"title": "unexpected error", "detail": UNEXPECTED, "exit_code": 1})) from None

@@ -55,8 +55,8 @@ class AsyncConnection:
         **words: Unpack[LossWords],
     ) -> Release | list[Release]:
         """Return the private answer of a SELECT or a plan, or those of several, as `AsyncTable.ask`."""
-        asked = self._asked.ask(question, None, words, request_id=request_id, on=on, confirm=confirm)
-        return await self._transport.run(asked)
+        operation = self._asked.ask(question, None, words, request_id=request_id, on=on, confirm=confirm)
+        return await self._transport.run(operation)
 
     async def budgets(self, name: str | None = None) -> list[FarBudget]:
         """Return how each budget stands, or the one named; costs nothing."""
@@ -124,8 +124,8 @@ class AsyncTable(FarTable):
         **words: Unpack[LossWords],
     ) -> Any:
         """Return the private answer, charged once however often the connection is lost, as `RemoteTable.ask`."""
-        asked = self._asked.ask(question, self._name, words, request_id=request_id, on=on, confirm=confirm)
-        return await self._transport.run(asked)
+        operation = self._asked.ask(question, self._name, words, request_id=request_id, on=on, confirm=confirm)
+        return await self._transport.run(operation)
 
     async def fit_model(
         self,

@@ -69,8 +69,8 @@ class RemoteConnection:
         **words: Unpack[LossWords],
     ) -> Release | list[Release]:
         """Return the private answer of a SELECT or a plan, or those of several, as `RemoteTable.ask`."""
-        asked = self._asked.ask(question, None, words, request_id=request_id, on=on, confirm=confirm)
-        return self._transport.run(asked)
+        operation = self._asked.ask(question, None, words, request_id=request_id, on=on, confirm=confirm)
+        return self._transport.run(operation)
 
     def budgets(self, name: str | None = None) -> list[FarBudget]:
         """Return how each budget stands, or the one named: `.cap`, `.spent`, `.remaining`, `.own`; costs nothing."""
@@ -171,8 +171,8 @@ class RemoteTable(FarTable):
         It is charged once, however often the connection is lost: the same `request_id` gives the same answer, and one is
         made where none is given. Raises ApprovalNeeded where an officer has to approve: `.wait()` gives the answer then.
         """
-        asked = self._asked.ask(question, self._name, words, request_id=request_id, on=on, confirm=confirm)
-        return self._transport.run(asked)
+        operation = self._asked.ask(question, self._name, words, request_id=request_id, on=on, confirm=confirm)
+        return self._transport.run(operation)
 
     def fit_model(
         self,
@@ -218,11 +218,11 @@ class RemoteTable(FarTable):
 def _plan(
     asked: FarQuestions, transport: Transport, question: Any, table: str | None, words: LossWords
 ) -> FarPlan | FarBatch:
-    made = transport.run(asked.plan(question, table, words))
-    if isinstance(made, FarBatch):
-        return made
+    plan = transport.run(asked.plan(question, table, words))
+    if isinstance(plan, FarBatch):
+        return plan
 
     def again(confidence: float) -> dict[str, Any]:
-        return cast("dict[str, Any]", transport.run(asked.plan_at(made.asked, confidence)))
+        return cast("dict[str, Any]", transport.run(asked.plan_at(plan.asked, confidence)))
 
-    return FarPlan(made.asked, made.said, again)
+    return FarPlan(plan.asked, plan.said, again)

@@ -75,8 +75,8 @@ class FarPlan:
         A number for a single column, a dict by column name for several. Another confidence than the plan's is asked of the
         server again; an asynchronous plan states one, `plan(..., confidence=)`.
         """
-        found = {column["name"]: column["expected_error"] for column in self._at(confidence)["columns"]}
-        return next(iter(found.values())) if len(found) == 1 else found
+        errors = {column["name"]: column["expected_error"] for column in self._at(confidence)["columns"]}
+        return next(iter(errors.values())) if len(errors) == 1 else errors
 
     def error_times_rows(self, confidence: float) -> dict[str, float]:
         """Return, for each mean, its expected error times the number of rows in its group, a public figure."""
@@ -97,14 +97,14 @@ class FarPlan:
 
     def describe(self, confidence: float = 0.95) -> str:
         """Return the plan in a few lines."""
-        said = self._at(confidence)
-        lines = [f"question   {said['question']}", f"cost       {self.cost.describe()}"]
-        for one in said["columns"]:
+        content = self._at(confidence)
+        lines = [f"question   {content['question']}", f"cost       {self.cost.describe()}"]
+        for one in content["columns"]:
             error = one["expected_error"]
             off = "its error depends on the rows: give assume_rows" if error is None else _say_error(error, one)
             at = "" if error is None else f" at {100 * confidence:g}%"
             lines.append(f"{one['name']:<10} {off}{at}")
-        lines += [f"note       {note}" for note in said["notes"]]
+        lines += [f"note       {note}" for note in content["notes"]]
         lines += [f"earlier    answered before as {', '.join(self.earlier)}"] if self.earlier else []
         return "\n".join(lines)
 
@@ -251,14 +251,15 @@ class FarQuestions:
         self.tables: dict[str, Any] = {}
         self._patience = patience
         self._dialect = dialect
-        self._begin = begin  # runs an operation later, as the client does
+        # Runs an operation later, as the client does.
+        self._begin = begin
 
     # ---- what is declared
 
     def load(self) -> Operation[None]:
         """Read what the server declares now."""
-        said = yield from self.get("/v1/tables")
-        self.tables = {table["name"]: table for table in said["tables"]}
+        reply = yield from self.get("/v1/tables")
+        self.tables = {table["name"]: table for table in reply["tables"]}
 
     def find_table(self, name: str | None) -> str:
         """Return the name of a declared table, or of the only one; raises UnknownName or DeclarationError."""
@@ -274,25 +275,27 @@ class FarQuestions:
 
     def domain(self, table: str) -> Domain:
         """Return what is declared about a table."""
-        said = self.tables[table]
-        columns = {name: column_from_dict(column) for name, column in said["columns"].items()}
-        return Domain(columns, row_ceiling=said["row_ceiling"])
+        declared = self.tables[table]
+        columns = {name: column_from_dict(column) for name, column in declared["columns"].items()}
+        return Domain(columns, row_ceiling=declared["row_ceiling"])
 
     def neighbors(self, table: str) -> Neighbors:
         """Return which tables count as neighbors, and the privacy unit."""
-        said = self.tables[table]
-        unit = said["privacy_unit"]
-        return neighbors_from(neighbors=said["neighbors"], privacy_unit=unit if unit == "row" else PrivacyUnit(**unit))
+        declared = self.tables[table]
+        unit = declared["privacy_unit"]
+        return neighbors_from(
+            neighbors=declared["neighbors"], privacy_unit=unit if unit == "row" else PrivacyUnit(**unit)
+        )
 
     # ---- questions
 
     def plan(self, question: Any, table: str | None, words: LossWords) -> Operation[FarPlan | FarBatch]:
         """Return what a question would cost."""
-        asked = self._state(question, table, words)
-        said = yield from self._post("/v1/plan", asked)
-        if "plans" in said:
-            return FarBatch(asked, said)
-        return FarPlan(asked, said)
+        body = self._state(question, table, words)
+        reply = yield from self._post("/v1/plan", body)
+        if "plans" in reply:
+            return FarBatch(body, reply)
+        return FarPlan(body, reply)
 
     def plan_at(self, asked: Mapping[str, Any], confidence: float) -> Operation[Any]:
         """Return what a plan says at another confidence."""
@@ -323,14 +326,14 @@ class FarQuestions:
             for plan in question.plans if isinstance(question, FarBatch) else [question]:
                 if confirm is not None:
                     confirm(plan)
-        asked = _again(question) if planned else self._state(question, table, words)
-        body = asked if on == "data" else {**asked, "on": on}
+        stated = _again(question) if planned else self._state(question, table, words)
+        body = stated if on == "data" else {**stated, "on": on}
         several = isinstance(question, FarBatch) or (isinstance(question, SqlText) and len(question.statements()) > 1)
 
         def read(said: Any) -> Operation[Release | list[Release]]:
             yield from ()
-            found = [Release.from_dict(one) for one in (said if isinstance(said, list) else [said])]
-            return found if several else found[0]
+            releases = [Release.from_dict(one) for one in (said if isinstance(said, list) else [said])]
+            return releases if several else releases[0]
 
         return (yield from self.charge("/v1/ask", body, request_id, read))
 
@@ -343,7 +346,7 @@ class FarQuestions:
 
     def _answer(self, call: Call, read: Callable[[Any], Operation[T]]) -> Operation[T]:
         try:
-            said = yield from self._exchange(call)
+            reply = yield from self._exchange(call)
         except ApprovalNeeded as error:
             request = call.headers["idempotency-key"]
             raise PendingApproval(
@@ -352,7 +355,7 @@ class FarQuestions:
                 request=request,
                 again=lambda timeout, every: self._begin(self._await_approval(call, read, timeout, every)),
             ) from None
-        return (yield from read(said))
+        return (yield from read(reply))
 
     def _await_approval(
         self, call: Call, read: Callable[[Any], Operation[T]], timeout: float | None, every: float
@@ -387,8 +390,8 @@ class FarQuestions:
 
     def budgets(self, name: str | None) -> Operation[list[FarBudget]]:
         """Return how budgets stand."""
-        said = yield from self.get("/v1/budgets", budget=name)
-        return [FarBudget(one) for one in said["budgets"]]
+        reply = yield from self.get("/v1/budgets", budget=name)
+        return [FarBudget(one) for one in reply["budgets"]]
 
     def budget_of(self, table: str) -> Operation[FarBudget]:
         """Return how the budget stands that a table draws on."""
@@ -396,16 +399,16 @@ class FarQuestions:
 
     def charges(self, budget: str | None) -> Operation[list[dict[str, Any]]]:
         """Return what was charged to you, as `sordino releases --format json`."""
-        said = yield from self.get("/v1/releases", budget=budget)
-        return list(said["releases"])
+        reply = yield from self.get("/v1/releases", budget=budget)
+        return list(reply["releases"])
 
     def releases(self, budget: str | None) -> Operation[list[Release]]:
         """Return your past releases, oldest first."""
-        found: list[Release] = []
+        releases: list[Release] = []
         for charge in (yield from self.charges(budget)):
             if charge["state"] == "answered":
-                found += [(yield from self.release(charge["id"], charge["budget"]))]
-        return found
+                releases += [(yield from self.release(charge["id"], charge["budget"]))]
+        return releases
 
     def release(self, charge: str, budget: str | None) -> Operation[Release]:
         """Return a past release as it was."""
@@ -413,8 +416,8 @@ class FarQuestions:
 
     def explain(self, charge: str, budget: str | None) -> Operation[str]:
         """Return what a past release reveals at most."""
-        said = yield from self.get(f"/v1/releases/{_part(charge)}/explanation", budget=budget)
-        return str(said["explanation"])
+        reply = yield from self.get(f"/v1/releases/{_part(charge)}/explanation", budget=budget)
+        return str(reply["explanation"])
 
     # ---- one exchange
 
@@ -422,8 +425,8 @@ class FarQuestions:
         """Return what the server says at a path: JSON data, or the bytes of a file."""
         from urllib.parse import urlencode
 
-        given = {name: value for name, value in query.items() if value is not None}
-        return (yield from self._exchange(Call("GET", f"{path}?{urlencode(given)}" if given else path)))
+        parameters = {name: value for name, value in query.items() if value is not None}
+        return (yield from self._exchange(Call("GET", f"{path}?{urlencode(parameters)}" if parameters else path)))
 
     def _post(self, path: str, body: Any) -> Operation[Any]:
         return (yield from self._exchange(Call("POST", path, body)))
@@ -474,7 +477,9 @@ def _part(charge: str) -> str:
 # ---- Synthetic models of a far table: the server fits one in a job of its own, and the model comes back whole, free
 # to use
 
-_FIRST, _LONGEST = 0.2, 5.0  # seconds between looks at a job
+# Seconds between looks at a job: the first, and the longest.
+_FIRST = 0.2
+_LONGEST = 5.0
 
 
 class FitWords(TypedDict, total=False):
@@ -506,9 +511,9 @@ def fit_far(
     `watch` is called with the stage and the seconds so far as they change. Raises what `sd.synth.fit` does, ApprovalNeeded
     where an officer has to approve, and DeclarationChanged where the table is declared otherwise than when it was read.
     """
-    known = asked.tables[table]["declaration"]
+    declaration = asked.tables[table]["declaration"]
     now = yield from asked.get("/v1/tables")
-    if not any(one["name"] == table and one["declaration"] == known for one in now["tables"]):
+    if not any(one["name"] == table and one["declaration"] == declaration for one in now["tables"]):
         raise DeclarationChanged(
             f"table {table!r} at {asked.url} is declared otherwise than when this connection read it: look at what changed, "
             "then .refresh() and fit again; nothing was charged"

@@ -72,9 +72,9 @@ def error_of(problem: Mapping[str, Any]) -> SordinoError:
     """
     name = str(problem.get("type")).removeprefix("urn:sordino:")
     classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, SordinoError)]
-    known = {re.sub(r"(?<=[a-z])(?=[A-Z])", "-", c.__name__).lower(): c for c in classes}
+    classes_by_name = {re.sub(r"(?<=[a-z])(?=[A-Z])", "-", c.__name__).lower(): c for c in classes}
     by_exit = _BY_EXIT.get(problem.get("exit_code", 1), SordinoError)
-    kind = known.get(name, by_exit)
+    kind = classes_by_name.get(name, by_exit)
     error: SordinoError = kind(str(problem.get("detail", "the server refused this")))
     for key in ("charge", "approval", "request", "wait", "resumable"):
         if key in problem and hasattr(error, key):
@@ -94,7 +94,9 @@ def refuse_near(name: str, what: object) -> NotFar | AttributeError:
 # The synchronous and the asynchronous client run the same operations, so what is retried, and what never is, stands once.
 
 T = TypeVar("T")
-_FIRST, _LONGEST = 0.1, 3.0  # seconds between tries
+# Seconds between tries: the first, and the longest.
+_FIRST = 0.1
+_LONGEST = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ class Reply:
     data: Any
 
 
-Operation: TypeAlias = Generator[Call | Pause, Reply | None, T]  # a Reply is None where the connection was lost
+# A Reply is None where the connection was lost.
+Operation: TypeAlias = Generator[Call | Pause, Reply | None, T]
 
 
 def exchange(call: Call, *, patience: float, where: str) -> Operation[Any]:
@@ -201,12 +204,12 @@ def _is_loopback(host: str) -> bool:
 
 def find_token(token: str | None) -> str:
     """Return the token given, or that of the environment; raises SignInNeeded where there is none or it is no token."""
-    found = os.environ.get(_VARIABLE, "") if token is None else token
-    if not found:
+    value = os.environ.get(_VARIABLE, "") if token is None else token
+    if not value:
         raise SignInNeeded(f"a server needs a token: pass token=, or set {_VARIABLE}")
-    if not isinstance(found, str) or not found.isascii() or not found.isprintable() or " " in found:
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or " " in value:
         raise SignInNeeded("this is no token: it is one word, as `sordino serve account token NAME` prints it")
-    return found
+    return value
 
 
 def _httpx() -> Any:
@@ -241,8 +244,8 @@ class Transport:
             try:
                 step = operation.send(reply)
             except StopIteration as done:
-                found: T = done.value
-                return found
+                result: T = done.value
+                return result
             if isinstance(step, Pause):
                 time.sleep(step.seconds)
                 reply = None
@@ -266,8 +269,8 @@ class AsyncTransport:
     def __init__(self, url: str, token: str, *, timeout: float, verify: Any = True) -> None:
         self._httpx = _httpx()
         headers = {"authorization": f"Bearer {token}"}
-        made = self._httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, verify=verify)
-        self._client: httpx.AsyncClient = made
+        client = self._httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, verify=verify)
+        self._client: httpx.AsyncClient = client
 
     async def run(self, operation: Operation[T]) -> T:
         """Return what an operation comes to."""
@@ -276,8 +279,8 @@ class AsyncTransport:
             try:
                 step = operation.send(reply)
             except StopIteration as done:
-                found: T = done.value
-                return found
+                result: T = done.value
+                return result
             if isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)
                 reply = None
@@ -286,10 +289,10 @@ class AsyncTransport:
 
     async def _send(self, call: Call) -> Reply | None:
         try:
-            found = await self._client.request(call.method, call.path, json=call.body, headers=dict(call.headers))
+            response = await self._client.request(call.method, call.path, json=call.body, headers=dict(call.headers))
         except self._httpx.TransportError:
             return None
-        return _reply(found)
+        return _reply(response)
 
     async def close(self) -> None:
         """Close the connection."""

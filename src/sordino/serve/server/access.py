@@ -13,10 +13,13 @@ from typing import Literal, get_args
 from sordino.core.errors import DeclarationError, NotAllowed, UnknownName
 
 Role = Literal["analyst", "officer", "auditor", "owner"]
-Reach = Literal["any", "own", "none"]  # of which objects: all, one's own, none
-ROLES: tuple[Role, ...] = get_args(Role)[:3]  # of accounts; the owner has none
+# Of which objects an act is allowed: all, one's own, none.
+Reach = Literal["any", "own", "none"]
+# The roles of accounts: the owner has none.
+ROLES: tuple[Role, ...] = get_args(Role)[:3]
 
-_Row = tuple[Reach, Reach, Reach]  # of an analyst, an officer, an auditor
+# The reach of an analyst, an officer and an auditor.
+_Row = tuple[Reach, Reach, Reach]
 _READERS: _Row = ("own", "any", "any")
 _OFFICER: _Row = ("none", "any", "none")
 _ANALYST: _Row = ("own", "none", "none")
@@ -72,14 +75,15 @@ class Visitor:
     via: str
 
 
-OWNER = Visitor(0, "owner", "owner", "", "local")  # who holds the project file, at its own machine; it has no share
+# Whoever holds the project file, at its own machine; the owner has no share.
+OWNER = Visitor(0, "owner", "owner", "", "local")
 
 
 def check_role(role: str) -> Role:
     """Return a role; raise DeclarationError for any other word."""
-    for known in ROLES:
-        if role == known:
-            return known
+    for allowed in ROLES:
+        if role == allowed:
+            return allowed
     raise DeclarationError(f"must be analyst, officer or auditor, not {role[:40]!r}", key="role")
 
 

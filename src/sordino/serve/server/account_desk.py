@@ -156,15 +156,15 @@ class AccountDesk:
     def list_approvals(self, visitor: Visitor, *, state: str | None = None) -> list[Approval]:
         """Return what waits for an officer, or did: an analyst's own, or all."""
         check_access(visitor, "approval.read")
-        own = None if sees_all(visitor, "approval.read") else visitor.account
-        return self.approvals.all(account=own, state=state)
+        only = None if sees_all(visitor, "approval.read") else visitor.account
+        return self.approvals.all(account=only, state=state)
 
     def find_approval(self, visitor: Visitor, number: int) -> Approval:
         """Return one of them by its number; raises NotThere."""
         check_access(visitor, "approval.read")
-        found = self.approvals.find(number)
-        check_access(visitor, "approval.read", owner=found.account)
-        return found
+        approval = self.approvals.find(number)
+        check_access(visitor, "approval.read", owner=approval.account)
+        return approval
 
     def decide(
         self, visitor: Visitor, number: int, decision: Literal["approved", "declined"], *, reason: str | None = None
@@ -175,11 +175,12 @@ class AccountDesk:
         `two_person = false`: then the log tells it.
         """
         check_access(visitor, "approval.decide")
-        found = self.approvals.find(number)
-        if found.account == visitor.account:  # asked while the account was an analyst's
+        approval = self.approvals.find(number)
+        # The account may have become an officer's after it asked as an analyst's.
+        if approval.account == visitor.account:
             raise NotAllowed("nobody decides on a question of its own: another officer can")
         outcome: str = decision
-        did = self.two_person.involvement(visitor, account=found.account, spender=found.spender)
+        did = self.two_person.involvement(visitor, account=approval.account, spender=approval.spender)
         if did is not None and decision == "approved":
             what = f"the officer {did} the account or its share within {self._settings.two_person_days} days"
             if self._settings.two_person:
@@ -188,8 +189,8 @@ class AccountDesk:
                     "= false in [serve])"
                 )
             outcome = f"{decision}, by one person: {what}"
-        decided = self.approvals.decide(found, visitor, decision, reason=reason)
-        self.audit_log.append(visitor, "approval.decide", f"{number}: {found.name}", outcome)
+        decided = self.approvals.decide(approval, visitor, decision, reason=reason)
+        self.audit_log.append(visitor, "approval.decide", f"{number}: {approval.name}", outcome)
         return decided
 
     def read_audit_log(self, visitor: Visitor, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:

@@ -50,7 +50,8 @@ ACCOUNTS = Table(
     _words("subject", empty=True, unique=True, most=600),
     Column("disabled", Boolean, nullable=False),
     _words("created"),
-    sqlite_autoincrement=True,  # a number is never used again: requests are bound to it
+    # A number is never used again, since requests are bound to it.
+    sqlite_autoincrement=True,
 )
 TOKENS = Table(
     "tokens",
@@ -107,7 +108,8 @@ JOBS = Table(
     Column("model", Integer),
     _words("started"),
     _words("ended", empty=True),
-    _words("seen", empty=True),  # when its server last said that it is at work
+    # When its server last said that it is at work.
+    _words("seen", empty=True),
     sqlite_autoincrement=True,
 )
 MODELS = Table(
@@ -122,7 +124,8 @@ MODELS = Table(
     _words("created"),
     sqlite_autoincrement=True,
 )
-EVALUATIONS = Table(  # pages about models: released figures, and specifications of pictures of them
+# Pages about models: released figures, and specifications of pictures of them.
+EVALUATIONS = Table(
     "evaluations",
     _STORE,
     _number(),
@@ -146,7 +149,8 @@ AUDIT = Table(
     _words("outcome", most=2000),
     sqlite_autoincrement=True,
 )
-TEXTS = Table(  # what was asked as it was written, so that an analysis can be repeated; no answers
+# Questions as they were written, so that an analysis can be repeated; no answers.
+TEXTS = Table(
     "texts",
     _STORE,
     Column("budget", String(200), primary_key=True),
@@ -154,11 +158,11 @@ TEXTS = Table(  # what was asked as it was written, so that an analysis can be r
     _words("time"),
     Column("asked", Text, nullable=False),
 )
-REQUESTS = Table(  # the lists of questions that request ids stand for: a digest alone
-    "requests", _STORE, Column("request", String(2000), primary_key=True), _words("digest")
-)
+# The lists of questions that request ids stand for: a digest alone.
+REQUESTS = Table("requests", _STORE, Column("request", String(2000), primary_key=True), _words("digest"))
 
-HANDS = Table(  # which account made, reset or funded what, so that it does not approve questions of it
+# Which account made, reset or funded what, so that it does not approve questions of it.
+HANDS = Table(
     "hands",
     _STORE,
     _number(),

@@ -28,9 +28,12 @@ from sordino.serve.server.scram import ScramKeys, keys_of, salt_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}")
 _PEOPLE = ACCOUNTS.c.id != OWNER.account
-_SHORTEST, _LONGEST = 12, 1024  # characters of a password
+# Characters of a password.
+_SHORTEST = 12
+_LONGEST = 1024
 _WRONG = "the name or the password is wrong, or the account is disabled"
-_MOST_KEYS = 64  # tokens of an account that a sign-in by SCRAM tries
+# The tokens of an account that a sign-in by SCRAM tries.
+_MOST_KEYS = 64
 _NO_TOKEN = "this token is unknown, has expired, or its account is disabled"
 
 
@@ -230,8 +233,8 @@ class Accounts:
         with self._store.transact() as db:
             number = db.execute(insert(TOKENS).values(row)).inserted_primary_key
             assert number is not None
-            kept = {"token": number[0], "stored_key": keys.stored_key, "server_key": keys.server_key}
-            db.execute(insert(SCRAM_KEYS).values(kept))
+            key_row = {"token": number[0], "stored_key": keys.stored_key, "server_key": keys.server_key}
+            db.execute(insert(SCRAM_KEYS).values(key_row))
         return Token(number[0], account.id, name, spends, created, expires), secret
 
     def tokens(self, account: Account) -> list[Token]:
@@ -268,9 +271,9 @@ class Accounts:
     def scram_keys(self, name: str) -> dict[int, ScramKeys]:
         """Return what shows, of each of an account's tokens, that someone has it: the newest, by the token's number."""
         joined = select(SCRAM_KEYS).join_from(SCRAM_KEYS, TOKENS).join(ACCOUNTS)
-        chosen = joined.where(ACCOUNTS.c.name == name).order_by(TOKENS.c.id.desc()).limit(_MOST_KEYS)
+        newest = joined.where(ACCOUNTS.c.name == name).order_by(TOKENS.c.id.desc()).limit(_MOST_KEYS)
         with self._store.read() as db:
-            return {row.token: ScramKeys(row.stored_key, row.server_key) for row in db.execute(chosen)}
+            return {row.token: ScramKeys(row.stored_key, row.server_key) for row in db.execute(newest)}
 
     def _visitor(self, where: ColumnElement[bool], via: str) -> Visitor:
         joined = select(ACCOUNTS, TOKENS.c.spender, TOKENS.c.expires).join_from(TOKENS, ACCOUNTS)

@@ -43,7 +43,8 @@ class TwoPerson:
 
         An officer whose own password another officer reset meanwhile acts with that one's hands as well.
         """
-        if officer.role == OWNER.role:  # who holds the project file is alone on a workbench
+        # Whoever holds the project file is alone on a workbench: there is no officer to ask.
+        if officer.role == OWNER.role:
             return None
         since = text_of_time(self._store.clock() - datetime.timedelta(days=self._days))
         recent = select(HANDS).where(HANDS.c.time > since).order_by(HANDS.c.id.desc())
@@ -103,8 +104,8 @@ def own_request(bound: str) -> str:
 
 def digest_of(plans: Sequence[Plan]) -> str:
     """Return the digest of what is approved: each question, its cost, and the declaration that it was planned under."""
-    said = [[p.identity(), {n: str(a) for n, a in p.cost.amounts().items()}, p.declaration] for p in plans]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    identities = [[p.identity(), {n: str(a) for n, a in p.cost.amounts().items()}, p.declaration] for p in plans]
+    return hashlib.sha256(json.dumps(identities, sort_keys=True).encode()).hexdigest()
 
 
 class Approvals:
@@ -121,8 +122,8 @@ class Approvals:
         Raises NotAllowed where it was declined, QuestionRefused where the request id waits for another question.
         """
         digest = digest_of(plans)
-        found = self._with_request(request)
-        if found is None:
+        approval = self._with_request(request)
+        if approval is None:
             row = {
                 "account": visitor.account,
                 "spender": visitor.spender,
@@ -138,36 +139,37 @@ class Approvals:
             try:
                 with self._store.transact() as db:
                     db.execute(insert(APPROVALS).values(row))
-            except IntegrityError:  # the same request by another thread or process
+            # Another thread or process has stored the same request.
+            except IntegrityError:
                 pass
-            found = self._with_request(request)
-            assert found is not None
-        if found.digest != digest:
+            approval = self._with_request(request)
+            assert approval is not None
+        if approval.digest != digest:
             raise QuestionRefused("this request id waits for an officer with another question or loss: take a new one")
-        if found.state == "declined":
-            why = f": {found.reason}" if found.reason else ""
-            raise NotAllowed(f"an officer declined this question (approval {found.id}){why}")
-        if found.state == "waiting":
-            rule = (
-                f"this costs more than an analyst spends alone, so an officer has to approve it (approval {found.id})"
-            )
-            own = own_request(request)
+        if approval.state == "declined":
+            why = f": {approval.reason}" if approval.reason else ""
+            raise NotAllowed(f"an officer declined this question (approval {approval.id}){why}")
+        if approval.state == "waiting":
+            rule = f"this costs more than an analyst spends alone, so an officer has to approve it (approval {approval.id})"
+            caller_id = own_request(request)
             raise ApprovalNeeded(
-                f"{rule}; nothing was charged: ask again with the same request id", approval=found.id, request=own
+                f"{rule}; nothing was charged: ask again with the same request id",
+                approval=approval.id,
+                request=caller_id,
             )
 
     def state_of(self, request: str) -> str | None:
         """Return whether what has this request id waits or was decided, None where nothing has it."""
-        found = self._with_request(request)
-        return None if found is None else found.state
+        approval = self._with_request(request)
+        return None if approval is None else approval.state
 
     def all(self, *, account: int | None = None, state: str | None = None) -> list[Approval]:
         """Return what waits or waited, oldest first: of one account, or in one state."""
-        chosen = _join_accounts().order_by(APPROVALS.c.id)
-        chosen = chosen if account is None else chosen.where(APPROVALS.c.account == account)
-        chosen = chosen if state is None else chosen.where(APPROVALS.c.state == state)
+        statement = _join_accounts().order_by(APPROVALS.c.id)
+        statement = statement if account is None else statement.where(APPROVALS.c.account == account)
+        statement = statement if state is None else statement.where(APPROVALS.c.state == state)
         with self._store.read() as db:
-            return [_approval(row) for row in db.execute(chosen)]
+            return [_approval(row) for row in db.execute(statement)]
 
     def find(self, number: int) -> Approval:
         """Return an approval by its number; raises NotThere."""

@@ -14,8 +14,10 @@ from sordino.ask.queries.sql.parse import SqlText, sql
 from sordino.core.errors import DeclarationChanged, DeclarationError, nearest
 from sordino.core.loss import Number, loss_to_numbers
 
-_LONGEST = 200_000  # characters of a question, as on the command line
-_MOST_QUESTIONS = 1000  # of a batch, as SQL or as data
+# Characters of a question, as on the command line.
+_LONGEST = 200_000
+# Questions of a batch, as SQL or as data.
+_MOST_QUESTIONS = 1000
 _LOSS = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows")
 _STATED = (*_LOSS, "on", "table", "error", "assume_mean", "declarations", "costs")
 _BOUNDS = ("max_rows", "max_groups", "max_rows_per_group")
@@ -110,31 +112,32 @@ def read_asked(plain: Mapping[str, Any]) -> Asked:
     >>> read_asked({"sql": "SELECT COUNT(*) FROM people", "epsilon": "0.5"}).epsilon
     '0.5'
     """
-    given = {name: value for name, value in plain.items() if value is not None}
-    for name, value in given.items():
+    stated = {name: value for name, value in plain.items() if value is not None}
+    for name, value in stated.items():
         if name not in _KEYS:
             raise DeclarationError(f"a question has no such key; {nearest(name, _KEYS)}", key=name)
         kinds, words = _KEYS[name]
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise DeclarationError(f"must be {words}", key=name)
-    if ("sql" in given) == ("question" in given):
+    if ("sql" in stated) == ("question" in stated):
         raise DeclarationError('is missing; state the question, such as "SELECT COUNT(*) AS n FROM people"', key="sql")
-    if len(given.get("sql", "")) > _LONGEST:
+    if len(stated.get("sql", "")) > _LONGEST:
         raise DeclarationError(f"must have at most {_LONGEST:,} characters", key="sql")
-    if given.get("on", "data") not in ("data", "dummy"):
+    if stated.get("on", "data") not in ("data", "dummy"):
         raise DeclarationError('must be "data" or "dummy"', key="on")
-    confidence = given.get("confidence", 0.95)
+    confidence = stated.get("confidence", 0.95)
     if not 0 < confidence < 1:
         raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
-    stated = {name: given[name] for name in _STATED if name in given}
-    return Asked(_question(given), confidence=confidence, **stated)
+    fields = {name: stated[name] for name in _STATED if name in stated}
+    return Asked(_question(stated), confidence=confidence, **fields)
 
 
 def asked_schema() -> dict[str, Any]:
     """Return the JSON Schema of what `read_asked` reads."""
     words = {str: "string", int: "integer", float: "number", dict: "object", list: "array"}
     properties = {
-        name: {"type": [words[k] for k in kinds], "description": said} for name, (kinds, said) in _KEYS.items()
+        name: {"type": [words[k] for k in kinds], "description": description}
+        for name, (kinds, description) in _KEYS.items()
     }
     either = [{"required": ["sql"]}, {"required": ["question"]}]
     return {"type": "object", "properties": properties, "oneOf": either, "additionalProperties": False}

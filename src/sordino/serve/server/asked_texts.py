@@ -29,7 +29,8 @@ _NOTE = text(
     "INSERT INTO texts (budget, charge, time, asked) VALUES (:budget, :charge, :time, :asked) "
     "ON CONFLICT (budget, charge) DO UPDATE SET time = excluded.time, asked = excluded.asked"
 )
-_LOCK = 0x536F7254  # of servers that note texts in one database
+# The lock of servers that note texts in one database.
+_LOCK = 0x536F7254
 
 
 class AskedTexts:
@@ -49,13 +50,14 @@ class AskedTexts:
         """Return the question and the losses that a release was asked with, None where they were not noted."""
         same = (TEXTS.c.budget == budget) & (TEXTS.c.charge == release.charge) & (TEXTS.c.time == release.time)
         with self._store.read() as db:
-            found = db.execute(select(TEXTS.c.asked).where(same)).scalar()
-        if found is None:
+            text = db.execute(select(TEXTS.c.asked).where(same)).scalar()
+        if text is None:
             return None
-        said: Record = json.loads(found)
-        if "question" not in said:  # as stores before this version have it: SQL and losses
-            said["question"] = {"is": "SqlText", "text": said.pop("sql"), "min_units": 1}
-        return said
+        record: Record = json.loads(text)
+        # Stores before this version have SQL and losses alone.
+        if "question" not in record:
+            record["question"] = {"is": "SqlText", "text": record.pop("sql"), "min_units": 1}
+        return record
 
 
 def _take_turns(db: Connection) -> None:
@@ -80,18 +82,19 @@ def describe_asked(asked: Asked, made: Plan | Batch) -> list[Record | None]:
 def _record(asked: Asked, question: object, loss: Mapping[str, Any]) -> Record | None:
     try:
         plain = {"question": question_to_json(question)}
-    except QuestionRefused:  # it holds a table of rows, which is not data to note
+    # The question holds a table of rows, which is not data to note.
+    except QuestionRefused:
         return None
     return {**plain, **loss, **{n: getattr(asked, n) for n in _PLAIN if getattr(asked, n) is not None}}
 
 
 def _state(asked: Asked) -> Record:
-    said: Record = {n: _text(getattr(asked, n), n) for n in _NUMBERS if getattr(asked, n) is not None}
+    record: Record = {n: _text(getattr(asked, n), n) for n in _NUMBERS if getattr(asked, n) is not None}
     if asked.weights is not None:
-        said["weights"] = _texts(asked.weights, "weights")
+        record["weights"] = _texts(asked.weights, "weights")
     if asked.scale is not None:
-        said["scale"] = _texts(asked.scale, "scale")
-    return said if asked.share == "equal" else {**said, "share": asked.share}
+        record["scale"] = _texts(asked.scale, "scale")
+    return record if asked.share == "equal" else {**record, "share": asked.share}
 
 
 def _cost(cost: Loss) -> Record:

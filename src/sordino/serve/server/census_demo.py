@@ -28,10 +28,10 @@ def open_census_demo(directory: Path, *, rows: int = 30_000) -> tuple[CuratorSer
     path = write_census_project(directory, rows, Rng.secure())
     path.write_text(path.read_text(encoding="utf-8") + _SERVE, encoding="utf-8")
     service = open_service(path)
-    found = {}
+    credentials = {}
     for name, role in _WHO.items():
         password = make_secret("demo")[-16:]
         service.desk.accounts.add(name, role, password=password)
-        found[name] = role, password
+        credentials[name] = role, password
     service.set_share("the demo", "ana", "people", lambda _: PureDP(1))
-    return service, found
+    return service, credentials

@@ -59,12 +59,12 @@ class CollectionDesk:
         self._log.append(visitor, "collection.close", name)
 
     def _find(self, name: str) -> str:
-        found = [url for url in self._stores for stored in self._tasks_of(url) if stored.task == name]
-        if not found:
+        urls = [url for url in self._stores for stored in self._tasks_of(url) if stored.task == name]
+        if not urls:
             raise NotThere
-        if len(found) > 1:
+        if len(urls) > 1:
             raise DeclarationError("several stores of [serve] collections hold a collection of this name; rename one")
-        return found[0]
+        return urls[0]
 
     def _tasks_of(self, url: str) -> list[StoredTask]:
         with _open(url) as store:

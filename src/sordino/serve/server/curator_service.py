@@ -69,8 +69,8 @@ class CuratorService:
         self._check_threshold(project)
         self._base = Connection(project, rng=rng)
         ledgers = {name: self._base.ledger(name) for name in project.budgets}
-        held = {name: replace(budget, ledger=ledgers[name]) for name, budget in project.budgets.items()}
-        self.project = replace(project, budgets=MappingProxyType(held))
+        opened = {name: replace(budget, ledger=ledgers[name]) for name, budget in project.budgets.items()}
+        self.project = replace(project, budgets=MappingProxyType(opened))
         self._base.project = self.project
         self.store = store
         self.desk = AccountDesk(
@@ -85,7 +85,8 @@ class CuratorService:
         self.request_ids = RequestIds(store, lambda: [(name, self.ledger(name)) for name in self.project.budgets])
         self._planning = PlanningTime()
         self.metrics = Metrics()
-        self._lock = threading.Lock()  # of the connections: a curator is opened once
+        # Guards the connections: a curator is opened once.
+        self._lock = threading.Lock()
 
     # ---- tables and questions
 
@@ -96,13 +97,13 @@ class CuratorService:
 
     def declared_tables(self) -> list[dict[str, Any]]:
         """Return the declared tables, which are public, for a way in that makes a catalog of them."""
-        found = []
+        tables = []
         for name, table in self.project.tables.items():
             declared = declaration_of(table.domain, table.neighbors, table.source)
             plain = json.loads(canonical(declared))
             digest = declaration_digest(name, declared)
-            found.append({"name": name, "budget": table.budget, **plain, "declaration": digest})
-        return found
+            tables.append({"name": name, "budget": table.budget, **plain, "declaration": digest})
+        return tables
 
     def plan(self, visitor: Visitor, asked: Asked) -> Plan | Batch:
         """Return what a question would cost and how wrong its answer would be; nothing is spent.
@@ -110,10 +111,10 @@ class CuratorService:
         Only the visitor's own earlier answers are named.
         """
         check_access(visitor, "question.plan")
-        made = self._plan(visitor, asked)
-        if isinstance(made, Batch):
-            return replace(made, plans=tuple(self._only_own(visitor, plan) for plan in made.plans))
-        return self._only_own(visitor, made)
+        plan = self._plan(visitor, asked)
+        if isinstance(plan, Batch):
+            return replace(plan, plans=tuple(self._only_own(visitor, part) for part in plan.plans))
+        return self._only_own(visitor, plan)
 
     def ask(self, visitor: Visitor, asked: Asked, *, request: str | None = None) -> list[Release]:
         """Return the answers of a question, one for each SELECT: charged to the visitor's share and the budget, once.
@@ -124,16 +125,16 @@ class CuratorService:
         if asked.on == "dummy":
             return self._practise(visitor, asked)
         check_access(visitor, "question.ask", owner=visitor.account)
-        made = self._plan(visitor, asked)
-        plans = _plans_of(made)
-        said = describe_asked(asked, made)
-        curators = [self.curator(visitor, plan.table_name) for plan in plans]
+        plan = self._plan(visitor, asked)
+        plans = _plans_of(plan)
+        descriptions = describe_asked(asked, plan)
+        curators = [self.curator(visitor, part.table_name) for part in plans]
         bound = self.bind(visitor, request)
         with self._claims.hold(bound), self.summing(visitor):
             if bound is not None:
-                budgets = [self.project.tables[plan.table_name].budget for plan in plans]
+                budgets = [self.project.tables[part.table_name].budget for part in plans]
                 self.request_ids.claim(bound, list(zip(budgets, plans, strict=True)))
-            return self._ask_all(visitor, asked, request, list(zip(curators, plans, said, strict=True)))
+            return self._ask_all(visitor, asked, request, list(zip(curators, plans, descriptions, strict=True)))
 
     def _ask_all(
         self, visitor: Visitor, asked: Asked, request: str | None, parts: Sequence[tuple[Curator, Plan, Any]]
@@ -164,7 +165,8 @@ class CuratorService:
             with self._requests.hold(request):
                 try:
                     release = curator.ask(plan, request_id=request)
-                except ChargedError:  # another process may have stored its answer first
+                # Another process may have stored its answer first.
+                except ChargedError:
                     if not self._is_stored(curator, plan, request):
                         raise
                     release = curator.ask(plan, request_id=request)
@@ -185,26 +187,28 @@ class CuratorService:
 
     def _plan_unlimited(self, asked: Asked) -> Plan | Batch:
         asked.check_length()
-        with self._lock:  # opens the engine of a table, once
+        # The engine of a table is opened once.
+        with self._lock:
             for name in self.project.tables if asked.table is None else [asked.table]:
                 self._base.table(name)
         if isinstance(asked.question, SqlText) and asked.table is None:
-            made: Plan | Batch = self._base.plan(asked.question, **asked.loss)
+            plan: Plan | Batch = self._base.plan(asked.question, **asked.loss)
         elif asked.table is None:
             raise DeclarationError("is missing; state the table that the question is about", key="table")
         else:
-            made = self._plan_in_python(asked)
-        asked.check_seen(_plans_of(made))
-        return made
+            plan = self._plan_in_python(asked)
+        asked.check_seen(_plans_of(plan))
+        return plan
 
     def _plan_in_python(self, asked: Asked) -> Plan | Batch:
         try:
-            made: Plan | Batch = self._base.table(asked.table).plan(asked.question, **asked.loss)
+            plan: Plan | Batch = self._base.table(asked.table).plan(asked.question, **asked.loss)
         except QuestionRefused as error:
             if isinstance(asked.question, SqlText):
                 raise
-            raise type(error)(str(error)) from None  # in the words of Python, not of SQL
-        return made
+            # The refusal is in the words of Python, not of SQL.
+            raise type(error)(str(error)) from None
+        return plan
 
     def _practise(self, visitor: Visitor, asked: Asked) -> list[Release]:
         check_access(visitor, "question.practise")
@@ -234,8 +238,8 @@ class CuratorService:
     def _only_own(self, visitor: Visitor, plan: Plan) -> Plan:
         ledger = self.ledger(self.project.tables[plan.table_name].budget)
         anyone = visitor.role == "owner"
-        own = tuple(c.id for c in ledger.earlier(plan.identity()) if anyone or c.spender == visitor.spender)
-        return plan.seen_before(own)
+        earlier = tuple(c.id for c in ledger.earlier(plan.identity()) if anyone or c.spender == visitor.spender)
+        return plan.seen_before(earlier)
 
     def bind(self, visitor: Visitor, request: str | None) -> str | None:
         """Return a visitor's request id bound to the account, so that nobody meets another's; None without one."""
@@ -329,8 +333,9 @@ class CuratorService:
                     amounts[name] = amounts.get(name, Fraction(0)) + amount
         running = select(JOBS.c.asked).where((JOBS.c.account == visitor.account) & (JOBS.c.state == "running"))
         with self.store.read() as db:
-            asked = [json.loads(text) for text in db.execute(running).scalars()]
-        for job in asked:  # charged already or not: a job under way counts in full, of whichever table an evaluation is
+            jobs = [json.loads(text) for text in db.execute(running).scalars()]
+        # Charged already or not, a job under way counts in full, of whichever table an evaluation is.
+        for job in jobs:
             if job.get("table", table) == table:
                 for name in ("epsilon", "delta", "rho"):
                     if name in job:
@@ -352,23 +357,23 @@ class CuratorService:
     def budgets(self, visitor: Visitor, name: str | None = None) -> list[dict[str, Any]]:
         """Return how budgets stand, as `sordino budget --format json`; to an analyst of all shares its own alone."""
         check_access(visitor, "budget.read")
-        found = [self._status(one.name) for one in self.project.budgets_named(name)]
-        return [self._shown_status(visitor, one) for one in found]
+        statuses = [self._status(one.name) for one in self.project.budgets_named(name)]
+        return [self._shown_status(visitor, one) for one in statuses]
 
     def _status(self, budget: str) -> BudgetStatus:
         """Return how a budget stands; the whole chain is replayed once for each state of the ledger."""
         head = self.ledger(budget).head()
-        known = self._statuses.get(budget)
-        if known is None or known[0] != head:
-            known = self._statuses[budget] = head, budget_status(self.project.budget(budget))
-        return known[1]
+        cached = self._statuses.get(budget)
+        if cached is None or cached[0] != head:
+            cached = self._statuses[budget] = head, budget_status(self.project.budget(budget))
+        return cached[1]
 
     def _shown_status(self, visitor: Visitor, status: BudgetStatus) -> dict[str, Any]:
         plain = status.to_dict()
         if sees_all(visitor, "budget.read"):
             return {**plain, "ledger": str(self.ledger(status.budget.name).path)}
-        own = {who: share for who, share in plain["shares"].items() if who == visitor.spender}
-        return {**plain, "ledger": None, "mark": None, "shares": own}
+        own_share = {who: share for who, share in plain["shares"].items() if who == visitor.spender}
+        return {**plain, "ledger": None, "mark": None, "shares": own_share}
 
     def set_share(self, who: Visitor | str, spender: str, budget: str, share: Callable[[Loss], Loss]) -> None:
         """Give a spender a share of a budget, or change it; `share` makes it for the budget's cap.
@@ -382,19 +387,19 @@ class CuratorService:
         ledger = self.ledger(budget)
         if spender not in declared.shares and spender not in ledger.shares():
             check_name(spender, key="the spender")
-        made = share(ledger.cap)
-        if spender in declared.shares and declared.shares[spender].amounts() != made.amounts():
+        loss = share(ledger.cap)
+        if spender in declared.shares and declared.shares[spender].amounts() != loss.amounts():
             raise DeclarationError(
                 f"the share of {spender!r} is declared in the project file: change it there, then `sordino ledger amend`"
             )
         if spender in ledger.shares():
             by = who.name if isinstance(who, Visitor) else who
-            ledger.amend(reason=f"share of {spender} set by {by}", shares={spender: made})
+            ledger.amend(reason=f"share of {spender} set by {by}", shares={spender: loss})
         else:
-            ledger.declare_share(spender, made)
+            ledger.declare_share(spender, loss)
         if isinstance(who, Visitor):
             self.desk.two_person.note(who, "funded", spender=spender)
-        self.desk.audit_log.append(who, "share.change", f"{spender} of {declared.name}: {made.describe()}")
+        self.desk.audit_log.append(who, "share.change", f"{spender} of {declared.name}: {loss.describe()}")
 
     def charges(self, visitor: Visitor, *, budget: str | None = None) -> list[tuple[str, Charge]]:
         """Return the charges that a visitor may see, each with its budget's name, oldest first."""
@@ -409,14 +414,14 @@ class CuratorService:
 
     def release(self, visitor: Visitor, charge: str, *, budget: str | None = None) -> Release:
         """Return a past release as it was, at no cost; raises NotThere for another's and for one that is not there."""
-        found = [(name, c) for name, c in self.charges(visitor, budget=budget) if c.id == charge]
-        if not found:
+        matches = [(name, c) for name, c in self.charges(visitor, budget=budget) if c.id == charge]
+        if not matches:
             raise NotThere
-        if len(found) > 1:
+        if len(matches) > 1:
             raise DeclarationError(
-                f"is missing; several have a charge {charge}: {', '.join(n for n, _ in found)}", key="budget"
+                f"is missing; several have a charge {charge}: {', '.join(n for n, _ in matches)}", key="budget"
             )
-        return Release.from_dict(json.loads(self.ledger(found[0][0]).answer(charge)))
+        return Release.from_dict(json.loads(self.ledger(matches[0][0]).answer(charge)))
 
     def asked_text(self, visitor: Visitor, charge: str, *, budget: str | None = None) -> dict[str, Any] | None:
         """Return what asks a past release again: the question and its loss as JSON data; None where they were not noted."""

@@ -25,7 +25,8 @@ from sordino.serve.server.account_schema import MIGRATIONS, SETTINGS
 from sordino.serve.server.locks import DatabaseTurns, FileTurns, Presence, SharedWrites
 
 Clock = Callable[[], datetime.datetime]
-_LOCK = 0x536F7253  # of migrations on a PostgreSQL database
+# The lock of migrations on a PostgreSQL database.
+_LOCK = 0x536F7253
 _VERSION = "version"
 _CONNECTIONS = 20
 
@@ -39,16 +40,17 @@ class ForwardClock:
     """Tell the time, which runs on where the machine's clock is set back: so nothing that has expired, or will, lives longer."""
 
     def __init__(self, wall: Clock = utc_now, *, steady: Callable[[], float] = time.monotonic) -> None:
-        self._wall, self._steady = wall, steady
+        self._wall = wall
+        self._steady = steady
         self._lock = threading.Lock()
         self._last = wall(), steady()
 
     def __call__(self) -> datetime.datetime:
         """Return the machine's time, or where that went back the last one and what has passed since by its steady clock."""
         with self._lock:
-            told, then = self._last
+            last, last_steady = self._last
             now = self._steady()
-            self._last = max(self._wall(), told + datetime.timedelta(seconds=now - then)), now
+            self._last = max(self._wall(), last + datetime.timedelta(seconds=now - last_steady)), now
             return self._last[0]
 
 
@@ -103,7 +105,8 @@ class ServerDatabase:
                 yield db
         except IntegrityError:
             raise
-        except (DBAPIError, PoolTimeout):  # its text may name the machine's paths
+        # The error is not chained: its text may name the machine's paths.
+        except (DBAPIError, PoolTimeout):
             failed = True
         if failed:
             raise StoreUnusable
@@ -127,10 +130,10 @@ class ServerDatabase:
     @contextmanager
     def hold(self, name: str) -> Iterator[None]:
         """Hold what has this name against all threads and processes that serve from the store; StoreUnusable as above."""
-        with ExitStack() as held:
+        with ExitStack() as locks:
             failed = False
             try:
-                held.enter_context(self._turns.hold(name))
+                locks.enter_context(self._turns.hold(name))
             except (DBAPIError, PoolTimeout):
                 failed = True
             if failed:
@@ -143,15 +146,16 @@ class ServerDatabase:
 
     def setting(self, name: str, make: Callable[[], str]) -> str:
         """Return a setting of the store, made the first time that anyone asks."""
-        chosen = select(SETTINGS.c.value).where(SETTINGS.c.name == name)
+        statement = select(SETTINGS.c.value).where(SETTINGS.c.name == name)
         with self.read() as db:
-            found = db.execute(chosen).scalar()
-        if found is not None:
-            return str(found)
-        with suppress(IntegrityError), self.transact() as db:  # another process may be first
+            value = db.execute(statement).scalar()
+        if value is not None:
+            return str(value)
+        # Another process may be first.
+        with suppress(IntegrityError), self.transact() as db:
             db.execute(insert(SETTINGS).values(name=name, value=make()))
         with self.read() as db:
-            return str(db.execute(chosen).scalar_one())
+            return str(db.execute(statement).scalar_one())
 
     def close(self) -> None:
         """Close the connections, and no longer count among those that serve from the store."""
@@ -166,14 +170,16 @@ def _open_file(path: Path, url: str) -> Engine:
     if not path.parent.is_dir():
         raise DeclarationError(f"the store {path} cannot be made: its directory is missing; make the directory first")
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # for the server's own user
+        # The file is made for the server's own user alone.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise DeclarationError(f"the store {path} cannot be opened: {error.strerror}") from None
     engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30}, pool_size=_CONNECTIONS)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
-        connection.isolation_level = None  # transactions are begun below, at once for writing
+        # The driver begins no transactions: they are begun below, at once for writing.
+        connection.isolation_level = None
         for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {setting}")
 
@@ -204,14 +210,16 @@ def _migrate(db: Connection) -> None:
     names = set(inspect(db).get_table_names())
     if names and "settings" not in names:
         raise DeclarationError("the store is a database of another program: name a file or a database of its own")
-    found = 0
+    version = 0
     if names:
-        found = int(db.execute(select(SETTINGS.c.value).where(SETTINGS.c.name == _VERSION)).scalar_one())
-    if found > len(MIGRATIONS):
-        raise DeclarationError(f"the store is of version {found}, and this Sordino knows {len(MIGRATIONS)}: upgrade it")
-    for migrate in MIGRATIONS[found:]:
+        version = int(db.execute(select(SETTINGS.c.value).where(SETTINGS.c.name == _VERSION)).scalar_one())
+    if version > len(MIGRATIONS):
+        raise DeclarationError(
+            f"the store is of version {version}, and this Sordino knows {len(MIGRATIONS)}: upgrade it"
+        )
+    for migrate in MIGRATIONS[version:]:
         migrate(db)
-    if not found:
+    if not version:
         db.execute(insert(SETTINGS).values(name=_VERSION, value=str(len(MIGRATIONS))))
-    elif found < len(MIGRATIONS):
+    elif version < len(MIGRATIONS):
         db.execute(update(SETTINGS).where(SETTINGS.c.name == _VERSION).values(value=str(len(MIGRATIONS))))

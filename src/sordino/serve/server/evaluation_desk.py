@@ -27,7 +27,8 @@ from sordino.synth.evaluation.evaluator import evaluate
 from sordino.synth.watched_table import Stages, WatchedTable
 
 _MOST_ROWS = 1_000_000
-_PRICED_ROWS = 10_000  # synthetic rows that are drawn to say what the run would be charged
+# Synthetic rows that are drawn to say what the run would be charged.
+_PRICED_ROWS = 10_000
 _LOSS = ("epsilon", "delta", "rho")
 _KEYS: Mapping[str, str] = {**dict.fromkeys(_LOSS, "string"), "rows": "integer", "predict": "string"}
 EVALUATION_SCHEMA: Mapping[str, Any] = {
@@ -48,8 +49,8 @@ class EvaluationDesk:
     def plan(self, visitor: Visitor, number: int, asked: Mapping[str, Any]) -> Any:
         """Return the plan of an evaluation, without a charge and without data."""
         check_access(visitor, "model.evaluate", owner=visitor.account)
-        given, _, curator = self._prepare(visitor, number, asked)
-        return price_run(self._run(visitor, number, {**given, "rows": _PRICED_ROWS}), curator)
+        options, _, curator = self._prepare(visitor, number, asked)
+        return price_run(self._run(visitor, number, {**options, "rows": _PRICED_ROWS}), curator)
 
     def begin(self, visitor: Visitor, number: int, asked: Mapping[str, Any], *, request: str | None = None) -> Job:
         """Begin to evaluate a model: {"epsilon": "0.5", "rows": 10000, "predict": "age > 40"}; the job says when it is done.
@@ -57,20 +58,20 @@ class EvaluationDesk:
         It is refused, or waits for an officer, as a question is: before anything is charged.
         """
         check_access(visitor, "model.evaluate", owner=visitor.account)
-        given, table, curator = self._prepare(visitor, number, asked)
-        priced = price_run(self._run(visitor, number, {**given, "rows": _PRICED_ROWS}), curator)
+        options, table, curator = self._prepare(visitor, number, asked)
+        priced = price_run(self._run(visitor, number, {**options, "rows": _PRICED_ROWS}), curator)
         bound = self._service.bind(visitor, request)
         if bound is not None:
             self._service.request_ids.claim_job(bound)
-        run = self._run(visitor, number, given)
+        run = self._run(visitor, number, options)
 
         def work(enter: Callable[[str], None]) -> int:
             outcome = "failed"
             enter("drawing synthetic rows")
             try:
-                made: Evaluation = run(WatchedTable(curator, Stages(enter)))
-                assert made.release is not None
-                outcome = made.release.charge
+                evaluation: Evaluation = run(WatchedTable(curator, Stages(enter)))
+                assert evaluation.release is not None
+                outcome = evaluation.release.charge
             except SordinoError as error:
                 outcome = type(error).__name__
                 raise
@@ -78,7 +79,7 @@ class EvaluationDesk:
                 self._service.desk.audit_log.append_if_able(visitor, "model.evaluate", f"{table}: {number}", outcome)
             enter("drawing the pictures")
             try:
-                self._keep(visitor, number, made)
+                self._keep(visitor, number, evaluation)
             except StoreUnusable:
                 rule = f"the evaluation was charged ({outcome}), but could not be kept; the charge stands"
                 raise ChargedError(f"{rule}, and its release has the figures", charge=outcome) from None
@@ -87,16 +88,16 @@ class EvaluationDesk:
         with self._service.summing(visitor):
             self._service.require_approval(visitor, request, [priced])
             return self._models.jobs.begin(
-                visitor.account, "evaluation", {**given, "model": number}, work, request=bound
+                visitor.account, "evaluation", {**options, "model": number}, work, request=bound
             )
 
     def list_evaluations(self, visitor: Visitor, number: int) -> list[dict[str, Any]]:
         """Return the evaluations of a model: number, charge, mean distances, moment; raises NotThere."""
         self._models.check_model(visitor, number)
         columns = (EVALUATIONS.c.id, EVALUATIONS.c.charge, EVALUATIONS.c.figures, EVALUATIONS.c.created)
-        chosen = select(*columns).where(EVALUATIONS.c.model == number).order_by(EVALUATIONS.c.id)
+        statement = select(*columns).where(EVALUATIONS.c.model == number).order_by(EVALUATIONS.c.id)
         with self._store.read() as db:
-            rows = db.execute(chosen).all()
+            rows = db.execute(statement).all()
         return [
             {"id": row.id, "charge": row.charge, "created": row.created, "figures": json.loads(row.figures)}
             for row in rows
@@ -105,12 +106,12 @@ class EvaluationDesk:
     def sheet(self, visitor: Visitor, number: int, evaluation: int) -> Sheet:
         """Return the page of an evaluation; its drawings are specifications of pictures. Raises NotThere."""
         self._models.check_model(visitor, number)
-        chosen = select(EVALUATIONS.c.sheet).where(EVALUATIONS.c.model == number, EVALUATIONS.c.id == evaluation)
+        statement = select(EVALUATIONS.c.sheet).where(EVALUATIONS.c.model == number, EVALUATIONS.c.id == evaluation)
         with self._store.read() as db:
-            found = db.execute(chosen).scalar()
-        if found is None:
+            text = db.execute(statement).scalar()
+        if text is None:
             raise NotThere
-        return sheet_from(json.loads(found))
+        return sheet_from(json.loads(text))
 
     def page(self, visitor: Visitor, number: int, evaluation: int) -> str:
         """Return the page of an evaluation as HTML, as `sordino synth report` writes it; raises NotThere."""
@@ -118,11 +119,11 @@ class EvaluationDesk:
         return sheet_page(redraw(sheet, lambda spec: encode_picture(read_picture(spec, ""), ".svg").decode()))
 
     def _prepare(self, visitor: Visitor, number: int, asked: Mapping[str, Any]) -> tuple[dict[str, Any], str, Any]:
-        given = {name: value for name, value in asked.items() if value is not None}
-        _check(given)
+        options = {name: value for name, value in asked.items() if value is not None}
+        _check(options)
         self._models.check_model(visitor, number)
         table = self._service.project.table(self._models.table_of(number)).name
-        return given, table, self._service.curator(visitor, table)
+        return options, table, self._service.curator(visitor, table)
 
     def _run(self, visitor: Visitor, number: int, given: Mapping[str, Any]) -> Callable[[Any], Evaluation]:
         model = self._models.model(visitor, number)

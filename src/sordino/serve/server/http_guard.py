@@ -21,8 +21,10 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-_LARGEST = 1 << 20  # bytes of a body
-_PATIENCE = 20.0  # seconds for a body to arrive
+# Bytes of a body.
+_LARGEST = 1 << 20
+# Seconds for a body to arrive.
+_PATIENCE = 20.0
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -30,14 +32,16 @@ _HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
-_POLICY = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"  # a page states its own
+# For answers that state no policy: pages state their own.
+_POLICY = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _STATUS = {
     400: "the body's length is not as stated",
     408: "the body did not arrive in time",
     413: "the body is too large",
     421: 'this server has no such name: state where browsers find it, such as origin = "http://NAME:8000", in [serve]',
 }
-_FOR_MACHINES = frozenset({"/healthz", "/readyz", "/metrics"})  # public facts, which every name may have
+# Public facts, which a request by any host name may have.
+_FOR_MACHINES = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 class HttpGuard:
@@ -57,7 +61,8 @@ class HttpGuard:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
-            return  # a WebSocket is closed without an answer
+            # A WebSocket is closed without an answer.
+            return
         answer = self._answer(scope, send)
         foreign = not self._named and scope["path"] not in _FOR_MACHINES and _is_foreign(scope)
         body = 421 if foreign else await _read_body(scope, receive)
@@ -69,7 +74,8 @@ class HttpGuard:
         async def whole() -> Message:
             nonlocal handed
             if handed:
-                return await receive()  # the client has gone
+                # The client has gone.
+                return await receive()
             handed = True
             return {"type": "http.request", "body": body, "more_body": False}
 

@@ -25,11 +25,13 @@ from sordino.serve.server.jobs import WorkQueue
 from sordino.serve.server.problems import UNEXPECTED, problem_of, status_of
 from sordino.serve.server.sessions import Session
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {  # of the OpenAPI document
+# What the OpenAPI document says of errors.
+PROBLEMS: dict[int | str, dict[str, Any]] = {
     "4XX": {"description": "refused; nothing was charged", "content": {"application/problem+json": {}}},
     "5XX": {"description": "failed; `exit_code` 5: a charge stands", "content": {"application/problem+json": {}}},
 }
-StoredInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # of an address: the databases hold no more
+# A number in an address: the databases hold no larger one.
+StoredInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 Result = TypeVar("Result")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -64,7 +66,8 @@ async def session_of(request: Request) -> Session:
     if cookie is None:
         raise SignInNeeded("sign in, or send a token: Authorization: Bearer TOKEN")
     session = await run_in_threadpool(service_of(request).desk.sessions.find, cookie)
-    request.scope["sordino.account"] = session.visitor.name  # for the log
+    # For the log.
+    request.scope["sordino.account"] = session.visitor.name
     return session
 
 
@@ -85,7 +88,8 @@ async def visitor_of(request: Request) -> Visitor:
     if scheme.lower() != "bearer" or not secret or len(secret) > 200:
         raise SignInNeeded("send a token: Authorization: Bearer TOKEN")
     visitor = await run_in_threadpool(lambda: service_of(request).desk.enter(secret, address=address_of(request)))
-    request.scope["sordino.account"] = visitor.name  # for the log
+    # For the log.
+    request.scope["sordino.account"] = visitor.name
     return visitor
 
 
@@ -126,18 +130,18 @@ async def run_work(request: Request, visitor: Visitor, work: Callable[[], Result
 def check_origin(request: Request) -> None:
     """Raise NotAllowed for a request that a browser sends from another site's page."""
     stated = service_of(request).settings.origin
-    own = stated or f"{request.url.scheme}://{request.headers.get('host', '')}"
+    expected = stated or f"{request.url.scheme}://{request.headers.get('host', '')}"
     origin = request.headers.get("origin")
     fetched = request.headers.get("sec-fetch-site")
-    if (origin is not None and origin != own) or fetched not in (None, "same-origin", "none"):
+    if (origin is not None and origin != expected) or fetched not in (None, "same-origin", "none"):
         raise NotAllowed("this request comes from another site's page")
 
 
 async def _csrf_of(request: Request) -> str | None:
-    given = request.headers.get("x-csrf-token")
-    if given is None and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        given = (await read_form(request)).get("csrf_token")
-    return given
+    token = request.headers.get("x-csrf-token")
+    if token is None and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        token = (await read_form(request)).get("csrf_token")
+    return token
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -146,25 +150,26 @@ async def read_form(request: Request) -> dict[str, str]:
         pairs = parse_qsl((await request.body()).decode("utf-8"), keep_blank_values=True, max_num_fields=1000)
     except ValueError:
         raise DeclarationError("must be a form in UTF-8", key="the body") from None
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise DeclarationError("must have each field once", key="the body")
-    return found
+    return fields
 
 
 async def read_json(request: Request) -> dict[str, Any]:
     """Return the JSON object that a body is; raises DeclarationError, which quotes nothing of it."""
     body = await request.body()
     try:
-        found = json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_pairs)
-        json.dumps(found, ensure_ascii=False).encode()  # no answer could quote half a character, such as \ud800
+        content = json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_pairs)
+        # Half of a surrogate pair, such as \ud800, could not be quoted in any answer.
+        json.dumps(content, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise DeclarationError(
             "must be a JSON object, in UTF-8, without NaN, half a character or a key twice", key="the body"
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise DeclarationError("must be a JSON object {...}", key="the body")
-    return found
+    return content
 
 
 def _refuse_constant(word: str) -> Any:
@@ -172,10 +177,10 @@ def _refuse_constant(word: str) -> Any:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key stands twice")
-    return found
+    return members
 
 
 def body_of(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,17 +221,18 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def misread(_: Request, error: RequestValidationError) -> Response:
-        del error  # its words quote what was sent
+        # The error's words quote what was sent.
+        del error
         return _refuse(DeclarationError("the address or a header is not as the OpenAPI document says"))
 
     @app.exception_handler(HTTPException)
     async def missing(_: Request, error: HTTPException) -> Response:
-        said = {404: "there is nothing at this address", 405: "this address does not take this method"}
+        details = {404: "there is nothing at this address", 405: "this address does not take this method"}
         plain = {
             "type": "about:blank",
             "title": "not found" if error.status_code == 404 else "refused",
             "status": error.status_code,
-            "detail": said.get(error.status_code, "the request was refused"),
+            "detail": details.get(error.status_code, "the request was refused"),
             "exit_code": 2,
         }
         headers = {"cache-control": "no-store", **(error.headers or {})}
@@ -234,7 +240,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def fail(_: Request, error: Exception) -> Response:
-        del error  # its words may hold data
+        # The error's words may hold data.
+        del error
         plain = {
             "type": "about:blank",
             "title": "unexpected error",

@@ -54,8 +54,8 @@ def _desk(request: Request) -> CollectionDesk:
 @COLLECTIONS.get("/collections")
 async def list_collections(request: Request, visitor: Who) -> Response:
     """Return the collections of the project: name, question, reports so far, epsilons, whether each is closed."""
-    found = await run_in_threadpool(_desk(request).list_collections, visitor)
-    return respond({"schema": 1, "collections": found})
+    collections = await run_in_threadpool(_desk(request).list_collections, visitor)
+    return respond({"schema": 1, "collections": collections})
 
 
 @COLLECTIONS.get("/collections/{name}")
@@ -78,17 +78,17 @@ DESK = APIRouter(prefix="/v1", tags=["accounts"], responses=PROBLEMS)
 
 async def _fields(request: Request, needs: str = "", may: str = "") -> dict[str, Any]:
     """Return the JSON object of a body that has these keys alone, all but `may` of them, as text; booleans stay."""
-    given = {name: value for name, value in (await read_json(request)).items() if value is not None}
-    known = (*needs.split(), *may.split())
-    for name, value in given.items():
-        if name not in known:
-            raise DeclarationError(f"is no such key here; {nearest(name, known)}", key=name[:40])
+    fields = {name: value for name, value in (await read_json(request)).items() if value is not None}
+    keys = (*needs.split(), *may.split())
+    for name, value in fields.items():
+        if name not in keys:
+            raise DeclarationError(f"is no such key here; {nearest(name, keys)}", key=name[:40])
         if not isinstance(value, (str, bool, int, float)):
             raise DeclarationError("must be text or a number", key=name)
     for name in needs.split():
-        if not isinstance(given.get(name), str):
+        if not isinstance(fields.get(name), str):
             raise DeclarationError("is missing; state it as text", key=name)
-    return given
+    return fields
 
 
 # ---- sessions
@@ -100,10 +100,10 @@ async def sign_in(request: Request) -> Response:
     check_origin(request)
     if not request.headers.get("content-type", "").startswith("application/json"):
         raise NotAllowed("send JSON with content-type application/json: a form of another site cannot")
-    given = await _fields(request, "name password")
+    fields = await _fields(request, "name password")
     desk = service_of(request).desk
     address = address_of(request)
-    cookie, session = await run_in_threadpool(lambda: desk.sign_in(given["name"], given["password"], address=address))
+    cookie, session = await run_in_threadpool(lambda: desk.sign_in(fields["name"], fields["password"], address=address))
     answer = respond(_session(session))
     set_cookie(request, answer, cookie, seconds=SESSION_HOURS * 3600)
     return answer
@@ -142,36 +142,36 @@ async def show_visitor(visitor: Who) -> Response:
 @DESK.get("/accounts")
 async def list_accounts(request: Request, visitor: Who) -> Response:
     """Return the accounts; an analyst sees its own."""
-    found = await run_in_threadpool(service_of(request).desk.list_accounts, visitor)
-    return respond({"schema": 1, "accounts": [account.to_dict() for account in found]})
+    accounts = await run_in_threadpool(service_of(request).desk.list_accounts, visitor)
+    return respond({"schema": 1, "accounts": [account.to_dict() for account in accounts]})
 
 
 @DESK.post("/accounts", openapi_extra=body_of(fields_schema("name role", "password")))
 async def add_account(request: Request, visitor: Who) -> Response:
     """Add an account with a name and a role, with a password or without."""
-    given = await _fields(request, "name role", "password")
+    fields = await _fields(request, "name role", "password")
     desk = service_of(request).desk
-    made: Account = await run_in_threadpool(lambda: desk.add_account(visitor, **given))
-    return respond(made.to_dict(), 201)
+    account: Account = await run_in_threadpool(lambda: desk.add_account(visitor, **fields))
+    return respond(account.to_dict(), 201)
 
 
 @DESK.patch("/accounts/{name}", openapi_extra=body_of(fields_schema("", "role disabled", flags="disabled")))
 async def change_account(request: Request, visitor: Who, name: str) -> Response:
     """Change an account's role, or disable it."""
-    given = await _fields(request, "", "role disabled")
-    if not isinstance(given.get("disabled", False), bool) or not isinstance(given.get("role", ""), str):
+    fields = await _fields(request, "", "role disabled")
+    if not isinstance(fields.get("disabled", False), bool) or not isinstance(fields.get("role", ""), str):
         raise DeclarationError("state role as text, or disabled as true or false")
     desk = service_of(request).desk
-    changed: Account = await run_in_threadpool(lambda: desk.change_account(visitor, name, **given))
+    changed: Account = await run_in_threadpool(lambda: desk.change_account(visitor, name, **fields))
     return respond(changed.to_dict())
 
 
 @DESK.put("/accounts/{name}/password", openapi_extra=body_of(fields_schema("new", "old")))
 async def change_password(request: Request, visitor: Who, name: str) -> Response:
     """Set a password: one's own with the `old` one, another's as an officer. All sessions of the account end."""
-    given = await _fields(request, "new", "old")
+    fields = await _fields(request, "new", "old")
     desk = service_of(request).desk
-    await run_in_threadpool(lambda: desk.change_password(visitor, name, given["new"], old=given.get("old")))
+    await run_in_threadpool(lambda: desk.change_password(visitor, name, fields["new"], old=fields.get("old")))
     return respond({"schema": 1})
 
 
@@ -194,15 +194,15 @@ async def set_share(request: Request, visitor: Who, budget: str, spender: str) -
 @DESK.get("/accounts/{name}/tokens")
 async def list_tokens(request: Request, visitor: Who, name: str) -> Response:
     """Return the tokens of an account, never the secrets."""
-    found = await run_in_threadpool(service_of(request).desk.list_tokens, visitor, name)
-    return respond({"schema": 1, "tokens": [token.to_dict() for token in found]})
+    tokens = await run_in_threadpool(service_of(request).desk.list_tokens, visitor, name)
+    return respond({"schema": 1, "tokens": [token.to_dict() for token in tokens]})
 
 
 @DESK.post("/tokens", openapi_extra=body_of(fields_schema("name")))
 async def make_token(request: Request, visitor: Who) -> Response:
     """Make a token for one's own account; its secret is in this answer, and nowhere else ever again."""
-    given = await _fields(request, "name")
-    token, secret = await run_in_threadpool(service_of(request).desk.make_token, visitor, given["name"])
+    fields = await _fields(request, "name")
+    token, secret = await run_in_threadpool(service_of(request).desk.make_token, visitor, fields["name"])
     return respond({**token.to_dict(), "secret": secret}, 201)
 
 
@@ -220,8 +220,8 @@ async def revoke_token(request: Request, visitor: Who, number: StoredInt) -> Res
 async def list_approvals(request: Request, visitor: Who, state: str | None = None) -> Response:
     """Return what waits for an officer, or did: question, plans, cost, and what it reveals; an analyst sees its own."""
     desk = service_of(request).desk
-    found = await run_in_threadpool(lambda: desk.list_approvals(visitor, state=state))
-    return respond({"schema": 1, "approvals": [one.to_dict() for one in found]})
+    approvals = await run_in_threadpool(lambda: desk.list_approvals(visitor, state=state))
+    return respond({"schema": 1, "approvals": [one.to_dict() for one in approvals]})
 
 
 @DESK.get("/approvals/{number}")
@@ -234,12 +234,12 @@ async def show_approval(request: Request, visitor: Who, number: StoredInt) -> Re
 @DESK.post("/approvals/{number}", openapi_extra=body_of(fields_schema("decision", "reason")))
 async def decide(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Approve or decline: {"decision": "approved", "reason": "..."}; 409 where another officer was first."""
-    given = await _fields(request, "decision", "reason")
-    if given["decision"] not in ("approved", "declined"):
+    fields = await _fields(request, "decision", "reason")
+    if fields["decision"] not in ("approved", "declined"):
         raise DeclarationError('must be "approved" or "declined"', key="decision")
-    reason = None if "reason" not in given else str(given["reason"])[:2000]
+    reason = None if "reason" not in fields else str(fields["reason"])[:2000]
     desk = service_of(request).desk
-    decided = await run_in_threadpool(lambda: desk.decide(visitor, number, given["decision"], reason=reason))
+    decided = await run_in_threadpool(lambda: desk.decide(visitor, number, fields["decision"], reason=reason))
     return respond(decided.to_dict())
 
 
@@ -281,8 +281,8 @@ def _evaluations(request: Request) -> EvaluationDesk:
 @MODELS_AND_JOBS.post("/models", openapi_extra=body_of(FIT_SCHEMA))
 async def fit(request: Request, visitor: Who, key: RequestId = None) -> Response:
     """Begin to fit a model, charged once; the answer is its job. With an Idempotency-Key the same call again is the same job."""
-    asked = await read_json(request)
-    job = await run_work(request, visitor, lambda: _desk_http_models(request).fit(visitor, asked, request=key))
+    body = await read_json(request)
+    job = await run_work(request, visitor, lambda: _desk_http_models(request).fit(visitor, body, request=key))
     return respond(job.to_dict(), 201)
 
 
@@ -318,14 +318,14 @@ async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
     Counts over them are much closer to the model than those of independent rows, so that a test or a standard error over
     repeated draws comes out far too small; {"independent": true} draws each row by itself.
     """
-    given = await read_json(request)
-    rows = given.get("rows")
-    where = given.get("where")
+    body = await read_json(request)
+    rows = body.get("rows")
+    where = body.get("where")
     if not (rows is None or (isinstance(rows, int) and not isinstance(rows, bool))):
         raise DeclarationError("must be a whole number", key="rows")
     if not (where is None or isinstance(where, str)):
         raise DeclarationError("must be text, such as age > 40", key="where")
-    independent = given.get("independent", False)
+    independent = body.get("independent", False)
     if not isinstance(independent, bool):
         raise DeclarationError("must be true or false", key="independent")
     desk = _desk_http_models(request)
@@ -338,24 +338,24 @@ async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
 @MODELS_AND_JOBS.post("/models/{number}/answer", openapi_extra=body_of(asked_schema()))
 async def answer(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a model's own answer to a question, free, as `sordino synth answer --format json`."""
-    asked = read_asked(await read_json(request))
-    release = await run_work(request, visitor, lambda: _desk_http_models(request).answer(visitor, number, asked))
-    return respond(release.to_dict(confidence=asked.confidence))
+    question = read_asked(await read_json(request))
+    release = await run_work(request, visitor, lambda: _desk_http_models(request).answer(visitor, number, question))
+    return respond(release.to_dict(confidence=question.confidence))
 
 
 @MODELS_AND_JOBS.post("/models/{number}/evaluations", openapi_extra=body_of(EVALUATION_SCHEMA))
 async def evaluate(request: Request, visitor: Who, number: StoredInt, key: RequestId = None) -> Response:
     """Begin to compare a model's rows with its table, charged once; the answer is its job, as of a fit."""
-    asked = await read_json(request)
-    job = await run_work(request, visitor, lambda: _evaluations(request).begin(visitor, number, asked, request=key))
+    body = await read_json(request)
+    job = await run_work(request, visitor, lambda: _evaluations(request).begin(visitor, number, body, request=key))
     return respond(job.to_dict(), 201)
 
 
 @MODELS_AND_JOBS.get("/models/{number}/evaluations")
 async def list_evaluations(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return the evaluations of a model: number, charge, mean distances over one, two and three columns."""
-    found = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
-    return respond({"schema": 1, "evaluations": found})
+    evaluations = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
+    return respond({"schema": 1, "evaluations": evaluations})
 
 
 @MODELS_AND_JOBS.get("/models/{number}/evaluations/{evaluation}")
@@ -369,8 +369,8 @@ async def send_evaluation(request: Request, visitor: Who, number: StoredInt, eva
 @MODELS_AND_JOBS.get("/jobs")
 async def list_jobs(request: Request, visitor: Who) -> Response:
     """Return jobs, each with its stage and elapsed time."""
-    found = await run_in_threadpool(_desk_http_models(request).list_jobs, visitor)
-    return respond({"schema": 1, "jobs": [job.to_dict() for job in found]})
+    jobs = await run_in_threadpool(_desk_http_models(request).list_jobs, visitor)
+    return respond({"schema": 1, "jobs": [job.to_dict() for job in jobs]})
 
 
 @MODELS_AND_JOBS.get("/jobs/{number}")
@@ -462,11 +462,11 @@ async def list_tables(request: Request, visitor: Who) -> Response:
 @QUESTIONS.post("/plan", openapi_extra=body_of(asked_schema()))
 async def plan(request: Request, visitor: Who) -> Response:
     """Return what a question would cost and how wrong its answer would be; free, as `sordino plan --format json`."""
-    asked = read_asked(await read_json(request))
+    question = read_asked(await read_json(request))
 
     def work() -> Any:
-        made = service_of(request).plan(visitor, asked)
-        return made.to_dict() if hasattr(made, "plans") else made.to_dict(confidence=asked.confidence)
+        plans = service_of(request).plan(visitor, question)
+        return plans.to_dict() if hasattr(plans, "plans") else plans.to_dict(confidence=question.confidence)
 
     return respond(await run_work(request, visitor, work))
 
@@ -479,32 +479,32 @@ async def ask(request: Request, visitor: Who, key: RequestId = None) -> Response
     """
     service = service_of(request)
     started = service.public_clock.start()
-    asked = read_asked(await read_json(request))
+    question = read_asked(await read_json(request))
 
     def work() -> list[Release]:
         try:
-            return service.ask(visitor, asked, request=key)
+            return service.ask(visitor, question, request=key)
         finally:
             # the thread waits too: were it free before the answer leaves, the next of the account would tell when the work ended
             service.public_clock.sleep(started)
 
     releases = await run_work(request, visitor, work)
-    found = [release.to_dict(confidence=asked.confidence) for release in releases]
-    return respond(found[0] if len(found) == 1 else found)
+    answers = [release.to_dict(confidence=question.confidence) for release in releases]
+    return respond(answers[0] if len(answers) == 1 else answers)
 
 
 @QUESTIONS.get("/budgets")
 async def list_budgets(request: Request, visitor: Who, budget: str | None = None) -> Response:
     """Return how budgets stand, as `sordino budget --format json`; of the shares an analyst sees its own."""
-    found = await run_in_threadpool(service_of(request).budgets, visitor, budget)
-    return respond({"schema": 1, "budgets": found})
+    budgets = await run_in_threadpool(service_of(request).budgets, visitor, budget)
+    return respond({"schema": 1, "budgets": budgets})
 
 
 @QUESTIONS.get("/releases")
 async def list_releases(request: Request, visitor: Who, budget: str | None = None) -> Response:
     """Return every question that was charged, as `sordino releases --format json`; an analyst sees its own."""
-    found = await run_in_threadpool(service_of(request).charges, visitor, budget=budget)
-    return respond({"schema": 1, "releases": [charge_to_dict(name, charge) for name, charge in found]})
+    charges = await run_in_threadpool(service_of(request).charges, visitor, budget=budget)
+    return respond({"schema": 1, "releases": [charge_to_dict(name, charge) for name, charge in charges]})
 
 
 @QUESTIONS.get("/releases/{charge}")
@@ -522,5 +522,5 @@ async def explain_release(request: Request, visitor: Who, charge: str, budget: s
     service = service_of(request)
     release = await run_in_threadpool(service.release, visitor, charge, budget=budget)
     text = await run_work(request, visitor, lambda: service.explain(visitor, charge, budget=budget))
-    said = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
-    return respond(said)
+    explanation = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
+    return respond(explanation)

@@ -31,7 +31,8 @@ from sordino.serve.server.problems import UNEXPECTED, problem_of
 # number is refused.
 
 Result = TypeVar("Result")
-_LOOK_EVERY = 0.5  # seconds between looks whether whoever asked is still there
+# Seconds between looks whether the client is still there.
+_LOOK_EVERY = 0.5
 
 
 class ShortQueue:
@@ -156,10 +157,13 @@ class WorkQueue:
 #
 # It knows no data; what comes of a job is a model that was released.
 
-Work = Callable[[Callable[[str], None]], int]  # is given what enters a stage, and returns the number of a model
+# A job's work is given what enters a stage, and returns the number of a model.
+Work = Callable[[Callable[[str], None]], int]
 _UNEXPECTED = {"type": "about:blank", "title": "unexpected error", "detail": UNEXPECTED, "exit_code": 1}
-_BEAT = 15.0  # seconds after which a server says again that it is at work
-_SILENCE = datetime.timedelta(seconds=90)  # after which it is gone
+# Seconds after which a server says again that it is at work.
+_BEAT = 15.0
+# A server that has been silent for so long is gone.
+_SILENCE = datetime.timedelta(seconds=90)
 _STOPPED = {
     "type": "about:blank",
     "title": "stopped",
@@ -196,7 +200,8 @@ class Jobs:
         self._store = store
         self._clock = clock
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="job")
-        self._begun: set[int] = set()  # by this process, and not done
+        # Jobs begun by this process, and not done.
+        self._begun: set[int] = set()
         self._beat = threading.Thread(target=self._say_alive, name="jobs", daemon=True)
         self._closed = threading.Event()
 
@@ -210,14 +215,15 @@ class Jobs:
                 key = db.execute(insert(JOBS).values(**row, started=now, seen=now)).inserted_primary_key
         except IntegrityError:
             with self._store.read() as db:
-                found = db.execute(_with_accounts().where(JOBS.c.request == request)).one()
-            if found.asked != text:
+                earlier = db.execute(_with_accounts().where(JOBS.c.request == request)).one()
+            if earlier.asked != text:
                 raise QuestionRefused("this request id began another job: take a new one") from None
-            return self._job(found)
+            return self._job(earlier)
         assert key is not None
         self._begun.add(key[0])
         if not self._beat.is_alive():
-            with suppress(RuntimeError):  # another thread was first
+            # Another thread was first.
+            with suppress(RuntimeError):
                 self._beat.start()
         self._pool.submit(self._run, key[0], work)
         return self.find(key[0])
@@ -234,10 +240,10 @@ class Jobs:
     def all(self, *, account: int | None = None) -> list[Job]:
         """Return all jobs, or those of an account, oldest first."""
         self.end_stopped()
-        chosen = _with_accounts().order_by(JOBS.c.id)
-        chosen = chosen if account is None else chosen.where(JOBS.c.account == account)
+        statement = _with_accounts().order_by(JOBS.c.id)
+        statement = statement if account is None else statement.where(JOBS.c.account == account)
         with self._store.read() as db:
-            return [self._job(row) for row in db.execute(chosen)]
+            return [self._job(row) for row in db.execute(statement)]
 
     def end_stopped(self, *, alone: bool = False) -> None:
         """Mark the jobs that a process which is gone left; one that is `alone` on its store need not wait for its silence."""
@@ -268,9 +274,10 @@ class Jobs:
         stages = []
 
         def enter(stage: str) -> None:
-            seen = self._store.clock() + datetime.timedelta(seconds=self._clock.wait(started))
-            stages.append([text_of_time(seen), stage])
-            with suppress(StoreUnusable):  # a stage that is not shown costs nothing
+            moment = self._store.clock() + datetime.timedelta(seconds=self._clock.wait(started))
+            stages.append([text_of_time(moment), stage])
+            # A stage that is not shown costs nothing.
+            with suppress(StoreUnusable):
                 self._set(number, stages=json.dumps(stages))
 
         values: dict[str, Any] = {"state": "done"}
@@ -278,13 +285,15 @@ class Jobs:
             values["model"] = work(enter)
         except SordinoError as error:
             values = {"state": "failed", "problem": json.dumps(problem_of(error))}
-        except Exception:  # its words may hold data
+        # The error's words may hold data.
+        except Exception:
             values = {
                 "state": "failed",
                 "problem": json.dumps(_UNEXPECTED),
             }
         self._clock.sleep(started)
-        for pause in (1, 5, 30, 300):  # a store that is away for a while must not leave a job running for ever
+        # A store that is away for a while must not leave a job running for ever.
+        for pause in (1, 5, 30, 300):
             try:
                 self._set(number, **values, ended=self._store.now())
                 self._begun.discard(number)
@@ -300,9 +309,9 @@ class Jobs:
         now = self._store.clock()
         until = now if row.ended is None else datetime.datetime.fromisoformat(row.ended)
         began = datetime.datetime.fromisoformat(row.started)
-        seen = [stage for moment, stage in json.loads(row.stages) if moment <= text_of_time(now)]
+        visible = [stage for moment, stage in json.loads(row.stages) if moment <= text_of_time(now)]
         problem = None if row.problem is None else json.loads(row.problem)
-        stage = seen[-1] if seen else "waiting for its turn"
+        stage = visible[-1] if visible else "waiting for its turn"
         seconds = max(0.0, round((until - began).total_seconds(), 1))
         return Job(row.id, row.account, row.name or OWNER.name, row.kind, row.state, stage, seconds, problem, row.model)
 

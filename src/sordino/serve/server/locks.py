@@ -26,7 +26,8 @@ class KeyedLocks:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._held: dict[str, tuple[threading.Lock, int]] = {}  # with how many hold it or wait
+        # Each lock with the number of threads that hold it or wait for it.
+        self._held: dict[str, tuple[threading.Lock, int]] = {}
 
     @contextmanager
     def hold(self, name: str | None) -> Iterator[None]:
@@ -98,7 +99,7 @@ def _number_of(name: str) -> int:
 Job = Callable[[Connection], object]
 
 
-class _Ticket:
+class _PendingWrite:
     __slots__ = ("done", "error", "jobs")
 
     def __init__(self, jobs: tuple[Job, ...]) -> None:
@@ -113,29 +114,31 @@ class SharedWrites:
     def __init__(self, transact: Callable[[], AbstractContextManager[Connection]]) -> None:
         self._transact = transact
         self._mutex = threading.Lock()
-        self._waiting: deque[_Ticket] = deque()
+        self._waiting: deque[_PendingWrite] = deque()
 
     def write(self, *jobs: Job) -> None:
         """Run jobs, which are on disk when this returns; raises what the transaction raised."""
-        ticket = _Ticket(jobs)
-        self._waiting.append(ticket)
+        pending = _PendingWrite(jobs)
+        self._waiting.append(pending)
         with self._mutex:
-            if not ticket.done:
+            if not pending.done:
                 self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
-        if ticket.error is not None:
-            raise ticket.error
+        if pending.error is not None:
+            raise pending.error
 
-    def _commit(self, batch: list[_Ticket]) -> None:
+    def _commit(self, batch: list[_PendingWrite]) -> None:
         error: BaseException | None = None
         try:
             with self._transact() as db:
-                for ticket in batch:
-                    for job in ticket.jobs:
+                for pending in batch:
+                    for job in pending.jobs:
                         job(db)
-        except BaseException as failure:  # raised by each that waits, this thread among them
+        # Each thread that waits raises it, this one among them.
+        except BaseException as failure:
             error = failure
-        for ticket in batch:
-            ticket.error, ticket.done = error, True
+        for pending in batch:
+            pending.error = error
+            pending.done = True
 
 
 # ---- Presence: which processes serve from one store file, known by a lock beside it that the kernel releases when

@@ -57,9 +57,9 @@ class AuditLog:
 
     def lines(self, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
         """Return lines, oldest first, from the one after a number on."""
-        chosen = select(AUDIT).where(AUDIT.c.id > after).order_by(AUDIT.c.id).limit(most)
+        statement = select(AUDIT).where(AUDIT.c.id > after).order_by(AUDIT.c.id).limit(most)
         with self._store.read() as db:
-            return [dict(row._mapping) for row in db.execute(chosen)]
+            return [dict(row._mapping) for row in db.execute(statement)]
 
 
 # ---- One line a request in the server's log, as text or as JSON: what was called and how it ended, never what was
@@ -113,8 +113,8 @@ class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment, level, message, *values = _fields_of(record).items()
         words = [f"{name}={_plain(value)}" for name, value in values]
-        said = str(message[1]).replace("\n", " ").replace("\r", " ")
-        return " ".join([str(moment[1]), str(level[1]), said, *words])
+        text = str(message[1]).replace("\n", " ").replace("\r", " ")
+        return " ".join([str(moment[1]), str(level[1]), text, *words])
 
 
 def _plain(value: object) -> str:

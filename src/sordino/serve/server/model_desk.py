@@ -71,9 +71,9 @@ class ModelDesk:
         It is refused, or waits for an officer, as a question is: before anything is charged.
         """
         check_access(visitor, "model.fit", owner=visitor.account)
-        given, wanted, curator, priced = self._prepare(visitor, asked)
-        table = given["table"]
-        loss = {name: given.get(name) for name in _LOSS}
+        options, fit_request, curator, priced = self._prepare(visitor, asked)
+        table = options["table"]
+        loss = {name: options.get(name) for name in _LOSS}
         bound = self.service.bind(visitor, request)
         if bound is not None:
             self.service.request_ids.claim_job(bound)
@@ -81,7 +81,7 @@ class ModelDesk:
         def work(enter: Callable[[str], None]) -> int:
             outcome = "failed"
             try:
-                model = wanted.fit(WatchedTable(curator, Stages(enter)), **loss)
+                model = fit_request.fit(WatchedTable(curator, Stages(enter)), **loss)
                 outcome = model.facts["charge"]
             except SordinoError as error:
                 outcome = type(error).__name__
@@ -99,17 +99,17 @@ class ModelDesk:
 
         with self.service.summing(visitor):
             self.service.require_approval(visitor, request, [priced])
-            return self.jobs.begin(visitor.account, "fit", given, work, request=bound)
+            return self.jobs.begin(visitor.account, "fit", options, work, request=bound)
 
     def _prepare(self, visitor: Visitor, asked: Mapping[str, Any]) -> tuple[dict[str, Any], FitRequest, Curator, Plan]:
         """Return what is asked with its table's name, the request, the curator that will be charged, and the plan."""
-        given = {name: value for name, value in asked.items() if value is not None}
-        _check_fit(given)
-        given["table"] = self.service.project.table(given.get("table")).name
-        curator = self.service.curator(visitor, given["table"])
-        wanted = _fit_request(given, tuple(curator.domain))
-        loss = {name: given.get(name) for name in _LOSS}
-        return given, wanted, curator, price_run(lambda source: wanted.fit(source, **loss), curator)
+        options = {name: value for name, value in asked.items() if value is not None}
+        _check_fit(options)
+        options["table"] = self.service.project.table(options.get("table")).name
+        curator = self.service.curator(visitor, options["table"])
+        fit_request = _fit_request(options, tuple(curator.domain))
+        loss = {name: options.get(name) for name in _LOSS}
+        return options, fit_request, curator, price_run(lambda source: fit_request.fit(source, **loss), curator)
 
     def list_jobs(self, visitor: Visitor) -> list[Job]:
         """Return the jobs that a visitor may see."""
@@ -119,9 +119,9 @@ class ModelDesk:
     def find_job(self, visitor: Visitor, number: int) -> Job:
         """Return a job; raises NotThere."""
         check_access(visitor, "job.read")
-        found = self.jobs.find(number)
-        check_access(visitor, "job.read", owner=found.account)
-        return found
+        job = self.jobs.find(number)
+        check_access(visitor, "job.read", owner=job.account)
+        return job
 
     def list_models(self, visitor: Visitor) -> list[dict[str, Any]]:
         """Return the models that a visitor may use: number, table, charge, moment."""
@@ -186,9 +186,9 @@ class ModelDesk:
     def _keep(self, visitor: Visitor, model: Model, table: str) -> int:
         row = {"account": visitor.account, "name": visitor.name, "source": table, "charge": model.facts["charge"]}
         with self._store.transact() as db:
-            made = db.execute(insert(MODELS).values(**row, bytes=model.to_bytes(), created=self._store.now()))
-        assert made.inserted_primary_key is not None
-        return int(made.inserted_primary_key[0])
+            result = db.execute(insert(MODELS).values(**row, bytes=model.to_bytes(), created=self._store.now()))
+        assert result.inserted_primary_key is not None
+        return int(result.inserted_primary_key[0])
 
     def _read(self, number: int) -> Model:
         with self._store.read() as db:
@@ -219,12 +219,10 @@ class _PricedTable:
 
     def __init__(self, source: Curator) -> None:
         self._context = source.context
-        self.domain, self.neighbors, self.plan, self.remaining = (
-            source.domain,
-            source.neighbors,
-            source.plan,
-            source.remaining,
-        )
+        self.domain = source.domain
+        self.neighbors = source.neighbors
+        self.plan = source.plan
+        self.remaining = source.remaining
 
     @show_arguments(LossArguments)
     def adapt(
@@ -238,16 +236,16 @@ class _PricedTable:
     ) -> NoReturn:
         """Raise what holds the plan."""
         del algorithm, record
-        asked = read_loss(**loss)
-        raise _Priced(plan_adaptive(describe, self._context, asked=asked, draws=draws))
+        requested = read_loss(**loss)
+        raise _Priced(plan_adaptive(describe, self._context, asked=requested, draws=draws))
 
 
 def _check_fit(given: Mapping[str, Any]) -> None:
     """Raise DeclarationError for a key that a fit does not have, or a value of another kind."""
-    known = (*_KEYS, *_LOSS)
+    keys = (*_KEYS, *_LOSS)
     for name, value in given.items():
-        if name not in known:
-            raise DeclarationError(f"a fit has no such key; {nearest(name, known)}", key=name[:40])
+        if name not in keys:
+            raise DeclarationError(f"a fit has no such key; {nearest(name, keys)}", key=name[:40])
         if name in _LISTS and value != "all 2-way" and not isinstance(value, list):
             raise DeclarationError("must be a list", key=name)
         if name not in _LISTS and (isinstance(value, bool) or not isinstance(value, (str, int, float))):

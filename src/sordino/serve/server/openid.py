@@ -24,9 +24,11 @@ from sordino.serve.server.accounts import make_secret
 from sordino.serve.server.database import Clock, text_of_time
 
 TRY_SECONDS = 600
-_SECONDS = 10.0  # for the provider to answer
+# Seconds for the provider to answer.
+_SECONDS = 10.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]  # none of them without a key, none with a shared one
+# No algorithm without a key, and none with a shared one.
+_ALGORITHMS = ["RS256", "PS256", "ES256", "EdDSA"]
 _REFUSED = "the provider's answer does not hold: sign in again"
 
 
@@ -63,15 +65,15 @@ class OpenIdProvider:
     def begin(self) -> tuple[str, OpenIdTry]:
         """Return the provider's address to send a browser to, and what it has to bring back."""
         expires = text_of_time(self._clock() + datetime.timedelta(seconds=TRY_SECONDS))
-        made = OpenIdTry(make_secret("state"), make_secret("nonce"), make_secret("verifier"), expires)
+        attempt = OpenIdTry(make_secret("state"), make_secret("nonce"), make_secret("verifier"), expires)
         with self._session() as session:
             url, _ = session.create_authorization_url(
                 self._endpoint("authorization_endpoint"),
-                state=made.state,
-                nonce=made.nonce,
-                code_verifier=made.verifier,
+                state=attempt.state,
+                nonce=attempt.nonce,
+                code_verifier=attempt.verifier,
             )
-        return str(url), made
+        return str(url), attempt
 
     def finish(self, begun: OpenIdTry, *, state: str, code: str) -> str:
         """Return the subject who came back with a code, as accounts are bound to it; raises SignInNeeded."""
@@ -120,14 +122,14 @@ class OpenIdProvider:
         """Return an address of the provider, from its own description; raises DeclarationError where that does not hold."""
         if self._about is None:
             try:
-                found = self._fetch(f"{self.issuer}/.well-known/openid-configuration")
+                description = self._fetch(f"{self.issuer}/.well-known/openid-configuration")
             except (httpx.HTTPError, ValueError):
                 raise DeclarationError("the OpenID provider cannot be reached now") from None
-            if not isinstance(found, dict) or found.get("issuer") != self.issuer:
+            if not isinstance(description, dict) or description.get("issuer") != self.issuer:
                 raise DeclarationError(
                     "the OpenID provider calls itself otherwise than [serve] does: state its own issuer"
                 )
-            self._about = found
+            self._about = description
         address = str(self._about.get(name, ""))
         parts = urlsplit(address)
         if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):

@@ -16,7 +16,8 @@ from sordino.serve.server.database import StoreUnusable
 _PATH = re.compile(
     r"(?<![^\s'\"(])(?:/[^\s/'\"]+)+/(?=[^\s/'\"]+\.toml\b)"
 )  # of the project file, whose name may be said
-_STATUS: tuple[tuple[type[SordinoError], int], ...] = (  # the first that fits
+# The first that fits.
+_STATUS: tuple[tuple[type[SordinoError], int], ...] = (
     (errors.SignInNeeded, 401),
     (errors.TooManyRequests, 429),
     (errors.NotAllowed, 403),
@@ -75,8 +76,8 @@ def problem_of(error: SordinoError) -> dict[str, Any]:
     >>> problem_of(errors.BudgetExhausted("the budget does not cover this"))["type"]
     'urn:sordino:budget-exhausted'
     """
-    known = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == SordinoError.__module__)
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", known).lower()
+    class_name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == SordinoError.__module__)
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", class_name).lower()
     plain = {
         "type": f"urn:sordino:{name}",
         "title": _TITLES[error.exit_code],

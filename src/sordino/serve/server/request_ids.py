@@ -53,8 +53,8 @@ class RequestIds:
             if self._is_charged(request, beside=budget):
                 raise QuestionRefused(f"this request id was used for a question to another budget{_RULE}")
             return
-        said = [[budget, p.identity(), {n: str(a) for n, a in p.cost.amounts().items()}] for budget, p in plans]
-        digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        identities = [[budget, p.identity(), {n: str(a) for n, a in p.cost.amounts().items()}] for budget, p in plans]
+        digest = hashlib.sha256(json.dumps(identities, sort_keys=True).encode()).hexdigest()
         if listed is None:
             if self._is_charged(request):
                 raise QuestionRefused(f"this request id was used for one question, not for a list{_RULE}")

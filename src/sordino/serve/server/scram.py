@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from sordino.core.errors import SignInNeeded
 
-ROUNDS = 4096  # the least that clients take; more would add nothing to 32 random bytes
+# The least that clients accept; more rounds would add nothing to 32 random bytes.
+ROUNDS = 4096
 # the name within is not read: libpq leaves it empty, and the connection has stated it already
 _FIRST = re.compile(
     r"(?P<gs2>(?P<flag>n|y|p=[A-Za-z0-9.-]+),(?:a=[^,]*)?,)(?P<bare>n=[^,]*,r=(?P<nonce>[!-+\--~]{1,256}))"
@@ -55,39 +56,40 @@ class ScramExchange:
     """
 
     def __init__(self, first: str, *, nonce: str, salt: bytes, binding: bytes | None, wants_binding: bool) -> None:
-        found = _FIRST.fullmatch(first)
-        if found is None:
+        message = _FIRST.fullmatch(first)
+        if message is None:
             raise SignInNeeded(_REFUSED)
-        flag = found["flag"]
+        flag = message["flag"]
         bound = flag == f"p={_BINDING}" and wants_binding and binding is not None
         # "y" says that the server offers no binding: with one, somebody between has taken it out of the offer
         unbound = not wants_binding and (flag == "n" or (flag == "y" and binding is None))
         if not (bound or unbound):
             raise SignInNeeded(_REFUSED)
         self._bound = base64.b64encode(
-            found["gs2"].encode() + (binding if bound and binding is not None else b"")
+            message["gs2"].encode() + (binding if bound and binding is not None else b"")
         ).decode()
-        self._nonce = found["nonce"] + nonce
-        self._bare = found["bare"]
+        self._nonce = message["nonce"] + nonce
+        self._bare = message["bare"]
         self.challenge = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={ROUNDS}"
 
     def proof(self, final: str, keys: dict[int, ScramKeys]) -> tuple[int, str]:
         """Return the number of the keys that a client's proof fits, and the server's own proof; raises SignInNeeded."""
-        found = _FINAL.fullmatch(final)
+        message = _FINAL.fullmatch(final)
         try:
-            proof = base64.b64decode(found["proof"], validate=True) if found is not None else b""
+            proof = base64.b64decode(message["proof"], validate=True) if message is not None else b""
         except binascii.Error:
             proof = b""
-        if found is None or len(proof) != 32 or found["bound"] != self._bound or found["nonce"] != self._nonce:
+        if message is None or len(proof) != 32 or message["bound"] != self._bound or message["nonce"] != self._nonce:
             raise SignInNeeded(_REFUSED)
-        said = f"{self._bare},{self.challenge},{found['without']}".encode()
+        auth_message = f"{self._bare},{self.challenge},{message['without']}".encode()
         fits = None
-        for number, one in keys.items():  # all of them, so that the time tells nothing
-            mask = hmac.digest(one.stored_key, said, "sha256")
+        # All keys are tried, so that the time does not reveal which of them fits.
+        for number, one in keys.items():
+            mask = hmac.digest(one.stored_key, auth_message, "sha256")
             client = bytes(a ^ b for a, b in zip(proof, mask, strict=True))
             if hmac.compare_digest(hashlib.sha256(client).digest(), one.stored_key):
                 fits = number, one
         if fits is None:
             raise SignInNeeded(_REFUSED)
-        signature = hmac.digest(fits[1].server_key, said, "sha256")
+        signature = hmac.digest(fits[1].server_key, auth_message, "sha256")
         return fits[0], f"v={base64.b64encode(signature).decode()}"

@@ -58,9 +58,9 @@ class Sessions:
     def find(self, cookie: str) -> Session:
         """Return the session of a cookie; raises SignInNeeded where it is not signed, not known, or over."""
         secret = self._secret(cookie)
-        chosen = select(ACCOUNTS, SESSIONS.c.expires).join_from(SESSIONS, ACCOUNTS)
+        statement = select(ACCOUNTS, SESSIONS.c.expires).join_from(SESSIONS, ACCOUNTS)
         with self._store.read() as db:
-            row = db.execute(chosen.where(SESSIONS.c.hash == secret_hash(secret))).first()
+            row = db.execute(statement.where(SESSIONS.c.hash == secret_hash(secret))).first()
         if row is None or row.disabled or row.expires <= self._store.now():
             raise SignInNeeded(_ENDED)
         visitor = Visitor(row.id, row.name, check_role(row.role), row.name, "session")
@@ -86,8 +86,8 @@ class Sessions:
         return self.unseal("cookie", cookie[:500])
 
     def _sign(self, purpose: str, text: str) -> str:
-        said = f"{purpose}:{text}".encode("utf-8", "replace")
-        return hmac.new(self._key, said, hashlib.sha256).hexdigest()
+        message = f"{purpose}:{text}".encode("utf-8", "replace")
+        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
 
 
 class SignInThrottle:

@@ -36,14 +36,15 @@ async def change_password(request: Request, session: Changing) -> Response:
     """Change one's own password; the other sessions of the account end, and this one begins anew."""
     desk = _desk(request, session.visitor)
     visitor = session.visitor
-    given = await pick(request, "old", "new", "again")
-    if given["new"] != given["again"]:
+    fields = await pick(request, "old", "new", "again")
+    if fields["new"] != fields["again"]:
         raise DeclarationError("was not typed the same twice", key="the new password")
 
     def work() -> str:
         try:
-            desk.change_password(visitor, visitor.name, given["new"], old=given["old"])
-        except SignInNeeded:  # the session is sound: whoever mistyped is not sent out
+            desk.change_password(visitor, visitor.name, fields["new"], old=fields["old"])
+        # The session is sound: whoever mistyped is not signed out.
+        except SignInNeeded:
             raise NotAllowed("the present password is wrong, so it was not changed") from None
         cookie, _ = desk.begin_session(desk.find_account(visitor, visitor.name), by="password")
         return cookie
@@ -57,9 +58,9 @@ async def change_password(request: Request, session: Changing) -> Response:
 async def make_token(request: Request, session: Changing) -> Response:
     """Make a token, and show its secret this once."""
     desk = _desk(request, session.visitor)
-    given = await pick(request, "name", "ends")
-    expires = None if not given["ends"] else _end_of(given["ends"])
-    token, secret = await run_in_threadpool(lambda: desk.make_token(session.visitor, given["name"], expires=expires))
+    fields = await pick(request, "name", "ends")
+    expires = None if not fields["ends"] else _end_of(fields["ends"])
+    token, secret = await run_in_threadpool(lambda: desk.make_token(session.visitor, fields["name"], expires=expires))
     return await _own_page(request, session, made=(token.name, secret))
 
 
@@ -122,9 +123,9 @@ async def _own_page(request: Request, session: Session, *, made: tuple[str, str]
     desk = _desk(request, visitor)
     account = await run_in_threadpool(desk.find_account, visitor, visitor.name)
     tokens = await run_in_threadpool(desk.list_tokens, visitor, visitor.name)
-    own = [] if sees_all(visitor, "approval.read") else await run_in_threadpool(desk.list_approvals, visitor)
+    approvals = [] if sees_all(visitor, "approval.read") else await run_in_threadpool(desk.list_approvals, visitor)
     words: dict[str, Any] = {"account": account, "tokens": [_words(token) for token in tokens], "made": made}
-    return page(request, "account.html", session, approvals=[one.to_dict() for one in reversed(own)], **words)
+    return page(request, "account.html", session, approvals=[one.to_dict() for one in reversed(approvals)], **words)
 
 
 def _words(token: Token) -> dict[str, Any]:
@@ -156,10 +157,10 @@ async def show_sign_in(request: Request) -> Response:
 async def sign_in(request: Request) -> Response:
     """Begin a session with a name and a password, sent by a form of this very origin."""
     _check_form(request)
-    given = await pick(request, "name", "password")
+    fields = await pick(request, "name", "password")
     desk = service_of(request).desk
     address = address_of(request)
-    cookie, _ = await run_in_threadpool(lambda: desk.sign_in(given["name"], given["password"], address=address))
+    cookie, _ = await run_in_threadpool(lambda: desk.sign_in(fields["name"], fields["password"], address=address))
     return _begin(request, cookie)
 
 

@@ -24,15 +24,15 @@ def _desk(request: Request) -> CollectionDesk:
 @COLLECTION_PAGES.get("/collections")
 async def show_collections(request: Request, session: Reading) -> Response:
     """Show the collections of the project."""
-    found = await run_in_threadpool(_desk(request).list_collections, session.visitor)
-    return page(request, "collections.html", session, collections=found)
+    collections = await run_in_threadpool(_desk(request).list_collections, session.visitor)
+    return page(request, "collections.html", session, collections=collections)
 
 
 @COLLECTION_PAGES.get("/collections/{name}")
 async def show_collection(request: Request, session: Reading, name: str) -> Response:
     """Show one collection as it stands; its script looks again and again."""
-    found = await run_in_threadpool(_desk(request).estimate, session.visitor, name)
-    words: dict[str, Any] = {"one": found, "labels": [_bar(label) for label in found["labels"]]}
+    collection = await run_in_threadpool(_desk(request).estimate, session.visitor, name)
+    words: dict[str, Any] = {"one": collection, "labels": [_bar(label) for label in collection["labels"]]}
     if request.headers.get("x-fragment") == "1":
         return fragment("collection_state.html", **words)
     return page(request, "collection.html", session, **words)

@@ -25,8 +25,10 @@ from sordino.serve.workbench.page_route import HEADERS, Changing, PageRoute, Rea
 # ---- A declaration by form: its fields become the text of a project file, checked as such. It opens no source and
 # sees no data
 
-COLUMNS = 8  # that the form begins with; its script adds more
-TYPES: Mapping[str, str] = {  # what each type takes beside its name
+# The columns that the form begins with; its script adds more.
+COLUMNS = 8
+# What each type takes beside its name.
+TYPES: Mapping[str, str] = {
     "integer": "bounds missing",
     "real": "bounds resolution missing",
     "date": "bounds missing",
@@ -36,7 +38,8 @@ TYPES: Mapping[str, str] = {  # what each type takes beside its name
     "identifier": "",
     "list": "items",
 }
-ITEMS = ("integer", "real", "category", "boolean", "date")  # what a list may hold
+# What a list may hold.
+ITEMS = ("integer", "real", "category", "boolean", "date")
 _MISSING = ("drop", "keep", "fill")
 _MOST_COLUMNS = 500
 _MOST_TABLES = 20
@@ -138,8 +141,8 @@ def _unit(form: Mapping[str, str]) -> str:
 
 
 def _columns(form: Mapping[str, str], kind: str) -> list[str]:
-    found = [name.partition(":")[2] for name in form if name.startswith("name:") and form[name].strip()]
-    places = sorted((place for place in found if place.isascii() and place.isdigit()), key=int)
+    suffixes = [name.partition(":")[2] for name in form if name.startswith("name:") and form[name].strip()]
+    places = sorted((place for place in suffixes if place.isascii() and place.isdigit()), key=int)
     if len(places) > _MOST_COLUMNS:
         raise DeclarationError(f"are at most {_MOST_COLUMNS} by form; write the others into the file", key="columns")
     head = ["", f"[{kind}.{write_key(form['name'].strip())}.columns]"]
@@ -180,19 +183,19 @@ def _values(form: Mapping[str, str], at: str, kind: str) -> list[str]:
 
 
 def _missing(form: Mapping[str, str], at: str, kind: str) -> list[str]:
-    said = form.get(f"missing:{at}", "")
-    if not said or "missing" not in TYPES[kind].split():
+    rule = form.get(f"missing:{at}", "")
+    if not rule or "missing" not in TYPES[kind].split():
         return []
     key = f"missing of {form[f'name:{at}']}"
-    _check_word(said, _MISSING, key)
-    if said != "fill":
-        return [f"missing = {quote_text(said)}"]
+    _check_word(rule, _MISSING, key)
+    if rule != "fill":
+        return [f"missing = {quote_text(rule)}"]
     value = form.get(f"fill:{at}", "").strip()
     if kind == "boolean":
         _check_word(value, ("true", "false"), key)
         return [f"missing = {{fill = {value}}}"]
-    shown = _number(value, key) if kind in ("integer", "real") else quote_text(value)
-    return [f"missing = {{fill = {shown}}}"]
+    literal = _number(value, key) if kind in ("integer", "real") else quote_text(value)
+    return [f"missing = {{fill = {literal}}}"]
 
 
 def _check_word(word: str, known: Sequence[str], key: str) -> None:

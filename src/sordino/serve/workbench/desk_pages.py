@@ -16,7 +16,8 @@ from sordino.serve.server.http_request import StoredInt, service_of
 from sordino.serve.workbench.page_route import HEADERS, Changing, PageRoute, Reading, float_of, go, page, pick
 
 DESK_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
-_LINES = 200  # of the audit log on one page
+# Lines of the audit log on one page.
+_LINES = 200
 
 
 @DESK_PAGES.get("/desk")
@@ -56,12 +57,12 @@ async def export_board(request: Request, session: Reading) -> Response:
 @DESK_PAGES.post("/desk/approvals/{number}")
 async def decide(request: Request, session: Changing, number: StoredInt) -> Response:
     """Approve or decline what waits."""
-    given = await pick(request, "decision", "reason")
-    if given["decision"] not in ("approved", "declined"):
+    fields = await pick(request, "decision", "reason")
+    if fields["decision"] not in ("approved", "declined"):
         raise DeclarationError("is approved or declined", key="decision")
     desk = service_of(request).desk
-    state = given["decision"]
-    reason = given["reason"][:2000] or None
+    state = fields["decision"]
+    reason = fields["reason"][:2000] or None
     if state == "approved":
         await run_in_threadpool(lambda: desk.decide(session.visitor, number, "approved", reason=reason))
     else:
@@ -72,21 +73,21 @@ async def decide(request: Request, session: Changing, number: StoredInt) -> Resp
 @DESK_PAGES.post("/desk/shares")
 async def set_share(request: Request, session: Changing) -> Response:
     """Give an account a share of a budget, or change it."""
-    given = await pick(request, "budget", "spender", "epsilon", "delta", "rho")
-    stated = {name: given[name] for name in ("epsilon", "delta", "rho") if given[name]}
+    fields = await pick(request, "budget", "spender", "epsilon", "delta", "rho")
+    stated = {name: fields[name] for name in ("epsilon", "delta", "rho") if fields[name]}
     service = service_of(request)
 
     def work() -> None:
         try:
             service.set_share(
                 session.visitor,
-                given["spender"],
-                given["budget"],
-                lambda cap: share_from(stated, given["spender"], cap=cap),
+                fields["spender"],
+                fields["budget"],
+                lambda cap: share_from(stated, fields["spender"], cap=cap),
             )
         except DeclarationError as error:
-            said = str(error)
-            raise DeclarationError(f"the share {said}" if said.startswith("must") else said) from None
+            message = str(error)
+            raise DeclarationError(f"the share {message}" if message.startswith("must") else message) from None
 
     await run_in_threadpool(work)
     return go("/desk")
@@ -95,16 +96,16 @@ async def set_share(request: Request, session: Changing) -> Response:
 @DESK_PAGES.post("/desk/accounts")
 async def add_account(request: Request, session: Changing) -> Response:
     """Add an account, with a password or without."""
-    given = await pick(request, "name", "role", "password", "subject")
+    fields = await pick(request, "name", "role", "password", "subject")
     service = service_of(request)
-    password = given["password"] or None
+    password = fields["password"] or None
     issuer = service.settings.issuer
-    if given["subject"] and issuer is None:
+    if fields["subject"] and issuer is None:
         raise DeclarationError("needs a provider: state [serve] openid in the project file", key="the subject")
-    subject = f"{issuer} {given['subject']}" if given["subject"] else None
+    subject = f"{issuer} {fields['subject']}" if fields["subject"] else None
 
     def work() -> None:
-        service.desk.add_account(session.visitor, given["name"], given["role"], password=password, subject=subject)
+        service.desk.add_account(session.visitor, fields["name"], fields["role"], password=password, subject=subject)
 
     await run_in_threadpool(work)
     return go("/desk")
@@ -113,9 +114,9 @@ async def add_account(request: Request, session: Changing) -> Response:
 @DESK_PAGES.post("/desk/accounts/{name}")
 async def change_account(request: Request, session: Changing, name: str) -> Response:
     """Change an account's role, disable it or let it in again."""
-    given = await pick(request, "role", "disabled")
-    role = given["role"] or None
-    disabled = {"yes": True, "no": False}.get(given["disabled"])
+    fields = await pick(request, "role", "disabled")
+    role = fields["role"] or None
+    disabled = {"yes": True, "no": False}.get(fields["disabled"])
     desk = service_of(request).desk
     await run_in_threadpool(lambda: desk.change_account(session.visitor, name, role=role, disabled=disabled))
     return go("/desk")

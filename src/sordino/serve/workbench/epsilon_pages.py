@@ -51,18 +51,18 @@ async def show_interval(request: Request, session: Changing) -> Response:
     stated = {name: form[name].strip() for name in _FIELDS if form.get(name, "").strip()}
     check_access(session.visitor, "table.read")
     try:
-        found = await run_in_threadpool(_choose, service_of(request), stated)
+        table_choice = await run_in_threadpool(_choose, service_of(request), stated)
     except (DeclarationError, QuestionRefused) as error:
         return fragment("problem.html", words=words_of(error))
-    made = found.choice
-    if made.conflict is not None:
-        return fragment("problem.html", words=made.conflict.describe())
-    words: dict[str, Any] = {"least": f"{made.lower:.4g}" if made.lower else "0"}
-    words["most"] = "any" if made.upper == math.inf else f"{made.upper:.4g}"
-    words["ends"] = [by.says for by in (made.lower_by, made.upper_by) if by is not None]
-    words["chosen"] = None if made.epsilon is None else f"{made.epsilon:.4g}"
-    words["sentence"] = made.sentence()
-    words["picture"] = urlencode(stated) if found.precision is not None else None
+    choice = table_choice.choice
+    if choice.conflict is not None:
+        return fragment("problem.html", words=choice.conflict.describe())
+    words: dict[str, Any] = {"least": f"{choice.lower:.4g}" if choice.lower else "0"}
+    words["most"] = "any" if choice.upper == math.inf else f"{choice.upper:.4g}"
+    words["ends"] = [by.says for by in (choice.lower_by, choice.upper_by) if by is not None]
+    words["chosen"] = None if choice.epsilon is None else f"{choice.epsilon:.4g}"
+    words["sentence"] = choice.sentence()
+    words["picture"] = urlencode(stated) if table_choice.precision is not None else None
     return fragment("interval.html", **words)
 
 
@@ -82,9 +82,9 @@ async def show_tradeoff(request: Request, session: Reading, shade: str) -> Respo
 
 
 def _choose(service: CuratorService, stated: Mapping[str, str]) -> TableChoice:
-    given: dict[str, Any] = {name: stated[name] for name in (*_NUMBERS, "query") if name in stated}
+    arguments: dict[str, Any] = {name: stated[name] for name in (*_NUMBERS, "query") if name in stated}
     if "rows" in stated:
         if not stated["rows"].isascii() or not stated["rows"].isdigit() or len(stated["rows"]) > 15:
             raise DeclarationError("is a whole number", key="rows")
-        given["rows"] = int(stated["rows"])
-    return choose_for_table(service.project, stated.get("table"), **given)
+        arguments["rows"] = int(stated["rows"])
+    return choose_for_table(service.project, stated.get("table"), **arguments)

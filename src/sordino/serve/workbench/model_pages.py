@@ -46,27 +46,29 @@ def read_fit(form: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
     >>> read_fit({"table": "t", "epsilon": "1", "column:age": "on", "never": "age > 90"}, ["age", "sex"])
     {'table': 't', 'epsilon': '1', 'columns': ['age'], 'never': ['age > 90']}
     """
-    asked: dict[str, Any] = {name: form[name] for name in ("table", "method", *_LOSS) if form.get(name)}
+    options: dict[str, Any] = {name: form[name] for name in ("table", "method", *_LOSS) if form.get(name)}
     ticked = [name for name in columns if form.get(f"column:{name}")]
     if not ticked:
         raise DeclarationError("tick at least one", key="columns")
-    if len(ticked) < len(columns) and asked.get("method") != "marginals":
-        asked["columns"] = ticked
+    if len(ticked) < len(columns) and options.get("method") != "marginals":
+        options["columns"] = ticked
     for name in ("cap", "assume_rows"):
-        asked |= whole_number(form, name)
+        options |= whole_number(form, name)
     if rules := _lines(form.get("never", "")):
-        asked["never"] = rules
+        options["never"] = rules
     if pairs := _lines(form.get("at_most", "")):
-        asked["at_most"] = [_split(line, "<=") for line in pairs]
+        options["at_most"] = [_split(line, "<=") for line in pairs]
     if sets := _lines(form.get("sets", "")):
-        asked["marginals" if asked.get("method") == "marginals" else "workload"] = [_split(line, ",") for line in sets]
-    return asked
+        options["marginals" if options.get("method") == "marginals" else "workload"] = [
+            _split(line, ",") for line in sets
+        ]
+    return options
 
 
 def read_evaluation(form: Mapping[str, str]) -> dict[str, Any]:
     """Return what a form states of an evaluation."""
-    asked: dict[str, Any] = {name: form[name].strip() for name in (*_LOSS, "predict") if form.get(name, "").strip()}
-    return asked | whole_number(form, "rows")
+    options: dict[str, Any] = {name: form[name].strip() for name in (*_LOSS, "predict") if form.get(name, "").strip()}
+    return options | whole_number(form, "rows")
 
 
 def whole_number(form: Mapping[str, str], name: str) -> dict[str, int]:
@@ -91,8 +93,10 @@ def _split(line: str, by: str) -> list[str]:
 # its table
 
 MODEL_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
-Place = Annotated[int, Field(ge=0, le=10_000)]  # in a list of drawings
-_SHOWN = 10  # rows of a sample on a page
+# The place of a drawing in a list.
+Place = Annotated[int, Field(ge=0, le=10_000)]
+# Rows of a sample on a page.
+_SHOWN = 10
 
 
 def _models(request: Request) -> ModelDesk:
@@ -137,22 +141,22 @@ async def show_fit_form(request: Request, session: Reading, name: str) -> Respon
 async def price_fit(request: Request, session: Changing) -> Response:
     """Answer what a fit would be charged; nothing is spent."""
     try:
-        asked = await _fit_asked(request, session)
-        plan = await run_work(request, session.visitor, lambda: _models(request).plan(session.visitor, asked))
+        options = await _fit_asked(request, session)
+        plan = await run_work(request, session.visitor, lambda: _models(request).plan(session.visitor, options))
     except SordinoError as error:
         return fragment("problem.html", words=words_of(error))
-    return await _show_price(request, session, plan, steps=method_steps(asked.get("method", "auto")))
+    return await _show_price(request, session, plan, steps=method_steps(options.get("method", "auto")))
 
 
 @MODEL_PAGES.post("/models/fit")
 async def fit(request: Request, session: Changing) -> Response:
     """Begin to fit, charged once, and go to its job; the form's own id makes a second click the same job."""
     form = await read_form(request)
-    asked = await _fit_asked(request, session)
+    options = await _fit_asked(request, session)
     key = form.get("request_id") or new_request()
     try:
         job = await run_work(
-            request, session.visitor, lambda: _models(request).fit(session.visitor, asked, request=key)
+            request, session.visitor, lambda: _models(request).fit(session.visitor, options, request=key)
         )
     except ApprovalNeeded as error:
         return _wait(request, session, error, form, "/models/fit")
@@ -223,10 +227,10 @@ async def show_rows(request: Request, session: Changing, number: StoredInt) -> R
     desk = _models(request)
     try:
         rows = whole_number(form, "rows").get("rows")
-        shown = _SHOWN if rows is None else min(rows, _SHOWN)
-        drawn = _drawn_as(form)
+        count = _SHOWN if rows is None else min(rows, _SHOWN)
+        options = _drawn_as(form)
         parts = await run_work(
-            request, session.visitor, lambda: list(desk.sample(session.visitor, number, rows=shown, **drawn))
+            request, session.visitor, lambda: list(desk.sample(session.visitor, number, rows=count, **options))
         )
     except (DeclarationError, QuestionRefused) as error:
         return fragment("problem.html", words=words_of(error))
@@ -239,8 +243,9 @@ async def export_rows(request: Request, session: Changing, number: StoredInt) ->
     """Return drawn rows as CSV, free."""
     form = await read_form(request)
     rows = whole_number(form, "rows").get("rows")
-    desk, drawn = _models(request), _drawn_as(form)
-    parts = await run_work(request, session.visitor, lambda: desk.sample(session.visitor, number, rows=rows, **drawn))
+    desk = _models(request)
+    options = _drawn_as(form)
+    parts = await run_work(request, session.visitor, lambda: desk.sample(session.visitor, number, rows=rows, **options))
     return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers=_file(f"sordino-{number}.csv"))
 
 
@@ -254,9 +259,9 @@ async def answer(request: Request, session: Changing, number: StoredInt) -> Resp
     """Answer the model's own answer to a question, free."""
     form = await read_form(request)
     try:
-        asked = read_asked({"sql": form.get("sql", "")})
+        question = read_asked({"sql": form.get("sql", "")})
         release = await run_work(
-            request, session.visitor, lambda: _models(request).answer(session.visitor, number, asked)
+            request, session.visitor, lambda: _models(request).answer(session.visitor, number, question)
         )
     except (DeclarationError, QuestionRefused) as error:
         return fragment("problem.html", words=words_of(error))
@@ -270,9 +275,9 @@ async def answer(request: Request, session: Changing, number: StoredInt) -> Resp
 async def price_evaluation(request: Request, session: Changing, number: StoredInt) -> Response:
     """Answer what an evaluation would be charged; nothing is spent."""
     try:
-        asked = read_evaluation(await read_form(request))
+        options = read_evaluation(await read_form(request))
         plan = await run_work(
-            request, session.visitor, lambda: _evaluations(request).plan(session.visitor, number, asked)
+            request, session.visitor, lambda: _evaluations(request).plan(session.visitor, number, options)
         )
     except SordinoError as error:
         return fragment("problem.html", words=words_of(error))
@@ -283,11 +288,13 @@ async def price_evaluation(request: Request, session: Changing, number: StoredIn
 async def evaluate(request: Request, session: Changing, number: StoredInt) -> Response:
     """Begin to evaluate, charged once, and go to its job."""
     form = await read_form(request)
-    asked = read_evaluation(form)
+    options = read_evaluation(form)
     key = form.get("request_id") or new_request()
     desk = _evaluations(request)
     try:
-        job = await run_work(request, session.visitor, lambda: desk.begin(session.visitor, number, asked, request=key))
+        job = await run_work(
+            request, session.visitor, lambda: desk.begin(session.visitor, number, options, request=key)
+        )
     except ApprovalNeeded as error:
         return _wait(request, session, error, form, f"/models/{number}/evaluations")
     return go(f"/jobs/{job.id}")
@@ -323,8 +330,8 @@ async def show_drawing(
     sheet = await run_in_threadpool(_evaluations(request).sheet, session.visitor, number, evaluation)
     if section >= len(sheet.sections) or drawing >= len(sheet.sections[section].drawings):
         raise NotThere
-    said, spec = sheet.sections[section].drawings[drawing]
-    return await _send_picture(request, session, lambda: read_picture(spec, said), shade)
+    title, spec = sheet.sections[section].drawings[drawing]
+    return await _send_picture(request, session, lambda: read_picture(spec, title), shade)
 
 
 async def _send_picture(request: Request, session: Session, draw: Callable[[], Picture], shade: str) -> Response:

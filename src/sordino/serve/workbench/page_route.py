@@ -27,7 +27,8 @@ POLICY = (
 )
 HEADERS = {
     "content-security-policy": POLICY,
-    "referrer-policy": "same-origin",  # with no-referrer a browser hides the origin of a form that it sends
+    # With no-referrer a browser hides the origin of a form that it sends.
+    "referrer-policy": "same-origin",
     "permissions-policy": "geolocation=(), camera=(), microphone=(), browsing-topics=()",
     "cache-control": "no-store",
 }
@@ -54,7 +55,8 @@ async def _change(request: Request) -> Session:
     session = await session_of(request)
     if request.headers.get("authorization") is not None:
         raise SignInNeeded("pages are for people: sign in")
-    await visitor_of(request)  # the origin and the form's own token
+    # This checks the origin and the form's own token.
+    await visitor_of(request)
     return session
 
 
@@ -119,7 +121,8 @@ class PageRoute(APIRoute):
                 ):
                     return RedirectResponse("/sign-in", 303, headers=HEADERS)
                 if wanted_fragment:
-                    return fragment("problem.html", words=words_of(error))  # a status of an error would hide the words
+                    # A status of an error would hide the words.
+                    return fragment("problem.html", words=words_of(error))
                 return await _error_page(request, error)
 
         return guard

@@ -28,7 +28,8 @@ from sordino.serve.workbench.page_route import Changing, PageRoute, Reading, flo
 # ---- A question built without SQL: measure, filters, groups become the text of one SELECT. It sees declared columns
 # only
 
-MEASURES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {  # the words of each, its SQL, the types of column it takes
+# The words of each measure, its SQL, and the types of column it takes.
+MEASURES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "count": ("how many rows", "COUNT(*)", ()),
     "mean": ("the mean of", "AVG({})", ("integer", "real")),
     "sum": ("the sum of", "SUM({})", ("integer", "real")),
@@ -174,10 +175,10 @@ def mark_error(text: str, words: str) -> MarkedError | None:
 
 def _place_of(words: str, lines: list[str]) -> tuple[int, int] | None:
     """Return line and column: as the words name them, else where the first name that they quote stands."""
-    found = _PLACE.search(words)
-    if found is not None:
-        number = int(found[1])
-        column = int(found[2]) - 1
+    match = _PLACE.search(words)
+    if match is not None:
+        number = int(match[1])
+        column = int(match[2]) - 1
         fits = 0 < number <= len(lines) and 0 <= column <= len(lines[number - 1])
         return (number, column) if fits else None
     for name in _QUOTED.findall(words)[:1]:
@@ -220,7 +221,8 @@ _LANGUAGE = [
     "CORR(",
     "COVAR_SAMP(",
 ]
-_MOST = 100  # values of a column
+# Values of a column.
+_MOST = 100
 
 
 def words_of_tables(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
@@ -235,8 +237,8 @@ def words_of_tables(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]
         for name, column in table["columns"].items():
             words.append({"word": name, "is": f"{column['type']} of {table['name']}"})
             for value in (column.get("values") or [])[:_MOST]:
-                shown = "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
-                words.append({"word": shown, "is": f"value of {name}"})
+                literal = "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+                words.append({"word": literal, "is": f"value of {name}"})
     return words
 
 
@@ -271,8 +273,8 @@ async def show_editor(request: Request, session: Reading) -> Response:
     """Show the editor for questions as SQL."""
     tables = await run_in_threadpool(service_of(request).tables, session.visitor)
     text = f"SELECT COUNT(*) AS n FROM {tables[0]['name']}" if tables else ""
-    known = words_of_tables(tables)
-    return page(request, "sql.html", session, tables=tables, text=text, known=known, request_id=new_request())
+    words = words_of_tables(tables)
+    return page(request, "sql.html", session, tables=tables, text=text, known=words, request_id=new_request())
 
 
 @QUESTION_PAGES.post("/question/price")
@@ -283,17 +285,17 @@ async def show_price(request: Request, session: Changing) -> Response:
     text = ""
     try:
         text = await run_in_threadpool(_text, service, session.visitor, form)
-        made = await run_work(
+        plan = await run_work(
             request, session.visitor, lambda: service.plan(session.visitor, _read_question(form, text))
         )
     except (QuestionRefused, DeclarationError) as error:
         return fragment("problem.html", words=words_of(error), marked=mark_error(text, words_of(error)))
-    plans = made.plans if hasattr(made, "plans") else [made]
+    plans = plan.plans if hasattr(plan, "plans") else [plan]
     budgets = {
         b["budget"]: left_of(b, session.visitor) for b in await run_in_threadpool(service.budgets, session.visitor)
     }
     budget = budgets[service.project.tables[plans[0].table_name].budget]
-    words = [_plan_words(plan) for plan in plans]
+    words = [_plan_words(part) for part in plans]
     return fragment(
         "price.html", sql=text, plans=words, left=budget, officer=service.needs_officer(session.visitor, plans)
     )
@@ -305,10 +307,10 @@ async def practise(request: Request, session: Changing) -> Response:
     form = await read_form(request)
     service = service_of(request)
     text = await run_in_threadpool(_text, service, session.visitor, form)
-    found = await run_work(
+    answers = await run_work(
         request, session.visitor, lambda: service.ask(session.visitor, _read_question(form, text, on="dummy"))
     )
-    return fragment("practice.html", releases=[release_words(release) for release in found])
+    return fragment("practice.html", releases=[release_words(release) for release in answers])
 
 
 @QUESTION_PAGES.post("/question/ask")
@@ -328,15 +330,15 @@ async def ask(request: Request, session: Changing) -> Response:
             service.public_clock.sleep(started)
 
     try:
-        found = await run_work(request, session.visitor, work)
+        answers = await run_work(request, session.visitor, work)
     except ApprovalNeeded as error:
         words = words_of(error)
         again = {k: v for k, v in form.items() if k != "csrf_token"}
         return page(request, "waiting.html", session, status=202, words=words, again=again, action="/question/ask")
-    if len(found) > 1:
+    if len(answers) > 1:
         return go("/history")
-    budget = service.project.tables[found[0].table_name].budget
-    return go(f"/history/{quote(budget, safe='')}/{quote(found[0].charge, safe='')}")
+    budget = service.project.tables[answers[0].table_name].budget
+    return go(f"/history/{quote(budget, safe='')}/{quote(answers[0].charge, safe='')}")
 
 
 def release_words(release: Release) -> dict[str, Any]:
@@ -371,9 +373,9 @@ def _read_question(form: Mapping[str, str], text: str, *, on: str = "data") -> A
     if form.get("assume_rows"):
         with contextlib.suppress(ValueError):
             stated["assume_rows"] = int(form["assume_rows"])
-    asked = read_asked({"sql": text, "on": on, **stated})
-    assert isinstance(asked.question, SqlText)
-    return asked
+    question = read_asked({"sql": text, "on": on, **stated})
+    assert isinstance(question.question, SqlText)
+    return question
 
 
 def left_of(budget: Mapping[str, Any], visitor: Visitor) -> dict[str, Any]:

@@ -37,7 +37,7 @@ _KINDS = {
 @RELEASE_PAGES.get("/history")
 async def show_history(request: Request, session: Reading) -> Response:
     """Show every charge that the visitor may see, the newest first."""
-    found = await run_in_threadpool(service_of(request).charges, session.visitor)
+    charges = await run_in_threadpool(service_of(request).charges, session.visitor)
     lines = [
         {
             "path": f"/history/{quote(budget, safe='')}/{quote(charge.id, safe='')}",
@@ -49,7 +49,7 @@ async def show_history(request: Request, session: Reading) -> Response:
             "answered": charge.state == "committed",
             "state": charge.state,
         }
-        for budget, charge in reversed(found)
+        for budget, charge in reversed(charges)
     ]
     return page(request, "history.html", session, lines=lines)
 
@@ -60,11 +60,11 @@ async def show_release(request: Request, session: Reading, budget: str, charge: 
     service = service_of(request)
     release = await run_in_threadpool(_find, service, session, budget, charge)
     reveals = await run_work(request, session.visitor, lambda: service.explain(session.visitor, charge, budget=budget))
-    asked = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
+    text = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
     here = f"/history/{quote(budget, safe='')}/{quote(charge, safe='')}"
     chart = await run_work(request, session.visitor, lambda: _picture(release))
     words: dict[str, Any] = {**release_words(release), "reveals": reveals, "at": here}
-    words |= {"repeats": asked is not None, "sql": None if asked is None else sql_of(asked)}
+    words |= {"repeats": text is not None, "sql": None if text is None else sql_of(text)}
     words |= {"has_chart": chart is not None, "charge": charge, "time": release.time[:16].replace("T", " ")}
     words |= {"cost": release.cost.describe(), "table_name": release.table_name}
     return page(request, "release.html", session, **words)
@@ -76,10 +76,10 @@ async def show_chart(request: Request, session: Reading, budget: str, charge: st
     if shade not in ("light", "dark"):
         raise NotThere
     release = await run_in_threadpool(_find, service_of(request), session, budget, charge)
-    drawn = await run_work(request, session.visitor, lambda: _draw(release, shade == "dark"))
-    if drawn is None:
+    image = await run_work(request, session.visitor, lambda: _draw(release, shade == "dark"))
+    if image is None:
         raise NotThere
-    return Response(drawn, media_type="image/png", headers=PICTURE_HEADERS)
+    return Response(image, media_type="image/png", headers=PICTURE_HEADERS)
 
 
 @RELEASE_PAGES.get("/history/{budget}/{charge}/export/{kind}")
@@ -89,12 +89,12 @@ async def export(request: Request, session: Reading, budget: str, charge: str, k
         raise NotThere
     service = service_of(request)
     release = await run_in_threadpool(_find, service, session, budget, charge)
-    asked = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
-    if kind in ("py", "ipynb") and asked is None:
+    text = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
+    if kind in ("py", "ipynb") and text is None:
         raise DeclarationError("what this answer was asked with was not noted, so there is no program that repeats it")
     local = isinstance(service.desk.sessions, LocalSessions)
     address = None if local else service.settings.origin or str(request.base_url).rstrip("/")
-    content = await run_work(request, session.visitor, lambda: _export(kind, release, asked, budget, address))
+    content = await run_work(request, session.visitor, lambda: _export(kind, release, text, budget, address))
     disposition = f'attachment; filename="sordino-{charge}.{kind}"'
     return Response(content, media_type=_KINDS[kind], headers=HEADERS | {"content-disposition": disposition})
 
@@ -125,5 +125,5 @@ def _export(kind: str, release: Release, asked: dict[str, Any] | None, budget: s
     if kind == "json":
         return (json.dumps(release.to_dict(), ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
     assert asked is not None
-    made = Repeat(asked, release.question, release.cost.describe(), release.charge, budget, address)
-    return (script_of if kind == "py" else notebook_of)(made)
+    repeat = Repeat(asked, release.question, release.cost.describe(), release.charge, budget, address)
+    return (script_of if kind == "py" else notebook_of)(repeat)

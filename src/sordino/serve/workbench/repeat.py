@@ -62,9 +62,9 @@ def script_of(made: Repeat) -> bytes:
 
 def notebook_of(made: Repeat) -> bytes:
     """Return the notebook, in the format of Jupyter, version 4.5: its cells are the parts of the script."""
-    said = "\n\n".join(line.removeprefix("# ") for line in _comment(made))
+    heading = "\n\n".join(line.removeprefix("# ") for line in _comment(made))
     cells = [
-        {"cell_type": "markdown", "id": "question", "metadata": {}, "source": _lines(_plain(said))},
+        {"cell_type": "markdown", "id": "question", "metadata": {}, "source": _lines(_plain(heading))},
         _code("price", _price(made)),
         _code("answer", [f"release = {_source(made.asked)}.ask(plan)", "release"]),
         _code("picture", ["sd.plot(release)"]),

@@ -15,17 +15,17 @@ from sordino.serve.server.sql_wire.wire_values import column_of_kind
 
 def answer_columns(release: Release, *, intervals: bool) -> list[Column]:
     """Return the columns of an answer; their types follow from the question, so the dummy table's answer has the same."""
-    found = []
+    columns = []
     for part in release.parts:
         if isinstance(part, Key):
-            shown = [label for label in part.labels if label is not None]
-            found.append(column_of_kind(part.name, label_kind(shown) if shown else part.kind))
+            present = [label for label in part.labels if label is not None]
+            columns.append(column_of_kind(part.name, label_kind(present) if present else part.kind))
             continue
         kind = _kind(part)
-        found.append(column_of_kind(part.name, kind))
+        columns.append(column_of_kind(part.name, kind))
         if intervals:
-            found += [column_of_kind(f"{part.name}_{end}", kind) for end in ("lower", "upper")]
-    return found
+            columns += [column_of_kind(f"{part.name}_{end}", kind) for end in ("lower", "upper")]
+    return columns
 
 
 def answer_rows(release: Release, *, intervals: bool, confidence: float) -> list[Sequence[Any]]:
@@ -46,13 +46,13 @@ def notices_of(release: Release, confidence: float) -> list[str]:
     """Return what to read beside an answer: its cost and what is left, how wrong it may be, and its remarks."""
     errors = []
     for part in release.outputs:
-        known = [error for error in part.estimate.errors(confidence) if error is not None]
-        if known:
-            errors.append(f"{part.name} +-{show_number(max(known))}")
-    said = [release.summary()]
+        stated = [error for error in part.estimate.errors(confidence) if error is not None]
+        if stated:
+            errors.append(f"{part.name} +-{show_number(max(stated))}")
+    notices = [release.summary()]
     if errors:
-        said.append(f"error at {confidence:.4g}: {', '.join(errors)}")
-    return [*said, *release.remarks]
+        notices.append(f"error at {confidence:.4g}: {', '.join(errors)}")
+    return [*notices, *release.remarks]
 
 
 def _kind(part: Output) -> str:

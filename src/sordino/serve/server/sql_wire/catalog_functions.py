@@ -18,7 +18,8 @@ _TYPE_NAMES = {
     1700: "numeric", 2950: "uuid", 3802: "jsonb",
 }  # fmt: skip
 _FORMAT = "CASE {0} " + " ".join(f"WHEN {k} THEN '{v}'" for k, v in _TYPE_NAMES.items()) + " ELSE '???' END"
-_FUNCTIONS: Mapping[str, str] = {  # what a function of PostgreSQL says of a catalog of declared tables
+# What a function of PostgreSQL returns for a catalog of declared tables.
+_FUNCTIONS: Mapping[str, str] = {
     "format_type": _FORMAT,
     "pg_get_userbyid": "'sordino'",
     "pg_encoding_to_char": "'UTF8'",
@@ -29,7 +30,8 @@ _FUNCTIONS: Mapping[str, str] = {  # what a function of PostgreSQL says of a cat
     "array_length": "len({0})",
     "array_size": "len({0})",
     "pg_my_temp_schema": "0",
-    "pg_advisory_unlock_all": "''",  # there are no such locks here, so none is left
+    # There are no such locks here, so none is left.
+    "pg_advisory_unlock_all": "''",
     "pg_size_pretty": "'0 bytes'",
     "current_schemas": "['pg_catalog', 'public']",
     "obj_description": "(SELECT d.description FROM pg_description AS d WHERE d.objoid = {0} AND d.objsubid = 0 LIMIT 1)",
@@ -66,35 +68,38 @@ class CatalogQuestion:
     @cached_property
     def names(self) -> set[str]:
         """The relations that it names: NAME of pg_catalog, information_schema.NAME; without those that WITH defines."""
-        own = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
-        found = set()
+        defined = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
+        relations = set()
         for table in self._tree.find_all(exp.Table):
             if not isinstance(table.this, exp.Identifier):
-                continue  # a function, which is judged as one
+                # A function is judged where functions are.
+                continue
             name = table.name.lower()
-            if name in own and not table.db:
+            if name in defined and not table.db:
                 continue
             schema = table.db.lower()
-            found.add(name if schema in ("", "pg_catalog") else f"{schema}.{name}")
-        return found
+            relations.add(name if schema in ("", "pg_catalog") else f"{schema}.{name}")
+        return relations
 
     def in_duckdb(self, places: Mapping[str, str], values: Mapping[str, str]) -> str:
         """Return it as DuckDB's SQL; raises WireError for a function or a type that it should not use."""
-        self._places, self._values = places, values
-        own = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
+        self._places = places
+        self._values = values
+        defined = {cte.alias.lower() for cte in self._tree.find_all(exp.CTE)}
         tree = self._rewrite_all(_name_columns(self._tree.copy()))
         for table in tree.find_all(exp.Table):
             if not isinstance(table.this, exp.Identifier):
-                table.set("db", None)  # a function's schema
-            elif not (table.name.lower() in own and not table.db):
+                # It is a function: its schema says nothing here.
+                table.set("db", None)
+            elif not (table.name.lower() in defined and not table.db):
                 self._place(table)
         return tree.sql(dialect="duckdb")
 
     def _rewrite_all(self, node: exp.Expr) -> exp.Expr:
         for child in list(node.iter_expressions()):
-            made = self._rewrite_all(child)
-            if made is not child:
-                child.replace(made)
+            rewritten = self._rewrite_all(child)
+            if rewritten is not child:
+                child.replace(rewritten)
         return self._rewrite(node)
 
     def _place(self, table: exp.Table) -> None:
@@ -134,15 +139,15 @@ class CatalogQuestion:
 
     def _operator(self, node: exp.Operator) -> exp.Expr:
         symbol = str(node.args["operator"]).rpartition(".")[2]
-        made: Mapping[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
+        operators: Mapping[str, Callable[[exp.Expr, exp.Expr], exp.Expr]] = {
             "~": lambda a, b: exp.RegexpLike(this=a, expression=b),
             "!~": lambda a, b: exp.Not(this=exp.RegexpLike(this=a, expression=b)),
             "~~": lambda a, b: exp.Like(this=a, expression=b),
             "=": lambda a, b: exp.EQ(this=a, expression=b),
         }
-        if symbol not in made:
+        if symbol not in operators:
             raise WireError("42883", "the catalog does not know this operator")
-        return made[symbol](node.this, node.expression)
+        return operators[symbol](node.this, node.expression)
 
     def _cast(self, node: exp.Cast) -> exp.Expr:
         kind = node.to.sql("postgres").lower().rpartition(".")[2].strip('"')
@@ -194,29 +199,29 @@ class CatalogQuestion:
             )
         if isinstance(inner, exp.Literal):
             return exp.Literal.number(inner.name)
-        shown = exp.select(f"k.{name}").from_(f"{relation} AS k").where(exp.column("oid", "k").eq(inner.copy()))
-        return shown.limit(1).subquery()
+        name_of = exp.select(f"k.{name}").from_(f"{relation} AS k").where(exp.column("oid", "k").eq(inner.copy()))
+        return name_of.limit(1).subquery()
 
     def _function(self, node: exp.Func) -> exp.Expr:
         name = (node.name if isinstance(node, exp.Anonymous) else node.sql_names()[0]).lower()
         if name in ("current_setting", "set_config"):
             first = node.expressions[0].name.lower() if node.expressions else ""
             return exp.Literal.string(self._values.get(first, ""))
-        known = {
+        aliases = {
             "version_": "version",
             "current_catalog": "current_database",
             "session_user": "current_user",
             "current_version": "version",
         }
-        if (asked := known.get(name, name)) in self._values:
-            return exp.Literal.string(self._values[asked])
+        if (setting := aliases.get(name, name)) in self._values:
+            return exp.Literal.string(self._values[setting])
         if name in ("now", "current_timestamp", "localtimestamp", "clock_timestamp"):
             return exp.Literal.string(datetime.datetime.now(datetime.UTC).isoformat(" ", "milliseconds"))
         if name in _FUNCTIONS:
-            given = {str(i): one.sql("duckdb") for i, one in enumerate(node.expressions)}
-            if len(given) < _FUNCTIONS[name].count("{"):
+            arguments = {str(i): one.sql("duckdb") for i, one in enumerate(node.expressions)}
+            if len(arguments) < _FUNCTIONS[name].count("{"):
                 raise WireError("42883", f"{name} needs more arguments")
-            return sqlglot.parse_one(_FUNCTIONS[name].format(*given.values()), read="duckdb")
+            return sqlglot.parse_one(_FUNCTIONS[name].format(*arguments.values()), read="duckdb")
         if (
             name in _TRUE.split()
             or name.endswith("_is_visible")

@@ -21,8 +21,10 @@ from sordino.serve.server.sql_wire.sqlstates import WireError
 from sordino.serve.server.sql_wire.wire_frames import Column
 from sordino.serve.server.sql_wire.wire_values import TYPES
 
-_FIRST = 16384  # the number of the first declared table, as in PostgreSQL
-_SECONDS = 5.0  # that a question to the catalog may take
+# The number of the first declared table, as in PostgreSQL.
+_FIRST = 16384
+# Seconds that a question to the catalog may take.
+_SECONDS = 5.0
 _MOST_ROWS = 100_000
 _KINDS = {"i": "BIGINT", "b": "BOOLEAN", "r": "DOUBLE", "I": "BIGINT[]", "T": "VARCHAR[]", "t": "VARCHAR"}
 _DECLARED = {  # a declared type: the type that clients see, its number, size and category
@@ -40,7 +42,8 @@ _PG_TYPES = (
     "1043 varchar -1 S 1015|1082 date 4 D 1182|1083 time 8 D 1183|1114 timestamp 8 D 1115|1184 timestamptz 8 D 1185|"
     "1186 interval 16 T 1187|1700 numeric -1 N 1231|2950 uuid 16 U 2951|3802 jsonb -1 U 3807"
 )
-_DEFAULTS: Mapping[str, Mapping[str, Any]] = {  # of the rows that are made below; what is not named is NULL
+# Defaults of the rows that are made below; what is not named is NULL.
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "pg_class": {
         "relnamespace": 2200, "relowner": 10, "relam": 2, "reltuples": -1.0, "relkind": "r", "relpersistence": "p",
         "relreplident": "d", "relispopulated": True, "relpages": 0, "reltablespace": 0, "reltoastrelid": 0, "reloftype": 0,
@@ -62,13 +65,16 @@ class DeclaredCatalog:
     """Answer what clients ask of the catalog. `tables` are declared tables as `CuratorService.tables` has them."""
 
     def __init__(self, tables: Sequence[Mapping[str, Any]], *, database: str) -> None:
-        self._lock = threading.Lock()  # of the one connection
+        # Guards the one connection.
+        self._lock = threading.Lock()
         self._database = database
         self._db = duckdb.connect(":memory:", config={"enable_external_access": "false", "threads": "1"})
         self._db.execute("SET memory_limit = '256MB'")
         self._columns = dict(_relations())
-        self.types: dict[str, int] = {}  # of declared columns by name, for parameters that are compared with one
-        self.samples: dict[str, str] = {}  # a declared value of each, as a literal
+        # The types of declared columns by name, for parameters that are compared with one.
+        self.types: dict[str, int] = {}
+        # A declared value of each column, as a literal.
+        self.samples: dict[str, str] = {}
         for schema in ("cat", "inf"):
             self._db.execute(f"CREATE SCHEMA {schema}")
         for name, columns in self._columns.items():
@@ -94,15 +100,16 @@ class DeclaredCatalog:
         question = self._read(text)
         if question is None or not self.knows(question.names):
             raise WireError("42P01", "the catalog has no such relation")
-        said = question.in_duckdb({name: _place(name) for name in self._columns}, values)
+        sql = question.in_duckdb({name: _place(name) for name in self._columns}, values)
         timer = threading.Timer(_SECONDS, self._db.interrupt)
         with self._lock:
             timer.start()
-            self._db.execute("BEGIN")  # and never committed: nothing that a question does lasts
+            # It is never committed: nothing that a question does lasts.
+            self._db.execute("BEGIN")
             try:
-                found = self._db.execute(said)
-                columns = [_column(name, str(kind)) for name, kind, *_ in found.description]
-                rows: list[Sequence[Any]] = [*found.fetchmany(_MOST_ROWS)]
+                cursor = self._db.execute(sql)
+                columns = [_column(name, str(kind)) for name, kind, *_ in cursor.description]
+                rows: list[Sequence[Any]] = [*cursor.fetchmany(_MOST_ROWS)]
             except (duckdb.Error, RuntimeError):
                 raise WireError("0A000", "the catalog cannot answer this", hint="\\d NAME describes a table.") from None
             finally:
@@ -153,13 +160,13 @@ class DeclaredCatalog:
                 "pg_constraint", oid=number, conname=f"{name}_{column}_check", conbin=rule, convalidated=True, **key
             )
         for place, (column, declared) in enumerate(columns.items(), 1):
-            shown, kind, size = _type_of(declared)
+            type_name, kind, size = _type_of(declared)
             self.types[column] = kind if self.types.get(column, kind) == kind else 0
             self.samples[column] = _sample(declared)
             shape = {"attname": column, "atttypid": kind, "attlen": size, "attnum": place}
             self._add("pg_attribute", attrelid=oid, **shape)
             self._add(
-                "information_schema.columns", **about, column_name=column, ordinal_position=place, data_type=shown,
+                "information_schema.columns", **about, column_name=column, ordinal_position=place, data_type=type_name,
                 is_nullable="YES", udt_catalog=self._database, udt_schema="pg_catalog", is_updatable="NO",
             )  # fmt: skip
             self._describe(oid, place, _about_column(declared))
@@ -215,8 +222,8 @@ def _literal(value: Any) -> str:
 
 def _about_table(table: Mapping[str, Any]) -> str:
     unit = table["privacy_unit"]
-    shown = unit if isinstance(unit, str) else ", ".join(f"{key} {value}" for key, value in unit.items())
-    return f"budget: {table['budget']}; neighbors: {table['neighbors']}; privacy unit: {shown}"
+    unit_text = unit if isinstance(unit, str) else ", ".join(f"{key} {value}" for key, value in unit.items())
+    return f"budget: {table['budget']}; neighbors: {table['neighbors']}; privacy unit: {unit_text}"
 
 
 def _about_column(declared: Mapping[str, Any]) -> str:

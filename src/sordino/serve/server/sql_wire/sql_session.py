@@ -45,7 +45,8 @@ class Outcome:
     columns: Sequence[Column] | None = None
     rows: Sequence[Sequence[Any]] = ()
     notices: Sequence[str] = field(default=())
-    copy: CopyForm | None = None  # how the rows are written where they are copied
+    # How the rows are written where they are copied.
+    copy: CopyForm | None = None
 
 
 class SqlSession:
@@ -59,16 +60,19 @@ class SqlSession:
         self.settings = WireSettings()
         self.status: Literal["I", "T", "E"] = "I"
         self.cursors = WireCursors()
-        self._charged: list[str] = []  # within the transaction
-        self._known: dict[tuple[str, bool], Sequence[Column]] = {}  # the columns of questions that were described
+        # The charges within the transaction.
+        self._charged: list[str] = []
+        # The columns of questions that were described.
+        self._known: dict[tuple[str, bool], Sequence[Column]] = {}
 
     def is_question(self, statement: Statement) -> bool:
         """Return whether a statement is asked of a table: its answer leaves on the public clock."""
         try:
-            asked = self._question_in(statement)
-        except WireError:  # which `run` raises again
+            question = self._question_in(statement)
+        # `run` raises it again.
+        except WireError:
             return False
-        return asked.verb in _READS and not self._is_of_catalog(asked)
+        return question.verb in _READS and not self._is_of_catalog(question)
 
     def run(self, statement: Statement) -> Outcome:
         """Run a statement; raises SordinoError or WireError, and then a transaction has failed."""
@@ -90,13 +94,14 @@ class SqlSession:
         if statement.verb == "FETCH":
             return self.cursors.columns(read_fetch(statement)[0])
         if self.is_question(statement):
-            asked = replace(self._read(statement), on="dummy")
-            known = repr(asked), self.settings.intervals
-            if known not in self._known:  # clients describe a statement each time that they run it
-                (release,) = self._service.ask(visitor, asked)
+            question = replace(self._read(statement), on="dummy")
+            key = repr(question), self.settings.intervals
+            # Clients describe a statement each time that they run it.
+            if key not in self._known:
+                (release,) = self._service.ask(visitor, question)
                 self._known = dict([*self._known.items()][1 - _MOST_KNOWN :])
-                self._known[known] = answer_columns(release, intervals=self.settings.intervals)
-            return self._known[known]
+                self._known[key] = answer_columns(release, intervals=self.settings.intervals)
+            return self._known[key]
         if statement.verb in (*_READS, "SHOW", "EXPLAIN"):
             return self._dispatch(visitor, statement).columns
         return None
@@ -165,10 +170,10 @@ class SqlSession:
     def _wrap(self, statement: Statement) -> Outcome:
         """Ask what a DECLARE or COPY holds, once: the answer is kept under the cursor's name, or copied out."""
         if statement.verb == "COPY":
-            form, asked = read_copy(statement)
-            found = self._dispatch(self._visitor(), asked)
-            return replace(found, tag=f"COPY {len(found.rows)}", copy=form)
-        named, asked = read_declare(statement)
+            form, inner = read_copy(statement)
+            outcome = self._dispatch(self._visitor(), inner)
+            return replace(outcome, tag=f"COPY {len(outcome.rows)}", copy=form)
+        named, inner = read_declare(statement)
         self.cursors.check_free(named.name)
         if self.status == "I" and not named.outlives:
             raise WireError(
@@ -176,9 +181,9 @@ class SqlSession:
                 "a cursor without hold lives in a transaction alone",
                 hint="BEGIN first, or DECLARE ... WITH HOLD.",
             )
-        found = self._dispatch(self._visitor(), asked)
-        self.cursors.open(named, found.columns or (), found.rows)
-        return Outcome("DECLARE CURSOR", notices=found.notices)
+        outcome = self._dispatch(self._visitor(), inner)
+        self.cursors.open(named, outcome.columns or (), outcome.rows)
+        return Outcome("DECLARE CURSOR", notices=outcome.notices)
 
     def _is_of_catalog(self, statement: Statement) -> bool:
         names = self._catalog.names(statement.text)
@@ -188,11 +193,11 @@ class SqlSession:
         return read_asked({"sql": statement.text, "dialect": "postgres", **self.settings.words(statement.loss)})
 
     def _ask(self, visitor: Visitor, statement: Statement) -> Outcome:
-        asked = self._read(statement)
-        (release,) = self._service.ask(visitor, asked, request=self.settings.request)
+        question = self._read(statement)
+        (release,) = self._service.ask(visitor, question, request=self.settings.request)
         if not release.practice:
             self._charged.append(release.charge)
-        return _answer(release, asked, intervals=self.settings.intervals)
+        return _answer(release, question, intervals=self.settings.intervals)
 
     def _explain(self, visitor: Visitor, statement: Statement) -> Outcome:
         words = statement.words
@@ -203,18 +208,18 @@ class SqlSession:
             skip += 1
         if "ANALYZE" in words[:skip]:
             raise WireError("0A000", "EXPLAIN ANALYZE would ask, and spend", hint="EXPLAIN alone says the price.")
-        question = statement.part(skip)
-        if self._is_of_catalog(question):
+        explained = statement.part(skip)
+        if self._is_of_catalog(explained):
             return Outcome("EXPLAIN", [column_of_kind("QUERY PLAN", "text")], [["the catalog: free"]])
-        asked = self._read(question)
-        made = self._service.plan(visitor, asked)
+        priced = self._read(explained)
+        plan = self._service.plan(visitor, priced)
         if "JSON" in words[:skip]:
-            said = [
-                json.dumps([made.to_dict() if isinstance(made, Batch) else made.to_dict(confidence=asked.confidence)])
+            lines = [
+                json.dumps([plan.to_dict() if isinstance(plan, Batch) else plan.to_dict(confidence=priced.confidence)])
             ]
         else:
-            said = (made.describe() if isinstance(made, Batch) else made.describe(asked.confidence)).splitlines()
-        return Outcome("EXPLAIN", [column_of_kind("QUERY PLAN", "text")], [[line] for line in said])
+            lines = (plan.describe() if isinstance(plan, Batch) else plan.describe(priced.confidence)).splitlines()
+        return Outcome("EXPLAIN", [column_of_kind("QUERY PLAN", "text")], [[line] for line in lines])
 
     def _catalog_rows(self, visitor: Visitor, statement: Statement) -> Outcome:
         values = {name.lower(): value for name, value in self.settings.all().items()} | {
@@ -239,18 +244,19 @@ class SqlSession:
                 self.settings.set("".join(words[1:]), None)
             return Outcome("RESET")
         if "TRANSACTION" in words or "CHARACTERISTICS" in words:
-            return Outcome("SET")  # of an isolation that every answer has
+            # Every answer is isolated, whatever level is set.
+            return Outcome("SET")
         if words[1:3] == ("TIME", "ZONE") or words[1:4] == ("SESSION", "TIME", "ZONE"):
             return Outcome("SET")
-        found = _SET.fullmatch(text)
-        if found is None:
+        match = _SET.fullmatch(text)
+        if match is None:
             raise WireError("42601", "write SET name = value", hint="SET sordino.epsilon = 0.1")
-        value = found[3].strip()
+        value = match[3].strip()
         plain = value[1:-1].replace("''", "'") if len(value) > 1 and value[0] == value[-1] == "'" else value
-        local = (found[1] or "").upper() == "LOCAL"
+        local = (match[1] or "").upper() == "LOCAL"
         if local and self.status == "I":
             return Outcome("SET", notices=["SET LOCAL has an effect within a transaction alone"])
-        self.settings.set(found[2], None if value.upper() == "DEFAULT" else plain, local=local)
+        self.settings.set(match[2], None if value.upper() == "DEFAULT" else plain, local=local)
         return Outcome("SET")
 
     def _show(self, visitor: Visitor, statement: Statement) -> Outcome:
@@ -268,7 +274,8 @@ class SqlSession:
 
     def _begin(self) -> Outcome:
         if self.status == "I":
-            self.status, self._charged = "T", []
+            self.status = "T"
+            self._charged = []
             self.settings.begin()
         return Outcome("BEGIN")
 
@@ -282,12 +289,14 @@ class SqlSession:
                 else f"charges {', '.join(self._charged)} stand"
             )
             notices = [f"ROLLBACK gives no loss back: {stand}"]
-        if "TO" in statement.words[1:3]:  # a savepoint, of which nothing is kept
+        # Nothing is kept of a savepoint.
+        if "TO" in statement.words[1:3]:
             self.status = "I" if self.status == "I" else "T"
             return Outcome("ROLLBACK", notices=notices)
         self.settings.end(undo=undo)
         self.cursors.end(undo=undo)
-        self.status, self._charged = "I", []
+        self.status = "I"
+        self._charged = []
         return Outcome("ROLLBACK" if undo else "COMMIT", notices=notices)
 
 
@@ -303,13 +312,13 @@ def _table(tag: str, rows: Sequence[Mapping[str, str]]) -> Outcome:
 
 
 def _budget_rows(budgets: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    found = []
+    rows = []
     for one in budgets:
         parts = [("", one), *one.get("shares", {}).items()]
         for who, part in parts:
-            said = {name: json.dumps(part.get(name)) for name in ("cap", "spent", "remaining")}
-            found.append({"budget": str(one["budget"]), "share": who, **said})
-    return found
+            amounts = {name: json.dumps(part.get(name)) for name in ("cap", "spent", "remaining")}
+            rows.append({"budget": str(one["budget"]), "share": who, **amounts})
+    return rows
 
 
 def _charge_rows(charges: Sequence[tuple[str, Any]]) -> list[dict[str, str]]:

@@ -8,7 +8,8 @@ from sordino.serve.server.access import NotThere
 from sordino.serve.server.approvals import AlreadyDecided
 from sordino.serve.server.problems import UNEXPECTED, words_of
 
-SQLSTATES: tuple[tuple[type[SordinoError], str, str], ...] = (  # the first that fits; SD... are Sordino's own
+# The first that fits; the codes SD... are Sordino's own.
+SQLSTATES: tuple[tuple[type[SordinoError], str, str], ...] = (
     (errors.SignInNeeded, "28000", ""),
     (errors.TooManyRequests, "53400", "Ask again later."),
     (errors.NotAllowed, "42501", ""),
@@ -52,14 +53,14 @@ def error_fields(error: Exception) -> dict[str, str]:
     if not isinstance(error, SordinoError):
         return _fields("ERROR", "XX000", UNEXPECTED, "")
     code, hint = next(((code, hint) for kind, code, hint in SQLSTATES if isinstance(error, kind)), ("XX000", ""))
-    said = words_of(error).replace("(Idempotency-Key)", "(SET sordino.request = 'a name')")
+    message = words_of(error).replace("(Idempotency-Key)", "(SET sordino.request = 'a name')")
     if isinstance(error, errors.ChargedError) and error.resumable:
         hint = _RESUMED_HINT
-    if code == "22023" and "epsilon" in said:
+    if code == "22023" and "epsilon" in message:
         hint = _LOSS_HINT
-    return _fields("FATAL" if code == "28000" else "ERROR", code, said, hint)
+    return _fields("FATAL" if code == "28000" else "ERROR", code, message, hint)
 
 
 def _fields(severity: str, code: str, message: str, hint: str) -> dict[str, str]:
-    found = {"S": severity, "V": severity, "C": code, "M": message}
-    return found | ({"H": hint} if hint else {})
+    fields = {"S": severity, "V": severity, "C": code, "M": message}
+    return fields | ({"H": hint} if hint else {})

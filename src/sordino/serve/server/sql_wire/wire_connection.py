@@ -25,8 +25,12 @@ from sordino.serve.server.sql_wire.wire_statements import Statement, split_state
 from sordino.serve.server.sql_wire.wire_values import encode_cell, literal_of
 
 Read = TypeVar("Read")
-_MOST_NAMED = 200  # prepared statements, and portals, of a session
-_IDLE, _FRAME, _DRAIN = 3600.0, 30.0, 60.0  # seconds
+# Prepared statements, and portals, of a session.
+_MOST_NAMED = 200
+# Seconds that a connection may be idle, that the rest of a frame may take, and that a client may take to read what is sent.
+_IDLE = 3600.0
+_FRAME = 30.0
+_DRAIN = 60.0
 _COPY = frozenset("dcf")
 
 
@@ -68,7 +72,8 @@ class WireConnection:
         self._writer = writer
         self._prepared: dict[str, _Prepared] = {}
         self._portals: dict[str, _Portal] = {}
-        self._failed = False  # frames are skipped until Sync
+        # After an error frames are skipped until Sync.
+        self._failed = False
         self._cancelled = asyncio.Event()
         self._pending: asyncio.Future[Any] | None = None
 
@@ -92,7 +97,8 @@ class WireConnection:
                 await self._handle(kind, body)
             except wire.BrokenFrame:
                 raise
-            except Exception as error:  # its words leave only where they are Sordino's own
+            # The error's words leave only where they are Sordino's own.
+            except Exception as error:
                 await self._refuse(error, simple=kind == "Q")
 
     # ---- frames
@@ -212,7 +218,8 @@ class WireConnection:
             columns = await self._columns(statement)
             self._send(wire.frame("n") if columns is None else wire.row_description(columns, ()))
             return
-        if asked.name and asked.name not in self._portals:  # a cursor is a portal, and is described as one
+        # A cursor is a portal, and is described as one.
+        if asked.name and asked.name not in self._portals:
             self._send(wire.row_description(self._session.cursors.columns(asked.name), ()))
             return
         portal = self._portal(asked.name)
@@ -243,8 +250,8 @@ class WireConnection:
         self._send(wire.frame("s") if count < left else wire.command_complete(outcome.tag))
 
     def _close(self, asked: wire.Close) -> None:
-        held: dict[str, Any] = self._prepared if asked.kind == "S" else self._portals
-        held.pop(asked.name, None)
+        named: dict[str, Any] = self._prepared if asked.kind == "S" else self._portals
+        named.pop(asked.name, None)
         self._send(wire.frame("3"))
 
     def _find(self, name: str) -> _Prepared:
@@ -341,7 +348,8 @@ class WireConnection:
 
     async def _work(self, work: Callable[[], Read]) -> Read:
         """Run in a thread, after what a cancelled statement may still be doing."""
-        pending, self._pending = self._pending, None
+        pending = self._pending
+        self._pending = None
         if pending is not None:
             await asyncio.wait({pending})
             pending.exception()
@@ -350,8 +358,8 @@ class WireConnection:
 
 def _one(statement: Statement, text: str) -> Statement:
     """Return a bound text as a statement, with the loss that the comments of the first stated."""
-    found = split_statements(text)
-    if len(found) != 1:
+    statements = split_statements(text)
+    if len(statements) != 1:
         raise DeclarationError("cannot be written as a literal: send another value", key="a parameter")
-    found[0].__dict__["loss"] = statement.loss
-    return found[0]
+    statements[0].__dict__["loss"] = statement.loss
+    return statements[0]

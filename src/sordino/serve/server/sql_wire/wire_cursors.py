@@ -134,8 +134,8 @@ def copy_lines(form: CopyForm, columns: Sequence[Column], rows: Sequence[Sequenc
 
 
 def _text(cell: Any, column: Column) -> str | None:
-    found = encode_cell(cell, column.oid, 0)
-    return None if found is None else found.decode()
+    encoded = encode_cell(cell, column.oid, 0)
+    return None if encoded is None else encoded.decode()
 
 
 def _write_csv(cells: Sequence[str | None]) -> str:

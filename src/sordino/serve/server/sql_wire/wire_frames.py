@@ -13,9 +13,11 @@ TLS = 80877103
 GSS = 80877104
 CANCEL = 80877102
 VERSION = 3
-LONGEST_STARTUP = 10_000  # bytes, as in PostgreSQL
+# In bytes, as in PostgreSQL.
+LONGEST_STARTUP = 10_000
 LONGEST_FRAME = 1 << 20
-_MOST = 1000  # parameters of a statement
+# Parameters of a statement.
+_MOST = 1000
 
 
 class BrokenFrame(Exception):
@@ -75,10 +77,10 @@ class _Reader:
         end = self._body.find(b"\0", self._at)
         if end < 0:
             raise BrokenFrame
-        found = self._body[self._at : end]
+        raw = self._body[self._at : end]
         self._at = end + 1
         try:
-            return found.decode("utf-8")
+            return raw.decode("utf-8")
         except UnicodeDecodeError:
             raise BrokenFrame from None
 
@@ -86,10 +88,10 @@ class _Reader:
         return int.from_bytes(self.take(size), "big", signed=True)
 
     def count(self, most: int = _MOST) -> int:
-        found = self.whole(2)
-        if not 0 <= found <= most:
+        count = self.whole(2)
+        if not 0 <= count <= most:
             raise BrokenFrame
-        return found
+        return count
 
     def take(self, size: int) -> bytes:
         if size < 0 or self._at + size > len(self._body):
@@ -98,10 +100,10 @@ class _Reader:
         return self._body[self._at - size : self._at]
 
     def formats(self) -> tuple[int, ...]:
-        found = tuple(self.whole(2) for _ in range(self.count()))
-        if not set(found) <= {0, 1}:
+        formats = tuple(self.whole(2) for _ in range(self.count()))
+        if not set(formats) <= {0, 1}:
             raise BrokenFrame
-        return found
+        return formats
 
     def end(self) -> None:
         if self._at != len(self._body):
@@ -111,28 +113,28 @@ class _Reader:
 def read_startup(body: bytes) -> dict[str, str]:
     """Return the parameters of a startup packet, which follow its version."""
     reader = _Reader(body)
-    found = dict[str, str]()
+    parameters = dict[str, str]()
     while name := reader.text():
-        found[name] = reader.text()
+        parameters[name] = reader.text()
     reader.end()
-    return found
+    return parameters
 
 
 def read_text(body: bytes) -> str:
     """Return the one text of a frame, such as Query."""
     reader = _Reader(body)
-    found = reader.text()
+    text = reader.text()
     reader.end()
-    return found
+    return text
 
 
 def read_sasl_first(body: bytes) -> tuple[str, bytes]:
     """Return the mechanism that a client chose, and its first message."""
     reader = _Reader(body)
     mechanism = reader.text()
-    found = reader.take(reader.whole(4))
+    message = reader.take(reader.whole(4))
     reader.end()
-    return mechanism, found
+    return mechanism, message
 
 
 def read_parse(body: bytes) -> Parse:
@@ -166,9 +168,9 @@ def read_bind(body: bytes) -> Bind:
 def read_execute(body: bytes) -> Execute:
     """Return a portal to run."""
     reader = _Reader(body)
-    found = Execute(reader.text(), max(0, reader.whole(4)))
+    execute = Execute(reader.text(), max(0, reader.whole(4)))
     reader.end()
-    return found
+    return execute
 
 
 def read_target(body: bytes) -> Close:

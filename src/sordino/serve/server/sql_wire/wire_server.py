@@ -59,13 +59,13 @@ class WireTls:
 
     def context(self) -> ssl.SSLContext:
         """Return the settings of TLS; raises DeclarationError where the files do not fit."""
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        made.minimum_version = ssl.TLSVersion.TLSv1_2
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
-            made.load_cert_chain(self.certificate, self.key)
+            context.load_cert_chain(self.certificate, self.key)
         except (OSError, ssl.SSLError):
             raise DeclarationError("the certificate and its key cannot be read, or do not fit each other") from None
-        return made
+        return context
 
     def binding(self) -> bytes | None:
         """Return what channel binding ties a sign-in to (RFC 5929, section 4.1): the certificate's hash, None without one."""
@@ -119,7 +119,8 @@ class WireServer:
         self._database = "sordino"
         tables = service.declared_tables()
         self._catalog = DeclaredCatalog(tables, database=self._database)
-        self._starting: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}  # the longest first
+        # Connections that have not signed in, the oldest first.
+        self._starting: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         self._accounts: Counter[str] = Counter()
         self._running: dict[int, tuple[int, WireConnection]] = {}
         self._numbers = 0
@@ -199,10 +200,12 @@ class WireServer:
         try:
             await self._admit(reader, writer)
         except (wire.BrokenFrame, TimeoutError, OSError, EOFError):
-            pass  # there is nobody to tell
+            # There is nobody to tell.
+            pass
         except (SordinoError, WireError) as error:
             writer.write(wire.report("E", error_fields(error) | {"S": "FATAL", "V": "FATAL"}))
-        except Exception as error:  # its words leave only where they are Sordino's own
+        # The error's words leave only where they are Sordino's own.
+        except Exception as error:
             writer.write(wire.report("E", error_fields(error)))
         finally:
             self._starting.pop(writer, None)
@@ -215,15 +218,15 @@ class WireServer:
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(self.limits.start):
-            asked = await self._start(reader, writer)
-            if asked is None:
+            startup = await self._start(reader, writer)
+            if startup is None:
                 return
-            token, name = await self._sign_in(asked, reader, writer)
+            token, name = await self._sign_in(startup, reader, writer)
         self._starting.pop(writer, None)
         if self._accounts[name] >= self.limits.account:
             raise WireError("53300", f"an account has {self.limits.account} connections at most: close some")
-        session = SqlSession(self.service, self._catalog, token=token, database=asked.get("database", name))
-        for setting, value in _settings(asked):
+        session = SqlSession(self.service, self._catalog, token=token, database=startup.get("database", name))
+        for setting, value in _settings(startup):
             session.settings.start_with(setting, value)
         connection = WireConnection(
             session,
@@ -257,7 +260,8 @@ class WireServer:
             read = read + size
             if code == wire.TLS and self._tls is not None and not secure:
                 if not isinstance(reader, _Reader) or reader.came != read:
-                    raise wire.BrokenFrame  # bytes came in plain text before TLS: they are not the client's
+                    # Bytes came in plain text before TLS, so they may not be the client's.
+                    raise wire.BrokenFrame
                 writer.write(b"S")
                 await _start_tls(writer, self._tls, seconds=self.limits.start)
                 secure = True
@@ -267,13 +271,13 @@ class WireServer:
                 self._cancel(body)
                 return None
             elif code >> 16 == wire.VERSION:
-                asked = wire.read_startup(body)
-                _negotiate(writer, code, asked)
+                startup = wire.read_startup(body)
+                _negotiate(writer, code, startup)
                 if self._tls is not None and not secure:
                     raise WireError(
                         "28000", "this server is reached by TLS alone: connect with sslmode=require or stricter"
                     )
-                return asked
+                return startup
             else:
                 raise WireError("0A000", "only version 3 of the protocol is understood")
         raise wire.BrokenFrame
@@ -349,8 +353,8 @@ def _negotiate(writer: asyncio.StreamWriter, code: int, asked: dict[str, str]) -
     """Tell a client of a later minor version, or with options of the protocol, that there are none here."""
     unknown = [name for name in asked if name.startswith("_pq_.")]
     if code & 0xFFFF or unknown:
-        said = b"".join(name.encode() + b"\0" for name in unknown)
-        writer.write(wire.frame("v", struct.pack("!ii", 0, len(unknown)) + said))
+        names = b"".join(name.encode() + b"\0" for name in unknown)
+        writer.write(wire.frame("v", struct.pack("!ii", 0, len(unknown)) + names))
 
 
 def _settings(asked: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -15,8 +15,10 @@ from sordino.serve.server.sql_wire.sqlstates import WireError
 _LOSS = ("epsilon", "delta", "rho")
 _WORDS = {"on": ("data", "dummy"), "share": get_args(Share)}
 _WHOLE = ("assume_rows", "min_units", "max_rows", "max_groups", "max_rows_per_group")
-_MOST = {"assume_rows": 10**15 - 1}  # of the others 10**9, as in a question
-_OWN = (*_LOSS, "confidence", "share", "on", *_WHOLE)  # by the names of read_asked
+# The most of each number; of the others 10**9, as in a question.
+_MOST = {"assume_rows": 10**15 - 1}
+# By the names of read_asked.
+_OWN = (*_LOSS, "confidence", "share", "on", *_WHOLE)
 _PREFIX = "sordino."
 _KNOWN = {f"{_PREFIX}{name}" for name in (*_OWN, "intervals", "request")}
 _TRUTHS = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
@@ -33,7 +35,8 @@ REPORTED = {
     "default_transaction_read_only": "off",
     "in_hot_standby": "off",
 }
-_HABITS = {  # what clients set and read; it changes nothing here
+# What clients set and read; it changes nothing here.
+_HABITS = {
     "application_name": "",
     "extra_float_digits": "3",
     "search_path": "public",
@@ -68,7 +71,8 @@ class WireSettings:
     def __init__(self) -> None:
         self._at_start: dict[str, str] = {name.lower(): value for name, value in REPORTED.items()} | _HABITS
         self._values = dict(self._at_start)
-        self._before: dict[str, str] | None = None  # of the transaction
+        # The settings before the transaction.
+        self._before: dict[str, str] | None = None
         self._local: dict[str, str | None] = {}
 
     def start_with(self, name: str, value: str) -> None:
@@ -113,7 +117,8 @@ class WireSettings:
 
     def begin(self) -> None:
         """Remember the settings, as a transaction begins."""
-        self._before, self._local = dict(self._values), {}
+        self._before = dict(self._values)
+        self._local = {}
 
     def end(self, *, undo: bool) -> None:
         """End a transaction: what was set within it is undone, or only what was SET LOCAL."""
@@ -124,7 +129,8 @@ class WireSettings:
                 self._values.pop(key, None)
             else:
                 self._values[key] = value
-        self._before, self._local = None, {}
+        self._before = None
+        self._local = {}
 
     @property
     def intervals(self) -> bool:
@@ -138,15 +144,15 @@ class WireSettings:
 
     def words(self, stated: Mapping[str, str]) -> dict[str, Any]:
         """Return what a question is asked with, by read_asked's names; a loss `stated` beside it is all of its loss."""
-        found: dict[str, Any] = {}
+        words: dict[str, Any] = {}
         for name in _OWN:
             value = self._values.get(_PREFIX + name)
             if value is not None:
-                found[name] = int(value) if name in _WHOLE else float(value) if name == "confidence" else value
+                words[name] = int(value) if name in _WHOLE else float(value) if name == "confidence" else value
         if stated.keys() & {*_LOSS}:
-            found = {name: value for name, value in found.items() if name not in _LOSS}
-        own = {name: float(value) if name == "confidence" else value for name, value in stated.items()}
-        return {**found, **own}
+            words = {name: value for name, value in words.items() if name not in _LOSS}
+        beside = {name: float(value) if name == "confidence" else value for name, value in stated.items()}
+        return {**words, **beside}
 
 
 def _check(key: str, value: str) -> None:

@@ -21,7 +21,8 @@ from sordino.core.errors import DeclarationError, QuestionRefused
 LOSSES = ("epsilon", "delta", "rho", "confidence")
 _STATED = re.compile(r"\s*(?:sordino[.:]?\s*)?(epsilon|delta|rho|confidence)\s*[=:]?\s*([0-9][0-9eE./+-]*)\s*,?")
 _LONGEST = 200_000
-_NEAR = 6  # tokens before a parameter among which the column that it is compared with is looked for
+# Tokens before a parameter among which the column that it is compared with is looked for.
+_NEAR = 6
 _TYPES = {
     "int": 23, "integer": 23, "int4": 23, "smallint": 21, "int2": 21, "bigint": 20, "int8": 20, "float": 701,
     "double": 701, "float8": 701, "real": 700, "float4": 700, "numeric": 1700, "decimal": 1700, "boolean": 16, "bool": 16,
@@ -30,7 +31,8 @@ _TYPES = {
 
 
 class _Lexer(Postgres.Tokenizer):
-    COMMANDS: ClassVar[set[TokenType]] = set()  # no word swallows what follows it: a statement ends at its semicolon
+    # No word swallows what follows it: a statement ends at its semicolon.
+    COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,13 @@ class Statement:
     @cached_property
     def loss(self) -> Mapping[str, str]:
         """The loss that comments state, such as /* epsilon 0.1, delta 1e-6 */; raises DeclarationError for two of one name."""
-        found: dict[str, str] = {}
+        amounts: dict[str, str] = {}
         for token in self.tokens:
             for comment in token.comments:
                 for name, amount in _amounts(comment):
-                    if found.setdefault(name, amount) != amount:
+                    if amounts.setdefault(name, amount) != amount:
                         raise DeclarationError("is stated twice, by two comments", key=name)
-        return found
+        return amounts
 
     @cached_property
     def parameters(self) -> int:
@@ -69,16 +71,16 @@ class Statement:
 
     def types(self, stated: Sequence[int], columns: Mapping[str, int]) -> tuple[int, ...]:
         """Return the types of the parameters: as stated, else of the cast or of the column beside it, else unknown (0)."""
-        found = list(stated) + [0] * (self.parameters - len(stated))
+        types = list(stated) + [0] * (self.parameters - len(stated))
         for first, _, number, cast in self._places():
             beside = self._column_before(first, columns)
-            found[number - 1] = found[number - 1] or cast or (columns[beside] if beside is not None else 0)
-        return tuple(found)
+            types[number - 1] = types[number - 1] or cast or (columns[beside] if beside is not None else 0)
+        return tuple(types)
 
     def beside(self, columns: Mapping[str, int]) -> dict[int, str]:
         """Return the column that each parameter seems to be compared with, by the parameter's number."""
-        found = {number: self._column_before(first, columns) for first, _, number, _ in self._places()}
-        return {number: column for number, column in found.items() if column is not None}
+        columns_by_number = {number: self._column_before(first, columns) for first, _, number, _ in self._places()}
+        return {number: column for number, column in columns_by_number.items() if column is not None}
 
     def _column_before(self, place: int, columns: Mapping[str, int]) -> str | None:
         return next((t.text for t in reversed(self.tokens[max(0, place - _NEAR) : place]) if t.text in columns), None)
@@ -94,35 +96,36 @@ class Statement:
             raise DeclarationError(
                 f"has {self.parameters} parameters, and {len(literals)} were sent", key="the statement"
             )
-        made = ""
+        text = ""
         at = 0
         expected = list[tuple[Any, str]]()
-        seen = 0
+        next_token = 0
         for first, last, number, _ in self._places():
-            begin, end = self.tokens[first].start - self.start, self.tokens[last].end + 1 - self.start
-            made += self.text[at:begin] + f" {literals[number - 1]} "
-            expected += _read(self.tokens[seen:first])
+            begin = self.tokens[first].start - self.start
+            end = self.tokens[last].end + 1 - self.start
+            text += self.text[at:begin] + f" {literals[number - 1]} "
+            expected += _read(self.tokens[next_token:first])
             expected += _read(tokens_of(literals[number - 1]))
             at = end
-            seen = last + 1
-        made += self.text[at:]
-        expected += _read(self.tokens[seen:])
-        if _read(tokens_of(made)) != expected:
+            next_token = last + 1
+        text += self.text[at:]
+        expected += _read(self.tokens[next_token:])
+        if _read(tokens_of(text)) != expected:
             raise DeclarationError("cannot be written as a literal: send another value", key="a parameter")
-        return made
+        return text
 
     def part(self, first: int, last: int | None = None) -> Statement:
         """Return the tokens from `first` to before `last` as a statement of its own; all comments of this one are its too."""
         tokens = self.tokens[first:last]
         start = tokens[0].start if tokens else self.start + len(self.text)
         end = tokens[-1].end + 1 if last is not None and tokens else self.start + len(self.text)
-        made = Statement(self.text[start - self.start : end - self.start], tokens, start)
-        made.__dict__["loss"] = self.loss
-        return made
+        statement = Statement(self.text[start - self.start : end - self.start], tokens, start)
+        statement.__dict__["loss"] = self.loss
+        return statement
 
     def _places(self) -> list[tuple[int, int, int, int]]:
         """Return where parameters stand: first and last token, the number, and the type that a cast beside it names."""
-        found = []
+        places = []
         tokens = self.tokens
         for i, token in enumerate(tokens[:-1]):
             after = tokens[i + 1]
@@ -144,8 +147,8 @@ class Statement:
                     last += 1
                 if not cast:
                     last = i + 1
-            found.append((i, last, number, cast))
-        return found
+            places.append((i, last, number, cast))
+        return places
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -155,10 +158,10 @@ def tokens_of(text: str) -> list[Token]:
     if "\0" in text:
         raise QuestionRefused("a statement holds no NUL character")
     try:
-        found: list[Token] = _Lexer().tokenize(text)
+        tokens: list[Token] = _Lexer().tokenize(text)
     except (SqlglotError, RecursionError, ValueError):
         raise QuestionRefused("this is not SQL: a literal, a name in quotes or a comment has no end") from None
-    return found
+    return tokens
 
 
 def split_statements(text: str) -> list[Statement]:
@@ -167,23 +170,24 @@ def split_statements(text: str) -> list[Statement]:
     >>> [s.text for s in split_statements("SELECT ';' ; -- nothing\\n; SHOW x")]
     ["SELECT ';'", 'SHOW x']
     """
-    found: list[Statement] = []
-    held: list[Token] = []
-    before: dict[str, str] = {}  # the loss that a comment states between a semicolon and the next word of its line
+    statements: list[Statement] = []
+    pending: list[Token] = []
+    # The loss that a comment states between a semicolon and the next word of its line.
+    before: dict[str, str] = {}
     tokens = tokens_of(text)
     for token, after in zip([*tokens, None], [*tokens, None, None][1:], strict=True):
         if token is not None and token.token_type is not TokenType.SEMICOLON:
-            held.append(token)
+            pending.append(token)
             continue
         stated = {} if token is None else _losses(token)
-        if held:
-            made = Statement(text[held[0].start : held[-1].end + 1], tuple(held), held[0].start)
+        if pending:
+            statement = Statement(text[pending[0].start : pending[-1].end + 1], tuple(pending), pending[0].start)
             leads = token is not None and after is not None and _leads(text[token.end + 1 : after.start])
-            made.__dict__["loss"] = {**({} if leads else stated), **before, **made.loss}
+            statement.__dict__["loss"] = {**({} if leads else stated), **before, **statement.loss}
             before = stated if leads else {}
-            found.append(made)
-        held = []
-    return found
+            statements.append(statement)
+        pending = []
+    return statements
 
 
 def _leads(between: str) -> bool:
@@ -201,9 +205,9 @@ def _losses(token: Any) -> dict[str, str]:
 
 def _amounts(comment: str) -> list[tuple[str, str]]:
     """Return the loss that a comment states; none where it says anything else."""
-    found = []
+    amounts = []
     at = 0
     while match := _STATED.match(comment, at):
-        found.append((match[1], match[2]))
+        amounts.append((match[1], match[2]))
         at = match.end()
-    return found if not comment[at:].strip() else []
+    return amounts if not comment[at:].strip() else []

@@ -28,7 +28,8 @@ VARCHAR = 1043
 NUMERIC = 1700
 OID = 26
 UNKNOWN = 705
-TYPES = {  # what a kind of cell is on the wire: the type and its size
+# What a kind of cell is on the wire: the type and its size.
+TYPES = {
     "truth": (BOOL, 1),
     "whole": (INT8, 8),
     "real": (FLOAT8, 8),
@@ -37,7 +38,8 @@ TYPES = {  # what a kind of cell is on the wire: the type and its size
     "moment": (TIMESTAMP, 8),
 }
 _SIZES = {INT2: 2, INT4: 4, INT8: 8, OID: 4}
-_ELEMENTS = {1009: TEXT, 1016: INT8}  # of the arrays that the catalog has
+# The elements of the arrays that the catalog has.
+_ELEMENTS = {1009: TEXT, 1016: INT8}
 _DAY_ZERO = datetime.date(2000, 1, 1)
 _ZERO = datetime.datetime(2000, 1, 1)
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -75,11 +77,11 @@ def encode_cell(value: Any, oid: int, form: int) -> bytes | None:
 
 
 def _array(cells: Sequence[Any], oid: int) -> bytes:
-    made = struct.pack("!iiI", 1 if cells else 0, 1, oid) + (struct.pack("!ii", len(cells), 1) if cells else b"")
+    encoded = struct.pack("!iiI", 1 if cells else 0, 1, oid) + (struct.pack("!ii", len(cells), 1) if cells else b"")
     for one in cells:
         cell = encode_cell(one, oid, 1)
-        made += struct.pack("!i", -1) if cell is None else struct.pack("!i", len(cell)) + cell
-    return made
+        encoded += struct.pack("!i", -1) if cell is None else struct.pack("!i", len(cell)) + cell
+    return encoded
 
 
 def _fit(value: Any, oid: int) -> Any:
