@@ -92,6 +92,11 @@ class AggregationProcedure(Procedure):
         """The question's meaning over the domain."""
         return self.allocation.resolved
 
+    @property
+    def words(self) -> str:
+        """The question as a sentence."""
+        return self.compiled.words
+
     # ---- before the charge
 
     def columns(self, confidence: float, *, chosen: bool = False) -> Sequence[PlannedColumn]:
@@ -290,9 +295,10 @@ def plan_aggregation(
         wider = step_neighbors(wider, question.steps)
     compiled = compile_query(question, domain, possible=table.possible_keys())
     _check_groups(question, compiled, table, wider)
+    bounded = compiled.bound(wider)
 
     def plan_at(loss: Loss, weights: Sequence[Fraction]) -> AggregationProcedure:
-        allocation = allocate(question, compiled, domain, wider, loss, weights)
+        allocation = allocate(question, bounded, domain, loss, weights)
         return AggregationProcedure(
             question=question,
             event=allocation.event,
@@ -320,7 +326,7 @@ def plan_aggregation(
         event = _sample_event(question.sample, event, table.neighbors)
         sample = _say_sample(question.sample, asked, cost_of(event, table.cap))
     rows = _plan_rows(allocation, sample)
-    notes = _say_notes(question, allocation, domain, compiled.enforce(wider), sample)
+    notes = _say_notes(question, allocation, domain, bounded.neighbors, sample)
     procedure = replace(made, event=event, rows=rows, notes=notes)
     return price(procedure, table, asked=asked)
 

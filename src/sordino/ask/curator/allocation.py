@@ -17,7 +17,7 @@ from sordino.ask.queries.aggregates.distinct import Distinct
 from sordino.ask.queries.aggregates.moments import MomentAggregate
 from sordino.ask.queries.aggregates.quantile import Quantile
 from sordino.ask.queries.aggregates.sums import Count
-from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, columns_of
+from sordino.ask.queries.aggregation import Aggregation, BoundedQuery, CompiledQuery, columns_of
 from sordino.ask.queries.expressions.compile import presence
 from sordino.ask.queries.expressions.nodes import Name, walk
 from sordino.ask.queries.query import Aggregate, SqlAggregate, Vector
@@ -25,7 +25,7 @@ from sordino.core.accounting.events import Composed
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, arg, nearest
 from sordino.core.estimates.weighted_sum import Mix
-from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number
+from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number, scale_loss
 from sordino.core.mechanisms.additive_noise import Mechanism
 from sordino.core.mechanisms.noise_choice import cheapest
 from sordino.core.mechanisms.partition_selection import PartitionSelection
@@ -140,7 +140,7 @@ def aggregate_weights(
     whole = asked.rho if isinstance(asked, ZCDP) else asked.epsilon
 
     def errors_at(loss: Fraction) -> list[float]:
-        errors = _errors(plan_at(_scale(asked, loss / whole)).columns(_CONFIDENCE)[:count])
+        errors = _errors(plan_at(scale_loss(asked, loss / whole)).columns(_CONFIDENCE)[:count])
         return [error / size for error, size in zip(errors, sizes, strict=True)]
 
     return least_error_shares(weights, errors_at, loss=whole)
@@ -230,12 +230,6 @@ def _errors(columns: Sequence[PlannedColumn]) -> list[float]:
     return [max(e for e in column.errors if e is not None) for column in columns]
 
 
-def _scale(loss: Loss, factor: Fraction) -> Loss:
-    if isinstance(loss, ZCDP):
-        return ZCDP(factor * loss.rho, slack=loss.slack)
-    return ApproxDP(factor * loss.epsilon, loss.delta) if isinstance(loss, ApproxDP) else PureDP(factor * loss.epsilon)
-
-
 # ---- The vectors, selections and private keys of a plan: each with its share of the loss. Knows no exact answer
 
 _NOWHERE = -1  # the place of a vector that gets no noise of its own
@@ -286,9 +280,8 @@ class Allocation:
 
 def allocate(
     question: Aggregation,
-    resolved: CompiledQuery,
+    bounded: BoundedQuery,
     domain: Domain,
-    neighbors: Neighbors,
     loss: Loss,
     weights: Sequence[Fraction] = (),
 ) -> Allocation:
@@ -299,12 +292,14 @@ def allocate(
     exactly, amount to the loss. A count of units is the selection's own
     (Korolova et al. 2009): it shares with it. Raises QuestionRefused where keys are private and no delta is given.
     """
-    moved = [[resolved.sensitivity(p, neighbors) for p in several] for several in resolved.parts]
+    resolved = bounded.compiled
+    neighbors = bounded.neighbors
     if not resolved.cells:
         # An answer without groups is known beforehand: nothing is drawn, and nothing is charged.
-        moved = [[_still(s) for s in several] for several in moved]
+        bounded = replace(bounded, sensitivities=tuple(tuple(map(_still, s)) for s in bounded.sensitivities))
+    moved = bounded.sensitivities
     chosen = [i for i, a in enumerate(question.aggregates) if isinstance(a, Quantile)]
-    counted = _count_of_units(question, resolved, neighbors) if resolved.private_keys else None
+    counted = _count_of_units(question, neighbors) if resolved.private_keys else None
     noisy = [i for i, several in enumerate(moved) if any(s.l1 for s in several) and i != counted]
     threshold, rest = _select_keys(question, resolved, neighbors, loss, len(chosen) + len(noisy), counted)
     if isinstance(threshold, KeySelection):
@@ -314,12 +309,11 @@ def allocate(
     stated = [weights[i] if weights else Fraction(1) for i in range(len(moved))]
     whole = sum((stated[i] for i in (*chosen, *noisy)), Fraction(0))
     shares = [stated[i] / whole if i in chosen or i in noisy else Fraction(0) for i in range(len(moved))]
-    enforced = resolved.enforce(neighbors)
-    selections = _selections(question, chosen, resolved, domain, enforced, rest, shares) if chosen else {}
+    selections = _selections(question, chosen, resolved, domain, neighbors, rest, shares) if chosen else {}
     additive = sum((shares[i] for i in noisy), Fraction(0))
     own = [share / additive if i in noisy else Fraction(0) for i, share in enumerate(shares)]
-    left = _part(rest, additive) if noisy else rest
-    vectors, mixes, event = _vectors(question, resolved, neighbors, moved, own, left)
+    left = scale_loss(rest, additive) if noisy else rest
+    vectors, mixes, event = _vectors(question, bounded, own, left)
     if isinstance(threshold, KeySelection) and counted is not None:
         vectors = _count_by(threshold, counted, vectors)
     events = [event] if noisy or not (chosen or threshold) else []
@@ -352,19 +346,16 @@ def _with_terms(resolved: CompiledQuery, vectors: Sequence[Sequence[NoisyVector]
 
 
 def _vectors(
-    question: Aggregation,
-    resolved: CompiledQuery,
-    neighbors: Neighbors,
-    moved: Sequence[Sequence[Sensitivity]],
-    shares: Sequence[Fraction],
-    loss: Loss,
+    question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], tuple[Mix, ...], Event]:
     """Return the vectors of each aggregate and their mixes, and the event of all: `shares` of the loss sum to 1, or to 0.
 
     An aggregate without a share gets no noise here: nothing moves it, or the selection of keys counts it.
     """
+    moved = bounded.sensitivities
     if sum(map(len, moved)) > 1:
-        return _shared_vectors(question, resolved, neighbors, shares, loss)
+        return _shared_vectors(question, bounded, shares, loss)
+    resolved = bounded.compiled
     sized: list[tuple[Sensitivity, Fraction]] = []
     for several, parts, share in zip(moved, resolved.parts, shares, strict=True):
         for s, p in zip(several, parts, strict=True):
@@ -380,12 +371,12 @@ def _vectors(
 
 
 def _shared_vectors(
-    question: Aggregation, resolved: CompiledQuery, neighbors: Neighbors, shares: Sequence[Fraction], loss: Loss
+    question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], tuple[Mix, ...], Event]:
     """Return the same where there are several vectors: the fewest that answer all, by the strategy of least error."""
     from sordino.ask.queries.strategy import find_strategy
 
-    found = find_strategy(question.aggregates, resolved, neighbors, shares, squared=isinstance(loss, ZCDP))
+    found = find_strategy(question.aggregates, bounded, shares, squared=isinstance(loss, ZCDP))
     blocks = found.blocks
     mechanisms, event = cheapest([(b.noise_sensitivity, b.share) for b in blocks], loss)
     starts = list(itertools.accumulate([len(b.vectors) for b in blocks], initial=0))
@@ -425,7 +416,7 @@ def _selections(
     """Return the plans of the aggregates of quantiles; those of one number share a draw where it errs less."""
 
     def plan(asked: Quantile, places: Sequence[int]) -> PlannedQuantile:
-        share = _part(loss, sum((shares[i] for i in places), Fraction(0)))
+        share = scale_loss(loss, sum((shares[i] for i in places), Fraction(0)))
         pure = PureDP(share.epsilon) if isinstance(share, ApproxDP) else share  # a delta buys a selection nothing
         return plan_quantile(asked, resolved, domain=domain, neighbors=neighbors, loss=pure)
 
@@ -460,21 +451,20 @@ def _select_keys(
             f"each key of {neighbors.id_column!r} has only one unit, so none could ever be shown: group by something else"
         )
     share = Fraction(1, others + 1)
-    enforced = resolved.enforce(neighbors)
     counts = counted is not None
     return choose_key_selection(
-        enforced, loss, share=share, counts=counts, min_units=question.min_units, named=question.key_selection
+        neighbors, loss, share=share, counts=counts, min_units=question.min_units, named=question.key_selection
     )
 
 
-def _count_of_units(question: Aggregation, resolved: CompiledQuery, neighbors: Neighbors) -> int | None:
+def _count_of_units(question: Aggregation, neighbors: Neighbors) -> int | None:
     """Return which aggregate counts the units of each key, as the selection of private keys does: one noise does for both.
 
     That is COUNT(*) where each row is a unit or each unit has one row a key, and COUNT(DISTINCT) of the units' own column.
     """
     if question.formulas or question.key_selection == "weighted":
         return None
-    one_row = resolved.enforce(neighbors).rows_per_group == 1
+    one_row = neighbors.rows_per_group == 1
     for i, asked in enumerate(question.aggregates):
         if isinstance(asked, Count) and asked.of is None and one_row:
             return i
@@ -489,9 +479,3 @@ def _counting_units(resolved: CompiledQuery, domain: Domain, neighbors: Neighbor
     column = neighbors.id_column
     units = SqlAggregate("rows", None) if column is None else SqlAggregate("distinct", presence(Name(column), domain))
     return replace(resolved, terms=(*resolved.terms, units))
-
-
-def _part(loss: Loss, share: Fraction) -> Loss:
-    if isinstance(loss, ZCDP):
-        return ZCDP(loss.rho * share)
-    return ApproxDP(loss.epsilon * share, loss.delta) if isinstance(loss, ApproxDP) else PureDP(loss.epsilon * share)

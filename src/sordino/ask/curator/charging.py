@@ -12,9 +12,10 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, NoReturn
 
-from sordino.ask.curator.data_access import Answer, private_tables
+from sordino.ask.curator.data_access import Answer
 from sordino.ask.curator.plan import Plan
 from sordino.ask.engines.engine import EngineFailed
 from sordino.ask.queries.queryable import ReleaseContent
@@ -25,6 +26,7 @@ from sordino.core.ledger.records import Charge, ShareSums, StoredAnswer, check_r
 from sordino.core.loss import Loss, loss_from
 from sordino.core.neighbors import Neighbors
 from sordino.core.release import Release
+from sordino.core.source import PrivateTable
 
 DEFECT = (
     "this is a defect of Sordino, whatever the data: please report the question and the version, and ask it another way"
@@ -83,7 +85,7 @@ class Charging:
         if share is not None:
             self._on_record = ledger.is_share(*share) and self._on_record
 
-    def declare(self, question: object = None) -> None:
+    def declare(self, others: Mapping[str, PrivateTable] = MappingProxyType({})) -> None:
         """Put the declaration on the ledger's record, once, and those of the other private tables that a question reads.
 
         Raises DeclarationChanged where the ledger holds another one.
@@ -93,7 +95,7 @@ class Charging:
             if self.spender is not None and self._share is not None:
                 self.ledger.declare_share(self.spender, self._share)
             self._on_record = True
-        for name, table in private_tables(question).items():
+        for name, table in others.items():
             self.ledger.declare(name, dict(table.declaration))
 
     def spent(self) -> Loss:

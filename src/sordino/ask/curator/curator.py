@@ -18,7 +18,7 @@ from sordino.ask.curator.above_threshold import AboveThreshold, open_above_thres
 from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.batch import Batch, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
-from sordino.ask.curator.data_access import DataAccess, check_text, open_rows
+from sordino.ask.curator.data_access import DataAccess, StatementWriter, open_rows
 from sordino.ask.curator.dummy_table import check_target, open_dummy, practice_curator
 from sordino.ask.curator.explain import explain
 from sordino.ask.curator.plan import (
@@ -184,7 +184,9 @@ class Curator(TableFace):
         asked = read_loss(**take_loss(given))
         one = cast(Question, question)
         plan = self._plan(one, asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
-        check_text(self._engine, plan.question, plan.procedure.write)
+        if not plan.reads:
+            # What the engine cannot say is refused. The columns of other private tables are known when it is asked.
+            plan.procedure.write(StatementWriter(self._engine))
         return plan.seen_before(self._charging.earlier(plan))
 
     @overload
@@ -234,12 +236,12 @@ class Curator(TableFace):
         if on == "dummy":
             return self._practise(plan)
         identity = plan.identity()
-        self._charging.declare(plan.question)
+        self._charging.declare(plan.reads)
         if request_id is not None:
             stored = self._charging.recall(request_id, identity)
             if stored is not None:
                 return self._charging.read_stored(stored, plan)
-        with open_rows(self._engine, plan.question) as rows:
+        with open_rows(self._engine, plan.reads) as rows:
             # what cannot be written is refused here, and costs nothing
             statements = plan.procedure.write(rows.writer())
             charged = self._charging.charge(plan, identity=identity, request=request_id)
@@ -279,7 +281,7 @@ class Curator(TableFace):
         asked = read_loss(**loss)
         plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
         ran: tuple[T, Release, str] | Failure
-        with open_rows(self._engine, None) as rows:  # a server that is gone costs nothing
+        with open_rows(self._engine) as rows:  # a server that is gone costs nothing
             charged = self._charging.charge_new(plan)
             try:
                 finish = partial(self._charging.make_release, plan, charged)

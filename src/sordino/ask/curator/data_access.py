@@ -6,7 +6,7 @@ It is the only way from a plan to the exact answers; what comes out of it never 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +18,6 @@ from sordino.core.domain import Domain
 from sordino.core.noise.rng import Rng
 from sordino.core.primitives import Primitives
 from sordino.core.release import Key, Output
-from sordino.core.source import PrivateTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,26 +29,10 @@ Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
 
 
 @contextmanager
-def open_rows(engine: Engine, question: object) -> Iterator[DataAccess]:
-    """Give access to one state of the rows that a question reads: of its table, and of other private tables in its steps."""
-    names = private_tables(question)
-    with (engine.open_tables(names) if names else engine).snapshot() as held:
+def open_rows(engine: Engine, others: Collection[str] = ()) -> Iterator[DataAccess]:
+    """Give access to one state of the rows of a table, and of the `others` that a question reads too."""
+    with (engine.open_tables(others) if others else engine).snapshot() as held:
         yield DataAccess(held)
-
-
-def check_text(engine: Engine, question: object, write: Callable[[StatementWriter], object]) -> None:
-    """Write a question's text and drop it: raises QuestionRefused where the engine cannot say it. Nothing is read.
-
-    Where it reads other private tables, their columns are known when it is asked, and refused then, before the charge.
-    """
-    if not private_tables(question):
-        write(StatementWriter(engine))
-
-
-def private_tables(question: object) -> dict[str, PrivateTable]:
-    """Return the private tables that a question reads besides its own."""
-    parts = (question, *getattr(question, "steps", ()))
-    return {name: table for part in parts for name, table in getattr(part, "reads", {}).items()}
 
 
 class StatementWriter:

@@ -67,7 +67,7 @@ def plan_most_common(question: MostCommon, table: TableContext, *, asked: Loss) 
     direction (monotone), so a point of score is worth epsilon / R in the exponent; under replace epsilon / 2R.
     """
     compiled = question.compile_query(table.domain, possible=table.possible_keys())
-    enforced = compiled.enforce(table.neighbors)
+    enforced = compiled.bound(table.neighbors).neighbors
     mechanism = best_selection(
         sensitivity=Fraction(enforced.rows_per_group),
         loss=asked,

@@ -241,6 +241,11 @@ class Procedure(ABC):
     layout: tuple[str, ...] = ()
     error_is_private: bool = False
 
+    @property
+    def words(self) -> str:
+        """The question as a sentence."""
+        return self.question.describe()
+
     @abstractmethod
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what is known beforehand of each aggregate; errors are not exceeded with probability `confidence`."""
@@ -295,6 +300,12 @@ class Plan:
         """The neighbors of the rows that the question is about: after its steps, such as joins."""
         steps = getattr(self.question, "steps", ())
         return step_neighbors(self.table.neighbors, steps) if steps else self.table.neighbors
+
+    @property
+    def reads(self) -> Mapping[str, PrivateTable]:
+        """The other private tables that it reads."""
+        tables: Mapping[str, PrivateTable] = getattr(self.question, "reads", {})
+        return tables
 
     @property
     def declaration(self) -> str:
@@ -433,6 +444,5 @@ def cost_of(event: Event, cap: Loss) -> Loss:
 
 def price(procedure: Procedure, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of the question that a procedure answers, at its cost in the currency of the table's cap."""
-    question = procedure.question
     event = procedure.event
-    return Plan(question, table, asked, procedure, event, cost_of(event, table.cap), question.describe())
+    return Plan(procedure.question, table, asked, procedure, event, cost_of(event, table.cap), procedure.words)

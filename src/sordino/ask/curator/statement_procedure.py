@@ -76,7 +76,7 @@ class StatementQuestion:
             parts.append([[constant.name, constant.outside] for constant in self.statement.constants])
         if weights := self.weights or self.statement.weights:
             parts.append([str(weight) for weight in weights])
-        if self.reads:
+        if any(self.tables):
             parts.append(list(self.tables))
         return json.dumps(parts)
 
@@ -87,8 +87,11 @@ class StatementQuestion:
 
     @property
     def reads(self) -> dict[str, PrivateTable]:
-        """The other private tables that blocks are about."""
-        return {name: self.private[name] for name in self.tables if name is not None}
+        """The other private tables that blocks are about, or read in their steps."""
+        tables = {name: self.private[name] for name in self.tables if name is not None}
+        for block in self.blocks:
+            tables |= block.reads if isinstance(block, Aggregation) else {}
+        return tables
 
     @property
     def steps(self) -> tuple[Any, ...]:
