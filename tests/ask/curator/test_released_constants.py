@@ -16,7 +16,7 @@ import sordino as sd
 from ask.curator.test_statements import answer_and_duckdb, is_near, open_visits, rows  # noqa: F401
 from privacy.units import parts_of, within
 from sordino.ask.curator.aggregation_procedure import exact_vectors
-from sordino.ask.curator.data_access import open_rows
+from sordino.ask.curator.plan import open_rows
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Compare, Name, Released
 from sordino.ask.queries.expressions.released import TOKEN, ReleasedValues, check_tokens, label_text, whole_steps

@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
-from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
 from sordino.ask.curator.most_common_procedure import plan_most_common
-from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
-from sordino.ask.curator.question_reading import read_question
+from sordino.ask.curator.plan import (
+    UNKNOWN_ROWS,
+    Answer,
+    DataAccess,
+    Plan,
+    PlannedColumn,
+    Procedure,
+    StatementWriter,
+    TableContext,
+    price,
+)
+from sordino.ask.curator.planning import read_question
 from sordino.ask.queries.adaptive.marginal import (
     MOST_AXES,
     Axis,

@@ -15,8 +15,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from sordino.ask.curator.data_access import Answer
-from sordino.ask.curator.plan import Plan
+from sordino.ask.curator.plan import Answer, Plan
 from sordino.ask.engines.engine import EngineFailed
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.core.accounting.event_fields import event_to_dict
@@ -36,8 +35,8 @@ _MANY = 1_000  # keys
 # What runs code from outside: an algorithm, or an engine. No later frame of its failure is of ours.
 _CALL_OUT = (
     ("sordino.ask.curator.adaptive_session", "run_adaptive"),
-    ("sordino.ask.curator.data_access", "run"),
-    ("sordino.ask.curator.data_access", "sample"),
+    ("sordino.ask.curator.plan", "run"),
+    ("sordino.ask.curator.plan", "sample"),
 )
 
 

@@ -18,21 +18,31 @@ from sordino.ask.curator.above_threshold import AboveThreshold, open_above_thres
 from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.batch import Batch, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
-from sordino.ask.curator.data_access import DataAccess, StatementWriter, open_rows
 from sordino.ask.curator.dummy_table import check_target, open_dummy, practice_curator
 from sordino.ask.curator.explain import explain
 from sordino.ask.curator.plan import (
     EQUAL,
+    DataAccess,
     LossSplit,
     Plan,
     PlanArguments,
+    StatementWriter,
     TableContext,
+    open_rows,
     read_split,
     states_split,
     take_loss,
 )
-from sordino.ask.curator.planning import is_batch, plan_again, plan_question
-from sordino.ask.curator.question_reading import Question, Whole, read_question, read_statement_question, truer_refusal
+from sordino.ask.curator.planning import (
+    Question,
+    Whole,
+    is_batch,
+    plan_again,
+    plan_question,
+    read_question,
+    read_statement_question,
+    truer_refusal,
+)
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.build import Column
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent

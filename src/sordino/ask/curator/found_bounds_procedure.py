@@ -9,8 +9,16 @@ from fractions import Fraction
 from sordino.ask.clipping.ends import SHARES, Ends, ends_histogram, find_ends, take
 from sordino.ask.curator.adaptive_session import AdaptiveSession, adaptive_event
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
-from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
-from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.curator.plan import (
+    Answer,
+    DataAccess,
+    Plan,
+    PlannedColumn,
+    Procedure,
+    StatementWriter,
+    TableContext,
+    price,
+)
 from sordino.ask.queries.adaptive.magnitudes import search_number
 from sordino.ask.queries.aggregates.quantile import Quantile
 from sordino.ask.queries.aggregates.sums import Average

@@ -1,21 +1,255 @@
-"""Planning: from a question that is read to its Plan; and whether a plan handed in is still that. Knows no data."""
+"""Planning: from what a person asks, in Python or SQL, to its Plan; and whether a plan handed in is still that. Knows no data."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
 from sordino.ask.curator.most_common_procedure import plan_most_common
-from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, PlannedQuestion, TableContext
-from sordino.ask.curator.question_reading import Whole, bind_tables, register_procedure, registered_procedure
-from sordino.ask.curator.statement_procedure import StatementQuestion, plan_statement
+from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, PlannedQuestion, TableContext, price
+from sordino.ask.curator.statement_procedure import StatementQuestion, declare_released, plan_statement
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.build import AggregateExpr, as_aggregation
+from sordino.ask.queries.expressions.nodes import Released, has_exists
+from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.query import refuse_foreign
-from sordino.ask.queries.sql.parse import SqlText
+from sordino.ask.queries.same_people import mark_units
+from sordino.ask.queries.sql.moments import reads_clock
+from sordino.ask.queries.sql.parse import SqlText, parse_question
+from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement, surrounds_questions
+from sordino.ask.queries.sql.text import is_same_table
+from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
+from sordino.core.registration import check_registering, is_own, name_provider
+from sordino.core.source import PrivateTable
+
+# ---- How each kind of question is planned: a registry, which code in the curator's own process may add to
+#
+# A procedure that is registered here is trusted as all code of the curator's process is: nothing checks its proof. What it
+# is handed before the charge writes statements and cannot run them. When it may register, core/registration.py says. Plans,
+# records and releases name a procedure that is not Sordino's own, and so does the error where it fails.
+
+
+class PlanQuestion(Protocol):
+    """Plans a question of one class at a loss; raises QuestionRefused where its theorem does not hold for the table."""
+
+    def __call__(self, question: Any, table: TableContext, *, asked: Loss) -> Plan: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredProcedure:
+    """How questions of one class are planned, and whose code that is: empty for Sordino's own."""
+
+    plan: PlanQuestion
+    provider: str
+
+    def plan_question(self, question: Any, table: TableContext, *, asked: Loss) -> Plan:
+        """Return the plan, which names its provider.
+
+        What foreign code states of its cost is not taken: its procedure is priced anew. Raises DeclarationError where the
+        plan states another question, event or cost than that.
+        """
+        plan = self.plan(question, table, asked=asked)
+        if not self.provider:
+            return plan
+        priced = price(plan.procedure, table, asked=asked)
+        stated = (plan.question, plan.asked, plan.event, plan.cost)
+        if plan.table is not table or stated != (question, asked, priced.event, priced.cost):
+            raise DeclarationError(
+                f"the plan of {self.provider} is not that of its procedure: it states another question, event or cost; make it "
+                "with price(procedure, table, asked=asked), and report this to its authors"
+            )
+        return replace(priced, provider=self.provider)
+
+
+_PROCEDURES: dict[type, RegisteredProcedure] = {}
+
+
+def register_procedure(
+    question: type[PlannedQuestion], plan: PlanQuestion, *, module: str = "", version: str = ""
+) -> None:
+    """Let questions of a class be planned by `plan`, which makes a `Procedure` and prices it with `price`.
+
+    `module` and `version` say whose code it is: plans, records and releases name them, and only Sordino's own modules leave
+    them out. Raises DeclarationError for a class that is planned already, for foreign code without a name, and once a table is
+    open.
+    """
+    if question in _PROCEDURES:
+        raise DeclarationError(f"questions of class {question.__name__} have a procedure already")
+    check_registering(plan, f"a procedure for {question.__name__}")
+    if is_own(question) and not is_own(plan):
+        raise DeclarationError(
+            f"{question.__name__} is Sordino's own question: register a procedure for a class of yours"
+        )
+    _PROCEDURES[question] = RegisteredProcedure(plan, name_provider(plan, "a procedure", module, version))
+
+
+def registered_procedure(question: object) -> RegisteredProcedure | None:
+    """Return how a question is planned; None where its class is not registered."""
+    return _PROCEDURES.get(type(question))
+
+
+# ---- What a person asks of a table, in Python or SQL, as a question of ours with its tables and its unit found. It
+# plans nothing
+
+Whole: TypeAlias = Aggregation | SqlText | MostCommon
+Question: TypeAlias = PlannedQuestion | AggregateExpr | Sequence[AggregateExpr] | SqlText | str
+
+
+def read_question(question: Question, table: TableContext) -> PlannedQuestion:
+    """Return the question that Python or SQL asks of a table, with its public tables found; SQL is parsed here, once.
+
+    Raises QuestionRefused for what is no question, UnknownName for names that are not declared.
+    """
+    if registered_procedure(question) is not None:
+        return cast(PlannedQuestion, question)
+    if isinstance(question, str):
+        raise QuestionRefused('write SQL as sd.sql("SELECT ..."): text alone could mean a column')
+    if not isinstance(question, SqlText):
+        return bind_tables(as_aggregation(cast(Any, question)), table, names="written")
+    return _read_sql(question, table)
+
+
+def _read_sql(question: SqlText, table: TableContext) -> Aggregation | MostCommon:
+    """Return the one question that a text is."""
+    asked = parse_question(
+        question.in_dialect(table.dialect),
+        table=table.name,
+        columns=tuple(table.domain.stored),
+        public={name: tuple(joinable.columns) for name, joinable in table.public.items()},
+        private={name: tuple(other.domain) for name, other in table.private.items()},
+    )
+    return asked if isinstance(asked, MostCommon) else bind_tables(asked, table, names="resolved")
+
+
+def read_statement_question(
+    question: SqlText, table: TableContext, weights: tuple[Fraction, ...] = ()
+) -> PlannedQuestion | None:
+    """Return the statement around private questions that a text is, which share its loss by `weights`.
+
+    Returns None for a text with a list of keys beside it, which is one question. Raises QuestionRefused for what is no statement.
+    """
+    if question.keys is not None:
+        return None
+    reader = _BlockReader(question, table)
+    dialect = question.in_dialect(table.dialect).dialect
+    statement = read_statement(
+        question.text,
+        table=table.name,
+        columns=tuple(table.domain.stored),
+        others={name: tuple(other.domain.stored) for name, other in table.private.items()},
+        truths=[
+            name for domain in _domains(table) for name, column in domain.stored.items() if isinstance(column, Boolean)
+        ],
+        # Where several rows share a key, it determines none of their columns.
+        public={name: tuple(public.columns) if public.max_rows == 1 else () for name, public in table.public.items()},
+        declared=_declared_lists(table),
+        unit=table.neighbors.id_column,
+        reader=reader,
+        dialect=dialect,
+        moment=question.moment,
+    )
+    blocks = tuple(reader.blocks[text] for text in statement.blocks)
+    tables = tuple(reader.tables[text] for text in statement.blocks)
+    released = tuple(reader.released[constant.name] for constant in statement.constants)
+    moment = question.moment if reads_clock(question.text) else None
+    return StatementQuestion(question.text, blocks, statement, released, weights, tables, table.private, moment)
+
+
+def truer_refusal(
+    question: SqlText, table: TableContext, one: QuestionRefused, other: QuestionRefused
+) -> QuestionRefused:
+    """Return which refusal of a text is true: of it as `one` question, or as the statement that it would be."""
+    dialect = question.in_dialect(table.dialect).dialect
+    unit = table.neighbors.id_column
+    units = [unit] if unit else [name for name, column in table.domain.stored.items() if isinstance(column, Identifier)]
+    around = question.keys is None and surrounds_questions(question.text, units=units, dialect=dialect)
+    return other if around else one
+
+
+def _domains(table: TableContext) -> list[Domain]:
+    """Return what is declared of public tables, of other private ones, and of the table itself, which comes last."""
+    public = [public.columns for public in table.public.values()]
+    return [*public, *(other.domain for other in table.private.values()), table.domain]
+
+
+def _declared_lists(table: TableContext) -> dict[str, tuple[Any, ...]]:
+    """Return the values of the columns that declare them, by their names in lower case."""
+    return {
+        name.lower(): tuple(column.values) if isinstance(column, Category) else (False, True)
+        for domain in _domains(table)
+        for name, column in domain.stored.items()
+        if isinstance(column, (Boolean, Category))
+    }
+
+
+_PLACE = re.compile(r"^line \d+, column \d+: ")
+
+
+class _BlockReader:
+    """Reads the private blocks of a statement, in which released values of earlier blocks may stand."""
+
+    def __init__(self, question: SqlText, table: TableContext) -> None:
+        self._question = question
+        self._table = table
+        self.blocks: dict[str, Aggregation | MostCommon] = {}
+        # The private table that each block is about, None for the question's own.
+        self.tables: dict[str, str | None] = {}
+        self.released: dict[str, Released] = {}
+
+    def accept(self, text: str) -> None:
+        asked = replace(self._question, text=text, select=None, dialect="duckdb", released=self.released)
+        try:
+            about = self._find_table(asked)
+            self.blocks[text] = _read_sql(asked, self._table.other(about))
+        except QuestionRefused as refused:
+            # Its place is one in the block's own text, which nobody wrote.
+            raise type(refused)(_PLACE.sub("", str(refused.in_sql()))) from None
+        self.tables[text] = about
+
+    def _find_table(self, asked: SqlText) -> str | None:
+        """Return the other private table that a block is about, None for the question's own."""
+        if not self._table.private:
+            return None
+        columns = [name for domain in _domains(self._table) for name in domain]
+        named = asked.parse(columns, self._table.public).table
+        if is_same_table(named, self._table.name):
+            return None
+        return next((name for name in self._table.private if is_same_table(named, name)), None)
+
+    def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
+        questions = [self.blocks[text] for text in blocks]
+        contexts = [self._table.other(self.tables[text]) for text in blocks]
+        self.released[query.name] = declare_released(query, blocks, questions, self.released, contexts, self._table)
+
+
+def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
+    """Return the question with its tables and its unit; `names` says whether its columns are resolved already."""
+    own = PrivateTable(table.domain, table.neighbors, {})
+    expressions = asked.expressions()
+    if asked.steps or (expressions and has_exists(expressions)):
+        asked = mark_units(asked, table.private, table.name, own)
+    if not asked.steps:
+        return asked
+    return bind_names(
+        asked,
+        public=table.public,
+        table=table.name,
+        domain=table.domain,
+        names=names,
+        private=table.private,
+        neighbors=table.neighbors,
+    )
+
+
+# ---- The plan of a question that is understood
 
 
 def is_batch(question: object) -> bool:

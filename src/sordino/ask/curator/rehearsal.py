@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure
-from sordino.ask.curator.data_access import Answer, DataAccess, open_rows
+from sordino.ask.curator.plan import Answer, DataAccess, open_rows
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.mechanisms.additive_noise import Gaussian, Laplace, Mechanism

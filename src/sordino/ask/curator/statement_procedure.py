@@ -21,9 +21,17 @@ from sordino.ask.curator.aggregation_procedure import (
     plan_aggregation,
     selection_note,
 )
-from sordino.ask.curator.data_access import DataAccess, StatementWriter
 from sordino.ask.curator.most_common_procedure import plan_most_common
-from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.curator.plan import (
+    UNKNOWN_ROWS,
+    DataAccess,
+    Plan,
+    PlannedColumn,
+    Procedure,
+    StatementWriter,
+    TableContext,
+    price,
+)
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Released
