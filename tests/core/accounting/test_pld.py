@@ -10,7 +10,6 @@ import pytest
 
 from core.accounting import brute
 from core.accounting.test_tightness import count_calls
-from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.accounting.events import (
     ApproxEvent,
     Composed,
@@ -18,6 +17,8 @@ from sordino.core.accounting.events import (
     DiscreteLaplaceEvent,
     GaussianEvent,
     LaplaceEvent,
+    event_from_dict,
+    event_to_dict,
 )
 from sordino.core.accounting.gaussian_dp import analytic_gaussian_sigma
 from sordino.core.accounting.pld import pld_delta, pld_epsilon
