@@ -11,8 +11,7 @@ from sordino.ask.curator.aggregation_procedure import AggregationProcedure, Allo
 from sordino.ask.curator.curator import Curator
 from sordino.ask.curator.most_common_procedure import MostCommonProcedure
 from sordino.ask.curator.plan import DataAccess, Plan
-from sordino.ask.engines.duckdb import DuckDBEngine
-from sordino.ask.engines.pinned_files import FileVersions
+from sordino.ask.engines.duckdb import DuckDBEngine, FileVersions
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.weighted_sum import SharedNoise

@@ -72,7 +72,7 @@ _READ = """
 import json, sys
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.accounting.composition import tight
-from sordino.core.accounting.events import event_from_dict, event_to_dict
+from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.loss import ApproxDP
 charges = Ledger.open(sys.argv[1], cap=ApproxDP(100, "0.1")).charges()
 for c in charges:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.core.accounting.events import event_from_dict, event_to_dict
+from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.codec import cells_to_json
 from sordino.core.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.core.estimates.computed import Computed

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError
@@ -39,6 +40,11 @@ class Candidate:
     protocol: Randomizer
     error: float
     shift: float
+    # What candidates are compared by.
+    score: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "score", self.error + self.shift)
 
     @property
     def name(self) -> str:
@@ -63,10 +69,11 @@ class ProtocolChoice:
     @property
     def why(self) -> str:
         """Why this protocol, in a sentence."""
-        least = min(self.candidates, key=self._score)
+        own = self._own
+        least = min(self.candidates, key=attrgetter("score"))
         others = [c for c in self.candidates if c.protocol != self.protocol]
-        next_ = min(others, key=self._score) if self._score(self._own) <= (1 + _TIE) * self._score(least) else least
-        gain = 1 - self._score(self._own) / self._score(next_)
+        next_ = min(others, key=attrgetter("score")) if own.score <= (1 + _TIE) * least.score else least
+        gain = 1 - own.score / next_.score
         less = f"{100 * gain:.0f}% less than {next_.name}"
         if gain < -_TIE:
             wider = f"as narrow as {next_.name} to within {round_up(-100 * gain, digits=1)}%"
@@ -77,7 +84,7 @@ class ProtocolChoice:
         return self._describe(beside)
 
     def _describe(self, beside: str) -> str:
-        score = round_up(100 * self._score(self._own), digits=2)
+        score = round_up(100 * self._own.score, digits=2)
         weighed = f", {score} with what {100 * self.malicious:g}% malicious clients can add" if self.malicious else ""
         bytes_ = f"{self.protocol.width} byte{'s' if self.protocol.width > 1 else ''}"
         return (
@@ -92,7 +99,7 @@ class ProtocolChoice:
         """An Arrow table of the candidates, best first: protocol, error, shift (by the malicious clients weighed), bytes."""
         import pyarrow as pa
 
-        ranked = sorted(self.candidates, key=self._score)
+        ranked = sorted(self.candidates, key=attrgetter("score"))
         return pa.table(
             {
                 "protocol": [c.name for c in ranked],
@@ -168,9 +175,6 @@ class ProtocolChoice:
     @property
     def _own(self) -> Candidate:
         return next(c for c in self.candidates if c.protocol == self.protocol)
-
-    def _score(self, candidate: Candidate) -> float:
-        return candidate.error + candidate.shift
 
     def __repr__(self) -> str:
         return f"<Choice {self.why}>"

@@ -11,7 +11,8 @@ from typing import Any
 from sordino.ask.project.budget import BudgetStatus, open_ledger
 from sordino.ask.project.load import Budget, Project
 from sordino.core.accounting.belief import belief_after, epsilon_and_delta
-from sordino.core.accounting.events import LaplaceEvent, event_from_dict
+from sordino.core.accounting.event_fields import event_from_dict
+from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.records import Charge, Entry, Report, loss_from_dict
 from sordino.core.loss import PureDP

@@ -15,6 +15,7 @@ from sordino.ask.project.parts import cap_from
 from sordino.ask.queries.build import Selection
 from sordino.core.accounting.belief import epsilon_and_delta
 from sordino.core.accounting.composition import charge_amounts, tight
+from sordino.core.accounting.event_fields import event_from_dict
 from sordino.core.accounting.events import (
     ApproxEvent,
     Composed,
@@ -23,7 +24,6 @@ from sordino.core.accounting.events import (
     LaplaceEvent,
     ThresholdEvent,
     approximate_rho,
-    event_from_dict,
 )
 from sordino.core.accounting.pld import pld_epsilon
 from sordino.core.accounting.zcdp import epsilon_of

@@ -20,8 +20,8 @@ from sqlglot import exp
 
 import sordino as sd
 from sordino.ask.curator.plan import PlannedColumn, Procedure, price
-from sordino.ask.curator.planning import register_procedure
-from sordino.core.accounting.events import register_event
+from sordino.ask.curator.question_reading import register_procedure
+from sordino.core.accounting.event_fields import register_event
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.mechanisms.additive_noise import Laplace
 from sordino.core.noise.laws import DiscreteLaplace
@@ -134,7 +134,7 @@ print("mypackage 1.2" in charge.note)
 release = sd.Release.from_dict(json.loads(sys.stdin.read()))
 print(release.event.pure(), "mypackage 1.2" in str(release.notes))
 from sordino.accounting import best
-from sordino.core.accounting.events import event_from_dict
+from sordino.core.accounting.event_fields import event_from_dict
 print(best([event_from_dict(charge.event)], 1e-6).epsilon <= 1)
 """
     (tmp_path / "mine.py").unlink()

@@ -11,6 +11,7 @@ from mistyping import mistype
 from sordino.core.accounting.amplify import Sampled, poisson_sampled
 from sordino.core.accounting.composition import tight
 from sordino.core.accounting.concentration import pure_rho
+from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.accounting.events import (
     ApproxEvent,
     Composed,
@@ -18,8 +19,6 @@ from sordino.core.accounting.events import (
     DiscreteLaplaceEvent,
     GaussianEvent,
     LaplaceEvent,
-    event_from_dict,
-    event_to_dict,
 )
 from sordino.core.accounting.pld import pld_delta, pld_epsilon
 from sordino.core.loss import Event

@@ -11,6 +11,7 @@ import pytest
 from mistyping import mistype
 from sordino.core.accounting.amplify import Sampled
 from sordino.core.accounting.composition import best
+from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.accounting.events import (
     ApproxEvent,
     BoundedRangeEvent,
@@ -19,8 +20,6 @@ from sordino.core.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     ThresholdEvent,
-    event_from_dict,
-    event_to_dict,
 )
 from sordino.core.accounting.pld import pld_delta, pld_epsilon
 from sordino.core.loss import Event, Grid, Losses

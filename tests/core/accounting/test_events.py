@@ -8,7 +8,8 @@ import pytest
 
 from mistyping import mistype
 from sordino.core.accounting.concentration import pure_rho
-from sordino.core.accounting.events import Composed, GaussianEvent, LaplaceEvent, event_from_dict, event_to_dict
+from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
+from sordino.core.accounting.events import Composed, GaussianEvent, LaplaceEvent
 from sordino.core.loss import Event
 from sordino.errors import DeclarationError
 

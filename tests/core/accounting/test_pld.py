@@ -10,6 +10,7 @@ import pytest
 
 from core.accounting import brute
 from core.accounting.test_tightness import count_calls
+from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.accounting.events import (
     ApproxEvent,
     Composed,
@@ -17,8 +18,6 @@ from sordino.core.accounting.events import (
     DiscreteLaplaceEvent,
     GaussianEvent,
     LaplaceEvent,
-    event_from_dict,
-    event_to_dict,
 )
 from sordino.core.accounting.gaussian_dp import analytic_gaussian_sigma
 from sordino.core.accounting.pld import pld_delta, pld_epsilon

@@ -11,17 +11,8 @@ import pytest
 from sordino.core.accounting.amplify import Sampled
 from sordino.core.accounting.common_laws import Response
 from sordino.core.accounting.composition import best, charge_amounts, tight
-from sordino.core.accounting.events import (
-    Composed,
-    GaussianEvent,
-    LaplaceEvent,
-    ThresholdEvent,
-    UnknownEvent,
-    approximate_rho,
-    event_from_dict,
-    event_to_dict,
-    register_event,
-)
+from sordino.core.accounting.event_fields import UnknownEvent, event_from_dict, event_to_dict, register_event
+from sordino.core.accounting.events import Composed, GaussianEvent, LaplaceEvent, ThresholdEvent, approximate_rho
 from sordino.core.accounting.pld import pld_epsilon
 from sordino.core.accounting.renyi import renyi_epsilon
 from sordino.core.ledger.ledger import Ledger

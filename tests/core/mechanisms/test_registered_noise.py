@@ -21,7 +21,7 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino import audit
-from sordino.core.accounting.events import event_from_dict, event_to_dict, register_event
+from sordino.core.accounting.event_fields import event_from_dict, event_to_dict, register_event
 from sordino.core.estimates.noisy import LAWS
 from sordino.core.mechanisms.additive_noise import Laplace, Mechanism
 from sordino.core.mechanisms.noise_choice import _REGISTERED, register_noise

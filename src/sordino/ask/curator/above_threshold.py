@@ -15,7 +15,7 @@ from sordino.ask.curator.adaptive_session import plan_adaptive
 from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.curator.charging import Charging, Failure, failure_of
 from sordino.ask.curator.plan import Answer, DataAccess, TableContext, open_rows
-from sordino.ask.curator.planning import read_question
+from sordino.ask.curator.question_reading import read_question
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.query import refuse_foreign

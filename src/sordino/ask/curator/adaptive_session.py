@@ -23,7 +23,7 @@ from sordino.ask.curator.plan import (
     TableContext,
     price,
 )
-from sordino.ask.curator.planning import read_question
+from sordino.ask.curator.question_reading import read_question
 from sordino.ask.queries.adaptive.marginal import (
     MOST_AXES,
     Axis,

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from sordino.ask.curator.plan import Answer, Plan
 from sordino.ask.engines.engine import EngineFailed
 from sordino.ask.queries.queryable import ReleaseContent
-from sordino.core.accounting.events import event_to_dict
+from sordino.core.accounting.event_fields import event_to_dict
 from sordino.core.errors import ChargedError, InDoubt, LedgerError, QuestionRefused
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.records import Charge, ShareSums, StoredAnswer, check_resumed, check_share

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sordino.core.accounting.concentration import pure_rho
-from sordino.core.accounting.events import register_event
+from sordino.core.accounting.event_fields import register_event
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Event, Grid, Number, PrivacyLoss, format_number, to_fraction
 from sordino.core.rounding import float_up

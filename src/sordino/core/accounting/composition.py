@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from sordino.core.accounting.advanced import compose_advanced, compose_kairouz, optimal
-from sordino.core.accounting.events import approximate_rho, event_from_dict, parts
+from sordino.core.accounting.event_fields import event_from_dict
+from sordino.core.accounting.events import approximate_rho, parts
 from sordino.core.accounting.renyi import renyi_epsilon
 from sordino.core.accounting.zcdp import epsilon_of
 from sordino.core.errors import DeclarationError, arg

@@ -30,7 +30,7 @@ from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
-from sordino.core.accounting.events import read_amount, read_delta
+from sordino.core.accounting.event_fields import read_amount, read_delta
 from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import Number, format_number
 from sordino.core.rounding import bisect, bisect_whole, float_up

@@ -21,7 +21,8 @@ from sordino.core.accounting.discretize import (
     response_rows,
     zcdp_losses,
 )
-from sordino.core.accounting.events import GaussianEvent, common_law, parts, read_amount, read_delta, summands
+from sordino.core.accounting.event_fields import read_amount, read_delta
+from sordino.core.accounting.events import GaussianEvent, common_law, parts, summands
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Event, Grid, Losses, Number, PrivacyLoss
 from sordino.core.rounding import float_down, float_up

@@ -9,7 +9,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from sordino.core.accounting.events import read_amount, read_delta
+from sordino.core.accounting.event_fields import read_amount, read_delta
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Number, format_number
 from sordino.core.rounding import bisect

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, overload
 
 from sordino.core.accounting.composition import charge_amounts
-from sordino.core.accounting.events import event_to_dict
+from sordino.core.accounting.event_fields import event_to_dict
 from sordino.core.errors import DeclarationChanged, DeclarationError, LedgerError
 from sordino.core.ledger import records as declared
 from sordino.core.ledger.high_water_mark import marks_at, marks_directory, read_mark
