@@ -251,12 +251,13 @@ class Curator(TableFace):
         if on == "dummy":
             return self._practise(plan)
         identity = plan.identity()
-        self._charging.declare(plan.reads)
+        others = plan.reads
+        self._charging.declare(others)
         if request_id is not None:
             stored = self._charging.recall(request_id, identity)
             if stored is not None:
                 return self._charging.read_stored(stored, plan)
-        with open_rows(self._engine, plan.reads) as rows:
+        with open_rows(self._engine, others) as rows:
             # what cannot be written is refused here, and costs nothing
             statements = plan.procedure.write(rows.writer())
             charged = self._charging.charge(plan, identity=identity, request=request_id)
