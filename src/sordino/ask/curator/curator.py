@@ -21,6 +21,7 @@ from sordino.ask.curator.batch import Batch, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
 from sordino.ask.curator.dummy_table import check_target, open_dummy, practice_curator
 from sordino.ask.curator.explain import explain
+from sordino.ask.curator.found_bounds_procedure import plan_with_found_bounds
 from sordino.ask.curator.plan import (
     EQUAL,
     DataAccess,
@@ -531,17 +532,13 @@ def plan_question(
             question, table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split
         )
     except QuestionRefused:
-        plan = _plan_unbounded(question, table, asked, assume_rows) if split.is_equal else None
+        plan = None
+        if split.is_equal:
+            # Means of numbers without bounds may be why: these can be found.
+            plan = plan_with_found_bounds(question, table, asked=asked, assume_rows=assume_rows)
         if plan is None:
             raise
         return plan
-
-
-def _plan_unbounded(question: Aggregation, table: TableContext, asked: Loss, assume_rows: int | None) -> Plan | None:
-    """Return the plan of means of numbers without bounds, if that is why a question was refused."""
-    from sordino.ask.curator.found_bounds_procedure import plan_with_found_bounds
-
-    return plan_with_found_bounds(question, table, asked=asked, assume_rows=assume_rows)
 
 
 def plan_again(given: Plan, table: TableContext) -> Plan:
