@@ -304,6 +304,15 @@ def scale_loss(loss: Loss, factor: Fraction) -> Loss:
     return ApproxDP(loss.epsilon * factor, loss.delta) if isinstance(loss, ApproxDP) else PureDP(loss.epsilon * factor)
 
 
+def share_loss(loss: Loss, share: Fraction) -> Loss:
+    """Return a share of all that a loss counts, a delta and a slack too: shares of 1 in all compose to the loss.
+
+    >>> share_loss(ApproxDP(1, "1e-6"), Fraction(1, 2))
+    ApproxDP(epsilon=0.5, delta=0.0000005)
+    """
+    return loss_from({name: amount * share for name, amount in loss.amounts().items()})
+
+
 def loss_to_numbers(loss: Loss) -> dict[str, float | str]:
     """Return a loss as JSON numbers, such as {"epsilon": 0.5}; see `to_json_number`."""
     numbers = {n: to_json_number(a) for n, a in loss.amounts().items()}

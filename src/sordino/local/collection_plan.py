@@ -242,8 +242,9 @@ def plan_collection(
     >>> plan_collection(range(14), epsilon=1, respondents=100_000).choice.protocol.name
     'subset selection'
     """
-    choice = best(labels, epsilon=epsilon, respondents=respondents, malicious=malicious)
-    needed = respondents_needed(labels, epsilon=epsilon, margin=margin)
+    protocols = candidates(labels, epsilon=epsilon)
+    choice = _choose(protocols, respondents, malicious)
+    needed = _find_needed(protocols, check_epsilon(epsilon), margin, _CONFIDENCE)
     mixed = None
     if shuffle_delta is not None:
         chosen = choice.protocol if isinstance(choice.protocol, Overlapping) else None
@@ -270,18 +271,21 @@ def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float 
     >>> [best(range(k), epsilon=1, respondents=1000).protocol.name for k in (2, 128, 1024)]
     ['GRR', 'subset selection', 'OLH']
     """
+    return _choose(candidates(labels, epsilon=epsilon), respondents, malicious)
+
+
+def _choose(protocols: Sequence[Randomizer], respondents: int, malicious: float) -> ProtocolChoice:
     if isinstance(respondents, bool) or not isinstance(respondents, int) or respondents < 1:
         raise DeclarationError("respondents must be a whole number, 1 or more")
     z = quantile(_CONFIDENCE)
     rated = tuple(
-        Candidate(m, z * math.sqrt(m.variance(share=0.0, n=respondents)), m.shift(malicious)[0])
-        for m in candidates(labels, epsilon=epsilon)
+        Candidate(m, z * math.sqrt(m.variance(share=0.0, n=respondents)), m.shift(malicious)[0]) for m in protocols
     )
-    least = min(c.error + c.shift for c in rated)
-    near = [c for c in rated if c.error + c.shift <= least * (1 + _NEAR)]
-    tied = min(near, key=lambda c: (c.protocol.width, c.error + c.shift))
-    most = (tied.error + tied.shift) * (1 + _TIE)
-    chosen = next(c for c in near if c.protocol.width == tied.protocol.width and c.error + c.shift <= most)
+    least = min(c.score for c in rated)
+    near = [c for c in rated if c.score <= least * (1 + _NEAR)]
+    tied = min(near, key=lambda c: (c.protocol.width, c.score))
+    most = tied.score * (1 + _TIE)
+    chosen = next(c for c in near if c.protocol.width == tied.protocol.width and c.score <= most)
     return ProtocolChoice(chosen.protocol, respondents, malicious, rated)
 
 
@@ -296,11 +300,15 @@ def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confid
     >>> respondents_needed(range(14), epsilon=1, margin=0.01).local
     117357
     """
+    return _find_needed(candidates(labels, epsilon=epsilon), check_epsilon(epsilon), margin, confidence)
+
+
+def _find_needed(protocols: Sequence[Randomizer], epsilon: Fraction, margin: float, confidence: float) -> Needed:
     if isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0 < margin < 1:
         raise DeclarationError("margin must be a share such as 0.01 (one percentage point), between 0 and 1")
     z = quantile(confidence)
-    choice = best(labels, epsilon=epsilon, respondents=1)
+    choice = _choose(protocols, 1, 0.0)
     one = choice.protocol.variance(share=0.0, n=1)
-    trusted = DiscreteLaplace(1 / check_epsilon(epsilon)).error(confidence)
+    trusted = DiscreteLaplace(1 / epsilon).error(confidence)
     people = max(1, math.ceil(trusted / to_fraction(margin, name="margin")))
     return Needed(math.ceil(z * z * one / margin**2), choice.protocol.name, people, margin, confidence)

@@ -46,7 +46,7 @@ from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.estimate import take_rows
 from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement, cells_of
 from sordino.core.estimates.selected import Selected
-from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
+from sordino.core.loss import Event, Loss, share_loss
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Key, Output
 from sordino.core.source import PrivateTable
@@ -319,7 +319,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         raise DeclarationError(
             f"this statement asks {count} private question{'s' * (count != 1)}: state one weight for each, not {len(weights)}"
         )
-    parts = [_share(asked, weight / sum(weights)) for weight in weights]
+    parts = [share_loss(asked, weight / sum(weights)) for weight in weights]
     contexts = [table.other(name) for name in question.tables]
     samples = [getattr(block, "sample", None) is not None for block in question.blocks]
     if any(name and drawn for name, drawn in zip(question.tables, samples, strict=True)):
@@ -408,15 +408,6 @@ def _key_notes(plans: Sequence[Plan]) -> list[str]:
     ]
     notes = notes if declared else []
     return [*notes, "what is computed across groups leaves out those that a threshold hides"] if hidden else notes
-
-
-def _share(loss: Loss, share: Fraction) -> Loss:
-    """Return a share of a loss: sums of shares of 1 in all are the loss (basic composition, and that of zCDP)."""
-    if isinstance(loss, PureDP):
-        return PureDP(loss.epsilon * share)
-    if isinstance(loss, ApproxDP):
-        return ApproxDP(loss.epsilon * share, loss.delta * share)
-    return ZCDP(loss.rho * share, slack=None if loss.slack is None else loss.slack * share)
 
 
 def shown_names(whole: str, declared: Types, usual: list[str], *, written: Sequence[str | None] = ()) -> list[str]:
