@@ -295,7 +295,7 @@ def scale_loss(loss: Loss, factor: Fraction) -> Loss:
     """Return a loss with its epsilon or its rho times a factor; a delta and a slack stay.
 
     >>> scale_loss(ApproxDP(1, "1e-6"), Fraction(1, 2))
-    ApproxDP(epsilon=0.5, delta=0.000001)
+    ApproxDP(epsilon=0.5, delta=1e-6)
     """
     if factor == 1:
         return loss
@@ -308,7 +308,7 @@ def share_loss(loss: Loss, share: Fraction) -> Loss:
     """Return a share of all that a loss counts, a delta and a slack too: shares of 1 in all compose to the loss.
 
     >>> share_loss(ApproxDP(1, "1e-6"), Fraction(1, 2))
-    ApproxDP(epsilon=0.5, delta=0.0000005)
+    ApproxDP(epsilon=0.5, delta=5e-7)
     """
     return loss_from({name: amount * share for name, amount in loss.amounts().items()})
 
