@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -31,6 +31,7 @@ from sordino.ask.queries.expressions.nodes import (
     walk,
 )
 from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.evaluation import FUNCTIONS, Tree
 from sordino.core.loss import format_number
 
 
@@ -73,10 +74,22 @@ class FormulaColumn:
         depth(self.node)
         return _linear(self.node)
 
-    def tree(self, places: Mapping[str, int]) -> list[Any]:
+    def tree(self, places: Mapping[str, int]) -> Tree:
         """Return the formula as an estimate reads it, the columns by their places; raises QuestionRefused for what cannot be."""
         depth(self.node)
-        return [] if self.is_constant else _tree(self.node, places)
+
+        def leaf(node: Node) -> Tree | None:
+            if isinstance(node, Name):
+                return ["column", places[node.name]]
+            if not isinstance(node, Constant):
+                return None
+            if isinstance(node.value, bool):
+                return ["number", "1" if node.value else "0"]
+            if isinstance(node.value, Fraction):
+                return ["number", format_number(node.value)]
+            raise QuestionRefused(f"{describe(node)} is not a number: formulas of an answer compute with numbers")
+
+        return [] if self.is_constant else to_tree(self.node, leaf)
 
 
 def rename(node: Node, words: Mapping[str, str]) -> Node:
@@ -145,14 +158,18 @@ def _linear(node: Node) -> tuple[dict[str, Fraction], Fraction] | None:
     return {n: f * factor for n, f in terms[0].items()}, terms[1] * factor
 
 
-def _tree(node: Node, places: Mapping[str, int]) -> list[Any]:
-    def below(*parts: Node) -> list[list[Any]]:
-        return [_tree(p, places) for p in parts]
+def to_tree(node: Node, leaf: Callable[[Node], Tree | None]) -> Tree:
+    """Return an expression as the interpreter reads it (`core.estimates.evaluation`), each part as `leaf` says, if it says so.
 
-    if isinstance(node, Name):
-        return ["column", places[node.name]]
-    if isinstance(node, Constant):
-        return _constant(node)
+    Raises QuestionRefused for what the interpreter has no operation for. `leaf` says what columns and constants are.
+    """
+
+    def below(*parts: Node) -> list[Tree]:
+        return [to_tree(part, leaf) for part in parts]
+
+    own = leaf(node)
+    if own is not None:
+        return own
     if isinstance(node, (Arithmetic, Compare, Connective)):
         return [node.op, *below(node.left, node.right)]
     if isinstance(node, Absolute):
@@ -162,30 +179,24 @@ def _tree(node: Node, places: Mapping[str, int]) -> list[Any]:
     if isinstance(node, IsNull):
         return ["missing", *below(node.of)]
     if isinstance(node, IsIn):
-        equal = [["=", _tree(node.of, places), _constant(Constant(value))] for value in node.values]
-        nothing: list[Any] = ["number", "0"]
-        return functools.reduce(lambda one, other: ["or", one, other], equal or [nothing])
+        of = to_tree(node.of, leaf)
+        equal = [["=", of, *below(Constant(value))] for value in node.values]
+        return functools.reduce(lambda one, other: ["or", one, other], equal or [["number", "0"]])
     if isinstance(node, Clip):
-        made = _tree(node.of, places)
+        made = to_tree(node.of, leaf)
         for operation, bound in (("greatest", node.lower), ("least", node.upper)):
             if isinstance(bound, datetime.date):
                 raise QuestionRefused(f"{describe(node)}: what is computed from an answer is clipped to numbers")
             made = made if bound is None else [operation, made, ["number", format_number(bound)]]
         return made
     if isinstance(node, When):
-        rest = ["nothing"] if node.right is None else _tree(node.right, places)
+        rest = ["nothing"] if node.right is None else to_tree(node.right, leaf)
         return ["if", *below(node.of, node.left), rest]
     if isinstance(node, Apply):
         name = "/" if node.function == "divide" else node.function
-        return [name, *below(node.of, *([] if node.right is None else [node.right]))]
+        # Functions of days and moments are among those of rows alone.
+        if name in FUNCTIONS:
+            return [name, *below(node.of, *([] if node.right is None else [node.right]))]
     raise QuestionRefused(
-        f"{describe(node)} cannot be computed from an answer: use arithmetic, ROUND, ABS, SQRT, LN or CASE"
+        f"{describe(node)} cannot be computed from an answer: use comparisons, arithmetic, ROUND, ABS, SQRT, LN or CASE"
     )
-
-
-def _constant(node: Constant) -> list[Any]:
-    if isinstance(node.value, bool):
-        return ["number", "1" if node.value else "0"]
-    if isinstance(node.value, Fraction):
-        return ["number", format_number(node.value)]
-    raise QuestionRefused(f"{describe(node)} is not a number: formulas of an answer compute with numbers")
