@@ -22,6 +22,7 @@ from sordino.ask.queries.expressions.nodes import (
     Constant,
     IsIn,
     IsNull,
+    Match,
     Name,
     Node,
     Not,
@@ -117,7 +118,9 @@ def is_condition(node: Node, truths: Collection[str] = ()) -> bool:
         return is_condition(node.left, truths) and (node.right is None or is_condition(node.right, truths))
     if isinstance(node, Name):
         return node.name in truths
-    return isinstance(node, Compare | IsIn | IsNull) or (isinstance(node, Constant) and isinstance(node.value, bool))
+    return isinstance(node, Compare | IsIn | IsNull | Match) or (
+        isinstance(node, Constant) and isinstance(node.value, bool)
+    )
 
 
 def check_conditions(node: Node, truths: Collection[str] = ()) -> None:

@@ -7,7 +7,7 @@ a column may be:
 - an array of doubles, NaN where a value is missing (released numbers, draws of their noise);
 - an array of Python objects, None where one is missing: whole numbers and fractions, which stay exact through +, -, *, abs and
   comparisons, text, days and moments;
-- a `Truth`, or `Cells`, which compare themselves.
+- a `Truth`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "-": operator.sub,
     "*": operator.mul,
 }
-_MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ARITHMETIC = ("+", "-", "*")
 
 
 class Truth(NamedTuple):
@@ -52,24 +52,6 @@ class Truth(NamedTuple):
 
     true: Any
     false: Any
-
-
-@runtime_checkable
-class Cells(Protocol):
-    """Cells that are more than a value each, such as runs of values, or codes."""
-
-    @property
-    def missing(self) -> Any:
-        """Whether each is missing."""
-
-    def numbers(self) -> Any:
-        """Return a number for each, NaN where it is missing."""
-
-    def truth(self) -> Truth:
-        """Return where each is true, and where it is false."""
-
-    def compare(self, op: str, other: Any) -> Truth:
-        """Return where each is `op` another value or column; NotImplemented where both are compared as numbers."""
 
 
 def evaluate(
@@ -98,7 +80,7 @@ def evaluate_truth(tree: Tree, columns: Sequence[Any] = ()) -> Truth:
 def interpret(
     tree: Tree, columns: Sequence[Any] = (), reject: Callable[[Any], None] = lambda _: None, *, zeros: bool = False
 ) -> Any:
-    """Return what `evaluate` does, before it is made into numbers: an array of doubles or of objects, a Truth, or Cells."""
+    """Return what `evaluate` does, before it is made into numbers: an array of doubles or of objects, or a Truth."""
     kind, *rest = tree
     if kind == "column":
         return columns[int(rest[0])]
@@ -110,9 +92,9 @@ def interpret(
     with np.errstate(all="ignore"):
         if kind in _CONDITIONS:
             return _CONDITIONS[kind](*parts)
-        if kind in _MIRROR:
+        if kind in _OPERATORS and kind not in _ARITHMETIC:
             return _compare(kind, *parts)
-        if kind in ("+", "-", "*", "abs") and any(_holds_objects(part) for part in parts):
+        if kind in (*_ARITHMETIC, "abs") and any(_holds_objects(part) for part in parts):
             return _each(abs, parts[0]) if kind == "abs" else _each_two(kind, *parts)
         numbers = [_numbers(part) for part in parts]
         if zeros and kind in ("abs", "*"):
@@ -133,24 +115,14 @@ def _holds_objects(part: Any) -> bool:
 def _numbers(part: Any) -> Any:
     if isinstance(part, Truth):
         return np.where(part.true + part.false == 0, math.nan, part.true)
-    if isinstance(part, Cells):
-        return part.numbers()
     return _each(_as_float, part).astype(float) if _holds_objects(part) else part
 
 
 def _truth(part: Any) -> Truth:
     if isinstance(part, Truth):
         return part
-    if isinstance(part, Cells):
-        return part.truth()
     numbers = _numbers(part)
     return Truth((numbers != 0) & ~np.isnan(numbers), numbers == 0)
-
-
-def _missing(part: Any) -> Truth:
-    missing = part.missing if isinstance(part, Cells) else _each(_is_missing, part) if _holds_objects(part) else None
-    absent = np.isnan(_numbers(part)) if missing is None else np.asarray(missing, dtype=bool)
-    return Truth(absent, ~absent)
 
 
 # ---- Conditions, of three values: what is unknown is neither true nor false
@@ -176,12 +148,12 @@ def _choose(condition: Any, one: Any, other: Any) -> Any:
     return np.where(_truth(condition).true, *chosen)
 
 
+def _missing(part: Any) -> Truth:
+    absent = np.vectorize(_is_missing, otypes=[bool])(part) if _holds_objects(part) else np.isnan(_numbers(part))
+    return Truth(absent, ~absent)
+
+
 def _compare(op: str, left: Any, right: Any) -> Truth:
-    for one, other, its_op in ((left, right, op), (right, left, _MIRROR[op])):
-        if isinstance(one, Cells):
-            met = one.compare(its_op, other)
-            if met is not NotImplemented:
-                return met
     if _holds_objects(left) or _holds_objects(right):
         return _truth(_each_two(op, left, right))
     a = _numbers(left)
@@ -205,11 +177,8 @@ _CONDITIONS: dict[str, Callable[..., Any]] = {
 
 def _each(function: Callable[[Any], Any], part: Any) -> Any:
     """Return a function of each object that is a number; what is none is missing."""
-
-    def of_one(value: Any) -> Any:
-        return function(value) if function is _is_missing or isinstance(value, int | float | Fraction) else None
-
-    return np.asarray(np.frompyfunc(of_one, 1, 1)(part), dtype=object)
+    of_one = np.frompyfunc(lambda value: function(value) if isinstance(value, int | float | Fraction) else None, 1, 1)
+    return np.asarray(of_one(part), dtype=object)
 
 
 def _each_two(op: str, left: Any, right: Any) -> Any:
@@ -226,9 +195,9 @@ def _of_two(op: str, left: Any, right: Any) -> Any:
         return None
     if left is None or right is None or isinstance(left, str) != isinstance(right, str):
         return None
-    if op in "+-*" and isinstance(left, str):
+    if op in _ARITHMETIC and isinstance(left, str):
         return None
-    if op in "+-*" and isinstance(left, datetime.date):
+    if op in _ARITHMETIC and isinstance(left, datetime.date):
         is_days = op == "-" and not isinstance(left, datetime.datetime)
         return (left - right).days if is_days else None
     if isinstance(left, float) or isinstance(right, float):
