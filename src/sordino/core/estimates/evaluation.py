@@ -85,7 +85,7 @@ def interpret(
     if kind == "column":
         return columns[int(rest[0])]
     if kind == "number":
-        return np.float64(float(parse_fraction(rest[0])))
+        return np.float64(_as_float(parse_fraction(rest[0])))
     if kind == "value":
         return rest[0]
     parts = [interpret(part, columns, reject, zeros=zeros) for part in rest]
@@ -190,7 +190,8 @@ def _of_two(op: str, left: Any, right: Any) -> Any:
     """Return left op right; None where one is missing, or where text meets a number."""
     if _is_missing(left) or _is_missing(right):
         return None
-    left, right = _as_time(left, right), _as_time(right, left)
+    left = _as_time(left, right)
+    right = _as_time(right, left)
     if isinstance(left, datetime.date) != isinstance(right, datetime.date):
         return None
     if left is None or right is None or isinstance(left, str) != isinstance(right, str):
@@ -214,11 +215,11 @@ def _as_float(value: float | Fraction) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _as_time(value: Any, beside: Any) -> Any:
-    """Return a constant beside a date or a moment of the answer as one too; None for what is neither."""
+    """Return text beside a day or a moment as one too, and a day beside a moment as its midnight; None for other text."""
     if not isinstance(beside, datetime.date) or not isinstance(value, (str, datetime.date)):
         return value
     try:
@@ -226,7 +227,7 @@ def _as_time(value: Any, beside: Any) -> Any:
     except ValueError:
         return None
     if not isinstance(beside, datetime.datetime):
-        return moment.date() if isinstance(moment, datetime.datetime) else moment
+        return moment.date() if isinstance(value, str) and isinstance(moment, datetime.datetime) else moment
     if not isinstance(moment, datetime.datetime):
         moment = datetime.datetime(moment.year, moment.month, moment.day)
     return moment if moment.utcoffset() is not None else moment.replace(tzinfo=beside.tzinfo)
