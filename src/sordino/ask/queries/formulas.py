@@ -32,7 +32,7 @@ from sordino.ask.queries.expressions.nodes import (
     walk,
 )
 from sordino.core.errors import QuestionRefused
-from sordino.core.estimates.evaluation import FUNCTIONS, Tree
+from sordino.core.estimates.evaluation import OF_ONE, Tree
 from sordino.core.loss import format_number
 
 
@@ -161,6 +161,12 @@ def _linear(node: Node) -> tuple[dict[str, Fraction], Fraction] | None:
     return {n: f * factor for n, f in terms[0].items()}, terms[1] * factor
 
 
+def computes(node: Apply) -> bool:
+    """Return whether the interpreter has this function of numbers; others, such as those of days, are of rows alone."""
+    two = ("round", "divide", "remainder", "modulo")
+    return node.function in (OF_ONE if node.right is None else two)
+
+
 def to_tree(node: Node, leaf: Callable[[Node], Tree | None]) -> Tree:
     """Return an expression as the interpreter reads it (`core.estimates.evaluation`), each part as `leaf` says, if it says so.
 
@@ -195,11 +201,9 @@ def to_tree(node: Node, leaf: Callable[[Node], Tree | None]) -> Tree:
     if isinstance(node, When):
         rest = ["nothing"] if node.right is None else to_tree(node.right, leaf)
         return ["if", *below(node.of, node.left), rest]
-    if isinstance(node, Apply):
+    if isinstance(node, Apply) and computes(node):
         name = "/" if node.function == "divide" else node.function
-        # Functions of days and moments are among those of rows alone.
-        if name in FUNCTIONS:
-            return [name, *below(node.of, *([] if node.right is None else [node.right]))]
+        return [name, *below(node.of, *([] if node.right is None else [node.right]))]
     raise QuestionRefused(
         f"{describe(node)} cannot be computed from an answer: use comparisons, arithmetic, ROUND, ABS, SQRT, LN or CASE"
     )

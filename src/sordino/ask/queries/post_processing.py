@@ -176,7 +176,12 @@ def _tree(node: Node, columns: Mapping[str, Any]) -> Tree:
             if at.name not in columns:
                 raise UnknownName(f"the answer has no column {at.name!r}; {nearest(at.name, list(columns))}")
             return ["value", columns[at.name]]
-        return ["value", np.array(at.value, dtype=object)] if isinstance(at, Constant) else None
+        if not isinstance(at, Constant):
+            return None
+        value: Any = at.value
+        if isinstance(value, Fraction) and value.denominator == 1:
+            value = int(value)
+        return ["value", np.array(value, dtype=object)]
 
     return to_tree(node, leaf)
 

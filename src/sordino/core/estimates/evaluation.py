@@ -13,6 +13,7 @@ a column may be:
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ def _as_it_is(tree: Any) -> Any:
 Tree = Annotated[Any, _as_it_is, _as_it_is]
 
 _LAST_PLACES = 2.0**-50  # of a double, relative: what a few steps of arithmetic round off
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -92,7 +93,7 @@ def interpret(
     with np.errstate(all="ignore"):
         if kind in _CONDITIONS:
             return _CONDITIONS[kind](*parts)
-        if kind in _OPERATORS and kind not in _ARITHMETIC:
+        if kind in OPERATORS and kind not in _ARITHMETIC:
             return _compare(kind, *parts)
         if kind in (*_ARITHMETIC, "abs") and any(_holds_objects(part) for part in parts):
             return _each(abs, parts[0]) if kind == "abs" else _each_two(kind, *parts)
@@ -101,7 +102,7 @@ def interpret(
             numbers = [_with_zero(part) for part in numbers]
         if kind == "/" and np.ndim(numbers[1]):
             reject(numbers[1])
-        made = FUNCTIONS[kind](*numbers)
+        made = _FUNCTIONS[kind](*numbers)
         return np.where(np.isfinite(made), made, math.nan)
 
 
@@ -159,7 +160,7 @@ def _compare(op: str, left: Any, right: Any) -> Truth:
     a = _numbers(left)
     b = _numbers(right)
     known = ~(np.isnan(a) | np.isnan(b))
-    met = _OPERATORS[op](a, b)
+    met = OPERATORS[op](a, b)
     return Truth(met & known, ~met & known)
 
 
@@ -183,11 +184,14 @@ def _each(function: Callable[[Any], Any], part: Any) -> Any:
 
 def _each_two(op: str, left: Any, right: Any) -> Any:
     pair = [_numbers(part) if isinstance(part, Truth) else part for part in (left, right)]
-    return np.asarray(np.frompyfunc(lambda a, b: _of_two(op, a, b), 2, 1)(*pair), dtype=object)
+    return np.asarray(np.frompyfunc(functools.partial(_of_two, op), 2, 1)(*pair), dtype=object)
 
 
 def _of_two(op: str, left: Any, right: Any) -> Any:
     """Return left op right; None where one is missing, or where text meets a number."""
+    # Most cells are counts, which meet whole constants.
+    if type(left) is int and type(right) is int:
+        return OPERATORS[op](left, right)
     if _is_missing(left) or _is_missing(right):
         return None
     left = _as_time(left, right)
@@ -203,7 +207,7 @@ def _of_two(op: str, left: Any, right: Any) -> Any:
         return (left - right).days if is_days else None
     if isinstance(left, float) or isinstance(right, float):
         left, right = _as_float(left), _as_float(right)
-    return _OPERATORS[op](left, right)
+    return OPERATORS[op](left, right)
 
 
 def _is_missing(value: Any) -> bool:
@@ -253,14 +257,7 @@ def _round(value: Any, digits: Any = 0.0) -> Any:
     return np.sign(value) * np.floor(scaled + 0.5 + scaled * _LAST_PLACES) / scale
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": lambda a, b: np.divide(a, np.where(b == 0, math.nan, b)),
-    "remainder": np.fmod,
-    "modulo": np.mod,
-    "abs": np.abs,
+OF_ONE: dict[str, Callable[..., Any]] = {
     "sign": np.sign,
     "floor": np.floor,
     "ceil": np.ceil,
@@ -272,6 +269,15 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log2": np.log2,
     "log10": np.log10,
     "exp": np.exp,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = OF_ONE | {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": lambda a, b: np.divide(a, np.where(b == 0, math.nan, b)),
+    "remainder": np.fmod,
+    "modulo": np.mod,
+    "abs": np.abs,
     "least": np.minimum,
     "greatest": np.maximum,
     "nothing": lambda: np.float64(math.nan),
