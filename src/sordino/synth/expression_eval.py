@@ -38,10 +38,10 @@ from sordino.ask.queries.expressions.nodes import (
     walk,
 )
 from sordino.ask.queries.expressions.times import moment_constant
-from sordino.ask.queries.formulas import check_conditions, computes, is_condition, to_tree
+from sordino.ask.queries.formulas import check_conditions, is_condition, to_tree
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain
 from sordino.core.errors import QuestionRefused
-from sordino.core.estimates.evaluation import Tree, Truth, evaluate, evaluate_truth
+from sordino.core.estimates.evaluation import OF_ONE, Tree, Truth, evaluate, evaluate_truth
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 
 
@@ -136,12 +136,12 @@ def _leaf(node: Node, cells: Mapping[str, ColumnCells]) -> Any:
         return _choose(node.of, cells, lambda value: matches(str(value)))
     if isinstance(node, TextFunction) and not is_text(node):
         return _text_number(node, cells)
-    if isinstance(node, Apply) and not computes(node):
-        # How a cast rounds follows from the type that an engine holds, and a model holds none.
-        raise QuestionRefused(f"a model does not compute {describe(node)}: use arithmetic, ROUND, FLOOR or CEIL")
-    if isinstance(node, (Absolute, Apply, Arithmetic, Clip, Connective, IsNull, Not)):
+    if isinstance(node, Apply) and (node.function in OF_ONE or node.right is not None):
         return None
-    raise QuestionRefused(f"a number is needed, not {describe(node)}")
+    if isinstance(node, (Absolute, Arithmetic, Clip, Connective, IsNull, Not)):
+        return None
+    # Among them is a cast to whole numbers: how it rounds follows from the type that an engine holds, and a model holds none.
+    raise QuestionRefused(f"a model does not compute {describe(node)}: use arithmetic, ROUND, FLOOR or CEIL")
 
 
 def _middles(one: ColumnCells) -> Floats:

@@ -27,6 +27,7 @@ from sordino.ask.queries.expressions.nodes import (
     Node,
     Not,
     When,
+    children,
     depth,
     describe,
     walk,
@@ -34,6 +35,8 @@ from sordino.ask.queries.expressions.nodes import (
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.evaluation import OF_ONE, Tree
 from sordino.core.loss import format_number
+
+_OF_TWO = ("round", "divide", "remainder", "modulo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +164,17 @@ def _linear(node: Node) -> tuple[dict[str, Fraction], Fraction] | None:
     return {n: f * factor for n, f in terms[0].items()}, terms[1] * factor
 
 
-def computes(node: Apply) -> bool:
-    """Return whether the interpreter has this function of numbers; others, such as those of days, are of rows alone."""
-    two = ("round", "divide", "remainder", "modulo")
-    return node.function in (OF_ONE if node.right is None else two)
+def _operation(node: Node) -> str:
+    """Return the interpreter's word for what a node does with its parts; empty where it has none."""
+    if isinstance(node, Arithmetic | Compare | Connective):
+        return node.op
+    if isinstance(node, Apply):
+        # Functions of days and moments are of rows alone.
+        two = {"round": "round", "divide": "/", "remainder": "remainder", "modulo": "modulo"}
+        return (
+            two.get(node.function, "") if node.right is not None else node.function if node.function in OF_ONE else ""
+        )
+    return {Absolute: "abs", Not: "not", IsNull: "missing", When: "if"}.get(type(node), "")
 
 
 def to_tree(node: Node, leaf: Callable[[Node], Tree | None]) -> Tree:
@@ -173,23 +183,12 @@ def to_tree(node: Node, leaf: Callable[[Node], Tree | None]) -> Tree:
     Raises QuestionRefused for what the interpreter has no operation for. `leaf` says what columns and constants are.
     """
 
-    def below(*parts: Node) -> list[Tree]:
-        return [to_tree(part, leaf) for part in parts]
-
     own = leaf(node)
     if own is not None:
         return own
-    if isinstance(node, (Arithmetic, Compare, Connective)):
-        return [node.op, *below(node.left, node.right)]
-    if isinstance(node, Absolute):
-        return ["abs", *below(node.of)]
-    if isinstance(node, Not):
-        return ["not", *below(node.of)]
-    if isinstance(node, IsNull):
-        return ["missing", *below(node.of)]
     if isinstance(node, IsIn):
         of = to_tree(node.of, leaf)
-        equal = [["=", of, *below(Constant(value))] for value in node.values]
+        equal = [["=", of, to_tree(Constant(value), leaf)] for value in node.values]
         return functools.reduce(lambda one, other: ["or", one, other], equal or [["number", "0"]])
     if isinstance(node, Clip):
         made = to_tree(node.of, leaf)
@@ -198,12 +197,12 @@ def to_tree(node: Node, leaf: Callable[[Node], Tree | None]) -> Tree:
                 raise QuestionRefused(f"{describe(node)}: what is computed from an answer is clipped to numbers")
             made = made if bound is None else [operation, made, ["number", format_number(bound)]]
         return made
-    if isinstance(node, When):
-        rest = ["nothing"] if node.right is None else to_tree(node.right, leaf)
-        return ["if", *below(node.of, node.left), rest]
-    if isinstance(node, Apply) and computes(node):
-        name = "/" if node.function == "divide" else node.function
-        return [name, *below(node.of, *([] if node.right is None else [node.right]))]
+    operation = _operation(node)
+    if operation:
+        parts = [to_tree(part, leaf) for part in children(node)]
+        return (
+            [operation, *parts, ["nothing"]] if isinstance(node, When) and node.right is None else [operation, *parts]
+        )
     raise QuestionRefused(
         f"{describe(node)} cannot be computed from an answer: use comparisons, arithmetic, ROUND, ABS, SQRT, LN or CASE"
     )

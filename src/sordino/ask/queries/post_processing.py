@@ -19,7 +19,7 @@ from sordino.ask.queries.expressions.nodes import Apply, Clip, Constant, Name, N
 from sordino.ask.queries.formulas import FormulaColumn, check_conditions, is_condition, rename, to_tree
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.estimates.estimate import take_rows
-from sordino.core.estimates.evaluation import Tree, evaluate, evaluate_truth, interpret
+from sordino.core.estimates.evaluation import Tree, evaluate, evaluate_truth
 from sordino.core.estimates.formula import Formula
 from sordino.core.estimates.selected import Selected
 from sordino.core.release import Key, Output
@@ -110,9 +110,7 @@ def select_rows(after: PostProcessing, columns: Mapping[str, Sequence[Any]]) -> 
         places = np.flatnonzero(met).tolist()
     # Sorting is stable, so the first key goes last.
     for node, down in reversed(after.order):
-        made = interpret(_tree(node, cells))
-        values = made if isinstance(made, np.ndarray) else evaluate(["value", made])
-        keys = [_sortable(value) for value in np.broadcast_to(values, (height,)).tolist()]
+        keys = [_sortable(value) for value in np.broadcast_to(evaluate(_tree(node, cells)), (height,)).tolist()]
         known = sorted((i for i in places if keys[i] is not None), key=keys.__getitem__, reverse=down)
         places = [*known, *(i for i in places if keys[i] is None)]
     return places[after.offset : None if after.limit is None else after.offset + after.limit]

@@ -58,14 +58,15 @@ class Truth(NamedTuple):
 def evaluate(
     tree: Tree, columns: Sequence[Any] = (), reject: Callable[[Any], None] = lambda _: None, *, zeros: bool = False
 ) -> Any:
-    """Return an expression of columns as numbers; NaN where it has no value. `reject` sees what is divided by.
+    """Return an expression of columns: an array of doubles, NaN where it has no value, or of objects. `reject` sees divisors.
 
     With `zeros`, what is below 0 in some draws and above it in others is 0 in one of them before `abs` or a product sees it.
 
     >>> float(evaluate(["/", ["column", 0], ["number", "4"]], [np.array(10.0)]))
     2.5
     """
-    return _numbers(interpret(tree, columns, reject, zeros=zeros))
+    made = _interpret(tree, columns, reject, zeros=zeros)
+    return _numbers(made) if isinstance(made, Truth) else made
 
 
 def evaluate_truth(tree: Tree, columns: Sequence[Any] = ()) -> Truth:
@@ -75,13 +76,12 @@ def evaluate_truth(tree: Tree, columns: Sequence[Any] = ()) -> Truth:
     >>> met.true.tolist(), met.false.tolist()
     ([True, False, False], [False, True, False])
     """
-    return _truth(interpret(tree, columns))
+    return _truth(_interpret(tree, columns))
 
 
-def interpret(
-    tree: Tree, columns: Sequence[Any] = (), reject: Callable[[Any], None] = lambda _: None, *, zeros: bool = False
+def _interpret(
+    tree: Tree, columns: Sequence[Any], reject: Callable[[Any], None] = lambda _: None, *, zeros: bool = False
 ) -> Any:
-    """Return what `evaluate` does, before it is made into numbers: an array of doubles or of objects, or a Truth."""
     kind, *rest = tree
     if kind == "column":
         return columns[int(rest[0])]
@@ -89,7 +89,7 @@ def interpret(
         return np.float64(_as_float(parse_fraction(rest[0])))
     if kind == "value":
         return rest[0]
-    parts = [interpret(part, columns, reject, zeros=zeros) for part in rest]
+    parts = [_interpret(part, columns, reject, zeros=zeros) for part in rest]
     with np.errstate(all="ignore"):
         if kind in _CONDITIONS:
             return _CONDITIONS[kind](*parts)
