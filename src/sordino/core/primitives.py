@@ -124,6 +124,9 @@ class Primitives(Protocol):
         meet no key are dropped.
         """
 
+    def blank(self, columns: Sequence[str], condition: exp.Expression) -> None:
+        """Make the cells of some columns of a joined table missing where a condition is not true."""
+
     def unnest(self, column: str, most: int) -> None:
         """Turn each row into one for each of the first `most` items of its list, which `column` is from then on.
 

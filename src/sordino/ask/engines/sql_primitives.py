@@ -748,6 +748,13 @@ class SqlPrimitives(ABC):
         self._joins.append((len(self._stages), named, on, f"sordino_j{len(self._joins)}"))
         self._floor = len(self._stages)
 
+    def blank(self, columns: Sequence[str], condition: exp.Expression) -> None:
+        """Make the cells of some joined columns missing where a condition is not true."""
+        met = self.let(self._words(condition))
+        for column in columns:
+            kind, cell = self._joined[column]
+            self._joined[column] = kind, self.let(f"CASE WHEN {met} THEN {cell} END")
+
     def unnest(self, column: str, most: int) -> None:
         """Put an item of the list in place of it, in a row of its own."""
         self._copies *= most
@@ -784,7 +791,10 @@ class SqlPrimitives(ABC):
         """Return the words for all rows of a table of the same people."""
         # Rows of one unit each know the table that they were made of.
         own = self._held.people.get("", self._held)
-        return type(self)(own if table is None else own.people[table])
+        if table is None:
+            return type(self)(own)
+        # That table's rows know all others in turn.
+        return type(self)(replace(own.people[table], people=own.people))
 
     def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
         """Add whether the row's unit is one of those that have such rows."""
