@@ -125,6 +125,11 @@ class UnitMark:
             found = {**getattr(step, "reads", {}), **found}
         return found
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which rows its own steps leave out, in words."""
+        return tuple(note for step in self.steps for note in getattr(step, "notes", ()))
+
     def domain(self, domain: Domain) -> Domain:
         """Return the domain with the column."""
         made = step_domain(self._table(), self.steps)

@@ -805,3 +805,42 @@ SELECT COUNT(*) AS n FROM orders a JOIN orders b ON a.region = b.region; -- refu
 SELECT COUNT(*) AS n FROM orders a LEFT JOIN orders b ON a.customer = b.customer;
 SELECT COUNT(*) AS n FROM orders a LEFT JOIN orders b ON a.customer = b.customer AND b.day > a.day; -- refused: JOIN only compares columns
 SELECT COUNT(*) AS n FROM orders JOIN orders ON a.customer = b.customer; -- refused: joined twice
+
+-- == Joins by what is computed
+SELECT s.band, COUNT(*) AS n FROM orders o JOIN standard s ON s.band = CASE WHEN o.price < 40 THEN 'cheap' ELSE 'dear' END GROUP BY s.band ORDER BY 1;
+SELECT SUM(s.weight * o.qty) AS w FROM orders o JOIN standard s ON (CASE WHEN o.price < 40 THEN 'cheap' ELSE 'dear' END) = s.band WHERE o.member;
+SELECT y.year, SUM(qty) AS n FROM orders t JOIN years y ON y.year = YEAR(t.day) GROUP BY y.year ORDER BY 1;
+SELECT y.target, COUNT(*) AS n FROM orders t JOIN years y ON EXTRACT(YEAR FROM t.placed) = y.year GROUP BY y.target ORDER BY 1;
+SELECT y.year, SUM(qty) * 100.0 / MAX(y.target) AS pct FROM orders t JOIN years y ON y.year = YEAR(t.day) GROUP BY y.year ORDER BY 1;
+SELECT z.size, COUNT(*) AS n FROM orders t JOIN sizes z ON z.lo <= t.qty AND t.qty < z.hi GROUP BY z.size ORDER BY 1;
+SELECT z.size, AVG(t.price) AS p FROM orders t JOIN sizes z ON t.qty BETWEEN z.lo AND z.hi - 1 GROUP BY z.size ORDER BY 1;
+SELECT z.size, COUNT(*) AS n FROM orders t LEFT JOIN sizes z ON t.qty >= z.lo AND t.qty < z.hi AND t.member GROUP BY z.size ORDER BY 1 NULLS LAST;
+SELECT h.head, COUNT(*) AS n FROM orders t JOIN heads h ON h.title = UPPER(t.region) GROUP BY h.head ORDER BY 1;
+SELECT h.head, COUNT(*) AS n FROM orders t JOIN heads h ON LOWER(h.title) = t.region GROUP BY h.head ORDER BY 1;
+SELECT SUM(s.area) AS a FROM orders o JOIN stores s ON s.store_id = o.qty - 3;
+SELECT z.size, SUM(s.weight) AS w FROM orders o JOIN sizes z ON o.qty >= z.lo AND o.qty < z.hi JOIN standard s ON s.band = CASE WHEN o.price < 40 THEN 'cheap' ELSE 'dear' END GROUP BY z.size ORDER BY 1;
+SELECT SUM(n * weight) / SUM(weight) AS standardised FROM (SELECT s.band, s.weight, AVG(o.rating) AS n FROM orders o JOIN standard s ON s.band = CASE WHEN o.price < 40 THEN 'cheap' ELSE 'dear' END GROUP BY s.band, s.weight) t;
+SELECT COUNT(*) AS n FROM orders o JOIN sizes z ON o.qty >= z.lo AND o.qty <= z.hi; -- refused: two rows of sizes
+SELECT COUNT(*) AS n FROM orders o JOIN sizes z ON o.qty > z.lo; -- refused: two rows of sizes
+-- == LEFT JOIN with conditions
+SELECT s.city, COUNT(*) AS n FROM orders o LEFT JOIN stores s ON o.store_id = s.store_id AND o.member GROUP BY s.city ORDER BY 1 NULLS LAST;
+SELECT s.city, COUNT(*) AS n FROM orders o LEFT JOIN stores s ON o.store_id = s.store_id AND s.area > 90 GROUP BY s.city ORDER BY 1 NULLS LAST;
+SELECT COUNT(s.city) AS n, COUNT(*) AS m, SUM(s.area) AS a FROM orders o LEFT JOIN stores s ON o.store_id = s.store_id AND s.area > o.price;
+SELECT COUNT(s.city) AS n, COUNT(*) AS m FROM orders o LEFT JOIN (SELECT * FROM stores WHERE area > 90) s ON o.store_id = s.store_id;
+SELECT COUNT(*) AS n FROM orders o LEFT JOIN stores s ON o.store_id = s.store_id AND s.country = 'NL' WHERE s.store_id IS NULL;
+-- == Conditions on several private tables
+SELECT COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT 1 FROM logins l JOIN orders p ON l.customer = p.customer WHERE l.customer = o.customer AND p.qty > 8);
+SELECT COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT 1 FROM logins l WHERE l.customer = o.customer AND EXISTS (SELECT 1 FROM orders p WHERE p.customer = l.customer AND p.returned));
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins WHERE customer IN (SELECT customer FROM orders WHERE returned));
+SELECT region, COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins GROUP BY customer HAVING COUNT(*) > 2) GROUP BY region ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT l.customer FROM logins l WHERE l.customer = o.customer GROUP BY l.customer HAVING SUM(minutes) > 60);
+SELECT (SELECT COUNT(*) FROM logins WHERE customer IN (SELECT customer FROM orders WHERE member)) * 1.0 / COUNT(*) AS r FROM orders WHERE customer IN (SELECT customer FROM logins);
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT l.customer FROM logins l JOIN orders p ON l.customer = p.customer WHERE p.qty > 8 AND l.failed);
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins WHERE failed UNION SELECT customer FROM orders WHERE returned);
+SELECT COUNT(DISTINCT customer) AS n FROM orders WHERE customer IN (SELECT customer FROM logins WHERE failed EXCEPT SELECT customer FROM orders WHERE returned);
+SELECT COUNT(*) AS n FROM logins WHERE customer IN (SELECT customer FROM orders QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed) > 5);
+SELECT AVG(m) AS a FROM (SELECT customer, SUM(qty) AS m FROM orders WHERE customer IN (SELECT customer FROM logins GROUP BY 1 HAVING COUNT(*) >= 3) GROUP BY customer) t;
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM orders o JOIN stores s ON s.store_id = o.store_id AND s.country = 'NL');
+SELECT COUNT(*) AS n FROM logins l WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer = l.customer AND o.customer IN (SELECT customer FROM logins WHERE failed));
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT device FROM logins); -- refused: asks about the same people
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins GROUP BY customer, device); -- refused: grouped by the privacy unit

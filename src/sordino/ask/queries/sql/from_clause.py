@@ -285,9 +285,8 @@ def read_public_join(
             rest.append(part)
         else:
             pairs[pair[0]] = pair[1]
-    if not pairs and not any(
-        theirs & (names := {n.name for n in walk(p) if isinstance(n, Name)}) < names for p in rest
-    ):
+    named = [{node.name for node in walk(part) if isinstance(node, Name)} for part in rest]
+    if not pairs and not any(names & theirs and names - theirs for names in named):
         raise QuestionRefused(f"{at}JOIN only compares columns with a key; write filters in WHERE: {_WRITE}")
     for part in (*rest, *pairs.values()):
         depth(part)

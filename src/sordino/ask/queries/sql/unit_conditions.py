@@ -1,8 +1,9 @@
 """IN and EXISTS over another private table: conditions on the rows that a row's unit has there. It knows declared names only.
 
 `x IN (SELECT y FROM other WHERE c)` and `EXISTS (SELECT * FROM other WHERE other.y = x AND c)` say the same. The rows may be
-joined with others of the same people, grouped by the unit, numbered by windows, and have conditions of this kind themselves. Rows without a
-unit are in no table, so NOT IN and NOT EXISTS are the same too: no row's missing unit makes the answer unknown for all others.
+joined with others of the same people, grouped by the unit, numbered by windows, and have conditions of this kind themselves.
+Rows without a unit are in no table, so NOT IN and NOT EXISTS are the same too: no row's missing unit makes the answer unknown
+for all others.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ def _member(place: Place, item: Any, query: Any, scope: Scope, declared: Declare
     kinds = trees()
     if isinstance(query, kinds.SetOperation) and not (query.args.get("with_") or query.args.get("order")):
         one, other = (_member(place, item, _unwrap(side), scope, declared) for side in (query.this, query.expression))
-        return one | other if isinstance(query, kinds.Union) else one & (other if isinstance(query, kinds.Intersect) else ~other)
+        return (
+            one | other
+            if isinstance(query, kinds.Union)
+            else one & (other if isinstance(query, kinds.Intersect) else ~other)
+        )
     at = place.of(item)
     ours = scope.column(place, item.this).node if isinstance(item.this, kinds.Column) else None
     rows = read_unit_rows(place, _one_table(place, at, query, scope, declared), declared, scope.known)
