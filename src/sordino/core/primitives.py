@@ -46,11 +46,13 @@ def check_range(*numbers: int | Fraction | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class UnitCell:
-    """One value of all rows of a unit: rows, count, distinct, sum, mean, min, max, any, all, first or last.
+    """One value of all rows of a unit: rows, count, distinct, sum, mean, median, variance, mode, min, max, any, all, first, last.
 
     `form` is how it is held: a number in whole steps, a text or a truth. Missing values take no part. The first and the
     last value are those by the whole number `by`, and of several with the same one the least and the largest. A mean is
-    floor(parts * mean + 1/2), computed in whole numbers; no value of it is below `low`.
+    floor(parts * mean + 1/2), computed in whole numbers; no value of it is below `low`. A median is twice the mean of the
+    two values in the middle. Variances are in parts of a square step, that of a sample missing for one row. Of the values `low`
+    to `low` + `parts` - 1 the mode is the most frequent, the least of several; `labels` are what they stand for, if anything.
     """
 
     kind: str
@@ -59,6 +61,7 @@ class UnitCell:
     by: exp.Expression | None = None
     low: int = 0
     parts: int = 1
+    labels: tuple[str | int | bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

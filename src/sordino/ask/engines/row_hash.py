@@ -103,6 +103,10 @@ def unit_value(of: UnitCell, cell: str, words: Mapping[str, str]) -> str:
     """Return the aggregate of one value, as its form is held; `words` are an engine's own for some kinds, whole."""
     if of.kind == "mean":
         return _mean(cell, low=of.low, parts=of.parts)
+    if of.kind in ("variance", "variance_pop"):
+        return _variance(cell, low=of.low, parts=of.parts, is_sample=of.kind == "variance")
+    if of.kind == "mode":
+        return _mode(cell, low=of.low, count=of.parts)
     if of.kind == "sum":
         return f"SUM(CAST({cell} AS HUGEINT))"
     aggregate = {
@@ -124,6 +128,39 @@ def _mean(cell: str, *, low: int, parts: int) -> str:
     above = f"SUM(CAST({cell} AS HUGEINT)) - {_whole(low)} * {count}"
     rounded = f"(({above}) * {_whole(2 * parts)} + {count}) // (2 * {count})"
     return f"CASE WHEN COUNT({cell}) > 0 THEN {rounded} + {_whole(low * parts)} END"
+
+
+def _variance(cell: str, *, low: int, parts: int, is_sample: bool) -> str:
+    """Return floor(parts * variance + 1/2), to one part: NULL of no row, and of a sample of one.
+
+    With n rows, distances v from `low`, and m and r the quotient and the remainder of their sum by n, the sum of the squared
+    distances from the mean is SUM(v v) - 2 m SUM(v) + n m m - r r / n: no part of it grows with the square of n but r r.
+    """
+    count = f"CAST(COUNT({cell}) AS HUGEINT)"
+    away = f"(CAST({cell} AS HUGEINT) - {_whole(low)})"
+    total = f"SUM({away})"
+    mean = f"({total} // {count})"
+    rest = f"({total} - {mean} * {count})"
+    squares = f"SUM({away} * {away}) - {_whole(2)} * {mean} * {total} + {count} * {mean} * {mean}"
+    apart = f"({_whole(parts)} * ({squares}) - {_whole(parts)} * {rest} * {rest} // {count})"
+    divisor = f"({count} - {_whole(1)})" if is_sample else count
+    least = 2 if is_sample else 1
+    return (
+        f"CASE WHEN COUNT({cell}) >= {least} THEN ({_whole(2)} * {apart} + {divisor}) // ({_whole(2)} * {divisor}) END"
+    )
+
+
+def _mode(cell: str, *, low: int, count: int) -> str:
+    """Return the most frequent of `count` whole numbers from `low` on, the least of several.
+
+    Each number of rows is made a number of two digits to the base `count`, of which the second is larger for lesser values.
+    """
+    ranks = [
+        f"COUNT(CASE WHEN {cell} = {_whole(low + i)} THEN 1 END) * CAST('{count}' AS HUGEINT) + {_whole(count - 1 - i)}"
+        for i in range(count)
+    ]
+    most = ranks[0] if count == 1 else f"GREATEST({', '.join(ranks)})"
+    return f"CASE WHEN COUNT({cell}) > 0 THEN {_whole(low + count - 1)} - ({most}) % CAST('{count}' AS HUGEINT) END"
 
 
 def _whole(number: int) -> str:

@@ -655,12 +655,19 @@ class SqlPrimitives(ABC):
         column, owner = self._held.unit.column, self.let(self._unit())
         kind, _ = self._cell(column)
         named = kind if kind in WHOLE_KINDS | LARGE else "VARCHAR"
-        source = unit_rows_select(self._stage(self._held.source), (column, owner), values, self._unit_value)
+        source = unit_rows_select(self._stage(self._held.source), (column, owner), values, self._value_of_unit)
         physical = {column: named} | {n: FORMS[v.form] for n, v in values.items()}
         numbers, held = frozenset(n for n, v in values.items() if v.form == "number"), self._held
         people = {"": held, **held.people}
         layout = TableLayout(physical, held.domain, None, None, source, held.public, numbers, people, owner=column)
         return type(self)(layout)
+
+    def _value_of_unit(self, of: UnitCell) -> str:
+        """Return the aggregate that is one value of all rows of a unit, or what it stands for."""
+        made = self._unit_value(of)
+        if not of.labels:
+            return made
+        return f"CAST({self._words(self.label(self._tree(made), of.labels))} AS {FORMS[of.form]})"
 
     def add_windows(self, windows: Mapping[str, UnitWindow]) -> None:
         """Add columns that are functions of the row's unit's rows.
@@ -793,8 +800,8 @@ class SqlPrimitives(ABC):
         own = self._held.people.get("", self._held)
         if table is None:
             return type(self)(own)
-        # That table's rows know all others in turn.
-        return type(self)(replace(own.people[table], people=own.people))
+        # These rows know all other tables in turn.
+        return type(self)(replace(own.people[table], people=own.people, public=own.public))
 
     def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
         """Add whether the row's unit is one of those that have such rows."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from sordino.ask.queries import build, unit_aggregates
+from sordino.ask.queries.aggregates.quantile import median
 from sordino.ask.queries.build import AggregateExpr, count, count_distinct, mean
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.nodes import (
+    Apply,
     Compare,
     Connective,
     Constant,
@@ -42,15 +45,20 @@ from sordino.core.errors import QuestionRefused, UnknownName, nearest
 _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "AnyValue": unit_aggregates.min,  # any value will do: one that does not depend on the order of rows
     "Avg": mean,
+    "Median": median,
+    "Mode": unit_aggregates.mode,
+    **dict.fromkeys(("Stddev", "StddevSamp", "Variance"), partial(build.variance, ddof=1)),
+    **dict.fromkeys(("StddevPop", "VariancePop"), partial(build.variance, ddof=0)),
     "LogicalAnd": unit_aggregates.all,
     "LogicalOr": unit_aggregates.any,
     "Max": unit_aggregates.max,
     "Min": unit_aggregates.min,
     "Sum": build.sum,
 }
+_ROOTS = ("Stddev", "StddevPop", "StddevSamp")  # roots of their variance
 _BY = {"ArgMin": first, "ArgMax": last, "First": first, "Last": last}
 _ALONE = "a sub-query is grouped by the privacy unit's column alone, so that each of its rows is one unit"
-_INSIDE = "COUNT, SUM, AVG, MIN, MAX, BOOL_OR, BOOL_AND, ANY_VALUE, ARG_MIN, ARG_MAX, FIRST and LAST are"
+_INSIDE = "COUNT, SUM, AVG, MEDIAN, MODE, VARIANCE, STDDEV, MIN, MAX, BOOL_OR, BOOL_AND, ANY_VALUE, ARG_MIN, ARG_MAX, FIRST and LAST are"
 _TAKE = "take one value of it a unit, such as MAX(x), ANY_VALUE(x) or FIRST(x ORDER BY t)"
 
 
@@ -165,7 +173,8 @@ class _Reader:
         if made is None:
             return None
         self._parts[made.aggregate.describe()] = made
-        return Expr(Name(made.aggregate.describe()))
+        found = Expr(Name(made.aggregate.describe()))
+        return Expr(Apply("sqrt", found.node)) if type(item).__name__ in _ROOTS else found
 
     def _aggregate(self, item: Any) -> AggregateExpr | None:
         kinds = trees()
