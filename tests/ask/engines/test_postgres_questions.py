@@ -129,6 +129,12 @@ JOINS = [
     "SELECT r.since, COUNT(*), SUM(r.tax) FROM people p LEFT JOIN regions r ON r.region = p.region AND (r.tax < 1 OR p.age > 50)"
     " GROUP BY r.since",
     "SELECT a.name, COUNT(*) FROM people p LEFT JOIN ages a ON p.age BETWEEN a.low AND a.high - 1 AND p.member GROUP BY a.name",
+    # Values of a person, and of different values.
+    "SELECT AVG(m), SUM(v), COUNT(s) FROM (SELECT id, MEDIAN(cost) AS m, VARIANCE(cost) AS v, STDDEV_POP(cost) AS s FROM visits"
+    " GROUP BY id) t",
+    "SELECT m, COUNT(*), SUM(k) FROM (SELECT id, MODE(CASE WHEN cost > 6 THEN 'high' ELSE 'low' END) AS m,"
+    " MODE(MONTH(day)) AS k FROM visits GROUP BY id) t GROUP BY m",
+    "SELECT region, VARIANCE(DISTINCT age), STDDEV_POP(DISTINCT age % 9 - 4) FROM people GROUP BY region",
     # Conditions on what a person has in several tables.
     "SELECT region, COUNT(*) FROM people WHERE id IN (SELECT id FROM visits GROUP BY id HAVING COUNT(*) > 2) GROUP BY region",
     "SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v JOIN people q ON q.id = v.id WHERE v.id = p.id"

@@ -109,6 +109,9 @@ ROWS = [
     "SELECT c || '-' || f AS k, COUNT(*), SUM(LEAST(x, f)) FROM t WHERE (c, f) >= ('a', 1) GROUP BY 1",
     "SELECT COUNT(*), AVG(n) FROM (SELECT id, COUNT(*) AS n FROM t GROUP BY id) u",
     "SELECT n, COUNT(*) FROM (SELECT id, COUNT(x) AS n FROM t WHERE f > 0 GROUP BY id) u GROUP BY n",
+    "SELECT VARIANCE(DISTINCT x), STDDEV_POP(DISTINCT f) FROM t WHERE t",
+    "SELECT AVG(m), SUM(v) FROM (SELECT id, MEDIAN(x) AS m, VARIANCE(x) AS v FROM t GROUP BY id) u",
+    "SELECT m, COUNT(*), SUM(s) FROM (SELECT id, MODE(c) AS m, STDDEV_POP(f) AS s FROM t GROUP BY id) u GROUP BY m",
     "SELECT SUM(s) FROM (SELECT id, SUM(x) AS s, MAX(d) - MIN(d) AS span FROM t GROUP BY id) u WHERE span > 1",
 ]
 TEXTS = [*JOINS, *PERSONS, *ROWS]

@@ -844,3 +844,19 @@ SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM orders 
 SELECT COUNT(*) AS n FROM logins l WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer = l.customer AND o.customer IN (SELECT customer FROM logins WHERE failed));
 SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT device FROM logins); -- refused: asks about the same people
 SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins GROUP BY customer, device); -- refused: grouped by the privacy unit
+-- == Different values, and values of a person
+SELECT VARIANCE(DISTINCT qty) AS v, STDDEV(DISTINCT qty) AS s FROM orders;
+SELECT region, VAR_POP(DISTINCT rating) AS v FROM orders GROUP BY region ORDER BY 1;
+SELECT region, STDDEV_POP(DISTINCT qty) FILTER (WHERE member) AS v, AVG(DISTINCT qty) AS a FROM orders GROUP BY region ORDER BY 1;
+SELECT STDDEV_SAMP(DISTINCT store_id - 3) AS v FROM orders WHERE returned;
+SELECT region, v / SUM(v) OVER () AS s FROM (SELECT region, VAR_SAMP(DISTINCT qty) AS v FROM orders GROUP BY region) t ORDER BY 1;
+SELECT AVG(m) AS a FROM (SELECT customer, MEDIAN(qty) AS m FROM orders GROUP BY customer) t;
+SELECT AVG(m) AS a FROM (SELECT customer, MEDIAN(price) AS m FROM orders GROUP BY customer) t;
+SELECT m, COUNT(*) AS a FROM (SELECT customer, MODE(member) AS m FROM orders GROUP BY customer) t GROUP BY m ORDER BY m;
+SELECT m, COUNT(*) AS a FROM (SELECT customer, MODE(region) AS m FROM orders GROUP BY customer) t GROUP BY m ORDER BY m; -- wrong: of several values that are the most frequent it is the least, not the one stored first
+SELECT AVG(m) AS a FROM (SELECT customer, STDDEV(qty) AS m FROM orders GROUP BY customer) t;
+SELECT AVG(m) AS a, COUNT(m) AS n FROM (SELECT customer, VARIANCE(price) AS m FROM orders GROUP BY customer) t;
+SELECT COUNT(*) AS a FROM (SELECT customer, STDDEV_POP(price) AS m FROM orders GROUP BY customer) t WHERE m > 20;
+SELECT COUNT(*) AS a FROM (SELECT customer, MEDIAN(price) AS m FROM orders GROUP BY customer HAVING STDDEV(qty) > 2) t WHERE m > 20;
+SELECT SUM(CASE WHEN o.price > m.m THEN 1 ELSE 0 END) AS a FROM orders o JOIN (SELECT customer, MEDIAN(price) AS m FROM orders GROUP BY customer) m USING (customer);
+SELECT MEDIAN(DISTINCT qty) AS v FROM orders; -- refused: STDDEV of DISTINCT values are

@@ -515,8 +515,8 @@ class _Reader:
                     return build.sum_distances(self._values.value(of), DISTANCES[power.name])
             word = self._place.name(item) or item.sql_name()
             raise QuestionRefused(
-                f"{self._place.of(item)}{word}(DISTINCT) is not supported, SUM, AVG, COUNT, VARIANCE and STDDEV of DISTINCT values "
-                "are: leave DISTINCT out, which asks of all rows"
+                f"{self._place.of(item)}{word}(DISTINCT) is not supported, SUM, AVG, COUNT, VARIANCE and STDDEV of DISTINCT "
+                "values are: leave DISTINCT out, which asks of all rows"
             )
         if is_unit_total(item):
             return read_unit_total(self._place, self._values, item.this)
