@@ -137,8 +137,8 @@ class _Rows:
         # What rows met before a window looked at them, they meet.
         sequences = [step for step in steps[last + 1 :] if isinstance(step, UnitSequence)]
         self._met = [step.where for step in sequences if step.where is not None]
-        self._implied = [known for step in sequences for value in step.values if (known := value.known()) is not None]
-        self._implied += [known for step in steps[last + 1 :] if isinstance(step, UnitValues) for known in step.known()]
+        knowing = [step for step in steps[last + 1 :] if isinstance(step, (UnitSequence, UnitValues))]
+        self._implied = [known for step in knowing for known in step.known()]
         self._whole = step_domain(domain, steps)
         self.joins = [step for step in steps[last + 1 :] if isinstance(step, Join)]
         joined = {name for join in self.joins for name in _public_names(join)}

@@ -215,6 +215,10 @@ class UnitSequence:
         """The values that are never missing."""
         return tuple(v.alias for v in self.values if v.kind in (*_PLACES, "rows", "count") and v.frame is None)
 
+    def known(self) -> tuple[Node, ...]:
+        """Return conditions that every row meets, whatever the table."""
+        return tuple(known for value in self.values if (known := value.known()) is not None)
+
     def bind(self, unit: PrivacyUnit | None, before: Sequence[Any]) -> UnitSequence:
         """Return the step with its unit; raises QuestionRefused where a window would look at rows of several."""
         if unit is None or unit.column is None:

@@ -305,7 +305,7 @@ def plain_number(node: Node, domain: Domain) -> BoundNumber:
 def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
     left, right = _pair(node.left, node.right, domain)
     if left.kind in TIMES or right.kind in TIMES:
-        return _time_arithmetic(node, left, right)
+        return _keep_sign(node, domain, _time_arithmetic(node, left, right))
     missable = left.missable or right.missable
     if node.op == "*":
         same = node.left == node.right
@@ -319,7 +319,52 @@ def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
     sign = right if node.op == "+" else negate(right)
     interval = left.interval.plus(sign.interval)
     stored = left.stored.plus(sign.stored)
-    return BoundNumber(unit, interval, stored, missable, binary(node.op, left, right, stored))
+    return _keep_sign(node, domain, BoundNumber(unit, interval, stored, missable, binary(node.op, left, right, stored)))
+
+
+def _keep_sign(node: Arithmetic, domain: Domain, made: BoundNumber) -> BoundNumber:
+    """Return a difference clipped to the sign that it has in every row, as a day has less the day before in the person's order.
+
+    The clip changes no cell, but the bounds rest on it, not on the order.
+    """
+    if node.op != "-" or made.kind != "number":
+        return made
+    for less, more in _known_orders(domain):
+        one, other = node.left, node.right
+        while True:
+            if (one, other) == (more, less):
+                return clip(made, Fraction(0), None)
+            if (one, other) == (less, more):
+                return clip(made, None, Fraction(0))
+            if not _is_same_growing(one, other):
+                break
+            one, other = one.of, other.of  # type: ignore[union-attr]  # both are parts of times
+    return made
+
+
+def _known_orders(domain: Domain) -> list[tuple[Node, Node]]:
+    """Return pairs of expressions of a row of which the first is never above the second, where both are there."""
+    found: list[tuple[Node, Node]] = []
+    for step in domain.steps:
+        # What every row meets after the step; None where it makes other rows.
+        facts = getattr(step, "known", tuple)()
+        if facts is None:
+            found.clear()
+        for fact in facts or ():
+            either = fact.left if isinstance(fact, Connective) else None
+            if isinstance(either, Compare):
+                pair = (either.left, either.right)
+                found.append(pair if either.op == "<=" else pair[::-1])
+    return found
+
+
+def _is_same_growing(one: Node, other: Node) -> bool:
+    """Return whether two expressions are one function of times that never falls as they grow."""
+    if isinstance(one, DateTrunc) and isinstance(other, DateTrunc):
+        return (one.unit, one.count) == (other.unit, other.count)
+    if isinstance(one, DatePart) and isinstance(other, DatePart):
+        return one.part == other.part and (" since " in one.part or one.part in ("epoch", "date", "year"))
+    return False
 
 
 def _pair(one: Node, other: Node, domain: Domain) -> tuple[BoundNumber, BoundNumber]:
