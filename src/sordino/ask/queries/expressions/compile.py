@@ -7,7 +7,7 @@ numbers, and a number may be chosen by a condition.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -330,15 +330,11 @@ def _keep_sign(node: Arithmetic, domain: Domain, made: BoundNumber) -> BoundNumb
     if node.op != "-" or made.kind != "number":
         return made
     for less, more in _known_orders(domain):
-        one, other = node.left, node.right
-        while True:
-            if (one, other) == (more, less):
+        for pair in _growing_pairs(node.left, node.right):
+            if pair == (more, less):
                 return clip(made, Fraction(0), None)
-            if (one, other) == (less, more):
+            if pair == (less, more):
                 return clip(made, None, Fraction(0))
-            if not _is_same_growing(one, other):
-                break
-            one, other = one.of, other.of  # type: ignore[union-attr]  # both are parts of times
     return made
 
 
@@ -347,7 +343,7 @@ def _known_orders(domain: Domain) -> list[tuple[Node, Node]]:
     found: list[tuple[Node, Node]] = []
     for step in domain.steps:
         # What every row meets after the step; None where it makes other rows.
-        facts = getattr(step, "known", tuple)()
+        facts: Sequence[Node] | None = getattr(step, "known", tuple)()
         if facts is None:
             found.clear()
         for fact in facts or ():
@@ -358,13 +354,15 @@ def _known_orders(domain: Domain) -> list[tuple[Node, Node]]:
     return found
 
 
-def _is_same_growing(one: Node, other: Node) -> bool:
-    """Return whether two expressions are one function of times that never falls as they grow."""
+def _growing_pairs(one: Node, other: Node) -> Iterator[tuple[Node, Node]]:
+    """Give pairs of expressions of which two are one function of times that never falls as they grow, from the outside in."""
+    yield one, other
     if isinstance(one, DateTrunc) and isinstance(other, DateTrunc):
-        return (one.unit, one.count) == (other.unit, other.count)
-    if isinstance(one, DatePart) and isinstance(other, DatePart):
-        return one.part == other.part and (" since " in one.part or one.part in ("epoch", "date", "year"))
-    return False
+        if (one.unit, one.count) == (other.unit, other.count):
+            yield from _growing_pairs(one.of, other.of)
+    elif isinstance(one, DatePart) and isinstance(other, DatePart):
+        if one.part == other.part and (" since " in one.part or one.part in ("epoch", "date", "year")):
+            yield from _growing_pairs(one.of, other.of)
 
 
 def _pair(one: Node, other: Node, domain: Domain) -> tuple[BoundNumber, BoundNumber]:
