@@ -122,12 +122,12 @@ def unit_value(of: UnitCell, cell: str, words: Mapping[str, str]) -> str:
     return f"CAST({aggregate} AS {FORMS[of.form]})"
 
 
-def _mean(cell: str, *, low: int, parts: int) -> str:
+def _mean(cell: str, *, low: int, parts: int, over: str = "") -> str:
     """Return floor(parts * mean + 1/2): a division of numbers that are not negative, moved back to `low` afterwards."""
-    count = f"CAST(COUNT({cell}) AS HUGEINT)"
-    above = f"SUM(CAST({cell} AS HUGEINT)) - {_whole(low)} * {count}"
+    count = f"CAST(COUNT({cell}){over} AS HUGEINT)"
+    above = f"SUM(CAST({cell} AS HUGEINT)){over} - {_whole(low)} * {count}"
     rounded = f"(({above}) * {_whole(2 * parts)} + {count}) // (2 * {count})"
-    return f"CASE WHEN COUNT({cell}) > 0 THEN {rounded} + {_whole(low * parts)} END"
+    return f"CASE WHEN COUNT({cell}){over} > 0 THEN {rounded} + {_whole(low * parts)} END"
 
 
 def _variance(cell: str, *, low: int, parts: int, is_sample: bool) -> str:
@@ -170,7 +170,7 @@ def _whole(number: int) -> str:
 
 # ---- A value of a row among its unit's rows: the SQL of a window. It runs nothing
 
-_PLACED = ("lag", "lead", "first_value", "last_value", "row_number")
+_PLACED = ("lag", "lead", "first_value", "last_value", "row_number", "ntile")
 
 
 def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ties: Sequence[str]) -> str:
@@ -178,27 +178,36 @@ def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ti
 
     What depends on a row's place orders all rows, by `ties` after `order`; what is equal for rows of equal order does not.
     """
-    by = [*order, *ties] if of.kind in _PLACED or of.frame is not None else list(order)
+    placed = of.kind in _PLACED or (of.frame is not None and not of.by_value)
+    by = [*order, *ties] if placed else list(order)
     frame = ""
     if of.kind in ("first_value", "last_value"):
         frame = " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
     elif of.frame is not None:
-        frame = f" ROWS BETWEEN {_frame_end(of.frame[0], 'PRECEDING')} AND {_frame_end(of.frame[1], 'FOLLOWING')}"
+        ends = [
+            _frame_end(end, side, wide=of.by_value)
+            for end, side in zip(of.frame, ("PRECEDING", "FOLLOWING"), strict=True)
+        ]
+        frame = f" {'RANGE' if of.by_value else 'ROWS'} BETWEEN {ends[0]} AND {ends[1]}"
     over = f"OVER (PARTITION BY {parts}{' ORDER BY ' + ', '.join(by) if by else ''}{frame})"
     called = {
         "lag": f"lag({value}, {of.offset})",
         "lead": f"lead({value}, {of.offset})",
+        "ntile": f"ntile({of.offset})",
         "rows": "count(*)",
         "sum": f"sum(CAST({value} AS HUGEINT))",
     }.get(of.kind, f"{of.kind}({value})")
+    if of.kind == "mean":
+        return _mean(value, low=of.low, parts=of.parts, over=f" {over}")
     kind = FORMS[of.form] if of.form != "number" or of.wide else "BIGINT"
     return f"CAST({called} {over} AS {kind})"
 
 
-def _frame_end(place: int | None, side: str) -> str:
-    """Return an end of a frame of rows; None is the last row on its `side`."""
+def _frame_end(place: int | None, side: str, *, wide: bool) -> str:
+    """Return an end of a frame, of rows or of a `wide` range; None is the last row on its `side`."""
     if place is None:
         return f"UNBOUNDED {side}"
     if place == 0:
         return "CURRENT ROW"
-    return f"{abs(place)} {'PRECEDING' if place < 0 else 'FOLLOWING'}"
+    away = f"CAST('{abs(place)}' AS BIGINT)" if wide else str(abs(place))
+    return f"{away} {'PRECEDING' if place < 0 else 'FOLLOWING'}"

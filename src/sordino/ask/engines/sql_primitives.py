@@ -699,9 +699,13 @@ class SqlPrimitives(ABC):
     def _name_window(self, owner: str, ties: Sequence[str], window: UnitWindow) -> str:
         """Return the name of a window's step, computed after all conditions so far."""
         parts = ", ".join([owner, *(self.let(self._words(cell)) for cell in window.within)])
+        cells = [self._words(o.by) for o in window.order]
+        if window.by_value:
+            # An engine adds to a number of this type one of the same.
+            cells = [f"CAST({cell} AS BIGINT)" for cell in cells]
         order = [
-            f"{self.let(self._words(o.by))} {'DESC' if o.descending else 'ASC'} NULLS {'FIRST' if o.nulls_first else 'LAST'}"
-            for o in window.order
+            f"{self.let(cell)} {'DESC' if o.descending else 'ASC'} NULLS {'FIRST' if o.nulls_first else 'LAST'}"
+            for cell, o in zip(cells, window.order, strict=True)
         ]
         value = "" if window.value is None else self.let(self._words(window.value))
         text = window_text(window, value, parts, order, ties)

@@ -9,8 +9,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from sordino.ask.queries.aggregates.distinct import Distinct, distinct_cell
-from sordino.ask.queries.aggregates.moments import MomentAggregate
-from sordino.ask.queries.aggregates.quantile import Quantile
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.ask.queries.expressions.compile import bind_condition, bind_number, presence
@@ -60,7 +58,7 @@ if TYPE_CHECKING:
 # whole numbers rounded to a public grid, and numbers leave as wide integers that are clipped when they are read.
 
 _MOST_ROWS = 2**48  # the largest row_ceiling that can be declared
-_PARTS = 1000  # an average is rounded to this part of its column's step
+MEAN_PARTS = 1000  # an average is rounded to this part of its column's step
 _CONDITIONS = (Compare, Connective, Not, IsIn, IsNull, Match)
 _WORDS = {
     "rows": "the number of rows",
@@ -258,15 +256,15 @@ def _total(value: UnitValue, of: BoundNumber, missing: str) -> UnitColumn:
     if of.kind != "number":
         raise QuestionRefused(f"{value.describe()} is not supported: {describe(value.of)} is a date")  # type: ignore[arg-type]
     low, high = int(of.stored.lower or 0), int(of.stored.upper or 0)
-    check_range(low * _MOST_ROWS, high * _MOST_ROWS, 2 * _PARTS * (high - low) * _MOST_ROWS)
+    check_range(low * _MOST_ROWS, high * _MOST_ROWS, 2 * MEAN_PARTS * (high - low) * _MOST_ROWS)
     interval = of.interval
     if value.kind == "sum":
         below = interval.lower is not None and interval.lower >= 0
         above = interval.upper is not None and interval.upper <= 0
         signs = Interval(Fraction(0) if below else None, Fraction(0) if above else None)
         return UnitColumn(number_column(of.unit, signs, missing), lambda on: UnitCell("sum", "number", of.build(on)))
-    column = number_column(of.unit / _PARTS, interval.scale(Fraction(_PARTS)), missing)
-    return UnitColumn(column, lambda on: UnitCell("mean", "number", of.build(on), low=low, parts=_PARTS))
+    column = number_column(of.unit / MEAN_PARTS, interval.scale(Fraction(MEAN_PARTS)), missing)
+    return UnitColumn(column, lambda on: UnitCell("mean", "number", of.build(on), low=low, parts=MEAN_PARTS))
 
 
 def _middle_or_spread(value: UnitValue, of: BoundNumber, missing: str) -> UnitColumn:
@@ -282,15 +280,15 @@ def _middle_or_spread(value: UnitValue, of: BoundNumber, missing: str) -> UnitCo
         check_range(2 * low, 2 * high)
         column = number_column(of.unit / 2, of.interval.scale(Fraction(2)), missing)
         return UnitColumn(column, lambda on: UnitCell("median", "number", of.build(on)))
-    check_range(4 * _PARTS * (high - low) ** 2 * _MOST_ROWS, 2 * _PARTS * _MOST_ROWS**2)
+    check_range(4 * MEAN_PARTS * (high - low) ** 2 * _MOST_ROWS, 2 * MEAN_PARTS * _MOST_ROWS**2)
     inside = of.interval
-    ends = None if inside.lower is None or inside.upper is None else (inside.upper - inside.lower) ** 2 * _PARTS
+    ends = None if inside.lower is None or inside.upper is None else (inside.upper - inside.lower) ** 2 * MEAN_PARTS
     is_sample = value.kind == "variance"
     most = None if ends is None else ends / (2 if is_sample else 4)
     # Of a sample of one row there is none.
     rule = "keep" if is_sample else missing
-    column = number_column(of.unit**2 / _PARTS, Interval(Fraction(0), most), rule)
-    return UnitColumn(column, lambda on: UnitCell(value.kind, "number", of.build(on), low=low, parts=_PARTS))
+    column = number_column(of.unit**2 / MEAN_PARTS, Interval(Fraction(0), most), rule)
+    return UnitColumn(column, lambda on: UnitCell(value.kind, "number", of.build(on), low=low, parts=MEAN_PARTS))
 
 
 _MOST_MODES = 100  # values that a mode is among: each is counted
@@ -540,10 +538,9 @@ def _unit_value(of: Aggregate, alias: str) -> UnitValue:
         return UnitValue("rows" if of.of is None else "count", of.of, alias)
     if isinstance(of, UnitValue):
         return UnitValue(of.kind, of.of, alias, of.by)
-    if isinstance(of, Quantile) and of.levels == (Fraction(1, 2),) and not of.spread:
-        return UnitValue("median", of.of, alias)
-    if isinstance(of, MomentAggregate) and of.statistic == "variance":
-        return UnitValue("variance" if of.ddof else "variance_pop", of.of, alias)
+    kind = getattr(of, "unit_kind", None)
+    if kind is not None:
+        return UnitValue(kind, getattr(of, "of", None), alias)
     if isinstance(of, Sum) and of.per_unit is not None:
         raise QuestionRefused("inside per_unit a sum is of one unit already: clip it, sd.sum(...).clip(lower, upper)")
     kinds: dict[type, str] = {Sum: "sum", Average: "mean", Distinct: "distinct"}

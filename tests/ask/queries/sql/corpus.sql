@@ -860,3 +860,21 @@ SELECT COUNT(*) AS a FROM (SELECT customer, STDDEV_POP(price) AS m FROM orders G
 SELECT COUNT(*) AS a FROM (SELECT customer, MEDIAN(price) AS m FROM orders GROUP BY customer HAVING STDDEV(qty) > 2) t WHERE m > 20;
 SELECT SUM(CASE WHEN o.price > m.m THEN 1 ELSE 0 END) AS a FROM orders o JOIN (SELECT customer, MEDIAN(price) AS m FROM orders GROUP BY customer) m USING (customer);
 SELECT MEDIAN(DISTINCT qty) AS v FROM orders; -- refused: STDDEV of DISTINCT values are
+-- == Windows within a person: means, parts, frames by value
+SELECT AVG(m) AS a FROM (SELECT AVG(qty) OVER (PARTITION BY customer) AS m FROM orders) t;
+SELECT AVG(m) AS a FROM (SELECT AVG(price) OVER (PARTITION BY customer ORDER BY placed) AS m FROM orders) t;
+SELECT COUNT(*) AS n FROM (SELECT qty, AVG(qty) OVER (PARTITION BY customer) AS m FROM orders) t WHERE qty > m;
+SELECT SUM(m) AS a, COUNT(m) AS c FROM (SELECT AVG(price) OVER (PARTITION BY customer ORDER BY placed ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) AS m FROM orders) t;
+SELECT q, COUNT(*) AS n FROM (SELECT NTILE(4) OVER (PARTITION BY customer ORDER BY placed) AS q FROM orders) t GROUP BY q ORDER BY 1;
+SELECT AVG(m) AS a FROM (SELECT COUNT(*) OVER (PARTITION BY customer ORDER BY day RANGE BETWEEN INTERVAL 30 DAYS PRECEDING AND CURRENT ROW) AS m FROM orders) t;
+SELECT AVG(m) AS a FROM (SELECT SUM(qty) OVER (PARTITION BY customer ORDER BY store_id RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS m FROM orders) t;
+SELECT AVG(m) AS a FROM (SELECT SUM(qty) OVER (PARTITION BY customer ORDER BY placed RANGE BETWEEN INTERVAL '36 hours' PRECEDING AND CURRENT ROW) AS m FROM orders) t;
+SELECT SUM(m) AS a FROM (SELECT MAX(qty) OVER (PARTITION BY customer ORDER BY day DESC RANGE BETWEEN INTERVAL 10 DAY PRECEDING AND INTERVAL 10 DAY FOLLOWING) AS m FROM orders) t;
+SELECT SUM(m) AS a FROM (SELECT COUNT(*) OVER (PARTITION BY customer ORDER BY price RANGE BETWEEN 5.5 PRECEDING AND UNBOUNDED FOLLOWING) AS m FROM orders) t;
+SELECT COUNT(*) AS n FROM (SELECT channel, LAG(channel) OVER (PARTITION BY customer ORDER BY placed) AS p FROM orders) t WHERE channel <> p;
+SELECT COUNT(*) AS n FROM (SELECT region, channel, LAG(channel) OVER (PARTITION BY customer ORDER BY placed) AS p FROM orders) t WHERE region = p;
+SELECT COUNT(*) AS n FROM (SELECT customer, LAG(customer) OVER (PARTITION BY customer ORDER BY placed) AS p FROM orders) t WHERE customer = p;
+SELECT AVG(gap) AS a FROM (SELECT DATE_DIFF('day', LAG(day) OVER (PARTITION BY customer ORDER BY day), day) AS gap FROM orders) t;
+SELECT AVG(gap) AS a FROM (SELECT LEAD(day) OVER (PARTITION BY customer ORDER BY day) - day AS gap FROM orders) t;
+SELECT SUM(m) AS a FROM (SELECT COUNT(*) OVER (PARTITION BY customer ORDER BY day RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS m FROM orders) t; -- refused: reaches a length of time
+SELECT AVG(m) AS a FROM (SELECT PERCENT_RANK() OVER (PARTITION BY customer ORDER BY placed) AS m FROM orders) t; -- refused: PERCENT_RANK OVER one person

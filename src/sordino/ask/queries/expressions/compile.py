@@ -360,8 +360,8 @@ def _growing_pairs(one: Node, other: Node) -> Iterator[tuple[Node, Node]]:
     if isinstance(one, DateTrunc) and isinstance(other, DateTrunc):
         if (one.unit, one.count) == (other.unit, other.count):
             yield from _growing_pairs(one.of, other.of)
-    elif isinstance(one, DatePart) and isinstance(other, DatePart):
-        if one.part == other.part and (" since " in one.part or one.part in ("epoch", "date", "year")):
+    elif isinstance(one, DatePart) and isinstance(other, DatePart) and one.part == other.part:
+        if " since " in one.part or one.part in ("epoch", "date", "year"):
             yield from _growing_pairs(one.of, other.of)
 
 
@@ -516,6 +516,9 @@ def _compare(node: Compare, domain: Domain) -> Build:
     column = domain[left.name] if isinstance(left, Name) else None
     if isinstance(column, Identifier):
         return _compare_identifier(left, op, right, domain)
+    other = domain[right.name] if isinstance(right, Name) else None
+    if isinstance(other, Identifier):
+        return _compare_identifier(right, MIRROR[op], left, domain)
     if is_declared(left, domain):
         return _compare_values(left, op, right, domain)
     if not isinstance(right, Constant) and is_declared(right, domain):
@@ -577,11 +580,24 @@ def _compare_identifier(left: Node, op: str, right: Node, domain: Domain) -> Bui
     if op not in ("=", "!="):
         raise QuestionRefused(f"{describe(left)} is an identifier: it can be compared with = and != only")
     if not isinstance(right, Constant):
-        raise QuestionRefused(
-            f"{describe(left)} is an identifier: it can be compared with a value only, not with {describe(right)}"
-        )
+        return comparison(_text_of(left, domain), op, _text_of(right, domain))
     chosen = _is_in(IsIn(left, (right.value,)), domain)
     return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+
+
+def _text_of(node: Node, domain: Domain) -> Build:
+    """Return the text of an identifier, or of declared values; raises QuestionRefused for what is none."""
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, Name) and isinstance(column, Identifier):
+        name = node.name
+        return lambda on: on.text(name)
+    if not is_declared(node, domain):
+        raise QuestionRefused(
+            f"{describe(node)} is no text: an identifier is compared with a value, another identifier or a text of declared values"
+        )
+    made = bind_values(node, domain)
+    labels = [None if value is None else show_text(value) for value in made.values]
+    return lambda on: on.label(made.build(on), labels)
 
 
 def _compare_values(left: Node, op: str, right: Node, domain: Domain) -> Build:
