@@ -121,7 +121,7 @@ class FrameReach:
         ends = [None if end is None else end / unit for end in (self.first, self.last)]
         if found.zone not in ("", "UTC") and any(end and abs(end * unit) >= _DAY for end in ends):
             raise QuestionRefused(
-                f"a RANGE of days of {words} is not supported in {found.zone}, whose days differ in length: take its day, or hours"
+                f"a RANGE of days of {words} is not supported in {found.zone}, whose days differ in length: take hours"
             )
         far = max((abs(end) for end in ends if end is not None), default=Fraction(0))
         largest = found.stored.largest

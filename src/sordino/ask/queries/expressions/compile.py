@@ -360,9 +360,9 @@ def _growing_pairs(one: Node, other: Node) -> Iterator[tuple[Node, Node]]:
     if isinstance(one, DateTrunc) and isinstance(other, DateTrunc):
         if (one.unit, one.count) == (other.unit, other.count):
             yield from _growing_pairs(one.of, other.of)
-    elif isinstance(one, DatePart) and isinstance(other, DatePart) and one.part == other.part:
-        if " since " in one.part or one.part in ("epoch", "date", "year"):
-            yield from _growing_pairs(one.of, other.of)
+    elif isinstance(one, DatePart) and isinstance(other, DatePart):
+        grows = " since " in one.part or one.part in ("epoch", "date", "year")
+        yield from _growing_pairs(one.of, other.of) if grows and one.part == other.part else ()
 
 
 def _pair(one: Node, other: Node, domain: Domain) -> tuple[BoundNumber, BoundNumber]:
@@ -593,7 +593,7 @@ def _text_of(node: Node, domain: Domain) -> Build:
         return lambda on: on.text(name)
     if not is_declared(node, domain):
         raise QuestionRefused(
-            f"{describe(node)} is no text: an identifier is compared with a value, another identifier or a text of declared values"
+            f"{describe(node)} is no text: an identifier is compared with a value, an identifier or a text of declared values"
         )
     made = bind_values(node, domain)
     labels = [None if value is None else show_text(value) for value in made.values]
