@@ -30,7 +30,7 @@ def test_every_mutant_has_its_place_and_its_room() -> None:
 
 
 def test_every_mutant_is_planted_and_uses_no_name_that_its_file_does_not_have(tmp_path: Path) -> None:
-    """Anything kills a mutant that cannot run, so its killers prove nothing; the ten of a day would show it on their day alone."""
+    """Anything kills such a mutant, so its killers prove nothing; the ten of a day would show it on their day alone."""
     for number, mutant in enumerate(MUTANTS):
         text = mutant.plant((mutants.SOURCE / mutant.path).read_text(encoding="utf-8"))
         (tmp_path / f"mutant_{number}.py").write_text(text, encoding="utf-8")

@@ -87,7 +87,9 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def prepare(server: Served, owner: str, call: Call) -> dict[str, Any]:
     """Return the objects of an account that a call names, and all of them where it lists some."""
-    named = set(re.findall(r"{(\w+)}", call.path)) if not call.lists else {"charge", "approval", "token", "model", "job"}
+    named = (
+        set(re.findall(r"{(\w+)}", call.path)) if not call.lists else {"charge", "approval", "token", "model", "job"}
+    )
     objects: dict[str, Any] = {"account": owner}
     if named & {"charge", "approval"}:
         objects |= ask_once(server, owner)
