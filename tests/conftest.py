@@ -114,6 +114,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let all go at the end: libraries would tell of what they take for leaks."""
+    gc.unfreeze()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say of each attack whether it held, where attacks were asked for."""
     if config.option.markexpr != "attack":
