@@ -28,8 +28,10 @@ from sordino.local.thresholds import check_epsilon
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TIE = 1e-6  # relative difference of errors below which protocols are as good
-_NEAR = 0.005  # relative difference below which shorter reports win: 1% more respondents make up for it
+# The relative difference of errors below which protocols are as good.
+_TIE = 1e-6
+# The relative difference below which shorter reports win: 1% more respondents make up for it.
+_NEAR = 0.005
 _CONFIDENCE = 0.95
 
 
@@ -247,15 +249,15 @@ def plan_collection(
     needed = _find_needed(protocols, check_epsilon(epsilon), margin, _CONFIDENCE)
     mixed = None
     if shuffle_delta is not None:
-        chosen = choice.protocol if isinstance(choice.protocol, Overlapping) else None
-        mixed = shuffled(epsilon, respondents, shuffle_delta, protocol=chosen)
+        overlapping = choice.protocol if isinstance(choice.protocol, Overlapping) else None
+        mixed = shuffled(epsilon, respondents, shuffle_delta, protocol=overlapping)
     return CollectionPlan(choice, needed, mixed)
 
 
 def candidates(labels: Labels, *, epsilon: Number) -> tuple[Randomizer, ...]:
     """Return every protocol for labels at one epsilon, the simplest first."""
-    kept = check_labels(labels)
-    return tuple(dict.fromkeys(make_protocol(name, kept, epsilon=epsilon) for name in MAKERS))
+    checked = check_labels(labels)
+    return tuple(dict.fromkeys(make_protocol(name, checked, epsilon=epsilon) for name in MAKERS))
 
 
 def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float = 0.0) -> ProtocolChoice:
@@ -285,8 +287,8 @@ def _choose(protocols: Sequence[Randomizer], respondents: int, malicious: float)
     near = [c for c in rated if c.score <= least * (1 + _NEAR)]
     tied = min(near, key=lambda c: (c.protocol.width, c.score))
     most = tied.score * (1 + _TIE)
-    chosen = next(c for c in near if c.protocol.width == tied.protocol.width and c.score <= most)
-    return ProtocolChoice(chosen.protocol, respondents, malicious, rated)
+    narrowest = next(c for c in near if c.protocol.width == tied.protocol.width and c.score <= most)
+    return ProtocolChoice(narrowest.protocol, respondents, malicious, rated)
 
 
 def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confidence: float = _CONFIDENCE) -> Needed:

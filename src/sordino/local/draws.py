@@ -18,7 +18,8 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
-_CHUNK = 1 << 19  # bytes drawn at a time: they stay in the cache
+# Bytes drawn at a time: they stay in the cache.
+_CHUNK = 1 << 19
 _M1, _M2, _M4 = (np.uint64(m) for m in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F))
 
 
@@ -33,18 +34,18 @@ def uniform_int(bound: int, count: int, rng: Rng) -> Words:
     Words have b = 8 bits where the bound is 64 at most, else 16 to 2^14, else 32.
     """
     kind: Any = np.uint8 if bound <= 1 << 6 else np.uint16 if bound <= 1 << 14 else np.uint32
-    found = rng.words(count, kind)
-    room = 1 << 8 * found.itemsize
+    words = rng.words(count, kind)
+    room = 1 << 8 * words.itemsize
     if bound & (bound - 1) == 0:
-        masked: Words = (found & kind(bound - 1)).astype(np.uint32, copy=False)
+        masked: Words = (words & kind(bound - 1)).astype(np.uint32, copy=False)
         return masked
     limit = kind(room - room % bound - 1)
-    again = np.flatnonzero(found > limit)
+    again = np.flatnonzero(words > limit)
     while again.size:
-        found[again] = rng.words(again.size, kind)
-        again = again[found[again] > limit]
-    drawn: Words = (found % kind(bound)).astype(np.uint32, copy=False)
-    return drawn
+        words[again] = rng.words(again.size, kind)
+        again = again[words[again] > limit]
+    numbers: Words = (words % kind(bound)).astype(np.uint32, copy=False)
+    return numbers
 
 
 def keep_or_replace(numbers: Words, bound: int, threshold: int, rng: Rng) -> None:
@@ -141,7 +142,8 @@ def _field_sums(words: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, 
         for i, t in enumerate(twos)
         for s, place in ((0, i), (2, i + 2))
     ]
-    sums = np.zeros((columns, 8, 8), dtype=np.int64)  # word, byte, bit
+    # By word, byte and bit.
+    sums = np.zeros((columns, 8, 8), dtype=np.int64)
     for place, four in fours:
         for shift in (0, 4):
             eight = _add(four.reshape(17, groups, columns), shift, _M4)

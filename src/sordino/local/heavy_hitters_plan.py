@@ -57,16 +57,16 @@ class HeavyHittersPlan:
         candidates pass z deviations with C P(Z > z) = candidates / 2. In the last, its estimate must pass the error.
         Groups are independent. What other texts add to the prefix is left out, so it may be more.
         """
-        found = 1.0
+        chance = 1.0
         depth = 0
         parents = 1
         for level in self.protocol.levels[:-1]:
             others = parents * self.protocol.g ** (level - depth)
             tail = min(0.5, CANDIDATES / 2 / others)
-            found *= self._passes(share, -NormalDist().inv_cdf(tail) if others > CANDIDATES else -math.inf)
+            chance *= self._passes(share, -NormalDist().inv_cdf(tail) if others > CANDIDATES else -math.inf)
             depth = level
             parents = CANDIDATES
-        return found * self._passes(share, self.error / self._deviation(0.0))
+        return chance * self._passes(share, self.error / self._deviation(0.0))
 
     def share(self, chance: float = _LIKELY) -> float | None:
         """Return the least share that is found with this probability; None where not even one of all respondents is.
@@ -88,17 +88,17 @@ class HeavyHittersPlan:
     @property
     def lines(self) -> dict[str, str]:
         """What the plan says, by heading."""
-        made = self.protocol
+        protocol = self.protocol
         least = self.share()
         most = self.share(0.5)
         finds = "too few: not even a text that all of them have is found with a chance of 90%"
         if least is not None and most is not None:
             one, half = (round_up(100 * share, digits=2) for share in (least, most))
             finds = f"a text of {one}% of the respondents with a chance of 90%, of {half}% with 50%"
-        added = round_up(100 * shift_of(made.p, made.q, 0.01)[0], digits=2)
+        added = round_up(100 * shift_of(protocol.p, protocol.q, 0.01)[0], digits=2)
         return {
-            "people": f"{self.respondents:,}, each of whom reports once, in one of {made.groups} groups drawn at random",
-            "report": f"{self.bits} bits, epsilon {format_number(made.claim)} a person",
+            "people": f"{self.respondents:,}, each of whom reports once, in one of {protocol.groups} groups drawn at random",
+            "report": f"{self.bits} bits, epsilon {format_number(protocol.claim)} a person",
             "finds": finds,
             "error": f"a share is within {round_up(100 * self.error, digits=2)} points at 95%, all texts found together",
             "needed": f"{self.respondents_needed(0.01):,} respondents find a text of 1% with a chance of 90%",
@@ -123,8 +123,7 @@ class HeavyHittersPlan:
         return NormalDist().cdf((share - deviations * self._deviation(0.0)) / self._deviation(share))
 
     def _deviation(self, share: float) -> float:
-        p, q = self.protocol.p, self.protocol.q
-        return math.sqrt(variance(p, q, share=share, n=self.group, about="population"))
+        return math.sqrt(variance(self.protocol.p, self.protocol.q, share=share, n=self.group, about="population"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +166,13 @@ def simulate_heavy_hitters(answers: Sequence[str | None], protocol: HeavyHitters
     """
     if not isinstance(protocol, HeavyHitters):
         raise DeclarationError("must be a local.HeavyHitters; the answers come before it", key="protocol")
-    found = protocol.find(protocol.perturb(answers, rng))
-    held = Counter(text for text in answers if protocol.texts.encode(text) is not None)
-    values = found.values
-    least = min((held[str(text)] for text in values), default=0)
-    missed = [(str(text), count) for text, count in held.most_common(10 + len(values)) if text not in values]
+    estimate = protocol.find(protocol.perturb(answers, rng))
+    true_counts = Counter(text for text in answers if protocol.texts.encode(text) is not None)
+    values = estimate.values
+    least = min((true_counts[str(text)] for text in values), default=0)
+    missed = [(str(text), count) for text, count in true_counts.most_common(10 + len(values)) if text not in values]
     return HeavyHittersSimulation(
-        found,
-        [(text, held[text]) for text in values],
+        estimate,
+        [(text, true_counts[text]) for text in values],
         [(text, count) for text, count in missed if count > least][:10],
     )

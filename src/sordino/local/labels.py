@@ -17,10 +17,12 @@ from sordino.core.errors import DeclarationError
 
 Label = str | int | bool | None
 Labels = Sequence[Label] | Category
-Answers = Any  # a list, a NumPy array or an Arrow array of labels
+# A list, a NumPy array or an Arrow array of labels.
+Answers = Any
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 
-MISSING = -1  # the number of a missing answer where no label stands for it
+# The number of a missing answer where no label stands for it.
+MISSING = -1
 MOST_LABELS = 1 << 19
 
 
@@ -32,8 +34,8 @@ def check_labels(labels: Labels) -> tuple[Label, ...]:
     values: Iterable[Label] = labels.values if isinstance(labels, Category) else labels
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise DeclarationError("labels must be a list of the values a respondent may have, such as ['yes', 'no']")
-    kept = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
-    for label in kept:
+    checked = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    for label in checked:
         if label is not None and not isinstance(label, (str, int)):
             raise DeclarationError(f"labels must be text, whole numbers, booleans or None, not {type(label).__name__}")
         if isinstance(label, str) and any("\ud800" <= c <= "\udfff" for c in label):
@@ -42,16 +44,16 @@ def check_labels(labels: Labels) -> tuple[Label, ...]:
             )
         if type(label) is int and abs(label) >= 2**53:
             raise DeclarationError("a whole-number label must lie within -2^53 and 2^53: browsers know no larger ones")
-    if len(kept) < 2:
-        raise DeclarationError(f"labels must be at least 2, not {len(kept)}: a single one reveals nothing")
-    if len(kept) > MOST_LABELS:
-        raise DeclarationError(f"labels must be at most 2^19, not {len(kept)}; group the rare ones")
-    seen: set[tuple[type, Label]] = set()
-    for label in kept:
-        if (type(label), label) in seen:
+    if len(checked) < 2:
+        raise DeclarationError(f"labels must be at least 2, not {len(checked)}: a single one reveals nothing")
+    if len(checked) > MOST_LABELS:
+        raise DeclarationError(f"labels must be at most 2^19, not {len(checked)}; group the rare ones")
+    earlier: set[tuple[type, Label]] = set()
+    for label in checked:
+        if (type(label), label) in earlier:
             raise DeclarationError(f"labels must not repeat: {label!r} occurs twice")
-        seen.add((type(label), label))
-    return kept
+        earlier.add((type(label), label))
+    return checked
 
 
 def canonical(data: Any) -> bytes:
@@ -78,14 +80,14 @@ def codes_of(answers: Answers, labels: tuple[Label, ...], *, missing: bool) -> C
         if whole.size and (int(whole.min()) < 0 or int(whole.max()) >= len(labels)):
             _refuse((whole < 0) | (whole >= len(labels)), "is none of the labels")
         return whole.astype(np.int32, copy=False)
-    found, absent = _look_up(answers, labels)
+    codes, absent = _look_up(answers, labels)
     if not absent.any():
-        return found
+        return codes
     if None in labels:
-        found = np.where(absent, labels.index(None), found).astype(np.int32)
+        codes = np.where(absent, labels.index(None), codes).astype(np.int32)
     elif not missing:
         _refuse(absent, "is missing, and this protocol has no room for it: list None among the labels")
-    return found
+    return codes
 
 
 def _counting(labels: tuple[Label, ...]) -> bool:
@@ -97,9 +99,9 @@ def _look_up(answers: Answers, labels: tuple[Label, ...]) -> tuple[Codes, np.nda
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    known = [v for v in labels if v is not None]
+    present = [v for v in labels if v is not None]
     places = np.array([i for i, v in enumerate(labels) if v is not None], dtype=np.int32)
-    if len({type(v) for v in known}) > 1:
+    if len({type(v) for v in present}) > 1:
         return _by_hand(answers, labels)
     try:
         cells = answers if isinstance(answers, (pa.Array, pa.ChunkedArray)) else pa.array(answers, from_pandas=True)
@@ -107,16 +109,16 @@ def _look_up(answers: Answers, labels: tuple[Label, ...]) -> tuple[Codes, np.nda
             cells = cells.combine_chunks()
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
-        values = pa.array(known)
+        values = pa.array(present)
         if cells.type != values.type:
             _same_kind(cells.type, values.type)
             cells = cells.cast(values.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         raise DeclarationError("answers must be of the labels' own type: text, whole numbers or booleans") from None
     absent = np.asarray(pc.is_null(cells).to_numpy(zero_copy_only=False), dtype=np.bool_)
-    found = pc.fill_null(pc.index_in(cells, value_set=values), -1).to_numpy(zero_copy_only=False)
-    _refuse((found < 0) & ~absent, "is none of the labels")
-    return np.where(found < 0, np.int32(-1), places[found]).astype(np.int32), absent
+    indices = pc.fill_null(pc.index_in(cells, value_set=values), -1).to_numpy(zero_copy_only=False)
+    _refuse((indices < 0) & ~absent, "is none of the labels")
+    return np.where(indices < 0, np.int32(-1), places[indices]).astype(np.int32), absent
 
 
 def _same_kind(found: Any, wanted: Any) -> None:
@@ -137,9 +139,9 @@ def _by_hand(answers: Answers, labels: tuple[Label, ...]) -> tuple[Codes, np.nda
     cells = answers.to_pylist() if hasattr(answers, "to_pylist") else list(answers)
     cells = [c.item() if isinstance(c, np.generic) else c for c in cells]
     absent = np.array([c is None for c in cells], dtype=np.bool_)
-    found = np.array([-1 if c is None else place.get((type(c), c), -2) for c in cells], dtype=np.int32)
-    _refuse(found == -2, "is none of the labels")
-    return found, absent
+    codes = np.array([-1 if c is None else place.get((type(c), c), -2) for c in cells], dtype=np.int32)
+    _refuse(codes == -2, "is none of the labels")
+    return codes, absent
 
 
 def _refuse(wrong: np.ndarray[Any, np.dtype[np.bool_]], rule: str) -> None:

@@ -20,7 +20,8 @@ from sordino.local.protocols.summed_histogram import SHE
 from sordino.local.protocols.unary import Unary
 from sordino.local.reports import Reports, own
 
-_ODD = 1e-3  # how likely an honest report is at most to be called odd
+# The greatest probability that an honest report is called odd.
+_ODD = 1e-3
 _CELLS = 256
 
 
@@ -105,7 +106,8 @@ def _farthest(protocol: SHE, numbers: np.ndarray[Any, Any]) -> ShapeTest:
     n = len(numbers)
     k = numbers.shape[1]
 
-    def likely(steps: int) -> float:  # P(a number is above `steps` or at most -steps): r^steps, alike for 0 and for 1
+    # P(a number is above `steps` or at most -steps) is r^steps, alike for 0 and for 1.
+    def likely(steps: int) -> float:
         return float(-np.expm1(k * np.log1p(-(ratio**steps))))
 
     reach = next(steps for steps in range(1, protocol.limit + 1) if likely(steps) <= _ODD)
@@ -117,14 +119,15 @@ def _farthest(protocol: SHE, numbers: np.ndarray[Any, Any]) -> ShapeTest:
 
 def _uniform(parts: np.ndarray[Any, Any], values: int, n: int) -> ShapeTest:
     """Test that public parts of reports are uniform, in cells of equal numbers of values, by chi-square."""
-    from scipy.special import chdtrc  # P(chi-square > statistic)
+    # chdtrc is P(chi-square > statistic).
+    from scipy.special import chdtrc
 
     cells = max(c for c in range(1, min(_CELLS, values) + 1) if values % c == 0)
-    found = np.bincount((parts // np.uint64(values // cells)).astype(np.int64), minlength=cells)
+    counts = np.bincount((parts // np.uint64(values // cells)).astype(np.int64), minlength=cells)
     expected = n / cells
-    statistic = float(np.square(found - expected).sum() / expected)
+    statistic = float(np.square(counts - expected).sum() / expected)
     value = float(chdtrc(cells - 1, statistic)) if cells > 1 else 1.0
-    most = int(found.max())
+    most = int(counts.max())
     words = f"the public part of {n:,} reports in {cells} cells: at most {most:,} in one, {expected:,.1f} expected"
     return ShapeTest(value, most, expected, n, words)
 

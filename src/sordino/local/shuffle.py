@@ -24,8 +24,10 @@ CONDITION = (
 )
 _BUCKETS = 400
 _LEAST = Fraction(1, 10**12)
-_ROUNDING = 1e-14  # more than rounding and the tails left out can hide
-_TIGHT = 1e-4  # relative width at which bisection stops
+# More than rounding and the tails left out can hide.
+_ROUNDING = 1e-14
+# The relative width at which bisection stops.
+_TIGHT = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,14 @@ def shuffled(epsilon0: Number, n: int, delta: Number, *, protocol: Overlapping |
     local = float(loss)
     small = float(chance)
     closed, simple = _forms(local, n, small)
-    found = [local if closed is None else closed, _least(_clones(math.exp(-local), n), local, small)]
+    bounds = [local if closed is None else closed, _least(_clones(math.exp(-local), n), local, small)]
     if protocol is not None:
         if protocol.epsilon > local * (1 + _ROUNDING):
             raise DeclarationError(f"a report of this protocol reveals more than epsilon0: {protocol.epsilon:.6g}")
-        told = float(1 - protocol.overlap) * (1 + _ROUNDING)
-        clones = _clones(2 * told * (1 - 2 * _ROUNDING) / (math.exp(local) + 1), n)
-        found.append(_least([(count, told * weight) for count, weight in clones], local, small))
-    return Shuffled(min(found), small, closed, simple, local, n)
+        apart = float(1 - protocol.overlap) * (1 + _ROUNDING)
+        clones = _clones(2 * apart * (1 - 2 * _ROUNDING) / (math.exp(local) + 1), n)
+        bounds.append(_least([(count, apart * weight) for count, weight in clones], local, small))
+    return Shuffled(min(bounds), small, closed, simple, local, n)
 
 
 def _forms(local: float, n: int, delta: float) -> tuple[float | None, float | None]:
@@ -147,6 +149,9 @@ def _divergence(clones: list[tuple[int, float]], local: float, epsilon: float) -
 def _given(count: int, local: float, epsilon: float) -> float:
     keep = 1 / (1 + math.exp(-local))
     _, mass = binomial_law(count, 0.5)
-    shifted, same = np.append(0.0, mass), np.append(mass, 0.0)  # P(A = a - 1) beside P(A = a)
-    here, there = keep * shifted + (1 - keep) * same, (1 - keep) * shifted + keep * same
+    # P(A = a - 1) beside P(A = a)
+    shifted = np.append(0.0, mass)
+    same = np.append(mass, 0.0)
+    here = keep * shifted + (1 - keep) * same
+    there = (1 - keep) * shifted + keep * same
     return float(np.maximum(here - math.exp(epsilon) * there, 0.0).sum())

@@ -57,20 +57,20 @@ class CollectionSimulation:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What the errors are, in sentences."""
-        made = self.protocol
+        protocol = self.protocol
         n = self.estimate.n
         error = n * float(self.estimate.errors(0.95).max())
         central = self.curator.error(0.95)
         return (
-            f"{made.name} at epsilon {made.epsilon:.5g}, {made.width} byte{'s' * (made.width > 1)} a report: each count "
-            f"within {error:,.0f} at 95%; a trusted curator's within {central:,.0f} at the same epsilon",
-            made.estimator,
+            f"{protocol.name} at epsilon {protocol.epsilon:.5g}, {protocol.width} byte{'s' * (protocol.width > 1)} a report: "
+            f"each count within {error:,.0f} at 95%; a trusted curator's within {central:,.0f} at the same epsilon",
+            protocol.estimator,
             f"1% of malicious clients could add {n * self.estimate.shift(USUAL_MALICIOUS)[0]:,.0f} to one count",
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the simulation as JSON data, marked."""
-        added, taken = self.estimate.shift(USUAL_MALICIOUS)
+        added, removed = self.estimate.shift(USUAL_MALICIOUS)
         n = self.estimate.n
         return {
             "schema": 1,
@@ -80,7 +80,7 @@ class CollectionSimulation:
             "parameters": self.protocol.parameters(),
             "n": n,
             "rows": [asdict(row) for row in self.rows],
-            "malicious": {"share": USUAL_MALICIOUS, "add": n * added, "take": n * taken},
+            "malicious": {"share": USUAL_MALICIOUS, "add": n * added, "take": n * removed},
             "remarks": list(self.remarks),
         }
 
@@ -102,15 +102,15 @@ def pick_protocol(
     >>> pick_protocol("unary", ["a", "b"], p="0.75", q="0.25", respondents=100).epsilon
     2.1972245773362196
     """
-    kept = check_labels(labels)
+    checked = check_labels(labels)
     if name == "unary":
         if p is None or q is None or epsilon is not None:
             raise DeclarationError("unary takes p and q, from which its epsilon follows, such as p=0.75, q=0.25")
-        return Unary(kept, p=p, q=q)
+        return Unary(checked, p=p, q=q)
     if p is not None or q is not None:
         raise DeclarationError(f"p and q are for the protocol unary; those of {name} follow from epsilon")
     if name == "coins":
-        coins = fair_coins(kept) if len(kept) == 2 else None
+        coins = fair_coins(checked) if len(checked) == 2 else None
         stated = None if epsilon is None else float(to_fraction(epsilon, name="epsilon"))
         if coins is None or not (stated is None or math.isclose(stated, coins.epsilon, rel_tol=1e-3)):
             raise DeclarationError(
@@ -138,16 +138,18 @@ def simulate_collection(
     (300.0, 310, 301.0)
     """
     estimate = protocol.estimate(protocol.count(protocol.perturb(answers, rng)))
-    held = Counter(answers)
+    true_counts = Counter(answers)
     n = estimate.n
     labels = protocol.labels
     law = DiscreteLaplace(Fraction(2) / protocol.claim)
-    central = [held[label] + int(noise) for label, noise in zip(labels, law.sample(rng, size=len(labels)), strict=True)]
+    central = [
+        true_counts[label] + int(noise) for label, noise in zip(labels, law.sample(rng, size=len(labels)), strict=True)
+    ]
     ends = estimate.interval(0.95).to_pydict()
     rows = tuple(
         SimulatedCount(
             "(missing)" if label is None else str(label),
-            float(held[label]),
+            float(true_counts[label]),
             float(estimate.counts[i]),
             n * ends["lower"][i],
             n * ends["upper"][i],

@@ -45,7 +45,8 @@ _FIELDS = frozenset(
     {"schema", "task", "question", "labels", "mechanism", "permanent", "epsilon"}
     | {"lifetime_epsilon", "epoch", "expires", "origin"}
 )
-_LONGEST = 1 << 20  # characters of a manifest
+# Characters of a manifest.
+_LONGEST = 1 << 20
 
 
 class Counting(Wire, Protocol):
@@ -214,11 +215,11 @@ class Task:
     def refuse_above(self, cap: Number) -> None:
         """Raise BudgetExhausted where all reports of an epoch may reveal more than a person's cap."""
         most = to_fraction(cap, name="cap")
-        asked = self.manifest.lifetime_epsilon
-        if asked > most:
-            rule = f"the task asks for a lifetime epsilon of {format_number(asked)}, above your cap of {format_number(most)}"
+        lifetime = self.manifest.lifetime_epsilon
+        if lifetime > most:
+            rule = f"the task asks for a lifetime epsilon of {format_number(lifetime)}, above your cap of {format_number(most)}"
             raise BudgetExhausted(
-                f"{rule}; answer no, or raise the cap", asked=format_number(asked), left=format_number(most)
+                f"{rule}; answer no, or raise the cap", asked=format_number(lifetime), left=format_number(most)
             )
 
 

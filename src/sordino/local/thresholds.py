@@ -16,7 +16,8 @@ from sordino.core.noise.bernoulli import CertifiedProbability, exp_bounds, round
 
 BITS = 32
 FULL = 1 << BITS
-LARGEST_EPSILON = 100  # beyond it, a word of 32 bits has no room for the noise
+# Beyond it, a word of 32 bits has no room for the noise.
+LARGEST_EPSILON = 100
 _DIGITS = 60
 
 

@@ -25,7 +25,8 @@ from sordino.local.collector.service import Limits, Tokens
 from sordino.local.collector.task_state import TaskState, counts_text
 from sordino.local.task import Task
 
-_REFRESH = 1.0  # seconds between looks for new tokens and closed tasks
+# Seconds between looks for new tokens and closed tasks.
+_REFRESH = 1.0
 _PREFIX = "/v1/tasks/"
 _SUFFIX = "/reports"
 
@@ -93,7 +94,8 @@ def _build_app(collector: Collector) -> FastAPI:
 async def _keep_fresh(collector: Collector) -> None:
     while True:
         await asyncio.sleep(_REFRESH)
-        with suppress(DeclarationError):  # a store that is away for a moment; reports meanwhile get a 503
+        # The store is away for a moment; reports meanwhile get a 503.
+        with suppress(DeclarationError):
             await collector.refresh()
 
 

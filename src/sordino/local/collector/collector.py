@@ -58,7 +58,8 @@ class Collector:
 
 
 def _wake_from_thread(loop: asyncio.AbstractEventLoop, waiters: list[Any]) -> None:
-    with suppress(RuntimeError):  # the loop has ended: no caller waits any more
+    # The loop has ended, so no caller waits any more.
+    with suppress(RuntimeError):
         loop.call_soon_threadsafe(_wake, waiters)
 
 

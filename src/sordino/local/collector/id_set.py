@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 ID_BYTES = 16
-_RECENT = 1 << 18  # ids in the set, of some 100 bytes each, before they move to sorted arrays of 16 bytes each
+# Ids in the set, of some 100 bytes each, before they move to sorted arrays of 16 bytes each.
+_RECENT = 1 << 18
 _PAIR = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 
@@ -31,15 +32,15 @@ class IdSet:
 
     def fresh(self, ids: Sequence[bytes]) -> list[bool]:
         """Return for each id whether it was never added and does not stand earlier in `ids`."""
-        known = self._recent
+        recent = self._recent
         within = set[bytes]()
-        if known.isdisjoint(ids):
+        if recent.isdisjoint(ids):
             within.update(ids)
             answers = [True] * len(ids)
             if len(within) < len(ids):
                 answers = _first(ids)
         else:
-            answers = [first and one not in known for one, first in zip(ids, _first(ids), strict=True)]
+            answers = [first and one not in recent for one, first in zip(ids, _first(ids), strict=True)]
         if self._runs and ids:
             high, low = _halves(ids)
             for run in self._runs:
@@ -59,7 +60,8 @@ class IdSet:
         """Put ids into sorted arrays, merging those of like size: an id moves a logarithmic number of times."""
         while self._runs and len(self._runs[-1][0]) <= len(high):
             older = self._runs.pop()
-            high, low = np.concatenate([older[0], high]), np.concatenate([older[1], low])
+            high = np.concatenate([older[0], high])
+            low = np.concatenate([older[1], low])
         order = np.lexsort((low, high))
         self._runs.append((high[order], low[order]))
 
@@ -82,7 +84,8 @@ def _find_places(
     run: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], high: np.ndarray[Any, Any], low: np.ndarray[Any, Any]
 ) -> list[int]:
     """Return the places of ids that are in a sorted array."""
-    left, right = np.searchsorted(run[0], high, side="left"), np.searchsorted(run[0], high, side="right")
+    left = np.searchsorted(run[0], high, side="left")
+    right = np.searchsorted(run[0], high, side="right")
     places = []
     for place in np.flatnonzero(left < right).tolist():
         alike = run[1][left[place] : right[place]]

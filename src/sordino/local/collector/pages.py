@@ -32,7 +32,8 @@ _HEADERS = {
     "permissions-policy": "geolocation=(), camera=(), microphone=(), browsing-topics=()",
     "cache-control": "no-cache",
 }
-_TEXT = re.compile(r"('[^']*'|`[^`]*`|/\S+/)")  # texts and patterns of the client, which keep their spaces
+# Texts and patterns of the client, which keep their spaces.
+_TEXT = re.compile(r"('[^']*'|`[^`]*`|/\S+/)")
 _SPACED = re.compile(r" *([=<>,;:?&|{}()\[\]*%^!]+|[+-](?! *[+-])|/(?= )) *")
 _PAGE = Path(__file__).parent / "page"
 _FILES = {"survey.js": "text/javascript", "live.js": "text/javascript", "style.css": "text/css"}

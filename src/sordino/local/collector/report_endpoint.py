@@ -21,8 +21,10 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-MOST_REPORTS = 10_000  # in one request
-_PATIENCE = 20.0  # seconds for a body to arrive
+# In one request.
+MOST_REPORTS = 10_000
+# Seconds for a body to arrive.
+_PATIENCE = 20.0
 
 ERRORS: Mapping[str, tuple[int, str]] = {
     "no_length": (411, "send a Content-Length: bodies have a fixed size"),

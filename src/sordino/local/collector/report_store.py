@@ -27,8 +27,10 @@ from sordino.core.ledger.store import (
     transact,
 )
 
-_LOCK = 0x536F7264  # of one collector on a PostgreSQL database
-_PATIENCE = 3.0  # seconds
+# The lock of the one collector on a PostgreSQL database.
+_LOCK = 0x536F7264
+# Seconds to wait for the store.
+_PATIENCE = 3.0
 _UNUSABLE = "used: see its disk, or that its server runs"
 _UNWRITTEN = "written; nothing of this was kept"
 _SCHEMA = (
@@ -39,11 +41,13 @@ _SCHEMA = (
     "CREATE TABLE tokens (number {serial}, role TEXT NOT NULL CHECK (role IN ('respondent', 'admin')),"
     " hash {blob} NOT NULL UNIQUE)",
 )
-_SENT = (  # how many reports a token sent to a task, where a collector limits that: a number, no link to any report
+# How many reports a token sent to a task, where a collector limits that: a number, no link to any report.
+_SENT = (
     "CREATE TABLE IF NOT EXISTS sent (task INTEGER NOT NULL, token {blob} NOT NULL, reports BIGINT NOT NULL,"
     " PRIMARY KEY (task, token))"
 )
-_FORMAT = FileFormat(  # "SorC"; no version is written
+# The application id is "SorC"; no version is written.
+_FORMAT = FileFormat(
     0x536F7243, 0, [s.format(serial="INTEGER PRIMARY KEY AUTOINCREMENT", blob="BLOB") for s in _SCHEMA]
 )
 
@@ -111,7 +115,8 @@ class Store:
             raise DeclarationError(
                 f"the store {path} cannot be made: its directory is missing; make the directory first"
             )
-        make_private(path)  # reports are for the collector's own user
+        # Reports are for the collector's own user.
+        make_private(path)
         try:
             db = open_sqlite(path, patience=30, check_same_thread=False)
             application, _, empty = read_format(db)
@@ -143,8 +148,8 @@ class Store:
         with store._transaction() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK + 1,))
             cursor.execute("SELECT to_regclass('tokens'), to_regclass('chunks')")
-            found = cursor.fetchone()
-            if None in found:
+            tables = cursor.fetchone()
+            if None in tables:
                 for statement in _SCHEMA:
                     cursor.execute(statement.format(serial="BIGSERIAL PRIMARY KEY", blob="BYTEA"))
             cursor.execute(_SENT.format(blob="BYTEA"))
@@ -154,15 +159,15 @@ class Store:
     def hold(self) -> None:
         """Become the one collector on this store until `close`; raise DeclarationError where another is."""
         if self._path is None:
-            held = self._try_server_lock()
+            locked = self._try_server_lock()
         else:
             self._lock = self._path.with_name(self._path.name + "-collector").open("ab")
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                held = True
+                locked = True
             except OSError:
-                held = False
-        if not held:
+                locked = False
+        if not locked:
             raise DeclarationError(f"another collector serves the store {self._where}; stop it, or name another store")
 
     def _try_server_lock(self) -> bool:
@@ -187,19 +192,19 @@ class Store:
         with self._transaction() as cursor:
             insert = "INSERT INTO tasks (task, manifest, closed, counts) VALUES (?, ?, 0, ?) ON CONFLICT DO NOTHING"
             cursor.execute(self._words(insert), (task, manifest, counts))
-        found = self.task(task)
-        if found.manifest != manifest:
+        stored = self.task(task)
+        if stored.manifest != manifest:
             rule = f"the store holds the task {task!r} with another manifest, and its reports belong to that one"
             raise DeclarationError(f"{rule}; give a changed task a new name, or its own store")
-        return found
+        return stored
 
     def task(self, task: str) -> StoredTask:
         """Return a stored task; raise DeclarationError where there is none of that name."""
         for one in self.tasks():
             if one.task == task:
                 return one
-        known = ", ".join(repr(one.task) for one in self.tasks()) or "none"
-        raise DeclarationError(f"the store holds no task {task!r}; it holds: {known}")
+        names = ", ".join(repr(one.task) for one in self.tasks()) or "none"
+        raise DeclarationError(f"the store holds no task {task!r}; it holds: {names}")
 
     def tasks(self) -> list[StoredTask]:
         """Return all stored tasks."""

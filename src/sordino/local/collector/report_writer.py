@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 BUSY = "the collector has more to store than it can; send it again in some seconds"
 FAILED = "the collector could not store this; send it again in some seconds"
-_LINGER = 0.005  # seconds to gather posts for one commit
-_ROOM = 1 << 17  # reports that may wait
+# Seconds to gather posts for one commit.
+_LINGER = 0.005
+# Reports that may wait.
+_ROOM = 1 << 17
 
 
 @dataclass(slots=True)
@@ -82,12 +84,14 @@ class ReportWriter:
                 time.sleep(self._linger)
             self._work.clear()
             with self._mutex:
-                batch, self._batch = self._batch, _Batch()
+                batch = self._batch
+                self._batch = _Batch()
                 last = self._stopping
             if batch.posts:
                 try:
                     self._commit(batch)
-                except Exception:  # whatever it was, it must not end the one thread that stores
+                # Whatever failed, it must not end the one thread that stores.
+                except Exception:
                     self._refuse_batch(batch)
                 assert self._answer is not None
                 self._answer([waiter for _, _, waiter in batch.posts])
@@ -117,7 +121,8 @@ class ReportWriter:
     def _refuse_batch(self, batch: _Batch) -> None:
         """Refuse posts that may or may not be stored, and forget the store until the next ones."""
         for _, post, _ in batch.posts:
-            post.refused, post.added = FAILED, -1
+            post.refused = FAILED
+            post.added = -1
         if self._store is not None:
             with suppress(Exception):
                 self._store.close()

@@ -25,11 +25,11 @@ def find_task(store: Store, name: str | None) -> tuple[StoredTask, Task]:
     Raises DeclarationError where the store holds no such task, or several and no name is given.
     """
     if name is None:
-        known = store.tasks()
-        if len(known) != 1:
-            names = ", ".join(one.task for one in known) or "none"
+        tasks = store.tasks()
+        if len(tasks) != 1:
+            names = ", ".join(one.task for one in tasks) or "none"
             raise DeclarationError(f"name the task by --task; the store holds: {names}")
-        name = known[0].task
+        name = tasks[0].task
     stored = store.task(name)
     return stored, read_task(stored.manifest, key=None)
 

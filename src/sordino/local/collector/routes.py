@@ -54,7 +54,8 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 def _add_public_routes(app: FastAPI, collector: Collector) -> None:
-    checks = Buckets(collector.limits)  # apart from those of reports: a check takes nothing from what may be sent
+    # Checks have limits apart from those of reports: a check takes nothing from what may be sent.
+    checks = Buckets(collector.limits)
 
     @app.get("/v1/health", summary="Say that the service runs")
     async def health() -> dict[str, str]:
@@ -128,7 +129,8 @@ def _admit_administrator(collector: Collector, authorization: str | None) -> Non
 
 
 def _results(url: str, state: TaskState, confidence: float, malicious: float) -> dict[str, Any]:
-    def chunks() -> Iterator[Chunk]:  # read only where texts are searched for
+    # Chunks are read only where texts are searched for.
+    def chunks() -> Iterator[Chunk]:
         with closing(Store.open(url)) as store:
             yield from store.chunks(state.number)
 

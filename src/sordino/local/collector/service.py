@@ -26,7 +26,8 @@ from sordino.local.collector.report_store import Store, token_hash
 
 BACKLOG = 128
 """Connections that the system accepts ahead of a server, which cannot refuse them before it holds them."""
-_RESERVE = 256  # for what is no connection: data, ledgers, stores, temporary files, and connections being refused
+# For files that are no connection: data, ledgers, stores, temporary files, and connections being refused.
+_RESERVE = 256
 _UNLIMITED = 1 << 16
 _FEWEST = 16
 
@@ -35,7 +36,8 @@ def raise_open_files() -> int:
     """Raise the soft limit of open files to the hard one, and return the limit that holds now."""
     try:
         import resource
-    except ImportError:  # Windows states no such limit
+    # Windows states no such limit.
+    except ImportError:
         return _UNLIMITED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _UNLIMITED if hard == resource.RLIM_INFINITY else hard
@@ -59,9 +61,12 @@ def most_connections(*, http: int, sql: int) -> tuple[int, int]:
 # There is a limit of connections, and none that only lies there keeps others out. It knows bytes and moments, no request.
 
 HEADER_SECONDS = 10.0
-_READ_SECONDS = 20.0  # to read the tens of kilobytes that wait to be sent
-_ANSWER_SECONDS = 600.0  # to read a whole answer, once it had to wait
-_MOST_BYTES = 1 << 15  # of a request's first line and headers
+# Seconds to read the tens of kilobytes that wait to be sent.
+_READ_SECONDS = 20.0
+# Seconds to read a whole answer, once it had to wait.
+_ANSWER_SECONDS = 600.0
+# Bytes of a request's first line and headers.
+_MOST_BYTES = 1 << 15
 
 
 class PatientHttp(HttpToolsProtocol):
@@ -183,7 +188,8 @@ def limited_http(most: int) -> type[PatientHttp]:
 #
 # Buckets live in memory: a restart fills them. They know hashes of tokens, not what was sent.
 
-_MOST = 1 << 17  # buckets kept; full ones are forgotten first
+# Buckets kept; full ones are forgotten first.
+_MOST = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +229,8 @@ class Buckets:
         self._limits = limits
         self._rate = limits.per_minute / 60
         self._clock = clock
-        self._left: dict[bytes, tuple[float, float]] = {}  # reports left, at this moment
+        # Reports left, and at which moment.
+        self._left: dict[bytes, tuple[float, float]] = {}
 
     def take(self, sender: bytes, reports: int) -> float:
         """Take from a sender's bucket and return 0; where too little is left take nothing, return seconds to wait.
@@ -276,8 +283,11 @@ class Tokens:
 
 # ---- Run an application under uvicorn: one process, no access log, no headers from a proxy believed, a graceful end
 
-_MOST_service, _MOST_SQL = 4096, 256  # connections, where open files allow as many
-_GRACE = 10  # seconds for requests under way, when the service is asked to stop
+# Connections of each kind, where open files allow as many.
+_MOST_HTTP = 4096
+_MOST_SQL = 256
+# Seconds for requests under way, when the service is asked to stop.
+_GRACE = 10
 
 
 def serve_app(app: Any, *, host: str, port: int, ready: Callable[[], None] | None = None) -> None:
@@ -301,19 +311,21 @@ def serve_app(app: Any, *, host: str, port: int, ready: Callable[[], None] | Non
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE,
         timeout_keep_alive=30,
-        http=limited_http(most_connections(http=_MOST_service, sql=_MOST_SQL)[0]),
+        http=limited_http(most_connections(http=_MOST_HTTP, sql=_MOST_SQL)[0]),
         backlog=BACKLOG,
         lifespan="on",
     )
     server = uvicorn.Server(config)
     gc.collect()
-    gc.freeze()  # what is loaded by now stays: looking through it again and again makes some posts wait for tens of ms
+    # What is loaded by now stays: looking through it again and again makes some posts wait for tens of milliseconds.
+    gc.freeze()
     if ready is not None:
         ready()
     try:
         with _return_on_signal():
             server.run()
-    except SystemExit:  # uvicorn's way to say that it could not start
+    # This is uvicorn's way to say that it could not start.
+    except SystemExit:
         pass
     finally:
         gc.unfreeze()

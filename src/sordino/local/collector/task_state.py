@@ -17,7 +17,8 @@ from sordino.local.collector.report_store import Addition, Chunk, Store, StoredT
 from sordino.local.reports import Reports, SupportCounts
 from sordino.local.task import Task
 
-HEAD_BYTES = 32  # of a body: the hash of the manifest that the reports were made by
+# A body begins with the hash of the manifest that its reports were made by.
+HEAD_BYTES = 32
 
 
 @dataclass(slots=True)
@@ -29,7 +30,8 @@ class Post:
     sender: bytes = b""
     added: int = 0
     refused: str | None = None
-    code: str = "malformed"  # what was wrong, where they were refused
+    # What was wrong, where they were refused.
+    code: str = "malformed"
 
 
 class TaskState:
@@ -55,19 +57,20 @@ class TaskState:
     def load(self, store: Store) -> None:
         """Read the ids and counts that the store holds, whatever was in memory."""
         stored = store.task(self.task.manifest.task)
-        seen = IdSet()
+        ids_seen = IdSet()
         total = 0
         for chunk in store.chunks(self.number):
             ids = split(chunk.ids, ID_BYTES)
             total += len(ids)
-            seen.add(ids)
+            ids_seen.add(ids)
         self.counts = counts_from(stored.counts, self.task)
-        if total != self.counts.n or total != len(seen):
+        if total != self.counts.n or total != len(ids_seen):
             rule = (
                 f"the store's task {self.task.manifest.task!r} has {total} reports, but its counts say {self.counts.n}"
             )
             raise DeclarationError(f"{rule}; restore a sound copy")
-        self.closed, self._seen = stored.closed, seen
+        self.closed = stored.closed
+        self._seen = ids_seen
         if self._per_token is not None:
             self._sent = store.sent(self.number)
 
@@ -120,7 +123,8 @@ class TaskState:
         for post in posts:
             after = sent.get(post.sender, 0) + sum(self._seen.fresh(post.ids))
             if after > most:
-                post.refused, post.code = "the token's reports are used up", "used"
+                post.refused = "the token's reports are used up"
+                post.code = "used"
             else:
                 sent[post.sender] = after
                 within.append(post)

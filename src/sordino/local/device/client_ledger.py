@@ -31,10 +31,12 @@ from sordino.core.loss import Number, format_number, to_fraction
 from sordino.core.noise.rng import Rng
 
 _GENESIS = "0" * 64
-_PATIENCE = 30.0  # seconds to wait for another program that answers by the same file
+# Seconds to wait for another program that answers by the same file.
+_PATIENCE = 30.0
 _FORMAT = FileFormat(
     0x536F724C,  # "SorL"
-    2,  # 0 held no sums, and drew two permanent answers by the same words
+    # Format 0 held no sums, and drew two permanent answers by the same words.
+    2,
     (
         "CREATE TABLE device (one INTEGER PRIMARY KEY CHECK (one = 1), secret BLOB NOT NULL, cap TEXT NOT NULL)",
         """CREATE TABLE charges (number INTEGER PRIMARY KEY, signer TEXT NOT NULL, task TEXT NOT NULL, epoch TEXT NOT NULL,
@@ -86,8 +88,8 @@ class ClientLedger:
         self.cap = Fraction(row[1])
         self._id = hashlib.sha256(b"sordino device" + self.secret).hexdigest()[:32]
         self._mark = marks_directory().parent / "devices" / self._id if mark is None else mark
-        with lock_mark(self._mark) as found:
-            self._compare(found)
+        with lock_mark(self._mark) as high_water:
+            self._compare(high_water)
 
     @classmethod
     def open(cls, path: Path | str, *, cap: Number, rng: Rng, mark: Path | None = None) -> ClientLedger:
@@ -142,8 +144,8 @@ class ClientLedger:
         """
         with self._transaction():
             earlier = self._earlier(charge)
-            spent, kept = (Fraction(0), None) if earlier is None else earlier
-            if kept is not None:
+            spent, permanent = (Fraction(0), None) if earlier is None else earlier
+            if permanent is not None:
                 raise DeclarationError(
                     f"the task {charge.task!r} had a permanent answer in this epoch; it cannot change now"
                 )
@@ -203,25 +205,25 @@ class ClientLedger:
     def _add(self, charge: ClientCharge, permanent: bytes | None, *, within: Fraction) -> None:
         number, spent, before = self._last()
         if spent + charge.epsilon > self.cap:
-            asked = format_number(charge.epsilon)
+            needed = format_number(charge.epsilon)
             left = format_number(self.cap - spent)
-            rule = f"the task {charge.task!r} needs epsilon {asked}, and {left} of your cap of {format_number(self.cap)} is left"
-            raise BudgetExhausted(f"{rule}; nothing was sent", asked=asked, left=left)
+            rule = f"the task {charge.task!r} needs epsilon {needed}, and {left} of your cap of {format_number(self.cap)} is left"
+            raise BudgetExhausted(f"{rule}; nothing was sent", asked=needed, left=left)
         sums = (str(spent + charge.epsilon), str(within))
-        kept = None if permanent is None else permanent.hex()
-        named = [charge.signer, charge.task, charge.epoch, charge.manifest.hex(), str(charge.epsilon), kept, *sums]
+        answer = None if permanent is None else permanent.hex()
+        named = [charge.signer, charge.task, charge.epoch, charge.manifest.hex(), str(charge.epsilon), answer, *sums]
         digest = hashlib.sha256(json.dumps([before, number + 1, named]).encode()).hexdigest()
         row = (charge.signer, charge.task, charge.epoch, charge.manifest, str(charge.epsilon), permanent, *sums, digest)
         self._db.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (number + 1, *row))
 
     def _compare(self, mark: HighWaterMark) -> None:
         """Raise LedgerError where the file is not as far as its mark, or has another charge in that place."""
-        seen = mark.seen
-        if seen is None or seen.seq == 0:
+        last = mark.seen
+        if last is None or last.seq == 0:
             return
         with self._hide_database_errors():
-            found = self._db.execute("SELECT hash FROM charges WHERE number = ?", (seen.seq,)).fetchone()
-        if seen.ledger != self._id or found is None or found[0] != seen.hash:
+            row = self._db.execute("SELECT hash FROM charges WHERE number = ?", (last.seq,)).fetchone()
+        if last.ledger != self._id or row is None or row[0] != last.hash:
             raise LedgerError(
                 f"the device's ledger {self._where} is an older copy, or another's: charges that this machine has seen are not "
                 "in it, so answers would be given twice; restore the newest copy"
@@ -235,7 +237,8 @@ class ClientLedger:
                 self._compare(mark)
                 yield
                 number, total, digest = self._last()
-            with suppress(OSError):  # the charge stands; the next one advances the mark
+            # The charge stands; the next one advances the mark.
+            with suppress(OSError):
                 mark.advance(Checkpoint(self._id, number, digest, self._where, json.dumps({"epsilon": str(total)})))
 
     @contextmanager

@@ -17,9 +17,11 @@ from typing import Any
 from sordino.core.errors import DeclarationError, SordinoError
 from sordino.local.task import Task
 
-_LATER = frozenset({408, 429, 500, 502, 503, 504})  # statuses after which the same bytes may be accepted
+# Statuses after which the same bytes may be accepted.
+_LATER = frozenset({408, 429, 500, 502, 503, 504})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_LONGEST_WAIT = 60.0  # seconds between two attempts
+# Seconds between two attempts.
+_LONGEST_WAIT = 60.0
 
 
 class NotDelivered(SordinoError, ConnectionError):

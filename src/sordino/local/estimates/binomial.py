@@ -18,8 +18,10 @@ from sordino.core.rounding import bisect, bisect_whole
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-_LUMPY = 16.0  # below this variance of the supports, their exact law is inverted
-_MOST = 1000.0  # above this variance, sums over the exact law would be long
+# Below this variance of the supports, their exact law is inverted.
+_LUMPY = 16.0
+# Above this variance, sums over the exact law would be long.
+_MOST = 1000.0
 
 
 def check_confidence(confidence: float) -> float:
@@ -58,8 +60,8 @@ def respondents_interval(
 
     def ends(z: float, alpha: float) -> tuple[Floats, Floats]:
         if _exact(n, p, q):
-            found = {c: _invert(c, n, p, q, alpha) for c in set(supports)}
-            return np.array([found[c][0] for c in supports]) / n, np.array([found[c][1] for c in supports]) / n
+            intervals = {c: _invert(c, n, p, q, alpha) for c in set(supports)}
+            return np.array([intervals[c][0] for c in supports]) / n, np.array([intervals[c][1] for c in supports]) / n
         return _score_ends(np.array(supports, dtype=np.float64), n, p, q, z)
 
     return _beside_bounds(ends, n=n, p=p, q=q, confidence=confidence)
@@ -76,8 +78,9 @@ def population_interval(
 
     def ends(z: float, alpha: float) -> tuple[Floats, Floats]:
         if _exact(n, p, q):
-            found = {c: _clopper(c, n, alpha) for c in set(supports)}
-            low, high = np.array([found[c][0] for c in supports]), np.array([found[c][1] for c in supports])
+            intervals = {c: _clopper(c, n, alpha) for c in set(supports)}
+            low = np.array([intervals[c][0] for c in supports])
+            high = np.array([intervals[c][1] for c in supports])
         else:
             low, high = _wilson_ends(np.array(supports, dtype=np.float64), n, z)
         return np.clip((low - q) / (p - q), 0.0, 1.0), np.clip((high - q) / (p - q), 0.0, 1.0)
@@ -112,23 +115,23 @@ def _score_ends(counts: Floats, n: int, p: float, q: float, z: float) -> tuple[F
     d = p - q
     base = q * (1 - q)
     slope = d * (1 - p - q)
-    found = []
+    limits = []
     for step, sign in ((-0.5, -1.0), (0.5, 1.0)):
         y = (counts + step) / n - q
         middle = 2 * n * y * d + z * z * slope
         root = np.maximum(middle**2 - 4 * n * d * d * (n * y**2 - z * z * base), 0.0)
-        found.append(np.clip((middle + sign * np.sqrt(root)) / (2 * n * d * d), 0.0, 1.0))
-    return found[0], found[1]
+        limits.append(np.clip((middle + sign * np.sqrt(root)) / (2 * n * d * d), 0.0, 1.0))
+    return limits[0], limits[1]
 
 
 def _wilson_ends(counts: Floats, n: int, z: float) -> tuple[Floats, Floats]:
     """Return Wilson's ends of a binomial's share, whole steps allowed for."""
-    found = []
+    limits = []
     for step, sign in ((-0.5, -1.0), (0.5, 1.0)):
         s = np.clip((counts + step) / n, 0.0, 1.0)
         spread = z * np.sqrt(s * (1 - s) / n + z * z / (4 * n * n))
-        found.append((s + z * z / (2 * n) + sign * spread) / (1 + z * z / n))
-    return found[0], found[1]
+        limits.append((s + z * z / (2 * n) + sign * spread) / (1 + z * z / n))
+    return limits[0], limits[1]
 
 
 @lru_cache(maxsize=4096)
@@ -174,7 +177,8 @@ def binomial_law(n: int, p: float) -> tuple[int, Floats]:
     if p >= 1.0:
         return n, np.ones(1)
     reach = 9.0 * math.sqrt(n * p * (1 - p)) + 12.0
-    first, last = max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach))
+    first = max(0, math.floor(n * p - reach))
+    last = min(n, math.ceil(n * p + reach))
     steps = np.arange(first, last, dtype=np.float64)
     logs = np.concatenate([[0.0], np.cumsum(np.log((n - steps) / (steps + 1)) + math.log(p / (1 - p)))])
     weights = np.exp(logs - logs.max())

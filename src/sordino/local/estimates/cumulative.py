@@ -18,7 +18,8 @@ from sordino.local.estimates.mean import MeanEstimate, ReportMoments
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-_SPREAD = 0.7  # the share of the range that answers are taken to spread over, where breadths are chosen
+# The share of the range that answers are taken to spread over, where breadths are chosen.
+_SPREAD = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class SquareWaveCounts:
         """Return the unbiased estimate of the mean of the answers, each counted at the middle of its bin."""
         cells = len(self.supports)
         inside = self.inner * self.window
-        slope = inside - self.outer * self.window  # how far a cell moves on average where the bin moves by one
+        # How far a cell moves on average where the bin moves by one.
+        slope = inside - self.outer * self.window
         size = 2 / (self.bins * slope)
         off = np.arange(cells) - (cells - 1) / 2
         shares = np.array(self.supports, dtype=np.float64) / self.n
@@ -79,7 +81,8 @@ class SquareWaveCounts:
             value, error = self._linear(weights, z)
             ends.append(np.clip(value + sign * (error + lie * np.maximum(lied, 0.0)), 0.0, 1.0))
         for end in ends:
-            end[0], end[-1] = 0.0, 1.0
+            end[0] = 0.0
+            end[-1] = 1.0
         return ends[0], ends[1]
 
     def between(self, rank: float, confidence: float, *, malicious: float = 0.0) -> tuple[int, int]:
@@ -98,8 +101,9 @@ class SquareWaveCounts:
         shares = np.array(self.supports, dtype=np.float64) / self.n
         n = self.n
         squares = np.square(weights)
-        found = squares @ shares + np.sqrt(self.inner * np.square(squares).sum(axis=1) / n)
-        second, first = np.minimum(self.inner * squares.sum(axis=1), found), weights @ shares
+        widened = squares @ shares + np.sqrt(self.inner * np.square(squares).sum(axis=1) / n)
+        first = weights @ shares
+        second = np.minimum(self.inner * squares.sum(axis=1), widened)
         near = np.maximum(0.0, np.abs(first) - np.sqrt(second / n)) ** 2
         step = np.abs(weights).max(axis=1) / n
         return first, z * np.sqrt(np.maximum(second - near, 0.0) / n) + step * z * z / 6

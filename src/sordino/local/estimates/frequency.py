@@ -40,7 +40,8 @@ def variance(p: Fraction | float, q: Fraction | float, *, share: float, n: int, 
     >>> round(variance(0.75, 0.25, share=0.1, n=32_561) ** 0.5 * 32_561, 3)
     156.271
     """
-    high, low = float(p), float(q)
+    high = float(p)
+    low = float(q)
     difference = high - low
     if check_about(about) == "population":
         s = share * high + (1 - share) * low
@@ -67,9 +68,9 @@ def norm_sub(shares: Floats, *, total: float) -> Floats:
     The same number is taken from every share and what falls below 0 becomes 0; it is the projection on the simplex.
     """
     falling = np.sort(shares)[::-1]
-    taken = (np.cumsum(falling) - total) / np.arange(1, shares.size + 1)
-    last = int(np.flatnonzero(falling > taken)[-1]) if (falling > taken).any() else 0
-    projected: Floats = np.maximum(shares - taken[last], 0.0)
+    excess = (np.cumsum(falling) - total) / np.arange(1, shares.size + 1)
+    last = int(np.flatnonzero(falling > excess)[-1]) if (falling > excess).any() else 0
+    projected: Floats = np.maximum(shares - excess[last], 0.0)
     return projected
 
 
@@ -81,7 +82,8 @@ class FrequencyTables(ABC):
     labels: tuple[Label, ...]
     n: int
 
-    if TYPE_CHECKING:  # a property of one estimate, a field of the other
+    # It is a property of one estimate, and a field of the other.
+    if TYPE_CHECKING:
 
         @property
         def frequencies(self) -> Floats:
@@ -155,7 +157,8 @@ class FrequencyEstimate(FrequencyTables):
     @property
     def frequencies(self) -> Floats:
         """The unbiased estimates (c / n - q) / (p - q), one a label."""
-        p, q = float(self.p), float(self.q)
+        p = float(self.p)
+        q = float(self.q)
         shares: Floats = (np.array(self.supports, dtype=np.float64) / self.n - q) / (p - q)
         return shares
 
@@ -165,11 +168,11 @@ class FrequencyEstimate(FrequencyTables):
 
         Its schema's metadata say how far 1% of malicious clients could move a frequency; `interval` has that as columns.
         """
-        added, taken = self.shift(USUAL_MALICIOUS)
+        added, removed = self.shift(USUAL_MALICIOUS)
         metadata = {
             "malicious": f"{USUAL_MALICIOUS:g}",
             "malicious_add": f"{added:.6g}",
-            "malicious_take": f"{taken:.6g}",
+            "malicious_take": f"{removed:.6g}",
         }
         return self._table(*self._ends(0.95, "respondents")).replace_schema_metadata(metadata)
 

@@ -60,7 +60,8 @@ class MeanEstimate:
         spread = self._variance(z, about)
         deviation = math.sqrt(max(spread, 0.0) / m.n)
         if m.slope == 0.0:
-            return self._half * (z * deviation + m.most / m.n)  # half a step of whole bits, as a correction
+            # Half a step of whole bits is added as a correction.
+            return self._half * (z * deviation + m.most / m.n)
         return self._half * _heavier(z, m.n) * deviation
 
     def interval(self, confidence: float, *, about: str = "respondents") -> tuple[float, float]:
@@ -85,7 +86,8 @@ class MeanEstimate:
             near = 0.0
         low = max(_lower_end(self.value - self.lower, margin, near), 0.0)
         high = max(_lower_end(self.upper - self.value, margin, near), 0.0)
-        least, most = min(self.lower + low, self.upper - near), max(self.upper - high, self.lower + near)
+        least = min(self.lower + low, self.upper - near)
+        most = max(self.upper - high, self.lower + near)
         return min(least, self.value), max(most, self.value)
 
     def shift(self, malicious: float) -> float:
@@ -100,7 +102,8 @@ class MeanEstimate:
         self, confidence: float, *, about: str = "respondents", malicious: float = USUAL_MALICIOUS
     ) -> tuple[float, float]:
         """Return the interval if a share `malicious` of the respondents collude, cut to the bounds or to a value beyond."""
-        (low, high), moved = self.interval(confidence, about=about), self.shift(malicious)
+        low, high = self.interval(confidence, about=about)
+        moved = self.shift(malicious)
         return min(max(low - moved, self.lower), self.value), max(min(high + moved, self.upper), self.value)
 
     @property
@@ -108,20 +111,23 @@ class MeanEstimate:
         """An Arrow table of one row: mean, error, lower, upper (at 95%), both if 1% of the respondents collude, n."""
         import pyarrow as pa
 
-        (low, high), (least, most) = self.interval(0.95), self.adversarial(0.95)
-        found = {"mean": self.value, "error": self.error(0.95), "lower": low, "upper": high}
-        found |= {"adversarial_lower": least, "adversarial_upper": most}
-        return pa.table({name: [value] for name, value in found.items()} | {"n": [self.n]})
+        low, high = self.interval(0.95)
+        least, most = self.adversarial(0.95)
+        columns = {"mean": self.value, "error": self.error(0.95), "lower": low, "upper": high}
+        columns |= {"adversarial_lower": least, "adversarial_upper": most}
+        return pa.table({name: [value] for name, value in columns.items()} | {"n": [self.n]})
 
     def _variance(self, z: float, about: str) -> float:
         if about not in ("respondents", "population"):
             raise DeclarationError(f'about must be "respondents" or "population", not {about!r}')
         m = self.moments
-        near = max(0.0, abs(m.first) - z * math.sqrt((m.base + m.slope) / m.n)) ** 2  # the mean's square, at least
+        # The mean's square, at least.
+        near = max(0.0, abs(m.first) - z * math.sqrt((m.base + m.slope) / m.n)) ** 2
         if m.slope == 0.0:
             return m.base - near
         loose = z * m.most * math.sqrt(m.second / m.n) / m.slope
-        square = min(1.0, max(0.0, (m.second - m.base) / m.slope) + loose)  # the mean square, at most
+        # The mean square, at most.
+        square = min(1.0, max(0.0, (m.second - m.base) / m.slope) + loose)
         if about == "population":
             return m.base + m.slope * square - near
         return m.base + ((m.slope - 1) * square if m.slope >= 1 else (m.slope - 1) * near)

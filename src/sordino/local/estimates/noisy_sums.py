@@ -14,7 +14,8 @@ import numpy as np
 from sordino.local.estimates.binomial import check_confidence, quantile
 from sordino.local.estimates.frequency import Floats, FrequencyEstimate, check_about, check_share
 
-_LARGEST = 1 << 20  # points of a law that is summed; wider ones, of thousands of noises, are nearly normal
+# Points of a law that is summed; wider laws, of thousands of noises, are nearly normal.
+_LARGEST = 1 << 20
 
 
 def sum_variance(ratio: float, n: int) -> float:
@@ -43,7 +44,8 @@ def sum_reach(ratio: float, n: int, confidence: float) -> int:
     size = 1 << (2 * reach).bit_length()
     if size > _LARGEST or confidence > 1 - 1e-10:
         z = quantile(confidence)
-        return math.ceil(deviation * (z + (z**3 - 3 * z) / (8 * n)))  # a Laplace noise has 3 more than a normal one
+        # The excess kurtosis of Laplace noise is 3.
+        return math.ceil(deviation * (z + (z**3 - 3 * z) / (8 * n)))
     angles = 2 * math.pi * np.arange(size // 2 + 1) / size
     law = np.fft.irfft(((1 - ratio) ** 2 / (1 - 2 * ratio * np.cos(angles) + ratio**2)) ** n, size)
     within = law[0] + np.concatenate([[0.0], 2 * np.cumsum(law[1 : reach + 1])])
@@ -83,15 +85,16 @@ class NoisySumEstimate(FrequencyEstimate):
 
         The step is half a respondent where respondents are drawn: a correction for whole numbers (Wilson 1927's idea).
         """
-        drawn = self._drawn(confidence, about)
+        of_respondents = self._drawn(confidence, about)
         noise = self._noise(confidence)
-        step = 0.5 / self.n if drawn else 0.0
+        step = 0.5 / self.n if of_respondents else 0.0
 
         def end(sign: int) -> Floats:
-            shares = np.clip(self.frequencies + sign * step, -noise, 1.0 + noise)  # beyond, no share fits
-            middle = (shares + drawn / 2) / (1 + drawn)
-            half = np.sqrt(np.maximum(middle**2 - (shares**2 - noise**2) / (1 + drawn), 0.0))
-            found: Floats = np.clip(middle + sign * half, 0.0, 1.0)
-            return found
+            # No share fits beyond the noise.
+            shares = np.clip(self.frequencies + sign * step, -noise, 1.0 + noise)
+            middle = (shares + of_respondents / 2) / (1 + of_respondents)
+            half = np.sqrt(np.maximum(middle**2 - (shares**2 - noise**2) / (1 + of_respondents), 0.0))
+            limit: Floats = np.clip(middle + sign * half, 0.0, 1.0)
+            return limit
 
         return end(-1), end(1)

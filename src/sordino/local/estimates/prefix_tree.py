@@ -20,7 +20,8 @@ from sordino.local.texts import Texts
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CANDIDATES = 64  # prefixes that go on from one group to the next
+# Prefixes that go on from one group to the next.
+CANDIDATES = 64
 
 Digits = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -75,8 +76,8 @@ class HeavyHittersEstimate:
     @property
     def values(self) -> list[str]:
         """The texts found at 95%, the most frequent first."""
-        found: list[str] = self.table.column("label").to_pylist()
-        return found
+        labels: list[str] = self.table.column("label").to_pylist()
+        return labels
 
     @property
     def table(self) -> pa.Table:
@@ -118,25 +119,25 @@ def find_heavy_hitters(protocol: PrefixProtocol, reports: Reports) -> HeavyHitte
         prefixes = _extend(protocol, prefixes, level - depth, *protocol.group_of(reports, group))
         depth = level
     texts = [protocol.texts.decode(_number(row, protocol.g)) for row in prefixes]
-    kept = [row for row, text in zip(prefixes, texts, strict=True) if text is not None]
+    text_rows = [row for row, text in zip(prefixes, texts, strict=True) if text is not None]
     factors, y = protocol.group_of(reports, len(protocol.levels) - 1)
-    supports = [int((_hash(factors, row, protocol.g) == y).sum()) for row in kept]
-    found = tuple(text for text in texts if text is not None)
-    return HeavyHittersEstimate(found, tuple(supports), y.size, len(reports), protocol.p, protocol.q)
+    supports = [int((_hash(factors, row, protocol.g) == y).sum()) for row in text_rows]
+    labels = tuple(text for text in texts if text is not None)
+    return HeavyHittersEstimate(labels, tuple(supports), y.size, len(reports), protocol.p, protocol.q)
 
 
 def _extend(protocol: PrefixProtocol, prefixes: Digits, step: int, factors: Digits, y: Digits) -> Digits:
     """Return the CANDIDATES prefixes of `step` more digits with the most support in a group."""
     g = protocol.g
     depth = prefixes.shape[1]
-    own = np.zeros(y.size, dtype=np.uint64)
+    step_hash = np.zeros(y.size, dtype=np.uint64)
     for place in range(depth, depth + step):
-        own = own * np.uint64(g) + factors[:, place]
-    found = []
+        step_hash = step_hash * np.uint64(g) + factors[:, place]
+    supports = []
     for row in prefixes:
         moved = (y.astype(np.int64) - _hash(factors, row, g)) % g
-        found.append(hash_supports(moved.astype(np.uint64) * np.uint64(g**step) + own, g**step, g=g, m=step))
-    every = np.concatenate(found)
+        supports.append(hash_supports(moved.astype(np.uint64) * np.uint64(g**step) + step_hash, g**step, g=g, m=step))
+    every = np.concatenate(supports)
     best = np.argsort(-every, kind="stable")[: 4 * CANDIDATES]
     parents = best // g**step
     codes = best % g**step
@@ -144,8 +145,8 @@ def _extend(protocol: PrefixProtocol, prefixes: Digits, step: int, factors: Digi
     longer: Digits = np.concatenate([prefixes[parents], digits], axis=1)
     rest = g ** (protocol.levels[-1] - depth - step)
     possible = [_number(row, g) * rest < protocol.texts.numbers for row in longer]
-    kept: Digits = longer[np.array(possible)][:CANDIDATES]
-    return kept
+    candidates: Digits = longer[np.array(possible)][:CANDIDATES]
+    return candidates
 
 
 def _hash(factors: Digits, digits: Digits, g: int) -> np.ndarray[Any, np.dtype[np.int64]]:

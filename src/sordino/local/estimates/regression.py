@@ -58,13 +58,13 @@ class BloomEstimate(FrequencyTables):
             )
         gain = np.linalg.pinv(design * weight[:, None]) * weight
         shares = ((ones[some] / sizes[some, None] - r) / (s - r)).reshape(-1)
-        found: Floats = gain @ shares
-        held = np.clip(found, 0.0, 1.0)
-        held /= max(1.0, float(held.sum()))
+        fitted: Floats = gain @ shares
+        plausible = np.clip(fitted, 0.0, 1.0)
+        plausible /= max(1.0, float(plausible.sum()))
         return cls(
             labels,
-            found,
-            np.sqrt(_variances(gain, filters[some], sizes[some], held, s=s, r=r)),
+            fitted,
+            np.sqrt(_variances(gain, filters[some], sizes[some], plausible, s=s, r=r)),
             _shifts(gain, s=s, r=r),
             int(sizes.sum()),
         )
@@ -112,15 +112,18 @@ def _variances(gain: Floats, filters: Any, sizes: Floats, held: Floats, *, s: fl
     total = np.zeros(k)
     for c, size in enumerate(sizes):
         part = gain[:, c * bits : (c + 1) * bits]
-        own = filters[c].astype(np.float64)
-        chance = r + (s - r) * own  # labels by bits
+        bits_set = filters[c].astype(np.float64)
+        # Labels by bits.
+        chance = r + (s - r) * bits_set
         coins = np.square(part) @ (held @ (chance * (1 - chance)) + (1 - held.sum()) * r * (1 - r))
-        means = part @ own.T  # of each label's share, by the respondent's label
+        # The mean of each label's share, by the respondent's label.
+        means = part @ bits_set.T
         total += (coins / (s - r) ** 2 + np.square(means) @ held - np.square(means @ held)) / size
     return total
 
 
 def _shifts(gain: Floats, *, s: float, r: float) -> tuple[Floats, Floats]:
     """Return how much malicious clients, all of them, could add to each share and take from it."""
-    high, low = gain * (1 - r) / (s - r), -gain * r / (s - r)
+    high = gain * (1 - r) / (s - r)
+    low = -gain * r / (s - r)
     return np.maximum(high, low).sum(axis=1), 1 - np.minimum(high, low).sum(axis=1)

@@ -103,9 +103,9 @@ class Attributes(ClaimedLoss):
         turn = uniform_int(len(columns), n, rng) if self.split == "users" else np.zeros(n, dtype=np.uint32)
         reports = {}
         for i, (name, codes) in enumerate(columns.items()):
-            asked = codes[turn == i] if self.split == "users" else codes
+            assigned = codes[turn == i] if self.split == "users" else codes
             protocol = self.protocols[name]
-            values = [None if c < 0 else protocol.labels[c] for c in asked.tolist()]
+            values = [None if c < 0 else protocol.labels[c] for c in assigned.tolist()]
             reports[name] = protocol.perturb(values, rng)
         return reports
 
@@ -115,7 +115,7 @@ class Attributes(ClaimedLoss):
 
     def estimate(self, counts: Mapping[str, SupportCounts]) -> dict[str, FrequencyEstimate]:
         """Return the estimate of each attribute."""
-        return {name: self.protocols[name].estimate(found) for name, found in counts.items()}
+        return {name: self.protocols[name].estimate(supports) for name, supports in counts.items()}
 
     def _codes(self, name: str, column: Answers) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         protocol = self.protocols[name]

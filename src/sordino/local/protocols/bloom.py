@@ -35,8 +35,10 @@ from sordino.local.reports import (
 )
 from sordino.local.thresholds import float_up, log_up
 
-_MOST_CELLS = 1 << 24  # of the matrix from labels to bits, to decode by
-_HEAD = 2  # bytes of a report that name its cohort
+# Cells of the matrix from labels to bits, to decode by.
+_MOST_CELLS = 1 << 24
+# Bytes of a report that name its cohort.
+_HEAD = 2
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -81,10 +83,10 @@ class Bloom(LocalProtocol):
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> Bloom:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        made = object.__new__(cls)
+        protocol = object.__new__(cls)
         sizes = [parameters.get(n) for n in ("size", "hashes", "cohorts")]
-        made._fill(check_labels(labels), Rappor.from_parameters(parameters, (False, True)), *sizes)
-        return made
+        protocol._fill(check_labels(labels), Rappor.from_parameters(parameters, (False, True)), *sizes)
+        return protocol
 
     def _fill(self, labels: tuple[Label, ...], bit: Rappor, bits: Any, hashes: Any, cohorts: Any) -> None:
         limits = (("bits", bits, 2, 1 << 12), ("hashes", hashes, 1, 16), ("cohorts", cohorts, 1, 1 << 10))
@@ -211,10 +213,10 @@ class Bloom(LocalProtocol):
 
 def _places(cohort: int, number: int, bits: int, hashes: int) -> set[int]:
     """Return the bits that a label sets in a cohort."""
-    found: set[int] = set()
+    places: set[int] = set()
     turn = 0
-    while len(found) < hashes:
+    while len(places) < hashes:
         digest = hashlib.sha256(canonical([cohort, number, turn])).digest()
-        found.add(int.from_bytes(digest[:4], "little") % bits)
+        places.add(int.from_bytes(digest[:4], "little") % bits)
         turn += 1
-    return found
+    return places

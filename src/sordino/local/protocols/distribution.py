@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 _MOST_ROUNDS = 10_000
-_STILL = 1e-3  # change of the log-likelihood below which the smoothed iteration stops (Li et al. 2020, section 5.3)
+# The change of the log-likelihood below which the smoothed iteration stops (Li et al. 2020, section 5.3).
+_STILL = 1e-3
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -126,7 +127,8 @@ class DistributionEstimate:
         return float(low[math.floor(place)]), float(high[math.ceil(place)])
 
     def __repr__(self) -> str:
-        (low, high), (least, most) = self.mean_interval(0.95), self.quantile_interval(0.5, 0.95)
+        low, high = self.mean_interval(0.95)
+        least, most = self.quantile_interval(0.5, 0.95)
         return (
             f"<Distribution over {len(self.shares)} bins of {self.lower:g} to {self.upper:g} from {self.n:,} reports: "
             f"mean about {self.mean:.4g} ({low:.4g} to {high:.4g} at 95%), "
@@ -193,8 +195,8 @@ class Distribution(NumberProtocol):
         inner = own_bin + uniform_int(window, own_bin.size, rng)
         outer = uniform_int(self.bins - 1, own_bin.size, rng)
         outer = outer + (outer >= own_bin) * np.uint32(window)
-        found = np.where(bernoulli(self.inside, own_bin.size, rng), inner, outer)
-        return Reports.of(self, rows_of(found, self.width))
+        cells = np.where(bernoulli(self.inside, own_bin.size, rng), inner, outer)
+        return Reports.of(self, rows_of(cells, self.width))
 
     def check(self, rows: Rows) -> None:
         """Raise DeclarationError where a cell does not exist."""
@@ -211,8 +213,9 @@ class Distribution(NumberProtocol):
         """
         self._check_counts(counts, differ="bounds, bins or epsilon")
         shares, rounds = _smooth(self.matrix(), np.array(counts.supports, dtype=np.float64))
-        lower, upper = float(self.lower), float(self.upper)
-        return DistributionEstimate(lower, upper, tuple(map(float, shares)), rounds, self.cells_of(counts))
+        return DistributionEstimate(
+            float(self.lower), float(self.upper), tuple(map(float, shares)), rounds, self.cells_of(counts)
+        )
 
     def cells_of(self, counts: SupportCounts) -> SquareWaveCounts:
         """Return the counts beside the law of the cells: what intervals are made of."""
@@ -253,7 +256,8 @@ class Distribution(NumberProtocol):
 def _one_sided_confidence(confidence: float, off: float) -> float:
     """Return the confidence whose interval, `off` deviations wider on both sides, covers what is up to `off` away."""
     normal = NormalDist()
-    low, high = max(0.0, normal.inv_cdf(confidence)), quantile(confidence)
+    low = max(0.0, normal.inv_cdf(confidence))
+    high = quantile(confidence)
     for _ in range(60):
         z = (low + high) / 2
         low, high = (low, z) if normal.cdf(z) - normal.cdf(-z - 2 * off) >= confidence else (z, high)
@@ -262,7 +266,8 @@ def _one_sided_confidence(confidence: float, off: float) -> float:
 
 def _half_width(epsilon: float) -> float:
     """Return b, the half width of the wave as a share of the range; 1/2 in the limit of epsilon 0."""
-    if epsilon < 1e-3:  # the formula loses its figures; its expansion does not
+    # The formula loses its figures here; its expansion does not.
+    if epsilon < 1e-3:
         return 0.5 - epsilon / 6
     grown = exp_over(Fraction(epsilon))
     return (epsilon * grown - grown + 1) / (2 * grown * (grown - 1 - epsilon))

@@ -24,8 +24,10 @@ from sordino.local.thresholds import FULL, check_epsilon, exp_over, floor_share
 
 Codes = np.ndarray[Any, np.dtype[np.uint64]]
 
-_ROOM = 1 << 63  # reports are numbers below it
-_TABLE = 1 << 23  # cells of a table to count by
+# Reports are numbers below this one.
+_ROOM = 1 << 63
+# Cells of a table to count by.
+_TABLE = 1 << 23
 _ROOMY = 1 << 24
 _LARGEST = 1 << 20
 _CHUNK = 1 << 16
@@ -63,10 +65,10 @@ class OLH(ThresholdOracle):
     threshold: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept = check_labels(labels)
+        checked = check_labels(labels)
         claim = check_epsilon(epsilon)
-        g = _best_size(exp_over(min(claim, Fraction(20))), len(kept))
-        self._fill(kept, claim, g=g, threshold=floor_share(claim, g - 1))
+        g = _best_size(exp_over(min(claim, Fraction(20))), len(checked))
+        self._fill(checked, claim, g=g, threshold=floor_share(claim, g - 1))
 
     kind = "olh"
     number = 3
@@ -144,21 +146,21 @@ class OLH(ThresholdOracle):
         """
         if value is not None and not 0 <= value < len(self.labels):
             raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}, or None")
-        drawn = iter(words)
+        source = iter(words)
         base = _least_factor(self.g)
         number = 0
         hashed = 0
         rest = value or 0
         for _ in range(self.digits):
             rest, digit = divmod(rest, base)
-            factor = next_uniform_int(self.g, drawn)
+            factor = next_uniform_int(self.g, source)
             number = number * self.g + factor
             hashed = hashed + factor * digit
         hashed %= self.g
         if value is None:
-            hashed = next_uniform_int(self.g, drawn)
-        elif next_u32(drawn) >= self.threshold:
-            other = next_uniform_int(self.g - 1, drawn)
+            hashed = next_uniform_int(self.g, source)
+        elif next_u32(source) >= self.threshold:
+            other = next_uniform_int(self.g - 1, source)
             hashed = other if other < hashed else other + 1
         return (hashed * self.public_values + number).to_bytes(self.width, "little")
 
@@ -212,9 +214,9 @@ def BLH(labels: Labels, *, epsilon: Number) -> OLH:
     >>> made.name, made.q
     ('BLH', Fraction(1, 2))
     """
-    kept = check_labels(labels)
+    checked = check_labels(labels)
     claim = check_epsilon(epsilon)
-    return OLH._make(kept, claim, g=2, threshold=floor_share(claim, 1))
+    return OLH._make(checked, claim, g=2, threshold=floor_share(claim, 1))
 
 
 def _best_size(grown: float, k: int) -> int:
@@ -255,8 +257,8 @@ def hash_supports(numbers: Codes, k: int, *, g: int, m: int) -> np.ndarray[Any, 
     for setting, first in enumerate(range(0, k, block)):
         moved = (hashed - _hash(upper, setting, base)) % g
         table = np.bincount(moved * g**low + tail, minlength=g ** (low + 1))
-        found = _sum(table, g=g, m=low, base=base, k=min(block, k - first))
-        out[first : first + found.size] = found
+        sums = _sum(table, g=g, m=low, base=base, k=min(block, k - first))
+        out[first : first + sums.size] = sums
     return out[:k]
 
 
@@ -304,22 +306,23 @@ def _hash(factors: list[np.ndarray[Any, Any]], label: int, base: int) -> Any:
 
 def _sum(table: np.ndarray[Any, Any], *, g: int, m: int, base: int, k: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the counts at y = 0 of the first settings of m digits, k or some more, the first digit fastest."""
-    parts = table.reshape(1, g, -1, g)  # setting, y, the earlier a, the last a
+    # The axes: setting, y, the earlier a, the last a.
+    parts = table.reshape(1, g, -1, g)
     for i in range(m, 1, -1):
         settings = parts.shape[0]
         digits = base if settings > 1 else min(base, -(-k // base ** (i - 1)))
-        made = np.zeros((settings, digits, g, parts.shape[2]), dtype=np.int64)
+        summed = np.zeros((settings, digits, g, parts.shape[2]), dtype=np.int64)
         columns = [np.ascontiguousarray(parts[:, :, :, a]) for a in range(g)]
         for digit in range(digits):
             for a, column in enumerate(columns):
                 turn = a * digit % g
-                made[:, digit, : g - turn] += column[:, turn:]
-                made[:, digit, g - turn :] += column[:, :turn]
-        parts = made.reshape(settings * digits, g, -1, g)
+                summed[:, digit, : g - turn] += column[:, turn:]
+                summed[:, digit, g - turn :] += column[:, :turn]
+        parts = summed.reshape(settings * digits, g, -1, g)
     every = np.arange(g)[None, :]
     digits_ = np.arange(base)[:, None]
-    found: np.ndarray[Any, np.dtype[np.int64]] = parts[:, every * digits_ % g, 0, every].sum(axis=-1).reshape(-1)
-    return found
+    counts: np.ndarray[Any, np.dtype[np.int64]] = parts[:, every * digits_ % g, 0, every].sum(axis=-1).reshape(-1)
+    return counts
 
 
 def _wide(rows: Rows) -> Codes:

@@ -24,8 +24,10 @@ from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, coun
 from sordino.local.texts import Texts
 from sordino.local.thresholds import BITS, FULL, check_epsilon, check_threshold, exp_over, floor_share, log_up
 
-_WIDE = 21  # bits: so many prefixes are compared in one group at most
-_LARGEST = 251  # of a hash: it fits a byte
+# At most 2 to this power prefixes are compared in one group.
+_WIDE = 21
+# The largest size of a hash: it fits a byte.
+_LARGEST = 251
 _CHUNK = 1 << 16
 
 
@@ -86,12 +88,14 @@ class HeavyHitters(LocalProtocol):
             raise DeclarationError("g must be a prime number from 2 to 251")
         if not isinstance(length, int) or not isinstance(levels, str) or not levels.replace(",", "").isdigit():
             raise DeclarationError('length must be a whole number, and levels text such as "12,21,21"')
-        made = object.__new__(cls)
+        protocol = object.__new__(cls)
         claim = to_fraction(str(parameters.get("epsilon")), name="epsilon")
-        kept = check_labels(labels)
+        checked = check_labels(labels)
         steps = tuple(int(part or 0) for part in levels.split(","))
-        made._fill(kept, length, claim, g=g, threshold=check_threshold(parameters.get("p"), name="p"), levels=steps)
-        return made
+        protocol._fill(
+            checked, length, claim, g=g, threshold=check_threshold(parameters.get("p"), name="p"), levels=steps
+        )
+        return protocol
 
     def _fill(
         self,
@@ -179,12 +183,13 @@ class HeavyHitters(LocalProtocol):
             out[:, at : at + size] = word.view(np.uint8).reshape(n, 4)[:, :size]
             factors[:, start : start + many] = _unpack(word, many, self.g)
             at += size
-        asked = np.arange(digits.shape[1])[None, :] < np.array(self.levels)[group][:, None]
-        y = ((digits.astype(np.int64) * factors * asked).sum(axis=1) % self.g).astype(np.uint32)
+        within_level = np.arange(digits.shape[1])[None, :] < np.array(self.levels)[group][:, None]
+        y = ((digits.astype(np.int64) * factors * within_level).sum(axis=1) % self.g).astype(np.uint32)
         keep_or_replace(y, self.g, self.threshold, rng)
         places = np.flatnonzero(absent)
         y[places] = uniform_int(self.g, places.size, rng)
-        out[:, 0], out[:, 1] = group, y
+        out[:, 0] = group
+        out[:, 1] = y
         return out
 
     def perturb_words(self, answer: str | None, words: Iterable[int]) -> bytes:
@@ -193,20 +198,20 @@ class HeavyHitters(LocalProtocol):
         Uniform numbers by rejection: the group below the number of groups; each word of a; then, for a text that fits, a
         word u: h_a where u < T, else a number r below g - 1, which stands for r, or r + 1 from h_a on. Else y below g.
         """
-        drawn = iter(words)
+        source = iter(words)
         table, codes = self.texts.digits_of([answer], self.g)
-        group = next_uniform_int(self.groups, drawn)
+        group = next_uniform_int(self.groups, source)
         factors = []
         out = b""
         for _, many, size in self._words:
-            word = next_uniform_int(self.g**many, drawn)
+            word = next_uniform_int(self.g**many, source)
             out += word.to_bytes(size, "little")
             factors += [word // self.g**i % self.g for i in range(many)]
         if codes[0] < 0:
-            y = next_uniform_int(self.g, drawn)
+            y = next_uniform_int(self.g, source)
         else:
             y = sum(a * int(v) for a, v in zip(factors[: self.levels[group]], table[0], strict=False)) % self.g
-            y = self._keep_or_replace(y, drawn)
+            y = self._keep_or_replace(y, source)
         return bytes([group, y]) + out
 
     def _keep_or_replace(self, y: int, drawn: Iterator[int]) -> int:
@@ -280,8 +285,8 @@ def _even_levels(g: int, digits: int) -> tuple[int, ...]:
     first = max(1, min(digits, int(np.log(2**_WIDE) / np.log(g) + 1e-9)))
     step = max(1, int(np.log(2**_WIDE / CANDIDATES) / np.log(g) + 1e-9))
     more = -(-(digits - first) // step)
-    found = [digits - (more - i) * (digits - first) // more for i in range(1, more + 1)] if more else []
-    return (first, *found, digits)
+    later = [digits - (more - i) * (digits - first) // more for i in range(1, more + 1)] if more else []
+    return (first, *later, digits)
 
 
 def _unpack(words: np.ndarray[Any, Any], many: int, g: int) -> np.ndarray[Any, Any]:

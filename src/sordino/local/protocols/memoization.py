@@ -99,7 +99,8 @@ class Memoized(FrequencyOracle):
 
     def parameters(self) -> Parameters:
         """Return the second round's parameters, whose form reports have, and the first round's thresholds."""
-        first, second = self.permanent.parameters(), self.instant.parameters()
+        first = self.permanent.parameters()
+        second = self.instant.parameters()
         return {**second, "epsilon": format_number(self.claim), "first_p": first["p"], "first_q": first.get("q")}
 
     def perturb(self, answers: Answers, rng: Rng) -> Reports:
@@ -127,7 +128,8 @@ class Memoized(FrequencyOracle):
         k = len(self.labels)
         bits = np.unpackbits(permanent, axis=1, bitorder="little")[:, :k].astype(np.bool_)
         words = rng.words(bits.shape, np.uint32)
-        top, bottom = np.uint32(self.instant.threshold_p), np.uint32(self.instant.threshold_q)
+        top = np.uint32(self.instant.threshold_p)
+        bottom = np.uint32(self.instant.threshold_q)
         return np.packbits(words < np.where(bits, top, bottom), axis=1, bitorder="little")
 
     def inputs(self) -> Sequence[int | None]:
@@ -138,8 +140,8 @@ class Memoized(FrequencyOracle):
         """Return the law of one report of label number `value`, summed over the permanent answers in between."""
         if isinstance(self.instant, Unary):
             return bit_laws(self, value)
-        own = self._number(value)
-        return [tuple(self.p if v == own else self.q for v in range(len(self.labels)))]
+        number = self._number(value)
+        return [tuple(self.p if v == number else self.q for v in range(len(self.labels)))]
 
     def __repr__(self) -> str:
         both = f"epsilon {self.epsilon:g} a report, {format_number(self.permanent.claim)} for ever"
@@ -161,10 +163,10 @@ def memoize(permanent: Randomizer, *, epsilon: Number) -> Memoized:
         )
         raise DeclarationError(f"{rule}: with equal ones, reports could be the permanent answer itself")
     k = len(permanent.labels)
-    low, high = FULL // (k if isinstance(permanent, GRR) else 2) + 1, FULL
+    low = FULL // (k if isinstance(permanent, GRR) else 2) + 1
     if log_up(_ratio(permanent, _second(permanent, low)), digits=40) > most:
         raise DeclarationError(f"epsilon {format_number(most)} is too small for thresholds of {BITS} bits")
-    passes = bisect_whole(lambda t: log_up(_ratio(permanent, _second(permanent, t)), digits=40) > most, low, high)
+    passes = bisect_whole(lambda t: log_up(_ratio(permanent, _second(permanent, t)), digits=40) > most, low, FULL)
     return Memoized(permanent, _second(permanent, passes - 1), most)
 
 
@@ -174,7 +176,8 @@ def _twice(first: Fraction, second: GRR | Unary) -> Fraction:
 
 def _ratio(first: GRR | Unary, second: GRR | Unary) -> Fraction:
     """Return the largest factor between the probabilities of one report under two labels."""
-    p, q = _twice(first.p, second), _twice(first.q, second)
+    p = _twice(first.p, second)
+    q = _twice(first.q, second)
     return p / q if isinstance(second, GRR) else p * (1 - q) / ((1 - p) * q)
 
 

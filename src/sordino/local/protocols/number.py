@@ -52,7 +52,8 @@ class NumberProtocol(LocalProtocol):
 
 def check_range(lower: Number, upper: Number) -> tuple[Fraction, Fraction]:
     """Return two bounds as fractions; raises DeclarationError unless lower < upper."""
-    low, high = to_fraction(lower, name="lower"), to_fraction(upper, name="upper")
+    low = to_fraction(lower, name="lower")
+    high = to_fraction(upper, name="upper")
     if low >= high:
         raise DeclarationError(f"lower must be below upper, not {format_number(low)} and {format_number(high)}")
     return low, high
@@ -71,6 +72,7 @@ def scale(answers: Any, lower: Fraction, upper: Fraction) -> np.ndarray[Any, np.
     missing = np.flatnonzero(np.isnan(numbers))
     if missing.size:
         raise DeclarationError(f"answer number {int(missing[0])} is missing: ask again, or leave the respondent out")
-    low, high = float(lower), float(upper)
+    low = float(lower)
+    high = float(upper)
     inside = np.clip(numbers, low, high)
     return np.clip((inside - low) / (high - low), 0.0, 1.0)

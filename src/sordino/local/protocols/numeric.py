@@ -33,8 +33,10 @@ from sordino.local.reports import (
 from sordino.local.thresholds import BITS, FULL, check_epsilon, exp_over, floor_share
 
 METHODS = ("duchi", "piecewise", "hybrid")
-STEPS = 1 << 14  # positions of the piecewise grid
-_HYBRID_FROM = Fraction(61, 100)  # the epsilon from which the hybrid uses the piecewise mechanism
+# Positions of the piecewise grid.
+STEPS = 1 << 14
+# The epsilon from which the hybrid uses the piecewise mechanism.
+_HYBRID_FROM = Fraction(61, 100)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -101,16 +103,16 @@ class Mean(NumberProtocol):
             by_grid = np.zeros(n, dtype=np.bool_)
         else:
             by_grid = np.ones(n, dtype=np.bool_) if self.piecewise == FULL else bernoulli(self.piecewise, n, rng)
-        found = np.empty(n, dtype=np.uint32)
+        numbers = np.empty(n, dtype=np.uint32)
         bits = np.flatnonzero(~by_grid)
         cells = np.flatnonzero(by_grid)
-        found[bits] = self._bits(share[bits], rng)
-        found[cells] = self._cells(share[cells], rng) + np.uint32(2)
-        return Reports.of(self, rows_of(found, self.width))
+        numbers[bits] = self._bits(share[bits], rng)
+        numbers[cells] = self._cells(share[cells], rng) + np.uint32(2)
+        return Reports.of(self, rows_of(numbers, self.width))
 
     def _bits(self, share: np.ndarray[Any, Any], rng: Rng) -> np.ndarray[Any, Any]:
-        least, most = FULL - self.top, self.top
-        threshold = np.clip(least + np.rint(share * (most - least)), least, most).astype(np.uint64)
+        least = FULL - self.top
+        threshold = np.clip(least + np.rint(share * (self.top - least)), least, self.top).astype(np.uint64)
         bits: np.ndarray[Any, Any] = rng.words(share.size, np.uint32) < threshold
         return bits
 
@@ -137,7 +139,8 @@ class Mean(NumberProtocol):
         numbers = own_numbers(reports, self).astype(np.int64)
         zeros = int((numbers == 0).sum())
         ones = int((numbers == 1).sum())
-        off = 2 * (numbers[numbers >= 2] - 2) - (STEPS + self.window - 1)  # twice the distance from the middle
+        # Twice the distance from the middle.
+        off = 2 * (numbers[numbers >= 2] - 2) - (STEPS + self.window - 1)
         return count_support(reports, (zeros, ones, off.size, off.sum(), np.square(off).sum()))
 
     def estimate(self, counts: SupportCounts) -> MeanEstimate:

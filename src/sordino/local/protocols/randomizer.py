@@ -293,11 +293,11 @@ class ThresholdOracle(FrequencyOracle):
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> Self:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        kept = check_labels(labels)
+        checked = check_labels(labels)
         fields = {field: check_threshold(parameters.get(name), name=name) for name, field in cls.stated.items()}
         if cls.size_field is not None:
-            fields[cls.size_field] = cls._check_size(parameters.get(cls.size_field), len(kept))
-        return cls._make(kept, to_fraction(str(parameters.get("epsilon")), name="epsilon"), **fields)
+            fields[cls.size_field] = cls._check_size(parameters.get(cls.size_field), len(checked))
+        return cls._make(checked, to_fraction(str(parameters.get("epsilon")), name="epsilon"), **fields)
 
     @classmethod
     def _check_size(cls, value: object, k: int) -> int:
@@ -306,9 +306,9 @@ class ThresholdOracle(FrequencyOracle):
 
     @classmethod
     def _make(cls, labels: tuple[Label, ...], claim: Fraction, **fields: int) -> Self:
-        made = object.__new__(cls)
-        made._fill(labels, claim, **fields)
-        return made
+        protocol = object.__new__(cls)
+        protocol._fill(labels, claim, **fields)
+        return protocol
 
     def _fill(self, labels: tuple[Label, ...], claim: Fraction, **fields: int) -> None:
         self._set(labels=labels, claim=claim, p=Fraction(fields[self.stated["p"]], FULL), **fields)

@@ -67,11 +67,11 @@ class Rappor(FrequencyOracle):
     @classmethod
     def from_parameters(cls, parameters: Parameters, labels: Labels) -> Rappor:
         """Return the protocol of these parameters; raises DeclarationError where labels or thresholds do not fit them."""
-        made = object.__new__(cls)
+        protocol = object.__new__(cls)
         keep, zero, one = (check_threshold(parameters.get(n), name=n) for n in ("keep", "p", "q"))
         high = Fraction(keep, FULL)
-        made._fill(Unary(check_labels(labels), p=high, q=1 - high), zero, one)
-        return made
+        protocol._fill(Unary(check_labels(labels), p=high, q=1 - high), zero, one)
+        return protocol
 
     def _fill(self, permanent: Unary, zero: int, one: int) -> None:
         if zero >= one:

@@ -57,9 +57,9 @@ class GRR(ThresholdOracle):
     threshold: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept = check_labels(labels)
+        checked = check_labels(labels)
         claim = check_epsilon(epsilon)
-        self._fill(kept, claim, threshold=floor_share(claim, len(kept) - 1))
+        self._fill(checked, claim, threshold=floor_share(claim, len(checked) - 1))
 
     name = "GRR"
     kind = "grr"
@@ -89,9 +89,9 @@ class GRR(ThresholdOracle):
 
     def perturb_numbers(self, numbers: np.ndarray[Any, Any], rng: Rng) -> Rows:
         """Return a report for each number of a label, a row each."""
-        found = numbers.astype(np.uint32)
-        keep_or_replace(found, len(self.labels), self.threshold, rng)
-        return rows_of(found, self.width)
+        reported = numbers.astype(np.uint32)
+        keep_or_replace(reported, len(self.labels), self.threshold, rng)
+        return rows_of(reported, self.width)
 
     def perturb_words(self, value: int | None, words: Iterable[int]) -> bytes:
         """Return the report of label number `value` made from 32-bit words, by the rule above.
@@ -101,9 +101,9 @@ class GRR(ThresholdOracle):
         """
         if value is None or not 0 <= value < len(self.labels):
             raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}")
-        drawn = iter(words)
-        if next_u32(drawn) >= self.threshold:
-            other = next_uniform_int(len(self.labels) - 1, drawn)
+        source = iter(words)
+        if next_u32(source) >= self.threshold:
+            other = next_uniform_int(len(self.labels) - 1, source)
             value = other if other < value else other + 1
         return value.to_bytes(self.width, "little")
 
@@ -121,8 +121,8 @@ class GRR(ThresholdOracle):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of a report of label number `value`: one part, the probability of each label."""
-        own = self._number(value)
-        return [tuple(self.p if v == own else self.q for v in range(len(self.labels)))]
+        number = self._number(value)
+        return [tuple(self.p if v == number else self.q for v in range(len(self.labels)))]
 
 
 def fair_coins(labels: Labels = (False, True)) -> GRR:
@@ -135,7 +135,7 @@ def fair_coins(labels: Labels = (False, True)) -> GRR:
     >>> fair_coins().epsilon
     1.0986122886681098
     """
-    kept = check_labels(labels)
-    if len(kept) != 2:
-        raise DeclarationError(f"fair coins answer one of 2 labels, not {len(kept)}; GRR takes more")
-    return GRR._make(kept, log_up(Fraction(3)), threshold=3 * FULL // 4)
+    checked = check_labels(labels)
+    if len(checked) != 2:
+        raise DeclarationError(f"fair coins answer one of 2 labels, not {len(checked)}; GRR takes more")
+    return GRR._make(checked, log_up(Fraction(3)), threshold=3 * FULL // 4)

@@ -23,7 +23,8 @@ from sordino.local.protocols.randomizer import ThresholdOracle
 from sordino.local.reports import Reports, Rows, SupportCounts, check_padding, count_support, own
 from sordino.local.thresholds import check_epsilon, exp_over, floor_share
 
-_CHUNK = 1 << 22  # cells of a table of members at a time
+# Cells of a table of members at a time.
+_CHUNK = 1 << 22
 
 
 def subset_size(k: int, epsilon: Fraction) -> int:
@@ -59,10 +60,10 @@ class SubsetSelection(ThresholdOracle):
     threshold: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept = check_labels(labels)
+        checked = check_labels(labels)
         claim = check_epsilon(epsilon)
-        w = subset_size(len(kept), claim)
-        self._fill(kept, claim, w=w, threshold=floor_share(claim, Fraction(len(kept) - w, w)))
+        w = subset_size(len(checked), claim)
+        self._fill(checked, claim, w=w, threshold=floor_share(claim, Fraction(len(checked) - w, w)))
 
     name = "subset selection"
     kind = "subset"
@@ -123,8 +124,8 @@ class SubsetSelection(ThresholdOracle):
         for j in range(k - 1 - self.w, k - 1):
             who = np.flatnonzero(~own_in) if j == k - 1 - self.w else rows
             at = codes[who]
-            drawn = uniform_int(j + 1, who.size, rng).astype(np.int64)
-            label = drawn + (drawn >= at)
+            other = uniform_int(j + 1, who.size, rng).astype(np.int64)
+            label = other + (other >= at)
             last = j + (j >= at)
             members[who, np.where(members[who, label], last, label)] = True
         return members
@@ -152,10 +153,10 @@ class SubsetSelection(ThresholdOracle):
         """
         k = len(self.labels)
         w = self.w
-        held = self.p / comb(k - 1, w - 1)
-        lost = (1 - self.p) / comb(k - 1, w)
-        own_only, other_only = (held, lost) if self._number(value) == 0 else (lost, held)
-        return [(held, own_only, other_only, lost)]
+        with_label = self.p / comb(k - 1, w - 1)
+        without_label = (1 - self.p) / comb(k - 1, w)
+        own_only, other_only = (with_label, without_label) if self._number(value) == 0 else (without_label, with_label)
+        return [(with_label, own_only, other_only, without_label)]
 
     def __repr__(self) -> str:
         return f"<subset selection of {self.w} of {len(self.labels)} labels, epsilon {format_number(self.claim)}>"

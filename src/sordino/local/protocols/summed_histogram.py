@@ -24,8 +24,10 @@ from sordino.local.protocols.randomizer import ThresholdOracle
 from sordino.local.reports import Reports, Rows, SupportCounts, check_numbers, count_support, numbers_of, own, rows_of
 from sordino.local.thresholds import BITS, FULL, check_epsilon, log_up
 
-_LIMITS = {1: 127, 2: 32_767}  # by the bytes of a number: what it is clipped to, so that a row of 0xff is no report
-_CLIPPED = 1e-12  # how likely noise reaches beyond the limit, at most
+# By the bytes of a number, what it is clipped to, so that a row of 0xff is no report.
+_LIMITS = {1: 127, 2: 32_767}
+# The greatest probability that noise reaches beyond the limit.
+_CLIPPED = 1e-12
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -59,9 +61,9 @@ class SHE(ThresholdOracle):
     limit: int
 
     def __init__(self, labels: Labels, *, epsilon: Number) -> None:
-        kept = check_labels(labels)
+        checked = check_labels(labels)
         claim = check_epsilon(epsilon)
-        self._fill(kept, claim, threshold=CertifiedProbability.exp_minus(claim / 2).digits(BITS) + 1)
+        self._fill(checked, claim, threshold=CertifiedProbability.exp_minus(claim / 2).digits(BITS) + 1)
 
     name = "SHE"
     kind = "histogram"
@@ -135,10 +137,10 @@ class SHE(ThresholdOracle):
         """
         if value is not None and not 0 <= value < len(self.labels):
             raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}, or None")
-        drawn = iter(words)
+        source = iter(words)
         report = b""
         for label in range(len(self.labels)):
-            noise = self._next_heads(drawn) - self._next_heads(drawn)
+            noise = self._next_heads(source) - self._next_heads(source)
             number = max(1 - self.limit, min(self.limit, (label == value) + noise))
             report += (number + self.limit - 1).to_bytes(self._bytes, "little")
         return report
@@ -177,7 +179,8 @@ class SHE(ThresholdOracle):
 
     def variance(self, *, share: float, n: int) -> float:
         """Return the variance of an estimated share of n respondents: that of the noise alone."""
-        del share  # noise on numbers does not depend on them
+        # Noise on numbers does not depend on them.
+        del share
         return sum_variance(float(self.ratio), n) / n**2
 
     def shift(self, malicious: float) -> tuple[float, float]:

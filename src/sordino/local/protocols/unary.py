@@ -22,7 +22,8 @@ from sordino.local.protocols.randomizer import FrequencyOracle, ThresholdOracle
 from sordino.local.reports import Reports, Rows, SupportCounts, check_padding, count_support, own
 from sordino.local.thresholds import FULL, check_epsilon, floor_share, log_up
 
-_SAME_CUT = 1e-4  # between cuts that are the same but for the rounding of coins
+# Cuts nearer than this are the same but for the rounding of coins.
+_SAME_CUT = 1e-4
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -50,7 +51,7 @@ class Unary(ThresholdOracle):
     threshold_q: int
 
     def __init__(self, labels: Labels, *, p: Number, q: Number) -> None:
-        kept = check_labels(labels)
+        checked = check_labels(labels)
         high = to_fraction(p, name="p")
         low = to_fraction(q, name="q")
         for name, value in (("p", high), ("q", low)):
@@ -59,11 +60,12 @@ class Unary(ThresholdOracle):
         if high <= low:
             way = "equal ones reveal nothing" if high == low else "swap them"
             raise DeclarationError(f"p must be above q, not {format_number(high)} and {format_number(low)}: {way}")
-        top, bottom = max(1, math.floor(high * FULL)), min(FULL - 1, math.ceil(low * FULL))
+        top = max(1, math.floor(high * FULL))
+        bottom = min(FULL - 1, math.ceil(low * FULL))
         if top <= bottom:
             raise DeclarationError("p must be above q: they are too near each other for thresholds of 32 bits")
         self._fill(
-            kept, log_up(_ratio(Fraction(top, FULL), Fraction(bottom, FULL))), threshold_p=top, threshold_q=bottom
+            checked, log_up(_ratio(Fraction(top, FULL), Fraction(bottom, FULL))), threshold_p=top, threshold_q=bottom
         )
 
     kind = "unary"
@@ -123,11 +125,11 @@ class Unary(ThresholdOracle):
 
     def perturb_bits(self, bits: int, words: Iterable[int]) -> bytes:
         """Return the report of packed bits, from one word a bit: 1 with probability p where a bit is set, else q."""
-        drawn = iter(words)
+        source = iter(words)
         number = 0
         for j in range(len(self.labels)):
             threshold = self.threshold_p if bits >> j & 1 else self.threshold_q
-            number |= (next_u32(drawn) < threshold) << j
+            number |= (next_u32(source) < threshold) << j
         return number.to_bytes(self.width, "little")
 
     def check(self, rows: Rows) -> None:
@@ -149,9 +151,9 @@ class Unary(ThresholdOracle):
 
 def bit_laws(protocol: FrequencyOracle, value: int | None) -> Sequence[tuple[Fraction, ...]]:
     """Return the law of a report of independent bits, 1 with probability p for label `value` and q for another."""
-    own = (1 - protocol.p, protocol.p)
-    other = (1 - protocol.q, protocol.q)
-    return [own if j == value else other for j in range(len(protocol.labels))]
+    with_label = (1 - protocol.p, protocol.p)
+    without_label = (1 - protocol.q, protocol.q)
+    return [with_label if j == value else without_label for j in range(len(protocol.labels))]
 
 
 def SUE(labels: Labels, *, epsilon: Number) -> Unary:
@@ -162,10 +164,10 @@ def SUE(labels: Labels, *, epsilon: Number) -> Unary:
     >>> SUE(["a", "b"], epsilon=1).name
     'SUE'
     """
-    kept = check_labels(labels)
+    checked = check_labels(labels)
     claim = check_epsilon(epsilon)
     top = floor_share(claim / 2, 1)
-    return Unary._make(kept, claim, threshold_p=top, threshold_q=FULL - top)
+    return Unary._make(checked, claim, threshold_p=top, threshold_q=FULL - top)
 
 
 def OUE(labels: Labels, *, epsilon: Number) -> Unary:
@@ -176,9 +178,9 @@ def OUE(labels: Labels, *, epsilon: Number) -> Unary:
     >>> OUE(["a", "b"], epsilon=1).p
     Fraction(1, 2)
     """
-    kept = check_labels(labels)
+    checked = check_labels(labels)
     claim = check_epsilon(epsilon)
-    return Unary._make(kept, claim, threshold_p=FULL // 2, threshold_q=FULL - floor_share(claim, 1))
+    return Unary._make(checked, claim, threshold_p=FULL // 2, threshold_q=FULL - floor_share(claim, 1))
 
 
 def THE(labels: Labels, *, epsilon: Number) -> Unary:
@@ -195,15 +197,17 @@ def THE(labels: Labels, *, epsilon: Number) -> Unary:
     >>> made.name, made.epsilon < 2
     ('THE', True)
     """
-    kept = check_labels(labels)
+    checked = check_labels(labels)
     claim = check_epsilon(epsilon)
     miss, false = _coins_at(float(claim), _best_cut(float(claim)))
-    top, bottom = FULL - max(1, math.ceil(miss * FULL)), max(1, math.ceil(false * FULL))
-    while top > bottom and (found := log_up(_ratio(Fraction(top, FULL), Fraction(bottom, FULL)))) > claim:
-        top -= 1  # floats may have rounded a coin by a step of 2^-32
+    top = FULL - max(1, math.ceil(miss * FULL))
+    bottom = max(1, math.ceil(false * FULL))
+    while top > bottom and (revealed := log_up(_ratio(Fraction(top, FULL), Fraction(bottom, FULL)))) > claim:
+        # Floats may have rounded a coin by a step of 2^-32.
+        top -= 1
     if top <= bottom:
         raise DeclarationError("epsilon is too small for thresholds of 32 bits: p and q would be equal; try 0.001")
-    return Unary._make(kept, found, threshold_p=top, threshold_q=bottom)
+    return Unary._make(checked, revealed, threshold_p=top, threshold_q=bottom)
 
 
 def _coins_at(epsilon: float, cut: float) -> tuple[float, float]:
@@ -222,7 +226,8 @@ def _best_cut(epsilon: float) -> float:
     high = 1.0
     part = (math.sqrt(5) - 1) / 2
     for _ in range(60):
-        left, right = high - part * (high - low), low + part * (high - low)
+        left = high - part * (high - low)
+        right = low + part * (high - low)
         low, high = (low, right) if spread(left) < spread(right) else (left, high)
     return (low + high) / 2
 
