@@ -38,8 +38,8 @@ def add_noise(exact: Sequence[int], law: NoiseLaw, rng: Rng) -> list[int]:
     """Return each number plus a fresh draw of `law`, in Python's unbounded integers."""
     if len(exact) == 1:
         return [int(exact[0]) + int(law.sample(rng))]
-    drawn = law.sample(rng, size=len(exact))
-    return [int(x) + z for x, z in zip(exact, drawn.tolist(), strict=True)]
+    noise = law.sample(rng, size=len(exact))
+    return [int(x) + z for x, z in zip(exact, noise.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)

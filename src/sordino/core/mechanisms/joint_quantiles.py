@@ -27,10 +27,14 @@ from sordino.core.noise.rng import Rng
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_SLACK = 1 + 2.0**-30  # above what a thousand roundings, and those of exp, can lose
-_TINY = 2.0**-900  # above what underflow can lose
-_MOST_WORK = 100_000_000  # groups x (levels x values)^2: about a second
-_MOST_PARTS = 2**13  # of a row: with 2^48 rows at most, sums of two ranks fit into 64 bits
+# More than a thousand roundings, and those of exp, can lose.
+_SLACK = 1 + 2.0**-30
+# More than underflow can lose.
+_TINY = 2.0**-900
+# Groups x (levels x values)^2: about a second.
+_MOST_WORK = 100_000_000
+# Parts of a row: with 2^48 rows at most, sums of two ranks fit into 64 bits.
+_MOST_PARTS = 2**13
 _CHUNK = 1 << 20
 
 
@@ -128,7 +132,8 @@ class JointQuantiles:
 
         There e is a walk of independent steps, Laplace noise of scale 1 / rate, on the condition that it ends at 0.
         """
-        steps, rate = len(self.levels) + 1, float(self.rate)
+        steps = len(self.levels) + 1
+        rate = float(self.rate)
         before = [self.levels.index(level) + 1 for level in asked]
         return [math.sqrt(_bridge_variance(min(k, steps - k), max(k, steps - k))) / rate for k in before]
 
@@ -160,8 +165,10 @@ class _Level:
     """The states after one level: each value with the rank of its lower end, of its upper end, and of `inner` ones within."""
 
     inner: Array
-    within: Array  # the value that each inner rank lies in
-    at_lower: Array  # B of each state
+    # The value that each inner rank lies in.
+    within: Array
+    # B of each state.
+    at_lower: Array
     at_upper: Array
     at_inner: Array
 
@@ -178,24 +185,30 @@ class _Walk:
     def draw(self, rng: Rng) -> list[int]:
         """Return the place of each level's value, by exactly the law."""
         while True:
-            drawn = self._propose(rng)
-            if drawn is not None and bernoulli(keeping_chance(drawn[1] * self.rate, drawn[2]), rng):
-                return drawn[0]
+            proposal = self._propose(rng)
+            if proposal is not None and bernoulli(keeping_chance(proposal[1] * self.rate, proposal[2]), rng):
+                return proposal[0]
 
     def _propose(self, rng: Rng) -> tuple[list[int], int, Fraction] | None:
         """Return values, their cost and (product of t) / (product of B after each step); None where all is drawn again."""
-        value, rank, weight = 0, 0, self.start
-        values, cost, excess = [], 0, Fraction(1)
+        value = 0
+        rank = 0
+        weight = self.start
+        values: list[int] = []
+        cost = 0
+        excess = Fraction(1)
         for place in range(len(self.gaps)):
             terms, after, ranks = self.steps(place, value, rank)
-            chosen = _choose(terms, weight, rng)
-            if chosen is None:
+            step = _choose(terms, weight, rng)
+            if step is None:
                 return None
-            reached = int(ranks[chosen])
+            reached = int(ranks[step])
             cost += abs(reached - rank - self.gaps[place])
-            excess *= Fraction(float(terms[chosen])) / Fraction(float(after[chosen]))
+            excess *= Fraction(float(terms[step])) / Fraction(float(after[step]))
             if place < len(self.gaps) - 1:
-                value, rank, weight = value + chosen, reached, float(after[chosen])
+                value += step
+                rank = reached
+                weight = float(after[step])
                 values.append(value)
         return values, cost, excess
 
@@ -226,23 +239,23 @@ class _Walk:
         for gap in self.gaps[1:-1]:
             ranks = np.concatenate([self.lower, self.upper, inner[-1][0]])
             inner.append(self._inside(np.unique(ranks + gap)))
-        made: list[_Level] = []
+        backward: list[_Level] = []
         places = np.arange(len(self.lower))
         for at in range(len(inner), 0, -1):
             ranks, within = inner[at - 1]
-            following = made[-1] if made else None
+            following = backward[-1] if backward else None
             ends = [
                 self._before(at, r, v, following)
                 for r, v in ((self.lower, places), (self.upper, places), (ranks, within))
             ]
-            made.append(_Level(ranks, within, *ends))
-        return made[::-1]
+            backward.append(_Level(ranks, within, *ends))
+        return backward[::-1]
 
     def _inside(self, ranks: Array) -> tuple[Array, Array]:
         """Return those of sorted ranks that lie within a value's ties, and that value's place."""
         within = np.minimum(np.searchsorted(self.upper, ranks, "right"), len(self.upper) - 1)
-        held = (self.lower[within] < ranks) & (ranks < self.upper[within])
-        return ranks[held], within[held]
+        inside = (self.lower[within] < ranks) & (ranks < self.upper[within])
+        return ranks[inside], within[inside]
 
     def _before(self, place: int, ranks: Array, values: Array, following: _Level | None = None) -> Array:
         """Return B of the states before the level at `place`."""
@@ -250,24 +263,25 @@ class _Walk:
         if place == len(self.gaps) - 1:
             return self._weigh(self.rows - aims, np.ones(1)) * _SLACK
         level = self.levels[place] if following is None else following
-        made, most = np.empty(len(aims)), max(1, _CHUNK // len(self.lower))
+        bounds = np.empty(len(aims))
+        most = max(1, _CHUNK // len(self.lower))
         above = np.arange(len(self.lower))
         for start in range(0, len(aims), most):
             some = slice(start, start + most)
             wide = aims[some, None]
             terms = self._weigh(np.clip(wide, self.lower, self.upper) - wide, self._after(level, aims[some]))
-            made[some] = np.where(above >= values[some, None], terms, 0.0).sum(axis=1) * _SLACK
-        return made
+            bounds[some] = np.where(above >= values[some, None], terms, 0.0).sum(axis=1) * _SLACK
+        return bounds
 
     def _after(self, level: _Level, aims: Array) -> Array:
         """Return B of the states that each aim leads to, one a value."""
         wide = aims[:, None]
-        found = np.where(wide <= self.lower, level.at_lower, level.at_upper)
+        bounds = np.where(wide <= self.lower, level.at_lower, level.at_upper)
         if len(level.inner):
             at = np.minimum(np.searchsorted(level.inner, aims), len(level.inner) - 1)
-            held = np.flatnonzero(level.inner[at] == aims)
-            found[held, level.within[at[held]]] = level.at_inner[at[held]]
-        return found
+            exact = np.flatnonzero(level.inner[at] == aims)
+            bounds[exact, level.within[at[exact]]] = level.at_inner[at[exact]]
+        return bounds
 
     def _weigh(self, moves: Array, after: Array) -> Array:
         """Return t of steps: at least exp(-rate |move|) times B of what they lead to."""
@@ -281,8 +295,10 @@ def keeping_chance(power: Fraction, excess: Fraction) -> CertifiedProbability:
         return CertifiedProbability.rational(1 / excess)
 
     def bounds(precision: int) -> tuple[Decimal, Decimal]:
-        (least, most), (down, up) = exp_bounds(power, precision), rounding_contexts(precision)
-        over, under = Decimal(excess.denominator), Decimal(excess.numerator)
+        least, most = exp_bounds(power, precision)
+        down, up = rounding_contexts(precision)
+        over = Decimal(excess.denominator)
+        under = Decimal(excess.numerator)
         return down.divide(down.multiply(least, over), under), up.divide(up.multiply(most, over), under)
 
     return CertifiedProbability.certify(bounds)

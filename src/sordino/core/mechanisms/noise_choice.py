@@ -58,8 +58,8 @@ def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss) -> Chose
             b.law.error(_CONFIDENCE) / max(1, a.law.error(_CONFIDENCE)) for a, b in zip(pure[0], smooth[0], strict=True)
         ]
         return smooth if sum(ratios) < len(ratios) else pure
-    made = [_least(_gaussian(s, loss.rho * share), s, ZCDP, loss.rho * share) for s, share in parts]
-    return made, _event([m.event for m in made])
+    mechanisms = [_least(_gaussian(s, loss.rho * share), s, ZCDP, loss.rho * share) for s, share in parts]
+    return mechanisms, _event([m.event for m in mechanisms])
 
 
 def smooth_vectors(parts: Sequence[tuple[Sensitivity, Fraction]], rho: Fraction) -> Chosen:
@@ -67,13 +67,13 @@ def smooth_vectors(parts: Sequence[tuple[Sensitivity, Fraction]], rho: Fraction)
 
     Where a sigma would be below a step, noise of about a step is drawn: less is lost than is paid.
     """
-    made: list[Mechanism] = []
+    mechanisms: list[Mechanism] = []
     for sensitivity, share in parts:
         budget = min(rho * share, sensitivity.l2_squared / 2)
-        found = _gaussian(sensitivity, budget)
-        smooth = gaussian_for_gdp(found, budget) if isinstance(found, Gaussian) else None
-        made.append(found if smooth is None else smooth)
-    return made, _event([m.event for m in made])
+        concentrated = _gaussian(sensitivity, budget)
+        smooth = gaussian_for_gdp(concentrated, budget) if isinstance(concentrated, Gaussian) else None
+        mechanisms.append(concentrated if smooth is None else smooth)
+    return mechanisms, _event([m.event for m in mechanisms])
 
 
 def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -> Chosen:
@@ -81,24 +81,24 @@ def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -
     alike: dict[tuple[Sensitivity, Fraction], Mechanism] = {}
     for sensitivity, share in parts:
         if (sensitivity, share) not in alike:
-            own = epsilon * share if sensitivity.l1 else epsilon
-            alike[sensitivity, share] = _least(Laplace(sensitivity.l1, own), sensitivity, PureDP, own)
-    made = [alike[part] for part in parts]
-    return made, _event([m.event for m in made])
+            budget = epsilon * share if sensitivity.l1 else epsilon
+            alike[sensitivity, share] = _least(Laplace(sensitivity.l1, budget), sensitivity, PureDP, budget)
+    mechanisms = [alike[part] for part in parts]
+    return mechanisms, _event([m.event for m in mechanisms])
 
 
 def _pair(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> Chosen:
     noisy = [s for s, share in parts if share]
     if len(noisy) == 1 and noisy[0].l0 == 1:
-        made: list[Mechanism] = [
+        mechanisms: list[Mechanism] = [
             gaussian_for_pair(shift=int(s.linf), epsilon=loss.epsilon, delta=loss.delta)
             if share
             else _gaussian(s, share)
             for s, share in parts
         ]
-        return made, _event([m.event for m in made])
-    made = _vectors(parts, loss)
-    return made, Composed(tuple(m.event for m in made), (loss.epsilon, loss.delta))
+        return mechanisms, _event([m.event for m in mechanisms])
+    mechanisms = _vectors(parts, loss)
+    return mechanisms, Composed(tuple(m.event for m in mechanisms), (loss.epsilon, loss.delta))
 
 
 def _vectors(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> list[Mechanism]:
@@ -107,15 +107,17 @@ def _vectors(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> l
     Both sum over vectors and hold by themselves: the one with less noise is certified.
     """
     concentrated = rho_for(loss.epsilon, loss.delta)
-    made = [_gaussian(s, concentrated * share) for s, share in parts]
+    mechanisms = [_gaussian(s, concentrated * share) for s, share in parts]
     budget = gaussian_rho_for(loss.epsilon, loss.delta)
     smooth = [
         gaussian_for_gdp(m, budget * share) if isinstance(m, Gaussian) else m
-        for m, (_, share) in zip(made, parts, strict=True)
+        for m, (_, share) in zip(mechanisms, parts, strict=True)
     ]
     better = [m for m in smooth if m is not None]
-    if len(better) < len(made) or any(b.law.variance() > m.law.variance() for b, m in zip(better, made, strict=True)):
-        return made
+    if len(better) < len(mechanisms) or any(
+        b.law.variance() > m.law.variance() for b, m in zip(better, mechanisms, strict=True)
+    ):
+        return mechanisms
     return better
 
 

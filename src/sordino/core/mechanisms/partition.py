@@ -16,7 +16,8 @@ import numpy as np
 from sordino.core.mechanisms.tie_places import PARTS, cut, place_at, place_count
 
 _NARROW = 2**62
-_FAR = 20.0  # beyond a chance of about exp(-20) all the rest is one piece: it bounds work, never the law
+# Beyond a chance of about exp(-20) all the rest is one piece: it bounds work, never the law.
+_FAR = 20.0
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -125,38 +126,40 @@ def pieces(known: Partition, problem: RankProblem) -> list[Piece]:
     start = int(np.searchsorted(known.first, problem.low, "left"))
     end = int(np.searchsorted(known.first, problem.high, "right"))
     edges = _edges(problem)
-    found = np.searchsorted(known.below[start : end + 1], np.array(edges, dtype=np.float64), "right") + start
-    cuts = np.unique(np.clip(np.concatenate([[start, end], found - 1, found]), start, end)).tolist()
-    made: list[Piece] = []
+    nearest = np.searchsorted(known.below[start : end + 1], np.array(edges, dtype=np.float64), "right") + start
+    cuts = np.unique(np.clip(np.concatenate([[start, end], nearest - 1, nearest]), start, end)).tolist()
+    covering: list[Piece] = []
     places = problem.places
 
     def add(first: int, last: int, least: int, most: int, *, flat: bool) -> None:
         if last >= first:
-            made.append(Piece(first * places, (last - first + 1) * places, problem.distance(least, most), flat))
+            covering.append(Piece(first * places, (last - first + 1) * places, problem.distance(least, most), flat))
 
     def next_first(i: int) -> int:
         return int(known.first[i]) if i < end else problem.high + 1
 
     add(problem.low, next_first(start) - 1, problem.rank(known, start), problem.rank(known, start), flat=True)
     for i, j in itertools.pairwise(cuts):
-        first, last = int(known.first[i]), int(known.last[i])
-        below, above = problem.rank(known, i), problem.rank(known, j)
+        first = int(known.first[i])
+        last = int(known.last[i])
+        below = problem.rank(known, i)
+        above = problem.rank(known, j)
         if j - i > 1:
             add(first, next_first(j) - 1, below, above, flat=False)
             continue
         if first == last and problem.splits:
-            made += _within(first, below, above, problem, edges)
+            covering += _within(first, below, above, problem, edges)
         else:
             add(first, last, below, above, flat=first == last)
         add(last + 1, next_first(j) - 1, above, above, flat=True)
-    return made
+    return covering
 
 
 def _within(value: int, below: int, above: int, problem: RankProblem, edges: list[float]) -> list[Piece]:
     """Return the pieces of one value's places: where many rows tie, cut wherever an edge falls among them."""
-    step = (above - below) // PARTS  # what one part of each row adds to the rank
-    first, last = below / problem.parts, above / problem.parts
-    inside = edges[bisect.bisect_left(edges, first) : bisect.bisect_right(edges, last)]
+    # What one part of each row adds to the rank.
+    step = (above - below) // PARTS
+    inside = edges[bisect.bisect_left(edges, below / problem.parts) : bisect.bisect_right(edges, above / problem.parts)]
     places = {place_at(min(max((int(e * problem.parts) - below) // step, 0), PARTS)) for e in inside}
     cuts = sorted({0, problem.places, *places})
     return [

@@ -72,8 +72,8 @@ class PartitionSelection:
         """Return the keys that show, in their own order; the others leave no trace."""
         table, bits = self.table
         last = len(table) - 1
-        shown = [key for key, count in exact.items() if count > 0 and rng.bits(bits) < table[min(int(count), last)]]
-        return dict.fromkeys(sort_keys(shown))
+        visible = [key for key, count in exact.items() if count > 0 and rng.bits(bits) < table[min(int(count), last)]]
+        return dict.fromkeys(sort_keys(visible))
 
     def describe(self) -> str:
         """Return the mechanism in words."""
@@ -92,7 +92,8 @@ def expected_steps(epsilon: Fraction, delta: Fraction) -> float:
 def _probabilities(epsilon: Fraction, delta: Fraction) -> tuple[tuple[int, ...], int]:
     bits = _GUARD_BITS + max(64, math.ceil(1 / delta).bit_length())
     whole = 1 << bits
-    falls = math.ceil(Fraction(exp_bounds(epsilon, bits)[1]) * whole)  # exp(-epsilon), rounded up
+    # exp(-epsilon), rounded up.
+    falls = math.ceil(Fraction(exp_bounds(epsilon, bits)[1]) * whole)
     room = math.floor(delta * whole)
     table = [0]
     while table[-1] < whole:

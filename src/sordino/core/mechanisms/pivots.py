@@ -12,7 +12,8 @@ from sordino.core.mechanisms.quantile_selection import QuantileSelection, halvin
 from sordino.core.neighbors import Neighbors
 
 _EIGHTHS = tuple(Fraction(i, 8) for i in range(1, 8))
-_MOST = 2  # extra levels
+# The most extra levels.
+_MOST = 2
 
 
 @lru_cache(1 << 8)
@@ -26,12 +27,12 @@ def with_pivots(levels: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
     >>> [str(q) for q in with_pivots((Fraction(1, 4), Fraction(3, 4)))]
     ['1/4', '1/2', '3/4']
     """
-    asked = tuple(sorted(levels))
-    if len(asked) == 1 or len(asked) > len(_EIGHTHS) + 1:
-        return asked
+    requested = tuple(sorted(levels))
+    if len(requested) == 1 or len(requested) > len(_EIGHTHS) + 1:
+        return requested
     extra = [e for count in range(_MOST + 1) for e in itertools.combinations(_EIGHTHS, count)]
-    tried = dict.fromkeys(tuple(sorted({*asked, *e})) for e in extra)
-    return min(tried, key=lambda one: (round(math.fsum(dense_errors(one, asked)), 9), len(one)))
+    tried = dict.fromkeys(tuple(sorted({*requested, *e})) for e in extra)
+    return min(tried, key=lambda one: (round(math.fsum(dense_errors(one, requested)), 9), len(one)))
 
 
 def dense_errors(levels: Sequence[Fraction], asked: Sequence[Fraction]) -> list[float]:

@@ -129,7 +129,8 @@ class QuantileSelection:
         inner = self._inner(node)
         most = max(inner, 1 - inner)
         at_end = most == 1
-        epsilon, count = self.epsilon * (2 if at_end else 1), self.neighbors.contributions
+        epsilon = self.epsilon * (2 if at_end else 1)
+        count = self.neighbors.contributions
         if self.neighbors.relation == "add_remove":
             return epsilon / (2 * count * most)
         alone = self.groups * len(self.tree[stage]) == 1
@@ -148,18 +149,18 @@ class QuantileSelection:
         is `Ranks.errors`.
         """
         weights = {p: Fraction(1) for p in (place, *more)}
-        made = []
+        stages = []
         for nodes in reversed(self.tree):
             for node in nodes:
                 weight = weights.get(node.place, Fraction(0))
                 if not weight:
                     continue
-                made.append(RankStage(weight, *self._tail(node, values, rows)))
+                stages.append(RankStage(weight, *self._tail(node, values, rows)))
                 inner = self._inner(node)
                 for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
                     if 0 <= end < len(self.levels):
                         weights[end] = weights.get(end, Fraction(0)) + weight * share
-        return tuple(made)
+        return tuple(stages)
 
     def dense_errors(self, asked: Sequence[Fraction]) -> list[float]:
         """Return the deviation of each asked level's rank where values are dense.
@@ -168,32 +169,34 @@ class QuantileSelection:
         two found before, and takes on their errors by its shares of the way.
         """
         none: dict[int, Fraction] = {}
-        weights, variance = {-1: none, len(self.levels): none}, {}
+        weights = {-1: none, len(self.levels): none}
+        variance = {}
         for node in itertools.chain.from_iterable(self.tree):
-            inner, own = self._inner(node), {node.place: Fraction(1)}
+            inner = self._inner(node)
+            own_weights = {node.place: Fraction(1)}
             variance[node.place] = 2 / float(self.rate(node.place)) ** 2
             for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
                 for place, weight in weights[end].items():
-                    own[place] = own.get(place, Fraction(0)) + share * weight
-            weights[node.place] = own
-        found = (weights[self.levels.index(level)] for level in asked)
-        return [math.sqrt(math.fsum(float(w) ** 2 * variance[p] for p, w in one.items())) for one in found]
+                    own_weights[place] = own_weights.get(place, Fraction(0)) + share * weight
+            weights[node.place] = own_weights
+        asked_weights = (weights[self.levels.index(level)] for level in asked)
+        return [math.sqrt(math.fsum(float(w) ** 2 * variance[p] for p, w in one.items())) for one in asked_weights]
 
     def release(self, holdings: Holdings, *, low: int, high: int, rng: Rng) -> list[list[int]]:
         """Return, for each group, the value found at each level: whole steps in [low, high], never falling."""
-        found = [
+        answers = [
             {-1: (low, 0), len(self.levels): (high, holdings.known(group).rows * PARTS)} for group in range(self.groups)
         ]
         self._look_ahead(holdings)
         for nodes in self.tree:
             draws = [
-                (g, n, self._draw(holdings, g, self._problem(found[g], n), rng))
+                (g, n, self._draw(holdings, g, self._problem(answers[g], n), rng))
                 for g in range(self.groups)
                 for n in nodes
             ]
             for group, node, answer in _together(draws, holdings.refine):
-                found[group][node.place] = answer
-        return [[f[place][0] for place in range(len(self.levels))] for f in found]
+                answers[group][node.place] = answer
+        return [[f[place][0] for place in range(len(self.levels))] for f in answers]
 
     def describe(self) -> str:
         """Return the mechanism in words."""
@@ -210,8 +213,8 @@ class QuantileSelection:
             wanted = set()
             for group in range(self.groups):
                 known = holdings.known(group)
-                held = (known.holding(q * known.rows) for q in self.levels)
-                wanted |= {(group, segment) for segment in held if segment is not None}
+                segments = (known.holding(q * known.rows) for q in self.levels)
+                wanted |= {(group, segment) for segment in segments if segment is not None}
             if not wanted:
                 return
             holdings.refine(sorted(wanted))
@@ -226,9 +229,11 @@ class QuantileSelection:
         return (self.levels[node.place] - low) / (high - low)
 
     def _problem(self, found: dict[int, tuple[int, int]], node: Node) -> RankProblem:
-        (low, least), (high, most) = found[node.lower], found[node.upper]
+        low, least = found[node.lower]
+        high, most = found[node.upper]
         target = least + self._inner(node) * (most - least)
-        finer, rate = target.denominator, self.rate(node.place)
+        finer = target.denominator
+        rate = self.rate(node.place)
         return RankProblem(
             low, high, least * finer, most * finer, target.numerator, PARTS * finer, rate, splits=not node.last
         )
@@ -264,9 +269,11 @@ def halving_stages(count: int) -> tuple[tuple[Node, ...], ...]:
     [[2], [1, 4], [0, 3]]
     """
     stages: list[tuple[Node, ...]] = []
-    spans: list[tuple[int, int]] = [(0, count)]  # [start, end) of the levels still to find
+    # The levels still to find, as ranges [start, end).
+    spans: list[tuple[int, int]] = [(0, count)]
     while spans:
-        nodes, rest = [], []
+        nodes = []
+        rest = []
         for start, end in spans:
             middle = (start + end) // 2
             sides = [(a, b) for a, b in ((start, middle), (middle + 1, end)) if a < b]
@@ -283,7 +290,8 @@ def _together(
     """Run draws side by side, so that what they ask for is learned in one scan for all."""
     done = []
     while draws:
-        wanted, waiting = set(), []
+        wanted = set()
+        waiting = []
         for group, node, draw in draws:
             try:
                 wanted.add((group, next(draw)))
@@ -317,7 +325,8 @@ def _ranks(known: Partition, value: int, place: int, problem: RankProblem) -> tu
     if at is None:
         above = problem.rank(known, known.gap(value))
         return above, above
-    below, above = problem.rank(known, at), problem.rank(known, at + 1)
+    below = problem.rank(known, at)
+    above = problem.rank(known, at + 1)
     if not problem.splits:
         return below, above
     rank = below + (above - below) // PARTS * cut(place)

@@ -49,7 +49,9 @@ def gaps_below_best(scores: Scores) -> tuple[Integers, int]:
     if len(scores) == 0:
         raise DeclarationError("scores must be of at least one candidate")
     try:
-        whole, denominator = whole_numbers(scores, "scores"), 1  # type: ignore[arg-type]  # it refuses Fractions
+        # It refuses Fractions, which have a common denominator.
+        whole = whole_numbers(scores, "scores")  # type: ignore[arg-type]
+        denominator = 1
     except DeclarationError:
         numerators, denominator = _common(scores)
         whole = whole_numbers(numerators, "scores")
@@ -67,10 +69,10 @@ def check_miss(confidence: float, candidates: int) -> float:
 
 def _common(scores: Scores) -> tuple[list[int], int]:
     """Return numerators over one denominator."""
-    given = scores.tolist() if isinstance(scores, np.ndarray) else list(scores)
-    if not all(isinstance(s, Fraction | int | np.integer) and not isinstance(s, bool) for s in given):
+    candidates = scores.tolist() if isinstance(scores, np.ndarray) else list(scores)
+    if not all(isinstance(s, Fraction | int | np.integer) and not isinstance(s, bool) for s in candidates):
         raise DeclarationError("scores must be whole numbers or Fractions; of a float take Fraction(repr(x))")
-    fractions = [s if isinstance(s, Fraction) else Fraction(int(s)) for s in given]
+    fractions = [s if isinstance(s, Fraction) else Fraction(int(s)) for s in candidates]
     denominator = math.lcm(*{s.denominator for s in fractions})
     return [s.numerator * (denominator // s.denominator) for s in fractions], denominator
 

@@ -139,7 +139,9 @@ class SparseSession:
     __slots__ = ("_guard", "_left", "_made", "_noisy_threshold", "_question_law", "_rng", "_threshold")
 
     def __init__(self, made: SparseVector, threshold: int, rng: Rng) -> None:
-        self._made, self._rng, self._left = made, rng, made.crossings
+        self._made = made
+        self._rng = rng
+        self._left = made.crossings
         self._guard = SessionGuard("this sparse-vector session")
         self._threshold = _whole(threshold, "threshold")
         self._noisy_threshold = self._threshold + made.threshold_law.sample(rng)

@@ -167,7 +167,8 @@ def gaussian_threshold_for_pair(
     """
     spare = small_delta(delta) / 2
     rho = rho_for(positive(epsilon, "epsilon"), delta - spare)
-    variance = gaussian_variance(Fraction(keys), gaussian_rho_for(epsilon, delta - spare))  # noise on keys numbers
+    # Noise goes on as many numbers as there are keys.
+    variance = gaussian_variance(Fraction(keys), gaussian_rho_for(epsilon, delta - spare))
     if variance is not None:
         rho = max(rho, keys / (2 * variance))
     return GaussianThreshold(keys, rho, spare, (epsilon, delta - spare), new)
@@ -188,9 +189,10 @@ def chance_to_appear(law: CountLaw, threshold: int, count: int) -> float:
 
 def keys_above(exact: Mapping[Key, int], law: CountLaw, threshold: int, rng: Rng) -> dict[Key, int]:
     """Return the noisy counts at the threshold or more; their order is that of the keys, not that of the table."""
-    present = [key for key, count in exact.items() if count > 0]  # a key of no units does not exist
-    drawn = law.sample(rng, size=len(present)).tolist()
-    noisy = {key: n for key, z in zip(present, drawn, strict=True) if (n := int(exact[key]) + z) >= threshold}
+    # A key of no units does not exist.
+    present = [key for key, count in exact.items() if count > 0]
+    noise = law.sample(rng, size=len(present)).tolist()
+    noisy = {key: n for key, z in zip(present, noise, strict=True) if (n := int(exact[key]) + z) >= threshold}
     return {key: noisy[key] for key in sort_keys(noisy)}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-PARTS: int = 2**80  # a row is split into so many parts, so that tied rows can be divided
-_BITS: int = (
-    40  # of the part that a place stands for: places are as far apart as floating-point numbers of this precision
-)
+# A row is split into so many parts, so that tied rows can be divided.
+PARTS: int = 2**80
+# Bits of the part that a place stands for: places are as far apart as floating-point numbers of this precision.
+_BITS: int = 40
 _SLACKS = tuple(Fraction(1, k) for k in (8, 12, 16, 24, 32, 48, 64, 96))
 
 
@@ -74,8 +74,10 @@ def split_tail(values: int, rows: int, rate: Fraction, *, first: bool) -> tuple[
 
     Lastly (1 + u) exp(-s u) <= exp(s - 1) / s for each s > 0, so r' = (1 - s) rate, with the s of the least bound at 95%.
     """
-    x, grid = float(rate) * rows, 2.0**_BITS
-    z, density = x * max(1 / (2 * grid), grid / PARTS), place_count() / grid
+    grid = 2.0**_BITS
+    x = float(rate) * rows
+    z = x * max(1 / (2 * grid), grid / PARTS)
+    density = place_count() / grid
     growing = math.log(density) + math.log(values + 1 if first else values)
     constant = math.log(17 + 2 * z) if first else math.log(density) + math.log1p(x / 2)
 

@@ -17,9 +17,12 @@ from sordino.core.noise.laws import DiscreteGaussian
 from sordino.core.noise.rng import Rng
 
 ROUNDS = (Fraction(1, 10), Fraction(9, 10))
-_STEPS = 1024  # that one unit's weight is held in
-_MOST_RHO = 8  # of Gaussian DP: above it noise would be less than what its theorem covers
-_EACH = 64  # up to so many keys of a unit each number has a weight of its own
+# Steps that one unit's weight is held in.
+_STEPS = 1024
+# The largest rho of Gaussian DP: above it noise would be less than what its theorem covers.
+_MOST_RHO = 8
+# Up to so many keys of a unit each number has a weight of its own.
+_EACH = 64
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,8 @@ class WeightedSelection:
 
     def describe(self) -> str:
         """Return in words which keys show."""
-        many, few = self.units_to_show(0.5), self.units_to_show(0.5, groups=1)
+        many = self.units_to_show(0.5)
+        few = self.units_to_show(0.5, groups=1)
         sigma = " then ".join(f"{float(one.law.sigma_squared) ** 0.5 / one.whole:.4g}" for one in self.rounds)
         return (
             f"keys that {many:,} units or more have, or from {few:,} on where units have fewer other keys that are not shown "
@@ -104,7 +108,8 @@ class WeightedSelection:
 
     def note(self) -> str:
         """Return below which size private keys stay hidden, as a release must say."""
-        many, few = self.units_to_show(0.5), self.units_to_show(0.5, groups=1)
+        many = self.units_to_show(0.5)
+        few = self.units_to_show(0.5, groups=1)
         return (
             f"keys of fewer than about {few:,} to {many:,} units stay hidden: a key shows where the noisy weight of its units "
             f"is large enough, and a unit weighs the less the more keys it has (half of the keys of {many:,} units show at "
@@ -149,9 +154,12 @@ def _round(groups: int, moved: int, rho: Fraction, delta: Fraction, *, smooth: b
     """Return a round at rho: of zCDP, or with `smooth` of Gaussian DP."""
     squared = Fraction(moved * _STEPS**2)
     variance = gaussian_variance(squared, rho) if smooth else squared / (2 * rho)
-    assert variance is not None  # by the limits on rho and on steps
+    # The limits on rho and on steps make it so.
+    assert variance is not None
     law = DiscreteGaussian(variance)
-    starts, weights, least = [], [], 0
+    starts = []
+    weights = []
+    least = 0
     start = 1
     while start <= groups:
         last = min(groups, start + max(0, (start - _EACH) // 32))

@@ -14,9 +14,11 @@ from functools import lru_cache
 from sordino.core.errors import DeclarationError
 from sordino.core.noise.rng import Rng
 
-_FACTOR_BITS = 118  # four digits of a Python integer, 1 included
+# Four digits of a Python integer, 1 included.
+_FACTOR_BITS = 118
 _WORD = 64
-_ZERO, _ONE = Decimal(0), Decimal(1)
+_ZERO = Decimal(0)
+_ONE = Decimal(1)
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_FLOOR)
 
 
@@ -132,7 +134,8 @@ def bernoulli_exp_raised(raised: int, denominator: int, rng: Rng) -> bool:
     offsets make 256 of each, scales let no digit be a factor of 1, and the 256, which a caller adds early, and 2^65 let every
     number have one length.
     """
-    above = int.from_bytes(rng.bytes(8) + b"\2", "little")  # U + 2^65
+    # U + 2^65.
+    above = int.from_bytes(rng.bytes(8) + b"\2", "little")
     table, offsets = _exp_factors()
     offset, restore = offsets[above & 255]
     shifted = (raised << 56) // denominator + offset
@@ -144,7 +147,8 @@ def bernoulli_exp_raised(raised: int, denominator: int, rng: Rng) -> bool:
         near = (power * restore >> _FACTOR_BITS) + (1 << _FACTOR_BITS + 1) >> _FACTOR_BITS - _WORD
         if not near - 257 <= above + 1 <= near + 3:
             return above < near
-    coin, word = CertifiedProbability.exp_minus(Fraction(raised, denominator) - 256), above - (1 << _WORD + 1)
+    coin = CertifiedProbability.exp_minus(Fraction(raised, denominator) - 256)
+    word = above - (1 << _WORD + 1)
     return word < coin.first if word != coin.first else settle(coin, known=_WORD, rng=rng)
 
 
@@ -155,7 +159,9 @@ def _exp_factors() -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, int], 
     All but the offsets are rounded down. These, and k_i in s_i = 1 - k_i / 2^118, are bits far down in powers of e: any without
     a pattern would do.
     """
-    one, product, table = 1 << _FACTOR_BITS, Fraction(1), []
+    one = 1 << _FACTOR_BITS
+    product = Fraction(1)
+    table = []
     for place in range(16):
         scale = one - CertifiedProbability.exp_minus(Fraction(place + 1, 7)).digits(88)
         product *= Fraction(scale, one)
@@ -223,7 +229,8 @@ def _certain_bits(bounds: Callable[[int], tuple[Decimal, Decimal]], *, mirrored:
     power = Decimal(1 << count)
     while True:
         lower, upper = bounds(precision)
-        low, high = int(_EXACT.multiply(lower, power)), int(_EXACT.multiply(upper, power))
+        low = int(_EXACT.multiply(lower, power))
+        high = int(_EXACT.multiply(upper, power))
         if low == high:
             return (1 << count) - 1 - low if mirrored else low
         precision *= 2
@@ -231,6 +238,7 @@ def _certain_bits(bounds: Callable[[int], tuple[Decimal, Decimal]], *, mirrored:
 
 def _ratio_bounds(numerator: int, denominator: int, precision: int) -> tuple[Decimal, Decimal]:
     """Return numerator / denominator rounded down and up to `precision` digits."""
-    over, under = Decimal(numerator), Decimal(denominator)
+    over = Decimal(numerator)
+    under = Decimal(denominator)
     down, up = rounding_contexts(precision)
     return down.divide(over, under), up.divide(over, under)

@@ -34,9 +34,9 @@ def draw_rounded_cauchy(scale: Fraction | int, rng: Rng) -> int:
     if exact == 0:
         return 0
     while True:
-        found = _one(exact, rng)
-        if found is not None:
-            return found
+        value = _one(exact, rng)
+        if value is not None:
+            return value
 
 
 def _one(scale: Fraction, rng: Rng) -> int | None:
@@ -45,20 +45,24 @@ def _one(scale: Fraction, rng: Rng) -> int | None:
     negative = rng.bits(1) == 1
     inside = False
     while True:
-        x, y, bits = (x << _BITS) | rng.bits(_BITS), (y << _BITS) | rng.bits(_BITS), bits + _BITS
+        x = (x << _BITS) | rng.bits(_BITS)
+        y = (y << _BITS) | rng.bits(_BITS)
+        bits += _BITS
         whole = 1 << (2 * bits)
         if not inside:
             if x * x + y * y >= whole:
                 return None
             inside = (x + 1) ** 2 + (y + 1) ** 2 <= whole
         if inside and y > 0:
-            low, high = _round(scale, x, y + 1, negative), _round(scale, x + 1, y, negative)
+            low = _round(scale, x, y + 1, negative)
+            high = _round(scale, x + 1, y, negative)
             if low == high:
                 return low
 
 
 def _round(scale: Fraction, top: int, bottom: int, negative: bool) -> int:
     """Return floor(+-scale top / bottom + 1/2)."""
-    numerator, denominator = scale.numerator * top, scale.denominator * bottom
+    numerator = scale.numerator * top
+    denominator = scale.denominator * bottom
     signed = -numerator if negative else numerator
     return (2 * signed + denominator) // (2 * denominator)

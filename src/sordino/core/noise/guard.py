@@ -41,7 +41,8 @@ class SessionGuard:
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Hold the session for one call; raise QuestionRefused in a forked process and after the end."""
-        self.check_process()  # before the lock, which a thread of the parent may have held when it forked
+        # Before the lock, which a thread of the parent may have held when it forked.
+        self.check_process()
         with self._lock:
             if self._ended:
                 raise QuestionRefused(f"{self._what} has ended and is closed; a new session is a new charge")
@@ -64,7 +65,8 @@ class SessionGuard:
             raise QuestionRefused(f"{rule}; begin a session of its own there, which is a charge of its own")
 
 
-_forks = [0]  # how often this process descends by fork: numbers of processes are used again
+# How often this process descends by fork: numbers of processes are used again.
+_forks = [0]
 
 
 def _here() -> tuple[int, int]:

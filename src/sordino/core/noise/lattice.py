@@ -54,7 +54,9 @@ def outward(lower: Fraction | int, upper: Fraction | int, unit: Fraction | int) 
     >>> outward(Fraction(-1, 3), Fraction(10, 3), 1)
     (-1, 4)
     """
-    least, most, step = as_fraction(lower, "lower"), as_fraction(upper, "upper"), _positive(unit, "unit")
+    least = as_fraction(lower, "lower")
+    most = as_fraction(upper, "upper")
+    step = _positive(unit, "unit")
     if least > most:
         raise DeclarationError(f"lower must be at most upper, not {least} > {most}")
     return least // step, -(-most // step)

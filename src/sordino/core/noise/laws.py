@@ -23,11 +23,16 @@ from sordino.core.rounding import bisect_whole
 
 _ONE = Decimal(1)
 _DIGITS = 30
-_SLACK = 1e-12  # relative error bound of the Gaussian tails
-_SUMMED_SIGMA = 1000  # below it the tail is summed, from it on integrated
-_NEGLIGIBLE = 45.0  # e^-45 < 3e-20
-_LUMPY = 12  # below this deviation the steps of a Gaussian show
-_POISSON = 4  # from sigma^2 = 4 on, sqrt(2 pi sigma^2) is the normaliser to 1e-34 relative
+# The relative error bound of the Gaussian tails.
+_SLACK = 1e-12
+# Below it the tail is summed, from it on integrated.
+_SUMMED_SIGMA = 1000
+# e^-45 < 3e-20.
+_NEGLIGIBLE = 45.0
+# Below this deviation the steps of a Gaussian show.
+_LUMPY = 12
+# From sigma^2 = 4 on, sqrt(2 pi sigma^2) is the normaliser to 1e-34 relative.
+_POISSON = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,8 +334,8 @@ def _gaussian_error(sigma_squared: Fraction, miss: Fraction) -> int:
         raise DeclarationError("confidence must be at most 1 - 1e-290 for Gaussian noise; its tails are doubles")
     cap = math.nextafter(float(miss), 0.0) if float(miss) > miss else float(miss)
     square = 2 * sigma_squared * Fraction(math.log(2 / cap) * (1 + 1e-9))
-    least, most = -1, math.isqrt(math.ceil(square)) + 1
-    return bisect_whole(lambda t: law.tail(t) <= cap, least, most)
+    most = math.isqrt(math.ceil(square)) + 1
+    return bisect_whole(lambda t: law.tail(t) <= cap, -1, most)
 
 
 @lru_cache(maxsize=4096)
@@ -361,15 +366,18 @@ def _tail_by_integral(variance: Fraction, t: int) -> float:
     exponent = a * a / (2 * variance)
     if exponent > 800:
         return 0.0
-    sigma, z = math.sqrt(variance), float(a) / math.sqrt(variance)
+    sigma = math.sqrt(variance)
+    z = float(a) / sigma
     integral = sigma * math.sqrt(math.pi / 2) * math.erfc(z / math.sqrt(2))
     # f', f''' and f^(5) at a, from the Hermite polynomials: f^(n)(a) = (-1)^n He_n(z) f(a) / sigma^n
-    third, fifth = z**3 - 3 * z, z**5 - 10 * z**3 + 15 * z
+    third = z**3 - 3 * z
+    fifth = z**5 - 10 * z**3 + 15 * z
     terms = -z / sigma / 24 + 7 * third / sigma**3 / 5760 - 31 * fifth / sigma**5 / 967680
     return integral + math.exp(-float(exponent)) * terms
 
 
-@lru_cache(maxsize=256, typed=True)  # a float that equals a Fraction still means another one
+# A float that equals a Fraction still means another one, so the cache tells types apart.
+@lru_cache(maxsize=256, typed=True)
 def chance_beyond(confidence: float | Fraction) -> Fraction:
     """Return 1 - confidence exactly, a float by its shortest decimal; raises DeclarationError unless it lies between 0 and 1."""
     if not 0 < confidence < 1:

@@ -20,7 +20,8 @@ from sordino.core.errors import DeclarationError
 REKEY_BYTES = 1 << 30
 _BUFFER_BYTES = 4096
 _ZEROS = bytes(1 << 16)
-_Key = bytes | None  # None: ask the operating system
+# None asks the operating system.
+_Key = bytes | None
 
 
 class Rng:
@@ -100,9 +101,9 @@ class Rng:
             with self._lock:
                 end = self._position + count
                 if end <= len(self._buffer):
-                    drawn = self._buffer[self._position : end]
+                    chunk = self._buffer[self._position : end]
                     self._position = end
-                    return drawn
+                    return chunk
         out = bytearray(count)
         self._fill(memoryview(out))
         return bytes(out)
@@ -141,9 +142,9 @@ class Rng:
             raise DeclarationError(f"bound must be at least 1, not {bound}")
         width = (bound - 1).bit_length()
         while True:
-            drawn = self.bits(width)
-            if drawn < bound:
-                return drawn
+            candidate = self.bits(width)
+            if candidate < bound:
+                return candidate
 
     def uniform_doubles(self, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Return `count` multiples of 2^-53 uniform in [0, 1), to generate data sets with.
@@ -185,9 +186,9 @@ class Rng:
                 done += self._generate(out[done:])
             if done < len(out):
                 block = bytearray(_BUFFER_BYTES)
-                made = self._generate(memoryview(block))
-                while made < _BUFFER_BYTES:
-                    made += self._generate(memoryview(block)[made:])
+                filled = self._generate(memoryview(block))
+                while filled < _BUFFER_BYTES:
+                    filled += self._generate(memoryview(block)[filled:])
                 self._buffer = bytes(block)
                 self._position = len(out) - done
                 out[done:] = self._buffer[: self._position]

@@ -29,15 +29,17 @@ from sordino.core.noise.rng import Rng
 Integers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
-_PAD = (
-    2.0**-32
-)  # relative error allowed to a float weight; rounding reaches 2^-38, from exp (a few units) and its argument
+# The relative error allowed to a float weight; rounding reaches 2^-38, from exp (a few units) and its argument.
+_PAD = 2.0**-32
 _TICKET_BITS = 60
 _COIN_BITS = 63
-_WIDE = 1 << 62  # from here on, arrays hold Python integers
+# From here on, arrays hold Python integers.
+_WIDE = 1 << 62
 _WEIGHT_BITS = 4096
-_FAR = 8000.0  # exp(-8000) of the largest weight is still far below one ticket
-_ZERO, _ONE = Decimal(0), Decimal(1)
+# exp(-8000) of the largest weight is still far below one ticket.
+_FAR = 8000.0
+_ZERO = Decimal(0)
+_ONE = Decimal(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -55,7 +57,8 @@ class Urn:
     weights: Integers | None
     rate: Fraction
     shift: int
-    ends: Integers  # T_1, T_1 + T_2, ...
+    # T_1, T_1 + T_2, ...
+    ends: Integers
     sure: Integers
 
     @overload
@@ -87,10 +90,10 @@ class Urn:
             points = points[points < total]
             places = np.searchsorted(self.ends, points, side="right")
             offsets = points - np.where(places > 0, self.ends[places - 1], 0)
-            kept = offsets < self.sure[places]
-            for i in np.flatnonzero(~kept).tolist():
-                kept[i] = self._accept(int(places[i]), int(points[i]), rng)
-            places = places[kept]
+            accepted = offsets < self.sure[places]
+            for i in np.flatnonzero(~accepted).tolist():
+                accepted[i] = self._accept(int(places[i]), int(points[i]), rng)
+            places = places[accepted]
             out[done : done + len(places)] = places
             done += len(places)
         return out
@@ -104,7 +107,9 @@ class Urn:
         """Return x_i - offset, cut to [0, 1], by certified bounds."""
         gamma = self.rate * int(self.gaps[place])
         weight = Fraction(1 if self.weights is None else int(self.weights[place])) * Fraction(2) ** self.shift
-        over, under, start = Decimal(weight.numerator), Decimal(weight.denominator), Decimal(offset)
+        over = Decimal(weight.numerator)
+        under = Decimal(weight.denominator)
+        start = Decimal(offset)
 
         def bounds(precision: int) -> tuple[Decimal, Decimal]:
             down, up = rounding_contexts(precision + 20)
@@ -136,7 +141,8 @@ def fill_urn(gaps: Integers, *, rate: Fraction, weights: Sequence[int] | Integer
         raise DeclarationError("there must be at least one candidate")
     counted = None if weights is None else _weights(weights, len(gaps))
     least = gaps.min() if counted is None else gaps[counted > 0].min()
-    if least:  # only differences matter; a candidate of weight 0 may fall below
+    # Only differences matter; a candidate of weight 0 may fall below.
+    if least:
         gaps = np.maximum(gaps - least, 0)
     shares, lift = _shares(gaps, speed, counted)
     scale = _TICKET_BITS - math.frexp(float(shares.sum()))[1]
@@ -164,7 +170,8 @@ def flip_coins(gaps: Integers, *, rate: Fraction, rng: Rng) -> np.ndarray[Any, n
     heads = (words < least) | (gaps == 0)
     for i in np.flatnonzero(~heads & (words < most)).tolist():
         coin = CertifiedProbability.exp_minus(rate * int(gaps[i]))
-        word, cut = int(words[i]), coin.digits(_COIN_BITS)
+        word = int(words[i])
+        cut = coin.digits(_COIN_BITS)
         heads[i] = word < cut if word != cut else settle(coin, known=_COIN_BITS, rng=rng)
     return np.asarray(heads, dtype=np.bool_)
 
@@ -179,7 +186,8 @@ def whole_numbers(values: Sequence[int] | Integers, name: str) -> Integers:
     """
     try:
         array = np.asarray(values)
-    except ValueError:  # rows of unequal length
+    # The rows are of unequal length.
+    except ValueError:
         raise DeclarationError(f"{name} must be one row of whole numbers") from None
     if array.ndim != 1:
         raise DeclarationError(f"{name} must be one row of whole numbers")
@@ -187,11 +195,12 @@ def whole_numbers(values: Sequence[int] | Integers, name: str) -> Integers:
         return np.zeros(0, dtype=np.int64)
     if array.dtype.kind in "iu" and int(array.min()) > -_WIDE and int(array.max()) < _WIDE:
         return array.astype(np.int64, copy=False)
-    if array.dtype.kind not in "iu":  # NumPy makes floats of [2**63, -1]: look at what was given
-        given = values.tolist() if isinstance(values, np.ndarray) else values
-        if not all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in given):
+    # NumPy makes floats of [2**63, -1]: look at the items themselves.
+    if array.dtype.kind not in "iu":
+        items = values.tolist() if isinstance(values, np.ndarray) else values
+        if not all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in items):
             raise DeclarationError(f"{name} must be whole numbers")
-        array = np.array([None, *(int(v) for v in given)], dtype=object)[1:]
+        array = np.array([None, *(int(v) for v in items)], dtype=object)[1:]
     wide = array.astype(object)
     return wide if min(wide) <= -_WIDE or max(wide) >= _WIDE else wide.astype(np.int64)
 
@@ -210,7 +219,8 @@ def _weights(weights: Sequence[int] | Integers, count: int) -> Integers:
 
 def _shares(gaps: Integers, rate: Fraction, weights: Integers | None) -> tuple[Floats, int]:
     """Return weight_i exp(-rate gap_i) 2^-lift within the pad, or below 2^-70 of the sum and wrong; and lift."""
-    if weights is None or weights.dtype != object:  # a gap of 0 has a weight of at least 1, so the sum is at least 1
+    # A gap of 0 has a weight of at least 1, so the sum is at least 1.
+    if weights is None or weights.dtype != object:
         powers = _powers(gaps, rate)
         return (powers if weights is None else powers * weights), 0
     logs = np.array([math.log2(w) if w else -math.inf for w in weights.tolist()])
@@ -229,5 +239,7 @@ def _exponents(gaps: Integers, rate: Fraction) -> Floats:
     """Return rate gap within 4 units in the last place, or at least `_FAR` where it is that large."""
     if gaps.dtype != object and 2.0**-900 < rate < 2.0**900:
         return np.minimum(gaps * float(rate), _FAR)
-    far, over, under = math.ceil(int(_FAR) / rate), rate.numerator, rate.denominator
+    far = math.ceil(int(_FAR) / rate)
+    over = rate.numerator
+    under = rate.denominator
     return np.array([_FAR if g >= far else g * over / under for g in gaps.tolist()], dtype=np.float64)

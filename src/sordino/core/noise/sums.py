@@ -14,8 +14,10 @@ import numpy as np
 
 from sordino.core.noise.laws import NoiseLaw
 
-_POINTS = 2**15  # on each side of 0, at which the law of a sum is known
-_LEAST = 1e-11  # the smallest tail that transforms in floats tell
+# Points on each side of 0, at which the law of a sum is known.
+_POINTS = 2**15
+# The smallest tail that transforms in floats resolve.
+_LEAST = 1e-11
 
 
 @lru_cache(maxsize=1024)
@@ -37,7 +39,8 @@ def sum_error(laws: tuple[NoiseLaw, ...], weights: tuple[Fraction, ...], confide
         return Fraction(0)
     if len(pairs) == 1:
         return pairs[0][1] * pairs[0][0].error(confidence)
-    if miss < _LEAST * 100:  # each in its own part of what may be missed
+    # Each law errs in its own part of what may be missed.
+    if miss < _LEAST * 100:
         return sum((w * law.error(1.0 - miss / len(pairs)) for law, w in pairs), Fraction(0))
     step = reduce(_common_divisor, [w for _, w in pairs])
     reach = sum((w * law.error(1.0 - _LEAST / len(pairs)) for law, w in pairs), Fraction(0))
@@ -46,10 +49,10 @@ def sum_error(laws: tuple[NoiseLaw, ...], weights: tuple[Fraction, ...], confide
         step = reach / _POINTS
     side = math.ceil(reach / step) + len(pairs)
     size = 1 << (4 * side + 1).bit_length()
-    found = np.ones(size // 2 + 1, dtype=np.complex128)
+    transform = np.ones(size // 2 + 1, dtype=np.complex128)
     for law, weight in pairs:
-        found *= np.fft.rfft(_masses(law, float(weight / step), side, size))
-    mass = np.maximum(np.fft.irfft(found, size), 0.0)
+        transform *= np.fft.rfft(_masses(law, float(weight / step), side, size))
+    mass = np.maximum(np.fft.irfft(transform, size), 0.0)
     both = mass[: side + 1].copy()
     both[1:] += mass[-1 : -side - 1 : -1]
     beyond = 1.0 - np.cumsum(both) + 1e-13
@@ -66,6 +69,6 @@ def _masses(law: NoiseLaw, weight: float, side: int, size: int) -> Any:
     """Return P(weight Z rounds to j) for |j| <= side, j below 0 at the end of an array of `size`."""
     places = np.arange(-side, side + 2)
     upper = law.at_least()(np.ceil((places - 0.5) / weight))
-    found = np.zeros(size)
-    found[places[:-1]] = upper[:-1] - upper[1:]
-    return found
+    masses = np.zeros(size)
+    masses[places[:-1]] = upper[:-1] - upper[1:]
+    return masses

@@ -34,10 +34,10 @@ class TruncatedLaplace:
 
     def sample(self, rng: Rng, size: int) -> np.ndarray[Any, np.dtype[Any]]:
         """Draw `size` numbers of exactly this law: of draws of the whole law those within reach are kept."""
-        found = DiscreteLaplace(self.scale).sample(rng, size=size)
-        while (far := np.flatnonzero(np.abs(found) > self.reach)).size:
-            found[far] = DiscreteLaplace(self.scale).sample(rng, size=far.size)
-        return found
+        draws = DiscreteLaplace(self.scale).sample(rng, size=size)
+        while (far := np.flatnonzero(np.abs(draws) > self.reach)).size:
+            draws[far] = DiscreteLaplace(self.scale).sample(rng, size=far.size)
+        return draws
 
     def upper_tail(self, t: int) -> float:
         """Return P(X > t), within 1e-9 relative; from symmetry below 0."""
