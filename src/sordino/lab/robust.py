@@ -76,10 +76,10 @@ class Robust:
 
     def measure(self, domain: Domain) -> tuple[BoundNumber, int, int]:
         """Return the number with its bounds in steps; raises QuestionRefused where it has none."""
-        found = require_bounds(self.of, domain, self.statistic.split(":")[0])
-        if found[0].kind != "number":
+        bounded = require_bounds(self.of, domain, self.statistic.split(":")[0])
+        if bounded[0].kind != "number":
             raise QuestionRefused("a robust question takes numbers: ask it of a length of time, (end - start).days()")
-        return found
+        return bounded
 
     def select(self, on: Primitives, domain: Domain) -> exp.Select:
         """Return the SQL tree of the exact values: k0 (the chunk, if any), v (steps) and t0 (how many rows have it)."""
@@ -89,9 +89,9 @@ class Robust:
             on.keep(bind_condition(self.where, domain)(on))
         groups = [] if self.chunks is None else [exp.alias_(on.chunk(self.chunks), "k0")]
         groups.append(exp.alias_(self.measure(domain)[0].build(on), "v"))
-        chosen = [*groups, exp.alias_(exp.Count(this=exp.Star()), "t0")]
-        made = exp.Select(expressions=chosen).from_(on.source())
-        return made.group_by(*(exp.Literal.number(i + 1) for i in range(len(groups))))
+        expressions = [*groups, exp.alias_(exp.Count(this=exp.Star()), "t0")]
+        select = exp.Select(expressions=expressions).from_(on.source())
+        return select.group_by(*(exp.Literal.number(i + 1) for i in range(len(groups))))
 
     def describe(self) -> str:
         """Return the question as a sentence."""
@@ -193,11 +193,11 @@ class RobustProcedure(Procedure):
         words = (
             "not stated: its width is private" if error is None else f"+-{show_number(error)} at {100 * confidence:g}%"
         )
-        said = self.mechanism.describe()
-        data = {"role": self.question.statistic, "mechanism": said}
+        noise = self.mechanism.describe()
+        data = {"role": self.question.statistic, "mechanism": noise}
         return [
             PlannedColumn(
-                (self.question.alias,), self.question.describe(), (error,), "value", (words,), (data,), (said,)
+                (self.question.alias,), self.question.describe(), (error,), "value", (words,), (data,), (noise,)
             )
         ]
 
@@ -209,16 +209,15 @@ class RobustProcedure(Procedure):
         """Return the noisy output of the exact values that an engine finds."""
         table = rows.run(statement)
         counts = np.array([int(c) for c in table.column("t0").to_pylist()], dtype=np.int64)
-        held = table.column("v").to_pylist()
-        present = np.array([v is not None for v in held], dtype=bool)
-        exact_steps = np.array([0 if v is None else int(v) for v in held], dtype=np.int64)
+        exact_column = table.column("v").to_pylist()
+        present = np.array([v is not None for v in exact_column], dtype=bool)
+        exact_steps = np.array([0 if v is None else int(v) for v in exact_column], dtype=np.int64)
         if isinstance(self.mechanism, (SmoothLaplace, ProposeTestRelease)):
             exact_values = np.sort(np.repeat(exact_steps[present], counts[present]))
             estimate = self._alone(exact_values, rng)
         else:
             chunks = np.array(table.column("k0").to_pylist(), dtype=np.int64)
-            kept = [(chunks[present], exact_steps[present], counts[present])]
-            estimate = self._aggregate(*kept[0], rng)
+            estimate = self._aggregate(chunks[present], exact_steps[present], counts[present], rng)
         return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)
 
     def _alone(self, exact_values: Any, rng: Rng) -> ColumnEstimate:
@@ -227,27 +226,28 @@ class RobustProcedure(Procedure):
         about: dict[str, Any] = {"lower": float(low), "upper": float(high), "neighbors": self.neighbors.relation}
         data = exact_values.astype(np.float64)
         if isinstance(self.mechanism, SmoothLaplace):
-            found = smooth_sensitivity(self.question.statistic, data, beta=self.mechanism.beta, **about)
-            width = self.mechanism.width(found.value)
+            smooth = smooth_sensitivity(self.question.statistic, data, beta=self.mechanism.beta, **about)
+            width = self.mechanism.width(smooth.value)
             return PointEstimate((self._within(self.mechanism.release(exact_value, width, rng)),), self._unit())
         assert isinstance(self.mechanism, ProposeTestRelease)
         bound = float(Fraction(self.mechanism.bound - 1, FINE))
         distance = distance_above(self.question.statistic, data, bound=bound, **about)
-        told = self.mechanism.release(exact_value, distance, rng)
-        if told is None:
+        noisy = self.mechanism.release(exact_value, distance, rng)
+        if noisy is None:
             return PointEstimate((None,), self._unit(), "no value: the data did not pass the test")
-        return Noisy((self._within(told),), self._unit(), self.mechanism.law)
+        return Noisy((self._within(noisy),), self._unit(), self.mechanism.law)
 
-    def _within(self, told: int) -> int:
+    def _within(self, noisy: int) -> int:
         """Return a noisy value pulled into the range of the statistic: nearer to what it is about, and of public facts."""
         least, most = (fine_steps(end) for end in _ends(self.question, *self.question.measure(self.domain)[1:]))
-        return min(max(told, least), most)
+        return min(max(noisy, least), most)
 
     def _aggregate(self, chunks: Any, exact_steps: Any, counts: Any, rng: Rng) -> ColumnEstimate:
-        question, (found, low, high) = self.question, self.question.measure(self.domain)
+        question = self.question
+        number, low, high = question.measure(self.domain)
         assert not isinstance(self.mechanism, (SmoothLaplace, ProposeTestRelease))
         most = fine_steps(_ends(question, low, high)[1])
-        empty = fine_steps(_default_steps(question, found.unit))
+        empty = fine_steps(_default_steps(question, number.unit))
         exact_total = empty * (question.chunks or 1)
         order = np.lexsort((exact_steps, chunks))
         chunks = chunks[order]
@@ -257,8 +257,8 @@ class RobustProcedure(Procedure):
         for i, start in enumerate(starts):
             end = starts[i + 1] if i + 1 < len(starts) else len(chunks)
             exact_values = np.repeat(exact_steps[start:end], counts[start:end])
-            told = fine_steps(exact_statistic(question.statistic, exact_values, lower=low, upper=high))
-            exact_total += min(told, most) - empty
+            exact_chunk = fine_steps(exact_statistic(question.statistic, exact_values, lower=low, upper=high))
+            exact_total += min(exact_chunk, most) - empty
         noisy = self.mechanism.release([exact_total], rng)
         return Noisy((noisy[0],), self._unit(), self.mechanism.law)
 
@@ -273,7 +273,7 @@ def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of a robust question; raises QuestionRefused where its theorem does not hold for this table."""
     domain = table.domain
     neighbors = table.neighbors
-    found, low, high = question.measure(domain)
+    number, low, high = question.measure(domain)
     if max(abs(low), abs(high)) >= _LARGEST or (question.statistic == "var" and high - low >= 2**26):
         raise QuestionRefused(
             f"the grid of {question.describe()} is too fine for its bounds: declare a coarser resolution"
@@ -285,9 +285,9 @@ def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
                 "sample_and_aggregate hashes each unit to one chunk, which needs a column that names it: declare "
                 "PrivacyUnit(column, max_rows=...)"
             )
-        mechanism, event = _averaging(question, found.unit, low, high, neighbors, asked)
+        mechanism, event = _averaging(question, number.unit, low, high, neighbors, asked)
     else:
-        _only_rows(question, domain, neighbors, found.missable)
+        _only_rows(question, domain, neighbors, number.missable)
         if isinstance(asked, ZCDP):
             raise QuestionRefused("this method is proved for epsilon, and for epsilon and delta, not for rho")
         delta = asked.delta if isinstance(asked, ApproxDP) else Fraction(0)
@@ -298,8 +298,9 @@ def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
                 raise QuestionRefused(
                     f"propose-test-release needs a delta: its test may be wrong; give {arg('epsilon=')} and {arg('delta=')}"
                 )
-            square = found.unit**2 if question.statistic == "var" else found.unit
-            bound = math.ceil((question.proposal or Fraction(0)) / square * FINE) + 1  # + 1: rounding to parts
+            square = number.unit**2 if question.statistic == "var" else number.unit
+            # One more, for rounding to parts.
+            bound = math.ceil((question.proposal or Fraction(0)) / square * FINE) + 1
             mechanism = ProposeTestRelease(bound, asked.epsilon, delta)
         event = mechanism.event
     notes = neighbors.describe_caps()
@@ -318,7 +319,7 @@ def plan_robust(question: Robust, table: TableContext, *, asked: Loss) -> Plan:
 
 
 def _averaging(
-    question: Robust, unit: Fraction, low: int, high: int, neighbors: Neighbors, asked: Loss
+    question: Robust, unit: Fraction, low: int, high: int, neighbors: Neighbors, loss: Loss
 ) -> tuple[Mechanism, Event]:
     """Return the noise of a sum over chunks: one unit moves one chunk, two under replace, each within its range.
 
@@ -334,7 +335,7 @@ def _averaging(
     move = Fraction(span if neighbors.relation == "add_remove" else 2 * span)
     touched = 1 if neighbors.relation == "add_remove" else 2
     because = f"{neighbors.relation} of one unit moves {touched} of {question.chunks} chunks"
-    mechanisms, event = cheapest([(Sensitivity(1, move, move**2, move, because), Fraction(1))], asked)
+    mechanisms, event = cheapest([(Sensitivity(1, move, move**2, move, because), Fraction(1))], loss)
     return mechanisms[0], event
 
 
@@ -365,20 +366,20 @@ def _only_rows(question: Robust, domain: Domain, neighbors: Neighbors, missable:
         )
 
 
-def _check(asked: Robust) -> Robust:
+def _check(question: Robust) -> Robust:
     """Return a robust question that was read as its own builder makes it."""
-    of = Expr(asked.of)
-    where = None if asked.where is None else Expr(asked.where)
-    if asked.method == "smooth":
-        return smooth(asked.statistic, of, where=where, alias=asked.alias)
-    if asked.method == "propose_test_release" and asked.proposal is not None:
-        return propose_test_release(asked.statistic, of, bound=asked.proposal, where=where, alias=asked.alias)
-    if asked.chunks is None or asked.default is None:
+    of = Expr(question.of)
+    where = None if question.where is None else Expr(question.where)
+    if question.method == "smooth":
+        return smooth(question.statistic, of, where=where, alias=question.alias)
+    if question.method == "propose_test_release" and question.proposal is not None:
+        return propose_test_release(question.statistic, of, bound=question.proposal, where=where, alias=question.alias)
+    if question.chunks is None or question.default is None:
         raise DeclarationError(
             "is not one that sordino wrote: ask with the same version here and there", key="question"
         )
     return sample_and_aggregate(
-        asked.statistic, of, chunks=asked.chunks, default=asked.default, where=where, alias=asked.alias
+        question.statistic, of, chunks=question.chunks, default=question.default, where=where, alias=question.alias
     )
 
 

@@ -15,10 +15,13 @@ from sordino.core.noise.discrete import discrete_laplace
 from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.noise.rng import Rng
 
-FINE = 1024  # parts of a step in which statistics are told: a mean or a quantile lies between steps
-_FARTHEST = 2**62  # stands for no distance at all; cutting there moves no neighbors further apart
+# Parts of a step in which statistics are reported: a mean or a quantile lies between steps.
+FINE = 1024
+# Stands for no distance at all; cutting there moves no neighbors further apart.
+_FARTHEST = 2**62
 _MOST_DELTA = Fraction("0.7357")
-_FINEST = 10**9  # the denominator of a level: what smooth sensitivities are computed for
+# The denominator of a level for which smooth sensitivities are computed.
+_FINEST = 10**9
 
 
 def exact_statistic(statistic: str, values: Any, *, lower: int, upper: int) -> Fraction:
@@ -33,7 +36,8 @@ def exact_statistic(statistic: str, values: Any, *, lower: int, upper: int) -> F
     if level is not None:
         place = (size - 1) * level
         below = math.floor(place)
-        low, high = int(values[below]), int(values[min(below + 1, size - 1)])
+        low = int(values[below])
+        high = int(values[min(below + 1, size - 1)])
         return low + (place - below) * (high - low)
     total = sum(values.tolist())
     if statistic == "mean":
@@ -170,8 +174,10 @@ class ProposeTestRelease:
     def threshold(self) -> int:
         """The largest noisy distance that does not pass."""
         if self.delta >= Fraction(1, 2):
-            return 0  # P(Z > 0) is below a half
-        return DiscreteLaplace(1 / self.half).error(1 - 2 * self.delta)  # P(|Z| > t) <= 2 delta, so P(Z > t) <= delta
+            # P(Z > 0) is below a half.
+            return 0
+        # P(|Z| > t) <= 2 delta, so P(Z > t) <= delta.
+        return DiscreteLaplace(1 / self.half).error(1 - 2 * self.delta)
 
     @property
     def event(self) -> ApproxEvent:

@@ -58,24 +58,25 @@ def infer_answers(
     rng = Rng.seeded(seed)
     reports = protocol.perturb([a for a in answers for _ in range(repeats)], rng)
     each, places = np.unique(reports.rows, axis=0, return_inverse=True)
-    known = [protocol.count(replace(reports, rows=each[i : i + 1])).supports for i in range(len(each))]
-    supports = np.array(known, dtype=np.float64)[places.ravel()].reshape(len(answers), repeats, -1)
-    p, q = float(protocol.p), float(protocol.q)
+    support_rows = [protocol.count(replace(reports, rows=each[i : i + 1])).supports for i in range(len(each))]
+    supports = np.array(support_rows, dtype=np.float64)[places.ravel()].reshape(len(answers), repeats, -1)
+    p = float(protocol.p)
+    q = float(protocol.q)
     prior = np.array([math.log(shares.get(label, 1e-300)) for label in protocol.labels])
     most = max(shares.values())
     truth = np.array([protocol.labels.index(a) for a in answers])
-    found = [Attacked("the answers themselves", None, 1.0, most, 1.0)]
+    results = [Attacked("the answers themselves", None, 1.0, most, 1.0)]
     for count in (1, repeats):
         scores = prior + math.log(p * (1 - q) / (q * (1 - p))) * supports[:, :count].sum(axis=1)
         epsilon = count * protocol.epsilon
         words = "one report" if count == 1 else f"{count} fresh reports"
         right = float((scores.argmax(axis=1) == truth).mean())
-        found.append(Attacked(words, epsilon, right, most, guess_bound(most, epsilon)))
+        results.append(Attacked(words, epsilon, right, most, guess_bound(most, epsilon)))
     if permanent is not None:
-        found.append(_infer_permanent(permanent, truth, prior, repeats, rng))
+        results.append(_infer_permanent(permanent, truth, prior, repeats, rng))
     way = "Fresh noise averages out; noise that is drawn once and kept does not."
     name = f"Guessing {len(answers)} answers from reports"
-    return Attack(name, "how often a person's answer is guessed", tuple(found), way)
+    return Attack(name, "how often a person's answer is guessed", tuple(results), way)
 
 
 def _shares_of(protocol: Randomizer, answers: Sequence[Label], repeats: int) -> dict[Label, float]:
@@ -96,13 +97,14 @@ def _shares_of(protocol: Randomizer, answers: Sequence[Label], repeats: int) -> 
 
 def _infer_permanent(memo: Memoized, truth: Any, prior: Any, repeats: int, rng: Rng) -> Attacked:
     """Guess answers from reports of one permanent answer each: the answer that most reports support is the permanent one."""
-    first, second = memo.permanent, memo.instant
+    first = memo.permanent
+    second = memo.instant
     if not isinstance(first, GRR):
         raise DeclarationError("the attack on permanent answers knows GRR: memoize(GRR(labels, epsilon=2), epsilon=1)")
-    kept = first.perturb([first.labels[i] for i in truth.tolist()], rng).rows
+    permanent_rows = first.perturb([first.labels[i] for i in truth.tolist()], rng).rows
     votes = np.zeros((len(truth), len(first.labels)))
     for _ in range(repeats):
-        rows = memo.reports(kept, rng)
+        rows = memo.reports(permanent_rows, rng)
         each, places = np.unique(rows, axis=0, return_inverse=True)
         supports = [second.count(Reports.of(second, each[i : i + 1])).supports for i in range(len(each))]
         votes += np.array(supports, dtype=np.float64)[places.ravel()]
@@ -140,7 +142,7 @@ def take_differences(bits: Sequence[int], *, epsilon: Epsilons, seed: int = 1) -
     most = max(share, 1 - share)
     rng = Rng.seeded(seed)
     count = int(secret.sum())
-    found = [Attacked("exact counts", None, 1.0, most, 1.0)]
+    results = [Attacked("exact counts", None, 1.0, most, 1.0)]
     for claim in claims_from(epsilon):
         noise = Laplace(Fraction(1), claim / 2)
         everybody = np.array(noise.release([count] * len(secret), rng), dtype=np.int64)
@@ -148,9 +150,9 @@ def take_differences(bits: Sequence[int], *, epsilon: Epsilons, seed: int = 1) -
         guessed = _weigh_difference(everybody - others, float(claim) / 2) + odds > 0
         right = float((guessed == secret).mean())
         allowed = guess_bound(most, float(claim))
-        found.append(Attacked(f"noisy counts, each epsilon {float(claim) / 2:g}", float(claim), right, most, allowed))
+        results.append(Attacked(f"noisy counts, each epsilon {float(claim) / 2:g}", float(claim), right, most, allowed))
     way = "Two counts that nobody would refuse: of all people, and of all but one."
-    return Attack(f"Differencing {len(secret)} people", "how often a person's secret is guessed", tuple(found), way)
+    return Attack(f"Differencing {len(secret)} people", "how often a person's secret is guessed", tuple(results), way)
 
 
 def average_answers(
@@ -169,7 +171,7 @@ def average_answers(
         raise DeclarationError(f"asks and repeats are 1 or more, and people times repeats {_MOST_DRAWS:,} at most")
     most = max(share, 1 - share)
     rng = Rng.seeded(seed)
-    found = [Attacked("one exact count", None, 1.0, most, 1.0)]
+    results = [Attacked("one exact count", None, 1.0, most, 1.0)]
     for claim in claims_from(epsilon):
         answered = _ask_until_refused(secret, claim, asks, seed=seed)
         for words, times in (
@@ -178,13 +180,13 @@ def average_answers(
             (f"the same count {repeats:,} times, without a ledger", repeats),
         ):
             lost = claim / asks * times
-            drawn = Laplace(Fraction(1), claim / asks).release([0] * (len(secret) * times), rng)
-            apart = np.array(drawn, dtype=np.float64).reshape(len(secret), times) + secret[:, None]
+            noise = Laplace(Fraction(1), claim / asks).release([0] * (len(secret) * times), rng)
+            apart = np.array(noise, dtype=np.float64).reshape(len(secret), times) + secret[:, None]
             weight = float(claim / asks) * (np.abs(apart) - np.abs(apart - 1)).sum(axis=1)
             right = float(((weight + odds > 0) == secret).mean())
-            found.append(Attacked(words, float(lost), right, most, guess_bound(most, float(lost))))
+            results.append(Attacked(words, float(lost), right, most, guess_bound(most, float(lost))))
     way = "The attacker knows everybody else's secret; the mean of many noisy answers is nearly exact."
-    return Attack(f"Averaging, on {len(secret)} people", "how often a person's secret is guessed", tuple(found), way)
+    return Attack(f"Averaging, on {len(secret)} people", "how often a person's secret is guessed", tuple(results), way)
 
 
 def check_bits(bits: Sequence[int]) -> tuple[np.ndarray[Any, np.dtype[np.int64]], float, float]:

@@ -18,7 +18,8 @@ from sordino.core.text_table import columns_of
 if TYPE_CHECKING:
     from fractions import Fraction
 
-Epsilons = Number | tuple[Number, ...] | list[Any]  # of one private release, or of several: 1, [1, 10] or "1,10"
+# Of one private release, or of several: 1, [1, 10] or "1,10".
+Epsilons = Number | tuple[Number, ...] | list[Any]
 HEAD = ("release", "loss", "achieved", "guessing", "theory allows")
 
 
@@ -102,18 +103,18 @@ class Attack:
     def html_table(self) -> str:
         """Return the table in HTML, escaped."""
         rows = [f"<tr>{''.join(f'<td>{escape(c)}</td>' for c in r.cells())}</tr>" for r in self.results]
-        said = "".join(f"<p>{escape(words)}</p>" for words in self.remarks())
-        return f"<table><tr>{''.join(f'<th>{name}</th>' for name in HEAD)}</tr>{''.join(rows)}</table>{said}"
+        remarks = "".join(f"<p>{escape(words)}</p>" for words in self.remarks())
+        return f"<table><tr>{''.join(f'<th>{name}</th>' for name in HEAD)}</tr>{''.join(rows)}</table>{remarks}"
 
 
 def claims_from(epsilon: Epsilons) -> list[Fraction]:
     """Return the epsilons of the private releases: one or several, each above 0; raises DeclarationError for none."""
     texts = epsilon.split(",") if isinstance(epsilon, str) else epsilon
     several = texts if isinstance(texts, (list, tuple)) else (texts,)
-    found = [to_fraction(one, name="epsilon") for one in several]
-    if not found or min(found) <= 0:
+    epsilons = [to_fraction(one, name="epsilon") for one in several]
+    if not epsilons or min(epsilons) <= 0:
         raise DeclarationError("a private release needs an epsilon above 0, or several: 1, or [0.5, 1]")
-    return found
+    return epsilons
 
 
 def guess_bound(share: float, epsilon: float) -> float:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 Watch = Callable[[str], None]
 _SECRET = re.compile(r"\s*(\w+)\s*(=|<|>)\s*(.+?)\s*")
-_SOLVED = 80  # people whose bits the linear program solves for
+# People whose bits the linear program solves for.
+_SOLVED = 80
 _LOCAL_PEOPLE = 2000
 Kind = Literal["release", "synth", "local"]
 
@@ -125,9 +126,9 @@ def attack_synth(
     if guessed not in columns:
         raise UnknownName(f"secret {guessed!r} is not a column; {nearest(guessed, columns)}")
     table = make_census(2 * people, Rng.seeded(seed)) if rows is None else rows
-    drawn = _take(table.select(columns), 2 * people, seed)
-    members = drawn.slice(0, len(drawn) // 2)
-    others = drawn.slice(len(drawn) // 2)
+    sample = _take(table.select(columns), 2 * people, seed)
+    members = sample.slice(0, len(sample) // 2)
+    others = sample.slice(len(sample) // 2)
     releases: dict[str, Released] = {"the rows without names": (members, None)}
     for claim in claims_from(epsilon):
         watch(f"fitting at epsilon {format_number(claim)}")
@@ -162,9 +163,9 @@ def attack_local(
     invented = answers is None
     subject = "occupations of a generated census" if invented else "answers of your own"
     if answers is None:
-        found = make_census(people, Rng.seeded(seed)).column("occupation").to_pylist()
-        answers = [a for a in found if a is not None]
-        labels = sorted({a for a in found if a is not None})
+        occupations = make_census(people, Rng.seeded(seed)).column("occupation").to_pylist()
+        answers = [a for a in occupations if a is not None]
+        labels = sorted({a for a in occupations if a is not None})
     if labels is None:
         raise DeclarationError("attack_local needs the labels of these answers: labels=[...]")
     attacks = []
@@ -217,8 +218,8 @@ def _read_secret(rows: pa.Table, secret: str) -> list[int | None]:
 
 
 def _last_category(domain: Domain, columns: Sequence[str]) -> str:
-    found = [name for name in columns if isinstance(domain[name], (Category, Boolean))]
-    return (found or list(columns))[-1]
+    categories = [name for name in columns if isinstance(domain[name], (Category, Boolean))]
+    return (categories or list(columns))[-1]
 
 
 def _synthesize(members: pa.Table, domain: Domain, claim: Any, seed: int) -> pa.Table:

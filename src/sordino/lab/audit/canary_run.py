@@ -100,21 +100,24 @@ def audit_canaries(
     import pyarrow as pa
 
     count = len(canaries)
-    taken = max(2, count * 3 // 8 * 2) if guesses is None else guesses
+    guess_count = max(2, count * 3 // 8 * 2) if guesses is None else guesses
     check_audit(runs=count, delta=delta, alarm=alarm)
-    if not 2 <= taken <= count or taken % 2:
-        raise DeclarationError(f"guesses must be an even number from 2 to {count}, the number of canaries, not {taken}")
+    if not 2 <= guess_count <= count or guess_count % 2:
+        raise DeclarationError(
+            f"guesses must be an even number from 2 to {count}, the number of canaries, not {guess_count}"
+        )
     rng = Rng.seeded(seed)
     inside = np.array([rng.bits(1) == 1 for _ in range(count)])
     rows = [dict(c) for c, coin in zip(canaries, inside.tolist(), strict=True) if coin]
     output = function(pa.concat_tables([base, pa.Table.from_pylist(rows, schema=base.schema)]))
     scores = np.array([float(score(output, c)) for c in canaries])
-    order = np.lexsort((rng.words(count), -scores))  # ties by lot, never by place
-    half = taken // 2
+    # Ties are broken by lot, never by place.
+    order = np.lexsort((rng.words(count), -scores))
+    half = guess_count // 2
     right = int(inside[order[:half]].sum() + (~inside[order[count - half :]]).sum())
-    least = canary_epsilon(right, guesses=taken, canaries=count, delta=delta, alarm=alarm)
-    most = canary_epsilon(taken, guesses=taken, canaries=count, delta=delta, alarm=alarm)
-    return CanaryAudit(subject, float(epsilon), delta, least, most, count, taken, right, alarm, seed)
+    least = canary_epsilon(right, guesses=guess_count, canaries=count, delta=delta, alarm=alarm)
+    most = canary_epsilon(guess_count, guesses=guess_count, canaries=count, delta=delta, alarm=alarm)
+    return CanaryAudit(subject, float(epsilon), delta, least, most, count, guess_count, right, alarm, seed)
 
 
 def canary_epsilon(right: int, *, guesses: int, canaries: int, delta: float = 0.0, alarm: float = 0.001) -> float:
@@ -143,8 +146,10 @@ def _chance(right: int, guesses: int, canaries: int, epsilon: float, delta: floa
     reached = float(binom.sf(right - 1, guesses, p))
     if not delta:
         return reached
-    above, below = np.arange(right, guesses), np.arange(right, 0, -1)
-    if right > guesses * p:  # B / b and (1 - B) / b are sums of products of ratios: take the one that cannot overflow
+    above = np.arange(right, guesses)
+    below = np.arange(right, 0, -1)
+    # B / b and (1 - B) / b are sums of products of ratios: take the one that cannot overflow.
+    if right > guesses * p:
         slope = (1 - reached) * (1 + float(np.cumprod(odds * (guesses - above) / (above + 1)).sum()))
     else:
         slope = reached * float(np.cumprod(below / (odds * (guesses - below + 1))).sum())

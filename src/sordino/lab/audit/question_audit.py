@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 _CHANGED = "the unit that changes"
 _MOST_ROWS = 1000
-_REACH = 1000  # where a column has no bound
+# Stands for a bound where a column has none.
+_REACH = 1000
 
 
 def neighbor_tables(
@@ -110,7 +111,8 @@ def _extreme(column: Any, upper: bool) -> Any:
 # other data, as selections do, are told apart by the next word of their generator.
 
 Norm = Literal["l1", "l2", "linf"]
-_ROUNDING = 1e-9  # relative, of functions that return floats
+# Relative, of functions that return floats.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +147,12 @@ class Replay:
 
     def describe(self) -> str:
         """Return what was found, a sentence a vector."""
-        found = []
+        lines = []
         for v in self.vectors:
             why = "" if v.holds else (": FURTHER THAN DECLARED" if v.same_noise else ": ITS NOISE DEPENDS ON THE DATA")
-            found.append(f"{v.name} moved by {v.moved:g} in {v.norm}, of {v.allowed:g} declared{why}")
-        drawn = "" if self.same_draws else "; THE TWO RUNS DREW DIFFERENT RANDOM WORDS"
-        return f"{self.subject}, replayed: {'; '.join(found)}{drawn}."
+            lines.append(f"{v.name} moved by {v.moved:g} in {v.norm}, of {v.allowed:g} declared{why}")
+        warning = "" if self.same_draws else "; THE TWO RUNS DREW DIFFERENT RANDOM WORDS"
+        return f"{self.subject}, replayed: {'; '.join(lines)}{warning}."
 
     def __repr__(self) -> str:
         return f"<Replay, NOT PRIVATE: {self.describe()}>"
@@ -214,8 +216,10 @@ def _numbers(output: Any) -> list[Any]:
 # Tables here are invented. What an audit says of true rows is NOT PRIVATE.
 
 Through = Literal["procedure", "ask"]
-_FAR = 0.999  # of what the sensitivity allows: no other pair needs to be tried
-_TRIED = 6  # rows of a made-up table that are tried as the unit that changes
+# At this share of what the sensitivity allows, no other pair needs to be tried.
+_FAR = 0.999
+# Rows of a made-up table that are tried as the unit that changes.
+_TRIED = 6
 
 
 @show_arguments(LossArguments)
@@ -285,18 +289,18 @@ def audit_plan(
 
     Raises DeclarationError where a loss in rho has no `at_delta`.
     """
-    asked = _one(plan)
-    pair = telling_tables(asked, seed=seed) if here is None or there is None else (here, there)
+    single = _one(plan)
+    pair = telling_tables(single, seed=seed) if here is None or there is None else (here, there)
     streams = {id(pair[0]): 2 * seed, id(pair[1]): 2 * seed + 1}
 
     def answer(table: Any, runs: int) -> list[tuple[Any, ...]]:
         number = streams[id(table)]
-        found = rehearse(_open_like(asked, table, number), asked, runs=runs, rng=Rng.seeded(number))
-        return [_values(asked, *(a if isinstance(a, tuple) else (a.keys, a.outputs))) for a in found]
+        answers = rehearse(_open_like(single, table, number), single, runs=runs, rng=Rng.seeded(number))
+        return [_values(single, *(a if isinstance(a, tuple) else (a.keys, a.outputs))) for a in answers]
 
-    target = _delta_of(asked, at_delta)
-    words = asked.question.describe()
-    claim = claim_of(asked.event, target)
+    target = _delta_of(single, at_delta)
+    words = single.question.describe()
+    claim = claim_of(single.event, target)
     return audit_function(
         answer, *pair, epsilon=claim, delta=target, samples=samples, alarm=alarm, subject=words, seed=seed
     )

@@ -72,22 +72,22 @@ def audit_function(
         raise DeclarationError("samples must be 2 or more: one half chooses the event, the other measures it")
     ours, theirs = (read_outputs(function(table, samples), runs=samples) for table in (here, there))
     half = 0 if inside is not None else samples // 2
-    chosen: TellingEvent
+    event: TellingEvent
     if inside is not None:
-        chosen = _Given(inside)
+        event = _Given(inside)
         swapped = None
         alarm_each = alarm / 2
     else:
-        chosen, swapped = choose_event(ours[:half], theirs[:half], delta=delta, alarm=alarm)
+        event, swapped = choose_event(ours[:half], theirs[:half], delta=delta, alarm=alarm)
         alarm_each = alarm
     runs = samples - half
-    hits = (chosen.count(ours[half:]), chosen.count(theirs[half:]))
+    hits = (event.count(ours[half:]), event.count(theirs[half:]))
     ways = {None: (hits, hits[::-1]), True: (hits[::-1],), False: (hits,)}[swapped]
     least = max(least_epsilon(m, k, runs=runs, delta=delta, alarm=alarm_each) for m, k in ways)
     most = largest_epsilon(runs, delta=delta, alarm=alarm_each)
     usual = typical_epsilon(epsilon, runs=runs, delta=delta, alarm=alarm_each)
-    bars = draw_bars(chosen, ours, theirs)
-    return Audit(subject, float(epsilon), delta, least, most, usual, chosen.describe(), hits, runs, alarm, seed, bars)
+    bars = draw_bars(event, ours, theirs)
+    return Audit(subject, float(epsilon), delta, least, most, usual, event.describe(), hits, runs, alarm, seed, bars)
 
 
 def audit_mechanism(
@@ -157,7 +157,8 @@ class _Given:
 
 def draw_bars(event: TellingEvent, here: Outputs, there: Outputs) -> tuple[Bar, ...]:
     """Return the histogram of what decides the event, on both neighbors."""
-    ours, theirs = event.score(here), event.score(there)
+    ours = event.score(here)
+    theirs = event.score(there)
     if ours.dtype != object and theirs.dtype != object:
         middle = np.quantile(np.concatenate([ours, theirs]), [0.002, 0.998])
         edges = np.linspace(middle[0], max(middle[1], middle[0] + 1e-9), _BARS + 1)

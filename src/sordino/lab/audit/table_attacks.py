@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 # to lose
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-Released = tuple["pa.Table", "Loss | None"]  # rows that were published, and the loss they claim; None: not private
+# Rows that were published, and the loss they claim; None: not private.
+Released = tuple["pa.Table", "Loss | None"]
 _BLOCK = 256
 
 
@@ -39,7 +40,7 @@ def row_distances(rows: pa.Table, tables: Sequence[pa.Table], columns: Sequence[
     counts 1, one that is missing on both 0.
     """
     sizes = [len(t) for t in tables]
-    found = np.zeros((sum(sizes), len(rows)))
+    distances = np.zeros((sum(sizes), len(rows)))
     for name in columns:
         people = [cell for table in tables for cell in table.column(name).to_pylist()]
         a, b, span = _places(people, rows.column(name).to_pylist())
@@ -47,10 +48,10 @@ def row_distances(rows: pa.Table, tables: Sequence[pa.Table], columns: Sequence[
             apart = np.abs(a[start : start + _BLOCK, None] - b[None, :])
             if span:
                 one = np.isnan(a)[start : start + _BLOCK, None] != np.isnan(b)[None, :]
-                found[start : start + _BLOCK] += np.where(one, 1.0, np.nan_to_num(apart) / span)
+                distances[start : start + _BLOCK] += np.where(one, 1.0, np.nan_to_num(apart) / span)
             else:
-                found[start : start + _BLOCK] += apart > 0
-    return np.split(found, np.cumsum(sizes)[:-1])
+                distances[start : start + _BLOCK] += apart > 0
+    return np.split(distances, np.cumsum(sizes)[:-1])
 
 
 def _places(ours: Sequence[Any], theirs: Sequence[Any]) -> tuple[Floats, Floats, float]:
@@ -132,15 +133,16 @@ class ClosestRecords:
         q / n <= e^epsilon (1 - q) / m + delta. Randomized response that publishes a person, each member e^epsilon times
         as often as each other one, attains it at delta 0.
         """
-        n, m = self.members, self.others
-        found = []
+        n = self.members
+        m = self.others
+        results = []
         for one in self.results:
             allowed = 1.0
             if one.epsilon is not None and one.epsilon < math.log(1e300):
                 allowed = min(1.0, n * (math.exp(one.epsilon) + m * one.delta) / (n * math.exp(one.epsilon) + m))
-            found.append(Attacked(one.release, one.epsilon, one.nearer, n / (n + m), allowed))
+            results.append(Attacked(one.release, one.epsilon, one.nearer, n / (n + m), allowed))
         words = "published rows that lie closer to a member than to anyone else"
-        return Attack("Distance to the closest record", words, tuple(found))
+        return Attack("Distance to the closest record", words, tuple(results))
 
     def table(self) -> tuple[tuple[str, ...], list[list[str]]]:
         """Return the distances as a table: its head, and a line a release."""
@@ -190,14 +192,14 @@ def closest_records(releases: Mapping[str, Released], members: pa.Table, outside
     """
     if not releases:
         raise DeclarationError("closest_records needs a release: a name, its rows and its loss, or None")
-    found = []
+    results = []
     for name, (rows, loss) in releases.items():
         epsilon, delta = read_claim(loss)
         columns = common_columns(rows, members, outsiders)
         inside, outside = row_distances(rows, (members, outsiders), columns)
         near, far = (tuple(np.sort(d.min(axis=0)).tolist()) for d in (inside, outside))
-        found.append(Closeness(name, epsilon, delta, near, far, _share_nearer(inside, outside)))
-    return ClosestRecords(tuple(found), len(members), len(outsiders))
+        results.append(Closeness(name, epsilon, delta, near, far, _share_nearer(inside, outside)))
+    return ClosestRecords(tuple(results), len(members), len(outsiders))
 
 
 def _share_nearer(inside: Any, outside: Any) -> float:
@@ -230,7 +232,7 @@ def infer_membership(releases: Mapping[str, Released], members: pa.Table, outsid
     people = [members, outsiders]
     if min(len(t) for t in people) < 4:
         raise DeclarationError("membership inference needs 4 members and 4 others at the least")
-    found = []
+    results = []
     for name, (rows, loss) in releases.items():
         epsilon, delta = read_claim(loss)
         columns = common_columns(rows, members, outsiders)
@@ -241,11 +243,11 @@ def infer_membership(releases: Mapping[str, Released], members: pa.Table, outsid
         cut = cuts[int(np.argmax([inside - outside for inside, outside in rates]))]
         inside, outside = (float((d[h:] <= cut).mean()) for d, h in zip(near, halves, strict=True))
         allowed = 1.0 if epsilon is None else advantage_bound(epsilon, delta=delta)
-        found.append(
+        results.append(
             Attacked(name, epsilon, inside - outside, 0.0, allowed, inside, outside, _power(epsilon, outside, delta))
         )
     way = "Whoever lies near a published row is accused, at a distance chosen on other people."
-    return Attack("Membership inference", "members found less others accused", tuple(found), way)
+    return Attack("Membership inference", "members found less others accused", tuple(results), way)
 
 
 def infer_attribute(releases: Mapping[str, Released], members: pa.Table, outsiders: pa.Table, *, secret: str) -> Attack:
@@ -256,7 +258,7 @@ def infer_attribute(releases: Mapping[str, Released], members: pa.Table, outside
     right with at most e^epsilon q + delta, and 1 - e^-epsilon (1 - q - delta), in expectation; the loss
     is read under replace, as in `infer_membership`.
     """
-    found = []
+    results = []
     for name, (rows, loss) in releases.items():
         epsilon, delta = read_claim(loss)
         columns = [c for c in common_columns(rows, members, outsiders) if c != secret]
@@ -270,9 +272,9 @@ def infer_attribute(releases: Mapping[str, Released], members: pa.Table, outside
                 float(np.mean([a == b for a, b in zip(guess, table.column(secret).to_pylist(), strict=True)]))
             )
         inside, outside = rights
-        found.append(Attacked(name, epsilon, inside, outside, _power(epsilon, outside, delta)))
+        results.append(Attacked(name, epsilon, inside, outside, _power(epsilon, outside, delta)))
     way = "All but one column of a person is known; the last is read off the published row that is closest."
-    return Attack(f"Attribute inference of {secret}", "how often a member's value is guessed", tuple(found), way)
+    return Attack(f"Attribute inference of {secret}", "how often a member's value is guessed", tuple(results), way)
 
 
 def reconstruct_from_counts(
@@ -308,13 +310,13 @@ def reconstruct_from_counts(
     for claim in claims_from(epsilon):
         noisy = Laplace(Fraction(count), claim).release(exact, rng)
         answers.append(("counts with noise", noisy, float(claim), guess_bound(most, float(claim))))
-    found = tuple(
-        Attacked(name, claimed, float(np.mean(reconstruct(groups, given) == truth)), base, allowed)
-        for name, given, claimed, allowed in answers
+    results = tuple(
+        Attacked(name, claimed, float(np.mean(reconstruct(groups, published) == truth)), base, allowed)
+        for name, published, claimed, allowed in answers
     )
     way = "No count is of one person; all of them together are a system of equations."
     return Attack(
-        f"Reconstruction of {people} people from {count} counts", "the share of secret bits found", found, way
+        f"Reconstruction of {people} people from {count} counts", "the share of secret bits found", results, way
     )
 
 
@@ -326,12 +328,12 @@ def reconstruct(groups: Floats, answers: Sequence[float]) -> np.ndarray[Any, np.
     from scipy.optimize import linprog
 
     count, people = groups.shape
-    given = np.asarray(answers, dtype=np.float64)
+    counts = np.asarray(answers, dtype=np.float64)
     slack = -np.eye(count)
     sides = np.block([[groups, slack], [-groups, slack]])
     cost = np.concatenate([np.zeros(people), np.ones(count)])
     bounds = [(0.0, 1.0)] * people + [(0.0, None)] * count
-    solved = linprog(cost, A_ub=sides, b_ub=np.concatenate([given, -given]), bounds=bounds, method="highs")
+    solved = linprog(cost, A_ub=sides, b_ub=np.concatenate([counts, -counts]), bounds=bounds, method="highs")
     if solved.x is None:
         raise DeclarationError("the linear program has no solution: answers must be finite numbers")
     return np.asarray(solved.x[:people] >= 0.5, dtype=np.int64)

@@ -12,10 +12,12 @@ import numpy as np
 from sordino.core.errors import DeclarationError
 from sordino.lab.audit.verdict import bound_epsilons
 
-Outputs = np.ndarray[Any, Any]  # rows of floats, or one object each
+# Rows of floats, or one object each.
+Outputs = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 _CUTS = 200
-_FEW = 64  # different outputs that are weighed one by one
+# Different outputs that are weighed one by one.
+_FEW = 64
 _MISSING = -1e30
 
 
@@ -51,11 +53,11 @@ class HalfLine:
 
     def describe(self) -> str:
         """Return it in words."""
-        own = [i for i, w in enumerate(self.weights) if w]
-        plain = len(own) == 1 and self.weights[own[0]] == 1
+        used = [i for i, w in enumerate(self.weights) if w]
+        plain = len(used) == 1 and self.weights[used[0]] == 1
         name = "a weighted sum of the outputs"
         if plain:
-            name = "the output" if len(self.weights) == 1 else f"output {own[0] + 1}"
+            name = "the output" if len(self.weights) == 1 else f"output {used[0] + 1}"
         return f"{name} is {self.cut:g} or {'more' if self.above else 'less'}"
 
 
@@ -76,8 +78,8 @@ class OneOf:
 
     def describe(self) -> str:
         """Return it in words."""
-        shown = ", ".join(str(o) for o in self.outputs[:5])
-        return f"the output is one of {shown}{', ...' if len(self.outputs) > 5 else ''}"
+        outputs = ", ".join(str(o) for o in self.outputs[:5])
+        return f"the output is one of {outputs}{', ...' if len(self.outputs) > 5 else ''}"
 
 
 def read_outputs(outputs: Sequence[Any] | Outputs, *, runs: int) -> Outputs:
@@ -95,10 +97,10 @@ def read_outputs(outputs: Sequence[Any] | Outputs, *, runs: int) -> Outputs:
     numbers = all(x is None or isinstance(x, (int, float, np.number)) for row in rows for x in row)
     if numbers and len({len(row) for row in rows}) == 1:
         return np.array([[_MISSING if x is None else float(x) for x in row] for row in rows]).reshape(runs, -1)
-    found = np.empty(runs, dtype=object)
+    labels = np.empty(runs, dtype=object)
     for i, row in enumerate(rows):
-        found[i] = row[0] if len(row) == 1 else tuple(str(x) for x in row)
-    return found
+        labels[i] = row[0] if len(row) == 1 else tuple(str(x) for x in row)
+    return labels
 
 
 def choose_event(here: Outputs, there: Outputs, *, delta: float, alarm: float) -> tuple[TellingEvent, bool]:
@@ -112,11 +114,11 @@ def choose_event(here: Outputs, there: Outputs, *, delta: float, alarm: float) -
     best: tuple[float, TellingEvent, bool] = (-np.inf, OneOf(()), True)
     for event, counts in _candidates(here, there):
         for swapped, (more, less) in ((True, counts[::-1]), (False, counts)):
-            found = float(
+            shown_epsilon = float(
                 bound_epsilons(np.array([more]), np.array([less]), runs=len(here), delta=delta, alarm=alarm)[0]
             )
-            if found > best[0]:
-                best = (found, event, swapped)
+            if shown_epsilon > best[0]:
+                best = (shown_epsilon, event, swapped)
     return best[1], best[2]
 
 
@@ -127,7 +129,8 @@ def _candidates(here: Outputs, there: Outputs) -> Iterator[tuple[TellingEvent, t
             yield from _half_lines(here @ weights, there @ weights, weights)
         if len(np.unique(np.concatenate([here, there]), axis=0)) > _FEW:
             return
-    ours, theirs = Counter(_labels(here).tolist()), Counter(_labels(there).tolist())
+    ours = Counter(_labels(here).tolist())
+    theirs = Counter(_labels(there).tolist())
     for first, second in ((ours, theirs), (theirs, ours)):
         order = sorted(first, key=lambda o: (-(first[o] + 0.5) / (second[o] + 0.5), str(o)))
         hits = np.cumsum([[ours[o], theirs[o]] for o in order], axis=0)
@@ -138,16 +141,17 @@ def _candidates(here: Outputs, there: Outputs) -> Iterator[tuple[TellingEvent, t
 def _directions(here: Outputs, there: Outputs) -> list[Floats]:
     """Return each axis, and for several the difference of the means over the variance of each."""
     width = here.shape[1]
-    found = [np.eye(width)[i] for i in range(min(width, _FEW))]
+    directions = [np.eye(width)[i] for i in range(min(width, _FEW))]
     if width > 1:
         spread = here.var(axis=0) + there.var(axis=0)
-        found.append((there.mean(axis=0) - here.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
-    return found
+        directions.append((there.mean(axis=0) - here.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+    return directions
 
 
 def _half_lines(ours: Floats, theirs: Floats, weights: Floats) -> Iterator[tuple[TellingEvent, tuple[int, int]]]:
     stated = tuple(weights.tolist())
-    first, second = np.sort(ours), np.sort(theirs)
+    first = np.sort(ours)
+    second = np.sort(theirs)
     for cut in np.unique(np.quantile(np.concatenate([ours, theirs]), np.linspace(0, 1, _CUTS))):
         above = tuple(len(s) - int(np.searchsorted(s, cut, "left")) for s in (first, second))
         below = tuple(int(np.searchsorted(s, cut, "right")) for s in (first, second))
@@ -159,7 +163,7 @@ def _labels(outputs: Outputs) -> Outputs:
     """Return each output as one label that can be counted."""
     if outputs.dtype == object:
         return outputs
-    found = np.empty(len(outputs), dtype=object)
+    labels = np.empty(len(outputs), dtype=object)
     for i, row in enumerate(outputs.tolist()):
-        found[i] = row[0] if len(row) == 1 else tuple(row)
-    return found
+        labels[i] = row[0] if len(row) == 1 else tuple(row)
+    return labels

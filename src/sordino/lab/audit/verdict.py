@@ -36,8 +36,8 @@ def least_epsilon(more: int, less: int, *, runs: int, delta: float = 0.0, alarm:
     check_audit(runs=runs, delta=delta, alarm=alarm)
     if not (0 <= more <= runs and 0 <= less <= runs):
         raise DeclarationError(f"an event comes from 0 to {runs} times in {runs} runs, not {more} and {less} times")
-    found = bound_epsilons(np.array([more]), np.array([less]), runs=runs, delta=delta, alarm=alarm)
-    return max(0.0, float(found[0]))
+    bounds = bound_epsilons(np.array([more]), np.array([less]), runs=runs, delta=delta, alarm=alarm)
+    return max(0.0, float(bounds[0]))
 
 
 def largest_epsilon(runs: int, *, delta: float = 0.0, alarm: float = 0.001) -> float:
@@ -89,7 +89,8 @@ def check_audit(*, runs: int, delta: float, alarm: float) -> None:
 
 # ---- What an audit found: the epsilon that it shows at least, beside the claim and the most that it could have shown
 
-_ROUNDING = 1e-9  # of exact laws computed in floats
+# The error of exact laws computed in floats.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ def load_adult(path: Path | str) -> pa.Table:
             text = pc.utf8_trim_whitespace(raw[name])
             cells = pc.if_else(pc.is_in(text, value_set=pa.array(["?", ""])), pa.scalar(None, pa.string()), text)
             columns.append(cells.cast(pa.int64()) if isinstance(domain[name], Integer) else cells)
-    except (pa.ArrowException, OSError):  # also where threads or memory run out
+    # PyArrow raises these also where threads or memory run out.
+    except (pa.ArrowException, OSError):
         raise SourceError(f"{where}: not the Adult extract: 15 cells a line, {', '.join(names[:3])}, ...") from None
     marker = {"sordino": "NOT PRIVATE: raw rows of the Adult census extract"}
     return pa.table(columns, names=names).replace_schema_metadata(marker)

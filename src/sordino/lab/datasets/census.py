@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[Any]
 
 _ROWS_MOST = 10**9
-_CHUNK = 2**18  # rows made at a time: the working set stays in the cache
+# Rows made at a time: the working set stays in the cache.
+_CHUNK = 2**18
 
 _SEXES = ("Female", "Male")
 _REGIONS = ("North", "East", "South", "West", "Capital", "Islands")
@@ -134,7 +135,8 @@ def _people(count: int, household: int, laws: _Laws, rng: Rng) -> tuple[pa.Recor
     hours = _given(laws.hours, band, count, rng)
     gain = np.zeros(count)
     lucky = np.flatnonzero(_given(laws.gains, level, count, rng))
-    spread = 1200.0 * (1.0 - rng.uniform_doubles(len(lucky))) ** (-1 / 1.2) - 1100.0  # Pareto: no finite variance
+    # Pareto, without a finite variance.
+    spread = 1200.0 * (1.0 - rng.uniform_doubles(len(lucky))) ** (-1 / 1.2) - 1100.0
     gain[lucky] = np.round(np.minimum(spread, 100_000.0), 2)
 
     def text(codes: Codes, values: Sequence[str]) -> pa.Array:
@@ -177,7 +179,8 @@ class _Laws:
         falling = np.where(ages < 45, 1.0, np.maximum(0.02, (92 - ages) / 47))
         self.no_age = len(ages)
         self.age = _law([*falling, falling.sum() / 99])
-        bands = np.digitize(ages, [23, 41, 63])  # students, younger, older, retired
+        # Students, younger, older, retired.
+        bands = np.digitize(ages, [23, 41, 63])
         self.band = np.append(bands, 1).astype(np.int8)
         self.household = _law([0, 30, 33, 15, 13, 6, 3])
         self.region = _law([14, 16, 24, 19, 23, 4])

@@ -74,15 +74,16 @@ def load_answers(name: str, path: Path, *, labels: Sequence[str] | None) -> list
     except (pa.ArrowException, OSError):
         raise SourceError(f"{path} cannot be read as {ending[1:]}; a CSV file has names in its first line") from None
     if cells is None:
-        known = ": check its header line" if ending == ".csv" else f"; {nearest(name, names)}"  # that line may be a row
-        raise SourceError(f"{path} has no column {name!r}{known}")
+        # The header line is not quoted: it may be a row.
+        hint = ": check its header line" if ending == ".csv" else f"; {nearest(name, names)}"
+        raise SourceError(f"{path} has no column {name!r}{hint}")
     trimmed = pc.utf8_trim_whitespace(cells)
-    kept = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
-    allowed = kept if labels is None else pa.array(labels, pa.string())
-    strange = pc.sum(pc.invert(pc.is_in(kept.drop_null(), value_set=allowed))).as_py() or 0
+    answers_or_null = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+    allowed = answers_or_null if labels is None else pa.array(labels, pa.string())
+    strange = pc.sum(pc.invert(pc.is_in(answers_or_null.drop_null(), value_set=allowed))).as_py() or 0
     if strange:
         raise SourceError(f"{strange:,} cells of column {name!r} are none of the declared labels; declare them too")
-    answers: list[str | None] = kept.to_pylist()
+    answers: list[str | None] = answers_or_null.to_pylist()
     if not answers:
         raise SourceError(f"{path} has no rows")
     return answers

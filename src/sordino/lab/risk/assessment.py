@@ -68,9 +68,9 @@ class RiskAssessment:
         worlds = self.worlds
         noise = f"Laplace noise of scale {worlds.sensitivity:.6g} / epsilon, add/remove"
         limit = f"none of the {self._count()} possible releases more than {_percent(self.risk)}"
-        told = f"{self._attacker()} gives {limit} after one answer to the {worlds.query} ({noise})"
+        claim = f"{self._attacker()} gives {limit} after one answer to the {worlds.query} ({noise})"
         source = f"(Lee & Clifton 2011, {worlds.method})"
-        return f"At {'any epsilon' if self.epsilon is None else f'epsilon {_down(self.epsilon)}'}, {told} {source}."
+        return f"At {'any epsilon' if self.epsilon is None else f'epsilon {_down(self.epsilon)}'}, {claim} {source}."
 
     @property
     def sentence_all_questions(self) -> str | None:
@@ -86,7 +86,7 @@ class RiskAssessment:
     def to_dict(self) -> dict[str, Any]:
         """Return the assessment as JSON data; null where every epsilon keeps the risk."""
         worlds = self.worlds
-        found = {
+        content = {
             "schema": 1,
             **({} if self.column is None else {"column": self.column}),
             "people": self.people,
@@ -106,14 +106,14 @@ class RiskAssessment:
             "sentence": self.sentence,
         }
         if self.epsilon_all_questions is not None:
-            found["epsilon_all_questions"] = self.epsilon_all_questions
-            found["sentence_all_questions"] = self.sentence_all_questions
-        return found if self.at is None else found | {"at": self._seen(self.at)}
+            content["epsilon_all_questions"] = self.epsilon_all_questions
+            content["sentence_all_questions"] = self.sentence_all_questions
+        return content if self.at is None else content | {"at": self._seen(self.at)}
 
     def _seen(self, epsilon: float) -> dict[str, Any]:
         """Return the risk at an epsilon, and the posterior of each world where an output is given."""
         worlds = self.worlds
-        found: dict[str, Any] = {
+        content: dict[str, Any] = {
             "epsilon": epsilon,
             "risk": worlds.risk(epsilon=epsilon),
             "risk_bound": worlds.risk_bound(epsilon=epsilon),
@@ -122,10 +122,10 @@ class RiskAssessment:
         if self.output is not None:
             after = worlds.posterior(output=self.output, epsilon=epsilon).tolist()
             rows = zip(worlds.worlds, worlds.answers.tolist(), worlds.prior.tolist(), after, strict=True)
-            found["output"] = self.output
-            found["posterior_gain"] = worlds.posterior_gain(output=self.output, epsilon=epsilon)
-            found["posteriors"] = [{"world": list(w), "answer": a, "prior": p, "posterior": q} for w, a, p, q in rows]
-        return found
+            content["output"] = self.output
+            content["posterior_gain"] = worlds.posterior_gain(output=self.output, epsilon=epsilon)
+            content["posteriors"] = [{"world": list(w), "answer": a, "prior": p, "posterior": q} for w, a, p, q in rows]
+        return content
 
     def _risk_at(self, epsilon: float | None) -> float | None:
         return None if epsilon is None else self.worlds.risk(epsilon=epsilon)
@@ -163,10 +163,10 @@ def assess_risk(
     """
     limit = float(to_fraction(risk, name="risk"))
     at = None if epsilon is None else float(to_fraction(epsilon, name="epsilon"))
-    seen = None if output is None else as_number(to_fraction(output, name="output"))
+    released = None if output is None else as_number(to_fraction(output, name="output"))
     end = None if up_to is None else amount(up_to, name="up_to")
     return [
-        RiskAssessment(Worlds(values, size=size, query=query, prior=prior), limit, column, prior, at, seen, end)
+        RiskAssessment(Worlds(values, size=size, query=query, prior=prior), limit, column, prior, at, released, end)
         for column, values in columns_of_table(universes).items()
     ]
 

@@ -13,11 +13,14 @@ import numpy as np
 
 from sordino.lab.sensitivity.universe import Floats
 
-PAIRWISE = 400  # up to so many answers each pair is summed
+# Up to so many answers each pair is summed.
+PAIRWISE = 400
 _ROW = 1024
 _NEAR = 2048
-_GONE = 750.0  # exp(-750) is 0
-_STEEP = 600.0  # exp(-600) is the least that a row of plain sums is trusted with
+# exp(-750) is 0.
+_GONE = 750.0
+# exp(-600) is the least that a row of plain sums is trusted with.
+_STEEP = 600.0
 
 
 def least_sum(offsets: Floats, log_weights: Floats, log_tops: Floats, rate: float) -> float:
@@ -114,7 +117,8 @@ def _log_decaying_sum(offsets: Floats, log_weights: Floats, rate: float) -> Floa
     last = float(offsets[0])
     for start in range(0, offsets.size, _ROW):
         part = slice(start, start + _ROW)
-        run = rate * (offsets[part] - offsets[start])  # from the row's own start: keeps the digits of near answers
+        # Counted from the row's own start, which keeps the digits of near answers.
+        run = rate * (offsets[part] - offsets[start])
         raised = log_weights[part] + run
         peak = float(raised.max())
         if peak - float(raised[0]) > _STEEP:

@@ -17,7 +17,8 @@ from sordino.core.loss import Number, to_fraction
 from sordino.core.rounding import bisect_whole
 
 _EXP_MOST = 700.0
-_BLOCKS = 10_000  # steps of a study's error that are looked at one by one
+# Steps of a study's error that are looked at one by one.
+_BLOCKS = 10_000
 
 
 def relative_bound(epsilon: Number, *, prior: Number, participation: Number) -> float:
@@ -32,7 +33,8 @@ def relative_bound(epsilon: Number, *, prior: Number, participation: Number) -> 
     3.391663
     """
     eps = amount(epsilon, name="epsilon", zero=True)
-    q, p = chance(prior, name="prior", one=True), chance(participation, name="participation", one=True)
+    q = chance(prior, name="prior", one=True)
+    p = chance(participation, name="participation", one=True)
     return _relative(eps, q, p)
 
 
@@ -135,11 +137,13 @@ def people_for_study(error: Number, *, failure: Number, budget: Number, cost: Nu
     def short(first: int, people: float | Fraction) -> bool:
         return _least_epsilon(first, a) > math.log1p(most / people)
 
-    low, high = 0, 1
+    low = 0
+    high = 1
     while short(high, high / share):
         if high > 2**60:
             return None
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     first = high = bisect_whole(lambda m: not short(m, m / share), low, high)
     while first > max(1, high - _BLOCKS) and not short(first - 1, math.ceil((first - 1) / share) - 1):
         first -= 1

@@ -27,7 +27,9 @@ from sordino.core.neighbors import Neighbors
 
 Currency = Literal["epsilon", "rho"]
 
-_LEAST, _MOST = Fraction(1, 10**12), Fraction(10**6)  # the epsilons that are looked at
+# The least and the largest epsilon that is looked at.
+_LEAST = Fraction(1, 10**12)
+_MOST = Fraction(10**6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +78,16 @@ class Precision:
         >>> precision_of(count(), domain=adult, neighbors=Neighbors("add_remove", None), confidence=0.95).error(0.1)
         30
         """
-        found = compile_query(self.question, self.domain)
+        compiled = compile_query(self.question, self.domain)
         loss = self.loss(epsilon)
         aggregates = self.question.aggregates
-        bounded = found.bound(self.neighbors)
+        bounded = compiled.bound(self.neighbors)
         strategy = find_strategy(aggregates, bounded, [Fraction(1)], squared=isinstance(loss, ZCDP))
         mechanisms, _ = cheapest([(b.noise_sensitivity, b.share) for b in strategy.blocks], loss)
         reading = strategy.readings[0]
         laws = [mechanisms[block].law for block, _ in reading.vectors]
         mix = () if reading.is_plain else reading.mix
-        return aggregates[0].error(found.parts[0], ExpectedNoise(laws, self.confidence, rows, None, mix))
+        return aggregates[0].error(compiled.parts[0], ExpectedNoise(laws, self.confidence, rows, None, mix))
 
     def epsilon_for(self, error: Number, *, rows: int | None = None) -> float:
         """Return the least epsilon at which the error is within `error`, from the feasible side; 0 where it always is.
@@ -105,7 +107,8 @@ class Precision:
             raise DeclarationError(
                 f"no epsilon up to 10^6 makes the error at most {limit:g}; the nearest that works is {best:g}"
             )
-        low, high = float(_LEAST), float(_MOST)
+        low = float(_LEAST)
+        high = float(_MOST)
         while high > low * (1 + 1e-10):
             middle = math.sqrt(low * high)
             low, high = (low, middle) if self.error(middle, rows=rows) <= limit else (middle, high)
@@ -119,12 +122,12 @@ class Precision:
         if not self.needs_rows:
             return None
         limit = amount(error, name="error")
-        found = max(1, math.ceil(self.error(epsilon) / limit))
-        while found > 1 and self.error(epsilon, rows=found - 1) <= limit:
-            found -= 1
-        while self.error(epsilon, rows=found) > limit:
-            found += 1
-        return found
+        count = max(1, math.ceil(self.error(epsilon) / limit))
+        while count > 1 and self.error(epsilon, rows=count - 1) <= limit:
+            count -= 1
+        while self.error(epsilon, rows=count) > limit:
+            count += 1
+        return count
 
     def describe(self) -> str:
         """Return the question with its confidence in words."""

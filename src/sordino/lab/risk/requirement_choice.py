@@ -37,7 +37,8 @@ from sordino.lab.risk.precision import Currency, Precision, precision_of
 # It may not know data, or where a requirement came from: each is a lower or an upper bound with the relation that it is
 # proved for. Bounds are converted one way only: add_remove at epsilon implies replace at 2 epsilon, never the reverse.
 
-_SHOWN = 6  # digits of an epsilon in a sentence; rounded towards the inside of the interval
+# Digits of an epsilon in a sentence; it is rounded towards the inside of the interval.
+_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +148,10 @@ class Choice:
         protects = under if self.neighbors is None else self.neighbors.describe()
         least = _format_epsilon(self.lower, up=True)
         if float(least) > self.upper:
-            least = repr(self.lower)  # the interval is too narrow to round in
-        chosen = least if self.lower > 0 else _format_epsilon(self.epsilon, up=False)
-        sentences = [f"Epsilon {chosen} ({protects}; {self._describe_delta()}) {self._meets()}"]
+            # The interval is too narrow to round in.
+            least = repr(self.lower)
+        stated = least if self.lower > 0 else _format_epsilon(self.epsilon, up=False)
+        sentences = [f"Epsilon {stated} ({protects}; {self._describe_delta()}) {self._meets()}"]
         if self.lower_by is not None:
             sentences.append(f"At least {least}: {self._because(self.lower_by)}")
         if self.upper_by is not None:
@@ -223,32 +225,32 @@ def choose_epsilon(*, requirements: Sequence[Requirement]) -> Choice:
     >>> round(made.epsilon, 6), made.upper_by.kind
     (0.549306, 'relative')
     """
-    given = tuple(requirements) if isinstance(requirements, (list, tuple)) else ()
-    if not given or not all(isinstance(r, Requirement) for r in given):
+    stated = tuple(requirements) if isinstance(requirements, (list, tuple)) else ()
+    if not stated or not all(isinstance(r, Requirement) for r in stated):
         raise DeclarationError(
             "requirements must be a list of one or more of risk.disclosure(...), posterior, test_power, advantage, gain, "
             "relative, economic, identifiability and accuracy"
         )
-    neighbors = _neighbors(given)
-    relation = _relation(given, neighbors)
-    spent = _spent(given)
-    lower, lower_by = _lower(given)
+    neighbors = _neighbors(stated)
+    relation = _relation(stated, neighbors)
+    spent = _spent(stated)
+    lower, lower_by = _lower(stated)
     upper = math.inf
     upper_by = None
-    for r in given:
+    for r in stated:
         if (most := _upper(r, relation)) < upper:
             upper = most
             upper_by = r
-    delta = float(spent) or min((r.delta for r in given if r.delta is not None), default=0.0)
+    delta = float(spent) or min((r.delta for r in stated if r.delta is not None), default=0.0)
     conflict = None
     if lower > upper and lower_by is not None and upper_by is not None:
-        conflict = Conflict(lower_by, upper_by, lower, upper, _rows(given, lower, lower_by, relation))
+        conflict = Conflict(lower_by, upper_by, lower, upper, _rows(stated, lower, lower_by, relation))
     currency: Literal["epsilon", "rho"] = "epsilon" if lower_by is None else lower_by.currency
-    return Choice(given, relation, neighbors, delta, lower, upper, lower_by, upper_by, conflict, currency)
+    return Choice(stated, relation, neighbors, delta, lower, upper, lower_by, upper_by, conflict, currency)
 
 
-def _neighbors(given: Sequence[Requirement]) -> Neighbors | None:
-    stated = [r.neighbors for r in given if r.neighbors is not None]
+def _neighbors(requirements: Sequence[Requirement]) -> Neighbors | None:
+    stated = [r.neighbors for r in requirements if r.neighbors is not None]
     if any(n != stated[0] for n in stated):
         raise DeclarationError(
             "accuracies must be asked under one neighbor relation and privacy unit, not "
@@ -257,10 +259,10 @@ def _neighbors(given: Sequence[Requirement]) -> Neighbors | None:
     return stated[0] if stated else None
 
 
-def _relation(given: Sequence[Requirement], neighbors: Neighbors | None) -> Relation | None:
-    proved = {r.relation for r in given if r.relation is not None}
+def _relation(requirements: Sequence[Requirement], neighbors: Neighbors | None) -> Relation | None:
+    proved = {r.relation for r in requirements if r.relation is not None}
     if neighbors is not None:
-        for r in given:
+        for r in requirements:
             if r.relation == "add_remove" and neighbors.relation == "replace":
                 raise DeclarationError(
                     f"{r.kind} is proved for add_remove, of which an epsilon under replace says nothing: state the "
@@ -279,14 +281,14 @@ def _upper(requirement: Requirement, relation: Relation | None) -> float:
     return requirement.upper
 
 
-def _spent(given: Sequence[Requirement]) -> Fraction:
+def _spent(requirements: Sequence[Requirement]) -> Fraction:
     """Return the delta that all questions spend together; refuse more than every requirement allows."""
-    hardest = _hardest(given)
+    hardest = _hardest(requirements)
     if len({(r.currency, r.spends if r.currency == "rho" else None) for r in hardest}) > 1:
         raise DeclarationError("accuracies must be asked in one currency: all in epsilon, or all in rho at one delta")
     each = [r.spends for r in hardest]
     total = max(each, default=Fraction(0)) if hardest and hardest[0].currency == "rho" else sum(each, Fraction(0))
-    for r in given:
+    for r in requirements:
         if r.delta is not None and total > Fraction(repr(float(r.delta))):
             spent = format_number(total)
             raise DeclarationError(
@@ -297,13 +299,15 @@ def _spent(given: Sequence[Requirement]) -> Fraction:
     return total
 
 
-def _rows(given: Sequence[Requirement], lower: float, needs: Requirement, relation: Relation | None) -> int | None:
+def _rows(
+    requirements: Sequence[Requirement], lower: float, needs: Requirement, relation: Relation | None
+) -> int | None:
     """Return the fewest rows at which `needs` fits into what the others leave of their upper bounds.
 
     Its own upper bound, which moves with the rows, is its own `rows_for`'s affair.
     """
-    most = min((_upper(r, relation) for r in given if r is not needs), default=math.inf)
-    hardest = _hardest(given)
+    most = min((_upper(r, relation) for r in requirements if r is not needs), default=math.inf)
+    hardest = _hardest(requirements)
     if needs.currency == "rho" and len(hardest) > 1:
         others = sum((rho_for(r.lower, r.spends) for r in hardest if r is not needs), Fraction(0))
         left = rho_for(most, needs.spends) - others
@@ -313,19 +317,19 @@ def _rows(given: Sequence[Requirement], lower: float, needs: Requirement, relati
     return None if needs.rows_for is None or spare <= 0 else needs.rows_for(spare)
 
 
-def _hardest(given: Sequence[Requirement]) -> list[Requirement]:
+def _hardest(requirements: Sequence[Requirement]) -> list[Requirement]:
     """Return the hardest lower bound of each question."""
     hardest: dict[str, Requirement] = {}
-    for r in given:
+    for r in requirements:
         if r.lower > 0 and r.question is not None:
             before = hardest.get(r.question)
             hardest[r.question] = r if before is None or r.lower > before.lower else before
     return list(hardest.values())
 
 
-def _lower(given: Sequence[Requirement]) -> tuple[float, Requirement | None]:
+def _lower(requirements: Sequence[Requirement]) -> tuple[float, Requirement | None]:
     """Return the least epsilon for all questions together, and the requirement with the largest share in it."""
-    hardest = _hardest(given)
+    hardest = _hardest(requirements)
     if not hardest:
         return 0.0, None
     each = [r.lower for r in hardest]
@@ -340,12 +344,12 @@ def _lower(given: Sequence[Requirement]) -> tuple[float, Requirement | None]:
 
 def round_epsilon_up(start: float, holds: Callable[[float], bool]) -> float:
     """Return `start`, or the nearest float above it (in doubling steps of its last place) at which a bound holds."""
-    found = start
+    value = start
     step = math.ulp(start)
-    while not holds(found):
-        found = found + step
+    while not holds(value):
+        value = value + step
         step = 2 * step
-    return found
+    return value
 
 
 def _words(kind: str) -> str:
@@ -402,13 +406,13 @@ def disclosure(*, worlds: Disclosing, risk: Number) -> Requirement:
     limit = chance(risk, name="risk")
     if not callable(getattr(worlds, "epsilon_for", None)):
         raise DeclarationError("worlds must be a risk.Worlds(...), or another object with epsilon_for(risk=...)")
-    found = worlds.epsilon_for(risk=limit)
-    if not isinstance(found, (int, float)) or not found >= 0:
-        raise DeclarationError(f"worlds.epsilon_for must return an epsilon of 0 or more, not {found!r}")
+    bound = worlds.epsilon_for(risk=limit)
+    if not isinstance(bound, (int, float)) or not bound >= 0:
+        raise DeclarationError(f"worlds.epsilon_for must return an epsilon of 0 or more, not {bound!r}")
     says = f"an attacker who weighs possible worlds gives none of them a probability above {_share(limit)}, from that one answer"
     how = getattr(worlds, "method", None)
     source = "Lee & Clifton 2011" if how is None else f"Lee & Clifton 2011, {how}"
-    return Requirement("disclosure", says, source, "add_remove", upper=float(found))
+    return Requirement("disclosure", says, source, "add_remove", upper=float(bound))
 
 
 def posterior(*, prior: Number, most: Number, neighbors: Relation | None = None) -> Requirement:
@@ -420,10 +424,11 @@ def posterior(*, prior: Number, most: Number, neighbors: Relation | None = None)
     >>> round(posterior(prior=0.5, most=0.75).upper, 6)
     1.098612
     """
-    found = epsilon_for_posterior(most, prior=prior)
-    before, after = chance(prior, name="prior"), chance(most, name="most")
+    bound = epsilon_for_posterior(most, prior=prior)
+    before = chance(prior, name="prior")
+    after = chance(most, name="most")
     says = f"a suspicion of {_share(before)} never rises above {_share(after)}"
-    return Requirement("posterior", says, _SEMANTICS, _check_relation(neighbors), upper=found)
+    return Requirement("posterior", says, _SEMANTICS, _check_relation(neighbors), upper=bound)
 
 
 def test_power(
@@ -441,13 +446,13 @@ def test_power(
     >>> round(test_power(level=0.05, most=0.25).upper, 6)
     1.609438
     """
-    found = epsilon_for_power(most, level=level, delta=delta)
+    bound = epsilon_for_power(most, level=level, delta=delta)
     says = (
         f"no test with {_share(chance(level, name='level'))} false alarms detects more than "
         f"{_share(chance(most, name='most'))}"
     )
     slack = chance(delta, name="delta", zero=True)
-    return Requirement("test_power", says, _REGIONS, _check_relation(neighbors), upper=found, delta=slack)
+    return Requirement("test_power", says, _REGIONS, _check_relation(neighbors), upper=bound, delta=slack)
 
 
 def advantage(*, most: Number, delta: Number = 0, neighbors: Relation | None = None) -> Requirement:
@@ -459,10 +464,10 @@ def advantage(*, most: Number, delta: Number = 0, neighbors: Relation | None = N
     >>> round(advantage(most=0.5).upper, 6)
     1.098612
     """
-    found = epsilon_for_advantage(most, delta=delta)
+    bound = epsilon_for_advantage(most, delta=delta)
     says = f"no test detects more often than it gives false alarms by over {_share(chance(most, name='most'))}"
     slack = chance(delta, name="delta", zero=True)
-    return Requirement("advantage", says, _REGIONS, _check_relation(neighbors), upper=found, delta=slack)
+    return Requirement("advantage", says, _REGIONS, _check_relation(neighbors), upper=bound, delta=slack)
 
 
 def gain(*, most: Number, neighbors: Relation | None = None) -> Requirement:
@@ -488,13 +493,13 @@ def relative(
     >>> round(relative(ratio=3).upper, 6)
     0.549306
     """
-    found = epsilon_for_relative(ratio, prior=prior, participation=participation, tolerated=tolerated)
+    bound = epsilon_for_relative(ratio, prior=prior, participation=participation, tolerated=tolerated)
     times = amount(ratio, name="ratio")
     spared = chance(tolerated, name="tolerated", zero=True)
     says = f"a disclosure about a person becomes at most {times:g} times as likely"
     if spared:
         says += f", unless its probability stays within {_share(spared)}"
-    return Requirement("relative", says, "Kazan & Reiter 2024", "add_remove", upper=found)
+    return Requirement("relative", says, "Kazan & Reiter 2024", "add_remove", upper=bound)
 
 
 def accuracy(
@@ -531,17 +536,17 @@ def accuracy(
     if isinstance(query, Planned):
         if domain is not None or neighbors is not None or privacy_unit is not None:
             raise DeclarationError("a plan knows its domain, neighbors and privacy_unit: leave them out")
-        found = _plan_precision(query, confidence, delta)
+        precision = _plan_precision(query, confidence, delta)
     else:
         if domain is None or neighbors is None or privacy_unit is None:
             raise DeclarationError(
                 f"state domain=, neighbors= and privacy_unit= with the query, or give a plan: {arg('query=')}table.plan(...)"
             )
         near = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
-        found = precision_of(
+        precision = precision_of(
             query, domain=domain, neighbors=near, confidence=confidence, delta=delta, currency=currency
         )
-    return accuracy_of(found, error, n=n)
+    return accuracy_of(precision, error, n=n)
 
 
 def accuracy_of(found: Precision, error: Number, *, n: int | None = None) -> Requirement:
@@ -656,9 +661,9 @@ def identifiability(*, risk: Number, candidates: int) -> Requirement:
     >>> round(identifiability(risk="1/3", candidates=8).upper, 6)
     1.252763
     """
-    found = epsilon_for_identification(risk, candidates=candidates)
+    bound = epsilon_for_identification(risk, candidates=candidates)
     says = f"none of {candidates:,} candidates is identified with more than {_share(chance(risk, name='risk'))}"
-    return Requirement("identifiability", says, "Lee & Clifton 2012", "replace", upper=found)
+    return Requirement("identifiability", says, "Lee & Clifton 2012", "replace", upper=bound)
 
 
 def _check_relation(neighbors: object) -> Relation | None:
@@ -674,19 +679,19 @@ def _share(value: float) -> str:
 def _plan_precision(plan: Planned, confidence: Number, delta: Number) -> Precision:
     """Return the Precision of a plan's question in its own currency; the delta of a rho is stated by it or beside it."""
     stated = to_fraction(delta, name="delta")
-    asked = plan.asked
-    own = asked.delta if isinstance(asked, ApproxDP) else Fraction(0)
-    if isinstance(asked, ZCDP):
-        own = stated or asked.delta or stated
-    elif stated not in (0, own):
+    loss = plan.asked
+    plan_delta = loss.delta if isinstance(loss, ApproxDP) else Fraction(0)
+    if isinstance(loss, ZCDP):
+        plan_delta = stated or loss.delta or stated
+    elif stated not in (0, plan_delta):
         raise DeclarationError(
-            f"the plan is asked at delta {format_number(own)}, not {format_number(stated)}: leave delta out"
+            f"the plan is asked at delta {format_number(plan_delta)}, not {format_number(stated)}: leave delta out"
         )
     return precision_of(
         plan.question,
         domain=plan.domain,
         neighbors=plan.neighbors,
         confidence=confidence,
-        delta=own,
-        currency="rho" if isinstance(asked, ZCDP) else "epsilon",
+        delta=plan_delta,
+        currency="rho" if isinstance(loss, ZCDP) else "epsilon",
     )

@@ -21,9 +21,11 @@ from sordino.lab.sensitivity.universe import Floats, column_names, numbers_from,
 # A universe is held as integers over one denominator, and an answer as an integer key over one unit, so that equal answers
 # are equal. It may not know noise, priors or privacy parameters.
 
-Numbers = NDArray[Any]  # integers: int64 where they fit, Python's otherwise
+# Integers: int64 where they fit, Python's otherwise.
+Numbers = NDArray[Any]
 
-ENTRIES = 10_000_000  # records in the worlds that are listed one by one
+# Records in the worlds that are listed one by one.
+ENTRIES = 10_000_000
 _SAFE = 1 << 62
 
 
@@ -72,7 +74,8 @@ class Answers:
 
     def values(self, keys: Numbers, *, above: Any = 0) -> Floats:
         """Return the answers of keys, as floats; `above` is a key that is taken off first, where that keeps digits."""
-        if keys.dtype.kind == "f":  # answers already
+        # These are answers already.
+        if keys.dtype.kind == "f":
             return np.asarray(keys - above)
         unit = self.unit
         if self.kind == "std":
@@ -105,7 +108,8 @@ class Answers:
             high = low + (s > 0)
             least = ordered[low] * (t - s) + ordered[high] * s
             return least, ordered[outside + low] * (t - s) + ordered[outside + high] * s
-        first, second = _running(ordered), _running([x * x for x in ordered])
+        first = _running(ordered)
+        second = _running([x * x for x in ordered])
         # the least spread is that of neighbors in order, the largest that of a bottom and a top
         inner = ((first[i + size] - first[i], second[i + size] - second[i]) for i in range(outside + 1))
         outer = (
@@ -169,8 +173,8 @@ def listing(answers: Answers) -> Numbers | None:
     tables = tables_of(people, size)
     if answers.kind == "quantile":
         low, s, t = answers.ranks()
-        chosen = np.sort(numbers[tables], axis=1)
-        return np.asarray(chosen[:, low] * (t - s) + chosen[:, low + (s > 0)] * s)
+        ordered = np.sort(numbers[tables], axis=1)
+        return np.asarray(ordered[:, low] * (t - s) + ordered[:, low + (s > 0)] * s)
     first = numbers[tables].sum(axis=1)
     if answers.kind in ("sum", "mean"):
         return np.asarray(first)
@@ -210,11 +214,16 @@ def _running(numbers: list[int]) -> list[int]:
 # ---- How many worlds give each answer, in exact integers, without a list of the worlds. It may not know noise or
 # priors
 
-_LISTED_FIRST = 200_000  # below it, listing is as quick as counting
-_WORK = 1_500_000_000  # cells that a subset-sum count may touch
-_CELLS = 40_000_000  # cells that it may hold
-_PAIRS = 4_000_000  # pairs of neighboring order statistics
-_DIGITS = 400_000_000  # bits in one column of binomials
+# Below it, listing is as quick as counting.
+_LISTED_FIRST = 200_000
+# Cells that a subset-sum count may touch.
+_WORK = 1_500_000_000
+# Cells that it may hold.
+_CELLS = 40_000_000
+# Pairs of neighboring order statistics.
+_PAIRS = 4_000_000
+# Bits in one column of binomials.
+_DIGITS = 400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,15 +272,15 @@ def subset_sums(numbers: list[int], size: int) -> tuple[Numbers, Numbers] | None
     """
     people = len(numbers)
     flipped = 2 * size > people
-    kept = people - size if flipped else size
+    fewer = people - size if flipped else size
     ordered = sorted(numbers)
-    ways = math.comb(people, kept)
-    top = sum(ordered[people - kept :])
+    ways = math.comb(people, fewer)
+    top = sum(ordered[people - fewer :])
     limbs = -(-(ways.bit_length() + 1) // 64)
-    cells = (top + 1) * (kept + 1) * limbs // 2
+    cells = (top + 1) * (fewer + 1) * limbs // 2
     if cells > _CELLS or cells * people // 2 > _WORK:
         return None
-    counts = _small_counts(ordered, kept, top) if limbs == 1 else _large_counts(ordered, kept, limbs)
+    counts = _small_counts(ordered, fewer, top) if limbs == 1 else _large_counts(ordered, fewer, limbs)
     sums = np.flatnonzero(counts)
     counts = counts[sums]
     if flipped:
@@ -279,30 +288,33 @@ def subset_sums(numbers: list[int], size: int) -> tuple[Numbers, Numbers] | None
     return np.asarray(sums), counts
 
 
-def _small_counts(ordered: list[int], kept: int, top: int) -> Numbers:
+def _small_counts(ordered: list[int], size: int, top: int) -> Numbers:
     """Count in int64: row j holds the number of subsets of j records for each sum up to the largest of j records."""
     people = len(ordered)
-    rows = [np.zeros(sum(ordered[people - j :]) + 1, dtype=np.int64) for j in range(kept)]
+    rows = [np.zeros(sum(ordered[people - j :]) + 1, dtype=np.int64) for j in range(size)]
     rows.append(np.zeros(top + 1, dtype=np.int64))
     rows[0][0] = 1
-    reach = [0] * (kept + 1)  # the largest sum of j records seen so far
-    for seen, number in enumerate(ordered):
-        for j in range(min(seen + 1, kept), max(0, kept - people + seen), -1):  # fewer could not grow to `kept`
+    # The largest sum of j records so far.
+    reach = [0] * (size + 1)
+    for before, number in enumerate(ordered):
+        # Fewer records could not grow to `size`.
+        for j in range(min(before + 1, size), max(0, size - people + before), -1):
             width = reach[j - 1] + 1
             rows[j][number : number + width] += rows[j - 1][:width]
-            reach[j] = reach[j - 1] + number  # ascending: the last ones are the largest
-    return rows[kept]
+            # Records come ascending, so the last ones give the largest sum.
+            reach[j] = reach[j - 1] + number
+    return rows[size]
 
 
-def _large_counts(ordered: list[int], kept: int, limbs: int) -> Numbers:
+def _large_counts(ordered: list[int], count: int, limbs: int) -> Numbers:
     """Count in Python's integers: a row is one integer with a count in each block of `limbs` words."""
     bits = 64 * limbs
-    rows = [1] + [0] * kept
-    for seen, number in enumerate(ordered):
-        for j in range(min(seen + 1, kept), max(0, kept - len(ordered) + seen), -1):
+    rows = [1] + [0] * count
+    for before, number in enumerate(ordered):
+        for j in range(min(before + 1, count), max(0, count - len(ordered) + before), -1):
             rows[j] += rows[j - 1] << (number * bits)
     size = bits // 8
-    raw = rows[kept].to_bytes(-(-rows[kept].bit_length() // bits) * size, "little")
+    raw = rows[count].to_bytes(-(-rows[count].bit_length() // bits) * size, "little")
     return np.array([int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)], dtype=object)
 
 
@@ -313,18 +325,18 @@ def _count_tables(answers: Answers) -> Tally | None:
     step = math.gcd(*(x - least for x in answers.numbers)) or 1
     small = [(x - least) // step for x in answers.numbers]
     if answers.kind in ("sum", "mean"):
-        found = subset_sums(small, size)
-        if found is None:
+        counted = subset_sums(small, size)
+        if counted is None:
             return None
-        keys = integers(found[0].tolist(), sum(small) * step + size * abs(least)) * step + size * least
-        return _tally(keys, found[1])
+        keys = integers(counted[0].tolist(), sum(small) * step + size * abs(least)) * step + size * least
+        return _tally(keys, counted[1])
     radix = sum(sorted(x * x for x in small)) + 1
-    found = subset_sums([x * radix + x * x for x in small], size)
-    if found is None:
+    counted = subset_sums([x * radix + x * x for x in small], size)
+    if counted is None:
         return None
-    pairs = ((int(both) // radix, int(both) % radix) for both in found[0])
+    pairs = ((int(both) // radix, int(both) % radix) for both in counted[0])
     merged: dict[int, int] = {}
-    for (first, second), ways in zip(pairs, found[1].tolist(), strict=True):
+    for (first, second), ways in zip(pairs, counted[1].tolist(), strict=True):
         key = (size * second - first * first) * step * step
         merged[key] = merged.get(key, 0) + ways
     ordered = sorted(merged)
@@ -335,16 +347,21 @@ def _quantile_tally(answers: Answers) -> Tally | None:
     """Count the worlds by the order statistic, or the pair of neighboring ones, that a quantile is made of."""
     ordered = sorted(answers.numbers)
     size = answers.size
-    people, (low, s, t) = len(ordered), answers.ranks()
+    people = len(ordered)
+    low, s, t = answers.ranks()
     if (people - size + 2) * answers.worlds.bit_length() > _DIGITS:
         return None
-    first, last = low, people - size + low + 1  # the positions that either rank can hold
-    positions = range(first, min(last, people - 1) + 1)
-    below = _column(positions, low)  # C(i, r): the others under position i
+    # The positions that either rank can hold.
+    last = people - size + low + 1
+    positions = range(low, min(last, people - 1) + 1)
+    # C(i, r): the others under position i.
+    below = _column(positions, low)
     above = _column([people - 1 - i for i in reversed(positions)], size - 1 - low)[::-1]
     distinct: dict[int, int] = {}
-    lefts: list[int] = []  # ways to fill ranks 0..r with this value at rank r
-    singles: list[int] = []  # worlds with this value at rank r
+    # Ways to fill ranks 0..r with this value at rank r.
+    lefts: list[int] = []
+    # Worlds with this value at rank r.
+    singles: list[int] = []
     for i, under, over in zip(positions, below, above, strict=True):
         if ordered[i] not in distinct:
             distinct[ordered[i]] = i
@@ -354,12 +371,14 @@ def _quantile_tally(answers: Answers) -> Tally | None:
         singles[-1] += under * over
     values = list(distinct)
     if not s:
-        held = [(value * t, ways) for value, ways in zip(values, singles, strict=True) if ways]
-        return _tally(integers([k for k, _ in held], answers.largest), [ways for _, ways in held])
+        worlds_by_key = [(value * t, ways) for value, ways in zip(values, singles, strict=True) if ways]
+        return _tally(integers([k for k, _ in worlds_by_key], answers.largest), [ways for _, ways in worlds_by_key])
     if len(values) ** 2 // 2 > _PAIRS:
         return None
-    starts = [*list(distinct.values())[1:], positions[-1] + 1]  # first position past each value
-    beyond = [math.comb(people - start, size - 1 - low) for start in starts]  # ranks above r, all past the value
+    # The first position past each value.
+    starts = [*list(distinct.values())[1:], positions[-1] + 1]
+    # Ways for the ranks above r to lie past the value.
+    beyond = [math.comb(people - start, size - 1 - low) for start in starts]
     equal = [single - left * after for single, left, after in zip(singles, lefts, beyond, strict=True)]
     rights = [before - after for before, after in zip([beyond[0], *beyond], beyond, strict=False)]
     numbers = integers(values, answers.largest)
@@ -382,15 +401,16 @@ def _merge_pairs(
                 merged[key] = merged.get(key, 0) + way
         ordered = sorted(merged)
         return _tally(integers(ordered, max(map(abs, ordered))), [merged[key] for key in ordered])
-    if numbers.dtype == object:  # no room for exact keys: answers as floats, where rounding may separate equal ones
+    # There is no room for exact keys: answers are floats, where rounding may separate equal ones.
+    if numbers.dtype == object:
         floats = np.array([int(x) / denominator for x in numbers])
         keys = np.concatenate([floats[lower] + (floats[upper] - floats[lower]) * (s / t), floats])
     else:
         keys = np.concatenate([numbers[lower] * (t - s) + numbers[upper] * s, numbers * t])
     logs = np.concatenate([_logs(lefts)[lower] + _logs(rights)[upper], _logs(equal)])
-    held = logs > -math.inf
-    keys = keys[held]
-    logs = logs[held]
+    finite = logs > -math.inf
+    keys = keys[finite]
+    logs = logs[finite]
     order = np.argsort(keys)
     keys = keys[order]
     logs = logs[order]
@@ -401,14 +421,14 @@ def _merge_pairs(
     return Tally(keys, None, logs)
 
 
-def _column(positions: Iterable[int], chosen: int) -> list[int]:
+def _column(positions: Iterable[int], rank: int) -> list[int]:
     """Return C(i, chosen) for ascending consecutive positions, each from the one before."""
     column: list[int] = []
     for i in positions:
-        if i <= chosen or not column or not column[-1]:
-            column.append(math.comb(i, chosen))
+        if i <= rank or not column or not column[-1]:
+            column.append(math.comb(i, rank))
         else:
-            column.append(column[-1] * i // (i - chosen))
+            column.append(column[-1] * i // (i - rank))
     return column
 
 

@@ -63,32 +63,34 @@ class TableChoice:
         for. Raises DeclarationError where it was not stated, where the requirements bound epsilon at neither end, or `budget`
         is not the table's.
         """
-        made = self.choice
+        choice = self.choice
         table = self.table
         if budget is not None and budget != table.budget:
             raise DeclarationError(f"table {table.name!r} draws on budget {table.budget!r}, not {budget!r}")
-        if made.epsilon is None:
+        if choice.epsilon is None:
             raise DeclarationError("these requirements bound epsilon at neither end: there is no cap to write")
-        if made.lower > 0 and self.questions is None:
+        if choice.lower > 0 and self.questions is None:
             allowed = (
-                "" if math.isinf(made.upper) else f"; the other requirements allow {made.upper:.6g} for all together"
+                ""
+                if math.isinf(choice.upper)
+                else f"; the other requirements allow {choice.upper:.6g} for all together"
             )
             raise DeclarationError(
-                f"epsilon {made.epsilon:.6g} pays for one answer that is so exact, and a cap pays for all questions: state "
+                f"epsilon {choice.epsilon:.6g} pays for one answer that is so exact, and a cap pays for all questions: state "
                 f"{arg('questions=')}N, how many such answers it is to pay for{allowed}"
             )
-        slack = {"delta": Decimal(repr(made.delta))} if made.delta else {}
+        slack = {"delta": Decimal(repr(choice.delta))} if choice.delta else {}
         key = "epsilon"
-        wanted = Decimal(repr(made.epsilon))
-        most = Decimal(repr(made.upper))
+        wanted = Decimal(repr(choice.epsilon))
+        most = Decimal(repr(choice.upper))
         if slack and self.currency == "rho":
             key = "rho"
-            wanted = _rho(made.epsilon, slack["delta"])
-            most = _rho(made.upper, slack["delta"])
+            wanted = _rho(choice.epsilon, slack["delta"])
+            most = _rho(choice.upper, slack["delta"])
         change = CapChange(path, table.budget, relation=table.neighbors.relation, kind=frozenset({key, *slack}))
-        up = made.lower > 0
+        up = choice.lower > 0
         cap = round_up_within(wanted, most=most) if up else Decimal(round_cap_down(float(wanted)))
-        why = made.sentence()
+        why = choice.sentence()
         if up:
             count = self.questions or 1
             paid = (
@@ -144,12 +146,12 @@ def choose_for_table(
             f"{arg('questions=')}... goes with {arg('query=')}... and {arg('error=')}...: how many such "
             "answers are to be paid for"
         )
-    asked = []
+    requirements = []
     precision = None
     if query is not None and error is not None:
         precision = _precision(query, declared, confidence=confidence, delta=slack, currency=currency)
-        asked.append(for_questions(accuracy_of(precision, error, n=rows), count))
-    asked += _readings(
+        requirements.append(for_questions(accuracy_of(precision, error, n=rows), count))
+    requirements += _readings(
         declared.neighbors.relation,
         attacker_prior,
         max_posterior,
@@ -159,28 +161,28 @@ def choose_for_table(
         # deltas of several questions add up, but for a rho, which is turned into epsilon at one delta
         delta=slack if currency == "rho" else slack * count,
     )
-    if not asked:
+    if not requirements:
         raise DeclarationError(
             f"state a requirement: {arg('error=')}..., {arg('max_posterior=')}..., {arg('max_power=')}... or "
             f"{arg('relative_risk=')}..."
         )
-    made = choose_epsilon(requirements=asked)
-    if made.relation not in (None, declared.neighbors.relation):
+    choice = choose_epsilon(requirements=requirements)
+    if choice.relation not in (None, declared.neighbors.relation):
         raise DeclarationError(
-            f"{arg('relative_risk=')}... is proved for {made.relation}; table {declared.name!r} states "
+            f"{arg('relative_risk=')}... is proved for {choice.relation}; table {declared.name!r} states "
             f"{declared.neighbors.relation}"
         )
     prior = 0.5 if attacker_prior is None else float(to_fraction(attacker_prior, name="attacker_prior"))
-    return TableChoice(declared, made, precision, currency, rows, prior, questions)
+    return TableChoice(declared, choice, precision, currency, rows, prior, questions)
 
 
 def _precision(
     query: str, table: DeclaredTable, *, confidence: Number, delta: Fraction, currency: Currency
 ) -> Precision:
-    asked = sql(query).parse().table
-    if asked.lower() != table.name.lower():
+    table_named = sql(query).parse().table
+    if table_named.lower() != table.name.lower():
         raise DeclarationError(
-            f"the question asks table {asked!r}: state {arg('table=')}..., which is {table.name!r} here"
+            f"the question asks table {table_named!r}: state {arg('table=')}..., which is {table.name!r} here"
         )
     return precision_of(
         query, domain=table.domain, neighbors=table.neighbors, confidence=confidence, delta=delta, currency=currency
@@ -198,22 +200,22 @@ def _readings(
     delta: Fraction,
 ) -> list[Requirement]:
     """Return the requirements on what an attacker learns."""
-    made = []
+    requirements = []
     if (prior is None) != (most is None):
         raise DeclarationError(
             f"{arg('attacker_prior=')}... and {arg('max_posterior=')}... go together: before, and at most after"
         )
     if prior is not None and most is not None:
-        made.append(posterior(prior=prior, most=most, neighbors=relation))
+        requirements.append(posterior(prior=prior, most=most, neighbors=relation))
     if (level is None) != (power is None):
         raise DeclarationError(
             f"{arg('test_level=')}... and {arg('max_power=')}... go together: false alarms, and detections at most"
         )
     if level is not None and power is not None:
-        made.append(test_power(level=level, most=power, delta=delta, neighbors=relation))
+        requirements.append(test_power(level=level, most=power, delta=delta, neighbors=relation))
     if ratio is not None:
-        made.append(relative(ratio=ratio))
-    return made
+        requirements.append(relative(ratio=ratio))
+    return requirements
 
 
 def _rho(epsilon: float, delta: Decimal) -> Decimal:

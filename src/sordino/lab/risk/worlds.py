@@ -58,7 +58,8 @@ def play(offsets: Floats, log_weights: Floats, log_tops: Floats, rate: float, *,
 def _guesses(
     outputs: Floats, offsets: Floats, log_tops: Floats, rate: float
 ) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    if (log_tops == log_tops[0]).all():  # equal weights: the nearest answer
+    # With equal weights it is the nearest answer.
+    if (log_tops == log_tops[0]).all():
         return np.searchsorted((offsets[1:] + offsets[:-1]) / 2, outputs)
     guesses = np.empty(outputs.size, dtype=np.intp)
     rows = max(1, _CELLS // offsets.size)
@@ -73,9 +74,12 @@ def _guesses(
 # It turns epsilon into the chance that the release is named, and back. It may not know engines, ledgers or real tables:
 # the universe, the size and the prior are public.
 
-_RARE = 16  # so few answers are summed one by one
-_CERTAIN = 745.0  # log odds past which a risk is 1
-_FLAT = 800.0  # exp(-800) is 0: past it a larger epsilon separates nothing more
+# So few answers are summed one by one.
+_RARE = 16
+# The log odds past which a risk is 1.
+_CERTAIN = 745.0
+# exp(-800) is 0: past it a larger epsilon separates nothing more.
+_FLAT = 800.0
 
 
 class InfeasibleRisk(DeclarationError):
@@ -173,18 +177,18 @@ class Worlds:
     @cached_property
     def answers(self) -> Floats:
         """The exact answer of each world, in the order of itertools.combinations: public, as the universe is."""
-        found = self._answers.values(self._keys)
-        found.setflags(write=False)
-        return found
+        values = self._answers.values(self._keys)
+        values.setflags(write=False)
+        return values
 
     @cached_property
     def prior(self) -> Floats:
         """The prior probability of each world, in the order of itertools.combinations."""
         if self._prior is None:
             self._listable()
-        found = np.full(self.count, 1 / self.count) if self._prior is None else self._prior
-        found.setflags(write=False)
-        return found
+        probabilities = np.full(self.count, 1 / self.count) if self._prior is None else self._prior
+        probabilities.setflags(write=False)
+        return probabilities
 
     def posterior(self, *, output: float, epsilon: float) -> Floats:
         """Return the probability of each world once `output` is seen, in the order of itertools.combinations.
@@ -272,7 +276,8 @@ class Worlds:
         while excess(low) > 0:
             low /= 2
         while excess(high) <= 0:
-            low, high = high, high * 2
+            low = high
+            high = 2 * high
             if self._rate(low) * self._gap > _FLAT:
                 return math.inf
         few = groups.values.size <= PAIRWISE
@@ -312,7 +317,8 @@ class Worlds:
             tables = tables_of(len(self._values), self.size)
             return max(float(posterior[(tables == i).any(axis=1)].sum()) for i in holders)
         if self._prior is not None:
-            places = np.array(holders)  # world k leaves out the person N - 1 - k, or keeps the person k
+            # World k leaves out the person N - 1 - k, or keeps the person k.
+            places = np.array(holders)
             posterior = self.posterior(output=output, epsilon=epsilon)
             return float(posterior[places].max() if self.size == 1 else 1 - posterior[::-1][places].min())
         everyone = self._log_evidence(self._answers, output, epsilon)
@@ -357,19 +363,19 @@ class Worlds:
     def _groups(self) -> _Groups | None:
         answers = self._answers
         if self._prior is None:
-            found = tally(answers)
-            if found is None:
+            counted = tally(answers)
+            if counted is None:
                 return None
-            keys = found.keys
-            weights = found.log_counts
+            keys = counted.keys
+            weights = counted.log_counts
             tops = np.zeros(weights.size)
         else:
-            held = self._prior > 0
-            keys, places = np.unique(self._keys[held], return_inverse=True)
+            possible = self._prior > 0
+            keys, places = np.unique(self._keys[possible], return_inverse=True)
             totals = np.zeros(len(keys))
             heaviest = np.zeros(len(keys))
-            np.add.at(totals, places, self._prior[held])
-            np.maximum.at(heaviest, places, self._prior[held])
+            np.add.at(totals, places, self._prior[possible])
+            np.maximum.at(heaviest, places, self._prior[possible])
             weights = np.log(totals)
             tops = np.log(heaviest)
         values = answers.values(keys)
@@ -409,12 +415,12 @@ class Worlds:
         return 0.0 if self._is_constant else epsilon / self.sensitivity
 
     def _log_evidence(self, answers: Answers, output: float, epsilon: float) -> float:
-        found = tally(answers)
-        if found is None:
+        counted = tally(answers)
+        if counted is None:
             raise self._too_many()
         finite_number(output, "output")
-        distances = answers.distances(found.keys, rational_from(output))
-        logs = found.log_counts - self._rate(world_epsilon(epsilon)) * distances
+        distances = answers.distances(counted.keys, rational_from(output))
+        logs = counted.log_counts - self._rate(world_epsilon(epsilon)) * distances
         return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
 
     def _require_groups(self) -> _Groups:

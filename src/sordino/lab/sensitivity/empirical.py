@@ -24,7 +24,8 @@ from sordino.lab.sensitivity.worst_case import cost, enumerate_pairs, farthest_p
 # It chooses the algorithm and evaluates the witness; the algorithms are in `local_search`, `worst_table`, `variance` and
 # `bound_check`. It may not know engines, columns or budgets: universe and size are public, and a local sensitivity is not.
 
-PAIRS_ENUMERATED = 4_000_000  # pairs of tables that are compared one by one where there is no proof
+# Pairs of tables that are compared one by one where there is no proof.
+PAIRS_ENUMERATED = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ def global_sensitivity(
         first, second = farthest_pair(values.floats, statistic, moves, offset=values.offset)
         return _change(values, statistic, moves, first, second, public, "exchange argument")
     extreme = farthest_spread(values.floats, statistic, moves)
-    first, second = extreme.first, extreme.second
+    first = extreme.first
+    second = extreme.second
     if extreme.bound == -math.inf:
         return _change(values, statistic, moves, first, second, public, "exchange argument")
     if cost(values.size, moves) <= PAIRS_ENUMERATED:
@@ -164,7 +166,8 @@ def _change(
     *,
     bound: float | None = None,
 ) -> Change:
-    one, other = values.floats[first], values.floats[second]
+    one = values.floats[first]
+    other = values.floats[second]
     power = {"count": 0, "var": 2}.get(statistic.kind, 1)
     attained: float
     if statistic.kind == "sum":
@@ -261,10 +264,10 @@ def local_noise(
     apart = distance(one, two, neighbors=neighbors)
     if apart != 1:
         raise DeclarationError(f"table and other must be neighbors: they are {apart} moves apart under {neighbors!r}")
-    found = [local_sensitivity(query, values, part, neighbors=neighbors, within=1) for part in (one, two)]
-    if not all(change.value for change in found):
+    changes = [local_sensitivity(query, values, part, neighbors=neighbors, within=1) for part in (one, two)]
+    if not all(change.value for change in changes):
         raise DeclarationError("one of the tables cannot move at all, and would get no noise: choose two that can")
-    first, second = found
+    first, second = changes
     return LocalNoise(
         query,
         neighbors,

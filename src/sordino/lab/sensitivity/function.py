@@ -14,8 +14,10 @@ from sordino.ask.queries.expressions.bound_number import Interval
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Number, format_number, to_fraction
 
-_LONGEST = 1000  # characters of an expression
-_DEEPEST = 60  # levels of an expression
+# Characters of an expression.
+_LONGEST = 1000
+# Levels of an expression.
+_DEEPEST = 60
 _ZERO = Fraction(0)
 _ONE = Fraction(1)
 _ARGUMENTS = {"abs": 1, "clip": 3, "min": 2, "max": 2}
@@ -108,7 +110,8 @@ def _jet(node: ast.expr, x: Interval) -> _Jet:
         of = _jet(node.operand, x)
         return of if isinstance(node.op, ast.UAdd) else _negate(of)
     if isinstance(node, ast.BinOp):
-        left, right = _jet(node.left, x), _jet(node.right, x)
+        left = _jet(node.left, x)
+        right = _jet(node.right, x)
         if isinstance(node.op, ast.Mult):
             return _product(left, right, same=ast.dump(node.left) == ast.dump(node.right))
         right = _negate(right) if isinstance(node.op, ast.Sub) else right
@@ -184,7 +187,8 @@ def _sign(of: Interval) -> int:
 
 def _at(node: ast.expr, x: Fraction | None) -> Fraction:
     value = _jet(node, Interval(x, x)).value.lower
-    assert value is not None  # the interval is a point
+    # The interval is a point.
+    assert value is not None
     return value
 
 
@@ -201,8 +205,8 @@ def _is_attained(node: ast.expr, x: Interval, step: Fraction, bound: Fraction) -
 
 def _polynomial(node: ast.expr) -> dict[int, Fraction] | None:
     """Return the coefficients of f that are not 0, by power; None where f holds abs or a clip."""
-    made = _powers(node)
-    return None if made is None else {p: c for p, c in made.items() if c}
+    coefficients = _powers(node)
+    return None if coefficients is None else {p: c for p, c in coefficients.items() if c}
 
 
 def _powers(node: ast.expr) -> dict[int, Fraction] | None:
@@ -216,15 +220,16 @@ def _powers(node: ast.expr) -> dict[int, Fraction] | None:
         return None if of is None else {p: sign * c for p, c in of.items()}
     if not isinstance(node, ast.BinOp):
         return None
-    left, right = _powers(node.left), _powers(node.right)
+    left = _powers(node.left)
+    right = _powers(node.right)
     if left is None or right is None:
         return None
-    made: dict[int, Fraction] = {}
+    product: dict[int, Fraction] = {}
     if isinstance(node.op, ast.Mult):
         for p, a in left.items():
             for q, b in right.items():
-                made[p + q] = made.get(p + q, _ZERO) + a * b
-        return made
+                product[p + q] = product.get(p + q, _ZERO) + a * b
+        return product
     sign = 1 if isinstance(node.op, ast.Add) else -1
     return {p: left.get(p, _ZERO) + sign * right.get(p, _ZERO) for p in {*left, *right}}
 

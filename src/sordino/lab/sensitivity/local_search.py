@@ -28,18 +28,18 @@ def farthest_neighbor(
     """
     outside = np.delete(np.arange(universe.size), table)
     if statistic.kind in ("var", "std"):
-        found = _variance(universe[table], universe[outside], statistic, moves)
+        farthest = _variance(universe[table], universe[outside], statistic, moves)
     elif statistic.kind == "sum":
-        found = _sum(universe[table], universe[outside], moves, offset)
+        farthest = _sum(universe[table], universe[outside], moves, offset)
     else:
-        found = _monotone(universe[table], universe[outside], statistic, moves)
-    kept = np.concatenate([table[: found.low], table[found.high :]])
-    if found.removes_ends:
-        kept = table[found.low : found.high]
-    added = np.concatenate([outside[: found.first], outside[found.last :]])
-    if found.adds_window:
-        added = outside[found.first : found.last]
-    return np.sort(np.concatenate([kept, added]))
+        farthest = _monotone(universe[table], universe[outside], statistic, moves)
+    remaining = np.concatenate([table[: farthest.low], table[farthest.high :]])
+    if farthest.removes_ends:
+        remaining = table[farthest.low : farthest.high]
+    added = np.concatenate([outside[: farthest.first], outside[farthest.last :]])
+    if farthest.adds_window:
+        added = outside[farthest.first : farthest.last]
+    return np.sort(np.concatenate([remaining, added]))
 
 
 @dataclass(slots=True)
@@ -78,12 +78,14 @@ def _monotone(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
     best = _Found()
     n = inside.size
     rest = outside.size
-    if statistic.kind == "mean":  # an offset moves no difference of means, but would cost digits in running sums
+    # An offset moves no difference of means, but would cost digits in running sums.
+    if statistic.kind == "mean":
         centre = inside.mean()
         inside = inside - centre
         outside = outside - centre
     now = statistic.of(inside)
-    below, above = np.append(0.0, np.cumsum(inside)), np.append(0.0, np.cumsum(outside))
+    below = np.append(0.0, np.cumsum(inside))
+    above = np.append(0.0, np.cumsum(outside))
     for removed, added in moves.pairs:
         size = n - removed + added
         for up in (True, False):
@@ -100,16 +102,16 @@ def _monotone(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
     return best
 
 
-def _quantile(kept: Floats, added: Floats, statistic: Statistic) -> float:
+def _quantile(remaining: Floats, added: Floats, statistic: Statistic) -> float:
     """Return the quantile of two sorted arrays together, without merging them; the second one is short."""
-    places = np.searchsorted(kept, added, side="right") + np.arange(added.size)
-    low, high, share = statistic.positions(kept.size + added.size)
-    found = []
+    places = np.searchsorted(remaining, added, side="right") + np.arange(added.size)
+    low, high, share = statistic.positions(remaining.size + added.size)
+    records = []
     for position in (low, high):
         before = int(np.searchsorted(places, position, side="left"))
-        taken = before < added.size and places[before] == position
-        found.append(float(added[before] if taken else kept[position - before]))
-    return between(found[0], found[1], share)
+        is_added = before < added.size and places[before] == position
+        records.append(float(added[before] if is_added else remaining[position - before]))
+    return between(records[0], records[1], share)
 
 
 def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Moves) -> _Found:
@@ -130,17 +132,19 @@ def _variance(inside: Floats, outside: Floats, statistic: Statistic, moves: Move
     for removed, added in moves.pairs:
         size = n - removed + added
         gone, gone_squares = mine.windows(removed)
-        kept = mine.sums[-1] - gone
-        kept_squares = mine.squares[-1] - gone_squares
-        for first in range(added + 1):  # the largest variance: a window leaves, ends come
+        remaining = mine.sums[-1] - gone
+        remaining_squares = mine.squares[-1] - gone_squares
+        # The largest variance: a window leaves, and ends come.
+        for first in range(added + 1):
             last = rest - (added - first)
             come, come_squares = other.ends(first, last)
-            scores = variances(kept + come, kept_squares + come_squares, size, 1)
+            scores = variances(remaining + come, remaining_squares + come_squares, size, 1)
             place = int(scores.argmax())
             if scores[place] > best.score:
                 best = _Found(float(scores[place]), place, place + removed, False, first, last, False)
         window, window_squares = other.windows(added)
-        for low in range(removed + 1):  # the smallest variance: ends leave, a window comes
+        # The smallest variance: ends leave, and a window comes.
+        for low in range(removed + 1):
             high = n - (removed - low)
             stay = mine.sums[high] - mine.sums[low]
             stay_squares = mine.squares[high] - mine.squares[low]

@@ -25,7 +25,8 @@ Table = tuple[float, ...]
 
 SHOWN_TABLES = 40
 SHOWN_NEIGHBORS = 8
-MOST_PAIRS = 200_000  # pairs of neighbors that are listed: seconds, and more than anyone reads
+# Pairs of neighbors that are listed: they take seconds, and are more than anyone reads.
+MOST_PAIRS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Neighborhoods:
         import pyarrow as pa
 
         pairs = [(row, other, answer) for row in self.rows for other, answer in row.neighbors]
-        found = pa.table(
+        pairs_table = pa.table(
             {
                 "table": pa.array([row.table for row, _, _ in pairs], pa.list_(pa.float64())),
                 "answer": pa.array([row.answer for row, _, _ in pairs], pa.float64()),
@@ -80,7 +81,11 @@ class Neighborhoods:
                 "attains": pa.array([self.attains(row) for row, _, _ in pairs], pa.bool_()),
             }
         )
-        return found if self.mark is None else found.replace_schema_metadata({"sordino": f"NOT PRIVATE: {self.mark}"})
+        return (
+            pairs_table
+            if self.mark is None
+            else pairs_table.replace_schema_metadata({"sordino": f"NOT PRIVATE: {self.mark}"})
+        )
 
     @property
     def _title(self) -> str:
@@ -90,7 +95,7 @@ class Neighborhoods:
 
     def _cells(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
         """Return a heading, a row a table with its neighbors and their answers, and a last line."""
-        shown: list[tuple[str, ...]] = []
+        rows: list[tuple[str, ...]] = []
         for row in self.rows[:SHOWN_TABLES]:
             words = [f"{','.join(f'{v:.10g}' for v in t)}: {a:.6g}" for t, a in row.neighbors[:SHOWN_NEIGHBORS]]
             words += [f"and {len(row.neighbors) - len(words):,} more"] * (len(words) < len(row.neighbors))
@@ -100,10 +105,10 @@ class Neighborhoods:
                 "  ".join(words),
                 f"{row.local:.6g}",
             )
-            shown.append((*cells, "= global" * self.attains(row)))
+            rows.append((*cells, "= global" * self.attains(row)))
         more = f", of all {len(self.rows):,} tables" if len(self.rows) > SHOWN_TABLES else ""
         head: tuple[str, ...] = ("table", self.query, "neighbors and their answers", "local", "")
-        return head, shown, f"the global sensitivity is the largest local one: {self.value:.10g}{more}"
+        return head, rows, f"the global sensitivity is the largest local one: {self.value:.10g}{more}"
 
     def __repr__(self) -> str:
         head, rows, foot = self._cells()
@@ -193,9 +198,9 @@ def _enumerate(whole: Table, moves: Moves, statistic: Statistic) -> Iterator[Nei
 def _reach(table: Table, outside: Table, pairs: Sequence[tuple[int, int]]) -> Iterator[Table]:
     """Yield the tables that (removed, added) of `pairs` lead to, some of them several times."""
     for removed, added in pairs:
-        for kept in _parts(table, len(table) - removed):
+        for remaining in _parts(table, len(table) - removed):
             for come in _parts(outside, added):
-                yield tuple(sorted((*kept, *come)))
+                yield tuple(sorted((*remaining, *come)))
 
 
 def list_values(table: Sequence[float], most: int) -> str:

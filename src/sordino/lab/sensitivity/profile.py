@@ -45,8 +45,8 @@ def sensitivity_profile(
     wholes = columns_of_table(universe)
     parts = columns_of_table(table)
     if set(wholes) != set(parts):
-        known = ", ".join(map(str, wholes)) if None not in wholes else "one flat sequence"
-        raise DeclarationError(f"table must have the columns of universe: {known}")
+        names = ", ".join(map(str, wholes)) if None not in wholes else "one flat sequence"
+        raise DeclarationError(f"table must have the columns of universe: {names}")
     each = {name: _profile(values, parts[name], words, steps, moves, ddof) for name, values in wholes.items()}
     return join_columns(each)
 
@@ -55,10 +55,12 @@ def join_columns(profiles: Mapping[str | None, pyarrow.Table | None]) -> pyarrow
     """Return the profiles of several columns as one, its first column their names; that of a single, nameless one as it is."""
     import pyarrow as pa
 
-    found = {name: profile for name, profile in profiles.items() if profile is not None}
-    if None in found:
-        return found[None]
-    named = [table.add_column(0, "column", pa.array([name] * len(table), pa.string())) for name, table in found.items()]
+    present = {name: profile for name, profile in profiles.items() if profile is not None}
+    if None in present:
+        return present[None]
+    named = [
+        table.add_column(0, "column", pa.array([name] * len(table), pa.string())) for name, table in present.items()
+    ]
     return pa.concat_tables(named)
 
 
@@ -66,9 +68,11 @@ def _profile(
     universe: Any, table: Any, queries: Sequence[str], distances: Sequence[int], moves: str, ddof: int
 ) -> pyarrow.Table:
     """Return the profile of one column."""
-    held = exact_universe_from(universe)
-    values: Any = held.floats if held.is_plain else held.values(np.arange(held.size))
-    inside = [values[place] for place in held.places(table)]
+    exact_universe = exact_universe_from(universe)
+    values: Any = (
+        exact_universe.floats if exact_universe.is_plain else exact_universe.values(np.arange(exact_universe.size))
+    )
+    inside = [values[place] for place in exact_universe.places(table)]
 
     def change(query: str, scope: str, relation: str, distance: int) -> Change:
         how: dict[str, Any] = {"neighbors": relation, "within": distance, "ddof": ddof}
@@ -93,8 +97,8 @@ def tabulate(
         "distance": (pa.int64(), [distance for (_, _, _, distance), _ in rows]),
         "scope": (pa.string(), [scope for (_, scope, _, _), _ in rows]),
         "relation": (pa.string(), [relation for (_, _, relation, _), _ in rows]),
-        "value": (pa.float64(), [None if found is None else float(found.value) for _, found in rows]),
-        "exact": (pa.bool_(), [None if found is None else found.exact for _, found in rows]),
+        "value": (pa.float64(), [None if result is None else float(result.value) for _, result in rows]),
+        "exact": (pa.bool_(), [None if result is None else result.exact for _, result in rows]),
     }
     return pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
 

@@ -37,7 +37,8 @@ from sordino.core.neighbors import neighbors_from
 
 Array = npt.NDArray[np.float64]
 
-_FINEST = 10**9  # the largest denominator of a quantile: keeps positions exact in 64 bits
+# The largest denominator of a quantile keeps positions exact in 64 bits.
+_FINEST = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,12 @@ class DistanceCurve:
 class Windows:
     """A_k of a quantile under replace: windows of k + 2 records around position `at_or_before`, weighed by `weight`."""
 
-    padded: Array  # l, x_0, ..., x_{n-1}, u, u: the record x_j is padded[j + 1]
-    at_or_before: int  # i
-    weight: float  # g, at most 1/2
+    # l, x_0, ..., x_{n-1}, u, u: the record x_j is padded[j + 1].
+    padded: Array
+    # The i of the paper.
+    at_or_before: int
+    # The weight g, at most 1/2.
+    weight: float
     because: str
 
     def gaps(self, left: Any, right: Any) -> Array:
@@ -101,8 +105,8 @@ def local_at_distance(
     """
     if isinstance(most, bool) or not isinstance(most, int) or most < 0:
         raise DeclarationError(f"most must be a whole number of moves from 0, not {most!r}")
-    found = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
-    return np.array([found.at(k) for k in range(most + 1)])
+    curve = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
+    return np.array([curve.at(k) for k in range(most + 1)])
 
 
 def distance_above(
@@ -126,14 +130,16 @@ def distance_above(
     if ceiling < 0:
         raise DeclarationError(f"bound must not be negative, not {format_number(ceiling)}")
     limit = float(ceiling)
-    found = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
-    last = len(found.values) - 1 if isinstance(found, DistanceCurve) else len(found.padded) - 3
-    if found.at(last) <= limit:
+    curve = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
+    last = len(curve.values) - 1 if isinstance(curve, DistanceCurve) else len(curve.padded) - 3
+    if curve.at(last) <= limit:
         return math.inf
-    below, above = -1, last  # A_below <= limit < A_above, as A_k never falls
+    # A_below <= limit < A_above all the way, since A_k never falls.
+    below = -1
+    above = last
     while above - below > 1:
         middle = (below + above) // 2
-        below, above = (below, middle) if found.at(middle) > limit else (middle, above)
+        below, above = (below, middle) if curve.at(middle) > limit else (middle, above)
     return above
 
 
@@ -214,7 +220,8 @@ def _median_add_remove(x: Array, low: float, high: float) -> DistanceCurve:
     n = len(x)
     padded = np.concatenate(([low], x, [high]))
     k = np.arange(n + 1)
-    left = (n - k - 1) // 2  # the record at or before the middle of the n - k left, where the k above it are removed
+    # The record at or before the middle of the n - k left, where the k above it are removed.
+    left = (n - k - 1) // 2
     here = padded[np.minimum(left + k + 1, n) + 1] - padded[left + 1]
     odd = (n - k) % 2 == 1
     shifted = padded[np.minimum(left + k, n) + 1] - padded[np.maximum(left - 1, -1) + 1]
@@ -292,8 +299,10 @@ def _deviations(x: Array, low: float, high: float) -> tuple[Array, Array]:
 
 Indices = npt.NDArray[np.int64]
 
-_HAIR = 1e-12  # relative; every step below errs by less
-_SPECK = 1e-300  # times the width: more than any term whose exponential is lost to underflow
+# Relative; every step below errs by less.
+_HAIR = 1e-12
+# Times the width, it is more than any term whose exponential is lost to underflow.
+_SPECK = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,17 +343,17 @@ def smooth_sensitivity(
     Nissim, Raskhodnikova, Smith, "Smooth Sensitivity and Sampling in Private Data Analysis" (2007), sections 2 and 3.
     """
     decay = _positive(beta)
-    found = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
-    if isinstance(found, DistanceCurve):
-        terms = found.values * np.exp(-decay * np.arange(len(found.values)))
+    curve = profile(query, data, lower=lower, upper=upper, neighbors=neighbors)
+    if isinstance(curve, DistanceCurve):
+        terms = curve.values * np.exp(-decay * np.arange(len(curve.values)))
         distance = int(terms.argmax())
         best = float(terms[distance])
-        widest = float(found.values[-1])
+        widest = float(curve.values[-1])
     else:
-        best, distance = _widest(found, decay)
-        widest = float(found.padded[-1] - found.padded[0])
+        best, distance = _widest(curve, decay)
+        widest = float(curve.padded[-1] - curve.padded[0])
     value = best * (1 + _HAIR) + widest * _SPECK
-    return SmoothSensitivity(value, distance, found.exact if isinstance(found, DistanceCurve) else True, found.because)
+    return SmoothSensitivity(value, distance, curve.exact if isinstance(curve, DistanceCurve) else True, curve.because)
 
 
 def _positive(beta: Number) -> float:
@@ -375,14 +384,15 @@ def _widest(windows: Windows, decay: float) -> tuple[float, int]:
     fade = np.exp(-decay * (columns - (i + 1)))
 
     def value(row: Any, column: Any) -> Array:
-        made: Array = fade[column] * windows.gaps(rows[row], columns[column])
-        return made
+        faded: Array = fade[column] * windows.gaps(rows[row], columns[column])
+        return faded
 
-    chosen = _monotone_argmax(len(rows), len(columns), value)
-    terms = value(np.arange(len(rows)), chosen) * np.exp(-decay * (i - rows))
+    best_columns = _monotone_argmax(len(rows), len(columns), value)
+    terms = value(np.arange(len(rows)), best_columns) * np.exp(-decay * (i - rows))
     at = int(terms.argmax())
-    best, distance = max((best, distance), (float(terms[at]), int(columns[chosen[at]] - rows[at] - 1)))
-    if len(rows) > 1:  # windows that end at i itself
+    best, distance = max((best, distance), (float(terms[at]), int(columns[best_columns[at]] - rows[at] - 1)))
+    # Windows that end at i itself.
+    if len(rows) > 1:
         ends = windows.gaps(rows[:-1], np.full(len(rows) - 1, i)) * np.exp(-decay * (i - 1 - rows[:-1]))
         at = int(ends.argmax())
         best, distance = max((best, distance), (float(ends[at]), int(i - 1 - rows[at])))
@@ -393,17 +403,17 @@ def _monotone_argmax(rows: int, columns: int, value: Any) -> Indices:
     """Return the column of the largest value of each row, where that column never falls from row to row."""
     best = np.zeros(rows, dtype=np.int64)
     stride = 1 << max(rows - 1, 0).bit_length()
-    known = np.zeros(0, dtype=np.int64)
+    solved = np.zeros(0, dtype=np.int64)
     while stride >= 1:
         fresh = np.arange(0, rows, stride)
-        fresh = fresh[(fresh // stride) % 2 == 1] if len(known) else fresh
+        fresh = fresh[(fresh // stride) % 2 == 1] if len(solved) else fresh
         if len(fresh):
-            first = best[fresh - stride] if len(known) else np.zeros(len(fresh), dtype=np.int64)
+            first = best[fresh - stride] if len(solved) else np.zeros(len(fresh), dtype=np.int64)
             after = fresh + stride
             last = np.where(after < rows, best[np.minimum(after, rows - 1)], columns - 1)
-            last = last if len(known) else np.full(len(fresh), columns - 1)
+            last = last if len(solved) else np.full(len(fresh), columns - 1)
             best[fresh] = _segment_argmax(fresh, first, last, value)
-        known = fresh if len(fresh) else known
+        solved = fresh if len(fresh) else solved
         stride //= 2
     return best
 
@@ -417,5 +427,5 @@ def _segment_argmax(rows: Indices, first: Indices, last: Indices, value: Any) ->
     values = value(rows[segment], column)
     top = np.maximum.reduceat(values, starts)
     hits = np.flatnonzero(values == top[segment])
-    found: Indices = column[hits[np.searchsorted(segment[hits], np.arange(len(rows)))]]
-    return found
+    best: Indices = column[hits[np.searchsorted(segment[hits], np.arange(len(rows)))]]
+    return best

@@ -41,7 +41,8 @@ class Statistic:
         if self.kind == "quantile":
             low, high, share = self.positions(table.size)
             return between(float(table[low]), float(table[high]), share)
-        centred = table - table.mean()  # twice: the first mean may be off by rounding
+        # The mean is taken off twice, since the first one may be off by rounding.
+        centred = table - table.mean()
         centred -= centred.mean()
         variance = math.fsum(centred * centred) / (table.size - self.ddof)
         return variance if self.kind == "var" else math.sqrt(variance)

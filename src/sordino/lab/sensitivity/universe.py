@@ -21,10 +21,13 @@ from numpy.typing import NDArray
 from sordino.core.errors import DeclarationError
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]  # positions in the sorted universe, ascending
+# Positions in the sorted universe, ascending.
+Places = NDArray[np.intp]
 
-_HELD = 1 << 53  # whole numbers up to here are float64s
-_ROOM = 1 << 40  # up to here their quantiles, means and squares keep their digits too
+# Whole numbers up to here are float64s.
+_HELD = 1 << 53
+# Up to here their quantiles, means and squares keep their digits too.
+_ROOM = 1 << 40
 _MOST = 1e150
 
 
@@ -85,7 +88,8 @@ def numbers_from(values: Iterable[Any], *, argument: str) -> Sequence[Any]:
             "sensitivity_profile takes all columns of a table at once"
         )
     listed: Any
-    if isinstance(values, np.ndarray) or hasattr(values, "to_numpy"):  # a pyarrow array, a pandas or polars series
+    # A pyarrow array, or a pandas or polars series.
+    if isinstance(values, np.ndarray) or hasattr(values, "to_numpy"):
         array = np.asarray(values)
         listed = array if array.dtype == np.float64 else array.tolist()
         flat = array.ndim == 1
@@ -196,8 +200,8 @@ def places_of(table: Iterable[Any], universe: Floats) -> Places:
 
 def column_names(table: Any) -> list[str]:
     """Return the names of the columns of a table of pandas, polars or Arrow; none for what is no such table."""
-    found = getattr(table, "column_names", None) or getattr(table, "columns", None)
-    return [str(name) for name in found] if found is not None and hasattr(table, "__getitem__") else []
+    names = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    return [str(name) for name in names] if names is not None and hasattr(table, "__getitem__") else []
 
 
 def columns_of_table(values: Any) -> dict[str | None, Any]:
@@ -224,10 +228,10 @@ def _places(table: Sequence[Any], universe: Floats) -> Places:
     wanted = np.sort(np.array(table, dtype=np.float64))
     rank = np.arange(wanted.size) - np.searchsorted(wanted, wanted, side="left")
     places = np.searchsorted(universe, wanted, side="left") + rank
-    held = places < universe.size
-    held[held] = universe[places[held]] == wanted[held]
-    if not held.all():
-        missing = int((~held).sum())
+    present = places < universe.size
+    present[present] = universe[places[present]] == wanted[present]
+    if not present.all():
+        missing = int((~present).sum())
         raise DeclarationError(
             f"table must be a part of the universe, each value at most as often as there: {missing} of its "
             f"{wanted.size} values are not in it, or occur too often; add them to the universe"
@@ -244,7 +248,7 @@ def _floats(values: Sequence[Any]) -> Floats | None:
         return floats
     whole = bool((floats == np.floor(floats)).all())
     narrow = float(floats.max()) - float(floats.min()) <= _HELD
-    held = not isinstance(values, list) or all(
+    lossless = not isinstance(values, list) or all(
         value == number for value, number in zip(values, floats.tolist(), strict=True)
     )
-    return floats if held and not (whole and narrow) else None
+    return floats if lossless and not (whole and narrow) else None

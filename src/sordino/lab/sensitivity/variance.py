@@ -73,11 +73,16 @@ def exact_running_sums(values: Iterable[float], offset: Fraction) -> list[Fracti
 # lies, or between F on one side of C; the latter only if C is smaller than A, since A lies around the mean of C + A.
 # O(k^3 N log N) in all, apart from the branching.
 
-_CELLS = 1_000_000_000  # of all sweeps over two free sizes; past it the bound of the rest is the answer
-_BATCH = 50_000  # cells of a sweep at a time
-_ROUNDING = 1e-10  # of running sums, relative: a bound that is no higher than this is attained
-_Size = Any  # an int, or an array of sizes that broadcasts with the others
-_Layout = list[tuple[str, _Size]]  # blocks in sorted order: A, B, C or F, and how many records
+# Cells of all sweeps over two free sizes; past them the bound of the rest is the answer.
+_CELLS = 1_000_000_000
+# Cells of a sweep at a time.
+_BATCH = 50_000
+# The relative error of running sums: a bound that is no higher than this is attained.
+_ROUNDING = 1e-10
+# An int, or an array of sizes that broadcasts with the others.
+_Size = Any
+# Blocks in sorted order: A, B, C or F, and how many records.
+_Layout = list[tuple[str, _Size]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,8 @@ def farthest_spread(universe: Floats, statistic: Statistic, moves: Moves) -> Ext
         common = moves.size - removed
         for inner, outer in dict.fromkeys([(removed, added), (added, removed)]):
             searches.append((_Search(sums, common, inner, outer, statistic), (inner, outer) != (removed, added)))
-    for search, swapped in sorted(searches, key=lambda pair: pair[0].inner - pair[0].outer):  # large gains first
+    # Large gains first.
+    for search, swapped in sorted(searches, key=lambda pair: pair[0].inner - pair[0].outer):
         search.floor = best[0]
         search.run()
         bound = max(bound, search.bound)
@@ -113,12 +119,12 @@ def farthest_spread(universe: Floats, statistic: Statistic, moves: Moves) -> Ext
 
 def _places(layout: _Layout, labels: str) -> Places:
     start = 0
-    found = [np.arange(0)]
+    runs = [np.arange(0)]
     for label, size in layout:
         if label in labels:
-            found.append(np.arange(start, start + size))
+            runs.append(np.arange(start, start + size))
         start += size
-    return np.concatenate(found)
+    return np.concatenate(runs)
 
 
 class _Sums(RunningSums):
@@ -251,7 +257,8 @@ class _Search:
         a = self.inner
         n = self.common + self.inner
         rest = self.common - 1 + self.outer
-        low, high = np.zeros_like(start), np.full_like(start, self.common)
+        low = np.zeros_like(start)
+        high = np.full_like(start, self.common)
         if not a or not rest:
             return low
         ends = sums[lowest] + sums[-1] - sums[sums.size - 1 - (self.outer - lowest)]
@@ -331,8 +338,8 @@ class _Search:
                 self._try(layout)
 
     def _bar(self) -> float:
-        known = max(self.best, self.floor)
-        return known + _ROUNDING * abs(known)
+        attained = max(self.best, self.floor)
+        return attained + _ROUNDING * abs(attained)
 
     def _split(self, lowest: NDArray[Any], place: NDArray[Any]) -> Iterator[_Layout]:
         """Yield, for B and C given (one row each), the layouts with A anywhere in F."""
@@ -349,13 +356,15 @@ class _Search:
         here = place[place[:, 0] <= f]
         if here.size:
             x1 = np.minimum(x, f - here)
-            below, above = ("B", low), ("B", self.outer - low)
+            below = ("B", low)
+            above = ("B", self.outer - low)
             yield [below, ("F", here), ("C", c), ("F", x1), ("A", a), ("F", f - here - x1), above]
         low = lowest[place[:, 0] >= a]
         here = place[place[:, 0] >= a]
         if here.size:
             x1 = np.minimum(x, here - a)
-            below, above = ("B", low), ("B", self.outer - low)
+            below = ("B", low)
+            above = ("B", self.outer - low)
             yield [below, ("F", x1), ("A", a), ("F", here - a - x1), ("C", c), ("F", f + a - here), above]
 
     def _branches(self) -> tuple[Floats, NDArray[Any], NDArray[Any]]:

@@ -39,11 +39,13 @@ def farthest_pair(
 
     The values are those of `universe`, each `offset` higher: that matters to sums of tables of two sizes alone.
     """
-    if statistic.kind == "mean":  # an offset moves no difference of means, but would cost digits in running sums
+    # An offset moves no difference of means, but would cost digits in running sums.
+    if statistic.kind == "mean":
         universe = universe - universe.mean()
     best: float | Fraction = -np.inf
     pair = (np.arange(0), np.arange(0))
-    for mirror in (False, True):  # in the mirror a fall of the answer is a rise
+    # In the mirror a fall of the answer is a rise.
+    for mirror in (False, True):
         values = -universe[::-1] if mirror else universe
         totals = np.append(0.0, np.cumsum(values))
         if statistic.kind == "sum":
@@ -63,25 +65,28 @@ def farthest_pair(
                 score, steps = _rise_of_mean(totals, statistic, removed, added, common)
             if score > best:
                 best = score
-                chosen = np.arange(common) + removed
+                common_places = np.arange(common) + removed
                 for rank, shift in steps:
-                    chosen[rank:] = np.arange(rank, common) + removed + shift
-                first = np.concatenate([np.arange(removed), chosen])
-                second = np.concatenate([chosen, np.arange(values.size - added, values.size)])
+                    common_places[rank:] = np.arange(rank, common) + removed + shift
+                first = np.concatenate([np.arange(removed), common_places])
+                second = np.concatenate([common_places, np.arange(values.size - added, values.size)])
                 pair = (values.size - 1 - first[::-1], values.size - 1 - second[::-1]) if mirror else (first, second)
     return pair
 
 
-_Steps = list[tuple[int, int]]  # from this rank in C on, the records lie `shift` places above the lowest choice
+# From this rank in C on, the records lie `shift` places above the lowest choice.
+_Steps = list[tuple[int, int]]
 
 
 def _rise_of_mean(totals: Floats, statistic: Statistic, removed: int, added: int, common: int) -> tuple[float, _Steps]:
     """Return the largest rise of a count or a mean when the bottom leave and the top come, and C."""
-    before, after = common + removed, common + added
+    before = common + removed
+    after = common + added
     if statistic.kind == "count":
         return float(abs(after - before)), []
     free = totals.size - 1 - removed - added - common
-    shift = free if after < before else 0  # a mean over more records wants C low, over fewer high
+    # A mean over more records wants C low, over fewer high.
+    shift = free if after < before else 0
     body = totals[removed + shift + common] - totals[removed + shift]
     rise = body + totals[-1] - totals[-1 - added], body + totals[removed]
     return float(rise[0] / after - rise[1] / before), [(0, shift)]
@@ -148,23 +153,23 @@ def worst_case_sensitivity(
 
     Dwork, McSherry, Nissim, Smith, "Calibrating Noise to Sensitivity in Private Data Analysis" (2006), section 2.
     """
-    asked = as_aggregation(question)
+    aggregation = as_aggregation(question)
     between = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
-    chosen = [a for a in asked.aggregates if isinstance(a, Quantile)]
-    if chosen or not asked.aggregates:
-        what = chosen[0].describe() if chosen else asked.describe()
+    selections = [a for a in aggregation.aggregates if isinstance(a, Quantile)]
+    if selections or not aggregation.aggregates:
+        what = selections[0].describe() if selections else aggregation.describe()
         raise QuestionRefused(
             f"{what} is chosen by a selection, and no noise of a sensitivity is added to it: ask for the sensitivity of counts, "
             "sums or means"
         )
-    means = [a for a in asked.aggregates if isinstance(a, Average)]
+    means = [a for a in aggregation.aggregates if isinstance(a, Average)]
     if not means:
         if n is not None:
             raise DeclarationError("n is the public size for a mean, and no mean is asked: leave it out")
-        return asked.sensitivity(domain, between)
-    found = compile_query(asked, domain)
+        return aggregation.sensitivity(domain, between)
+    compiled = compile_query(aggregation, domain)
     for mean in means:
-        private = _private_size(asked, found, mean, domain, between)
+        private = _private_size(aggregation, compiled, mean, domain, between)
         if private:
             raise QuestionRefused(
                 f"{mean.describe()} has no finite useful sensitivity, because {private}: release a sum and a count, "
@@ -177,7 +182,7 @@ def worst_case_sensitivity(
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise DeclarationError(f"n must be a whole number of rows from 1, not {n!r}")
     parts: list[Sensitivity] = []
-    for aggregate, several in zip(asked.aggregates, found.bound(between).sensitivities, strict=True):
+    for aggregate, several in zip(aggregation.aggregates, compiled.bound(between).sensitivities, strict=True):
         if isinstance(aggregate, Average):
             parts.append(_mean(aggregate, domain, n))
         else:
@@ -185,17 +190,19 @@ def worst_case_sensitivity(
     return stack(parts)
 
 
-def _private_size(asked: Aggregation, found: CompiledQuery, mean: Average, domain: Domain, between: Neighbors) -> str:
+def _private_size(
+    aggregation: Aggregation, compiled: CompiledQuery, mean: Average, domain: Domain, between: Neighbors
+) -> str:
     """Return why the number of rows averaged depends on private data, or nothing where it is public."""
     if between.relation == "add_remove":
         return "add_remove changes the number of rows, so one row may be all of them"
     if between.unit is not None:
         return f"one {between.id_column or 'unit'} may be replaced by one with another number of rows"
-    if asked.where is not None:
+    if aggregation.where is not None:
         return "a filter may drop a row, so the number of rows averaged is private"
-    if asked.groups:
+    if aggregation.groups:
         return "a row may change its group, so the sizes of the groups are private"
-    if found.unreadable_rows:
+    if compiled.unreadable_rows:
         return "a row of the source may be unreadable, so the number of rows is private"
     if require_bounds(mean.of, domain, "mean")[0].missable:
         return "the number may be missing from a row, so the number of rows averaged is private"
