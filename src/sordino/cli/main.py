@@ -243,15 +243,15 @@ def refused_in_sql(error: SordinoError) -> SordinoError:
     return error.in_sql() if isinstance(error, QuestionRefused) else error
 
 
-def _end_misuse(error: Exception, said: str) -> int:
+def _end_misuse(error: Exception, message: str) -> int:
     """End after a command line that cannot be read; without any words it asked for help."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
-        print(said)
+        print(message)
         return 2
     path = getattr(context, "command_path", "sordino")
-    said = said.replace("Value error, ", "").rstrip(".")
-    return _print_error(f"{said}; `{path} --help` shows how", 2)
+    message = message.replace("Value error, ", "").rstrip(".")
+    return _print_error(f"{message}; `{path} --help` shows how", 2)
 
 
 def _end_unexpected(error: Exception) -> int:
@@ -264,8 +264,8 @@ def _end_unexpected(error: Exception) -> int:
     return _print_error(f"{rule}. SORDINO_DEBUG=1 shows them, to the curator only", 1)
 
 
-def _print_error(said: str, code: int) -> int:
-    line = " ".join(plain(said).split("\n"))
+def _print_error(message: str, code: int) -> int:
+    line = " ".join(plain(message).split("\n"))
     print(f"{paint('error:', 'red', sys.stderr)} {line}", file=sys.stderr)
     return code
 

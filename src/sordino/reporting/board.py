@@ -156,18 +156,18 @@ def _account(project: Project, budget: Budget, draw: Draw) -> Account:
             unanswered=tuple(_unanswered(c) for c in charges if c.state != "committed"),
             amendments=tuple(_amendment(e) for e in ledger.entries() if e.kind == "amend"),
             verified=f"Sound: {report.describe()}. The last entry's hash is {report.head}.",
-            remarks=_remarks(budget, report, drawn=0 if draw is None else len(questions)),
+            remarks=_remarks(budget, report, answers=0 if draw is None else len(questions)),
         )
 
 
-def _remarks(budget: Budget, found: Report, *, drawn: int) -> tuple[str, ...]:
+def _remarks(budget: Budget, report: Report, *, answers: int) -> tuple[str, ...]:
     remarks = []
-    if found.cap != budget.cap:
+    if report.cap != budget.cap:
         remarks.append(f"The project file states a different cap from the ledger: {budget.cap.describe()}.")
-    remarks += [f"{words[0].upper()}{words[1:]}." for words in found.describe_before()]
-    if drawn > _PICTURES:
-        remarks.append(f"Pictures: the last {_PICTURES} of {drawn} answers.")
-    for who, one in BudgetStatus(budget, found).shares.items():
+    remarks += [f"{words[0].upper()}{words[1:]}." for words in report.describe_before()]
+    if answers > _PICTURES:
+        remarks.append(f"Pictures: the last {_PICTURES} of {answers} answers.")
+    for who, one in BudgetStatus(budget, report).shares.items():
         remarks.append(f"{plain(who)} has spent {one.spent.describe()} of a share of {one.cap.describe()}.")
     return tuple(remarks)
 
@@ -204,13 +204,13 @@ def _describe_belief(release: Release) -> str:
     return seal + belief.describe(of="it")
 
 
-def _together(found: Report, ledger: Ledger) -> str:
+def _together(report: Report, ledger: Ledger) -> str:
     """Return what all charges together reveal at most, from even odds before (as `explain` says of one)."""
-    spent = found.spent
+    spent = report.spent
     events = [event_from_dict(charge.event) for charge in ledger.charges()]
     pure = [LaplaceEvent(spent.epsilon)] if isinstance(spent, PureDP) else None
     belief = belief_after(pure or events, delta=epsilon_and_delta(spent)[1])
-    charges = found.committed + found.failed + found.in_doubt
+    charges = report.committed + report.failed + report.in_doubt
     relations = {declared["neighbors"] for declared in ledger.declarations().values()}
     state = "has one value rather than another" if relations == {"replace"} else "is in the table"
     supposed = " (counted as a list of questions that was fixed beforehand)" if belief.chance else ""

@@ -88,13 +88,13 @@ def draw_local_noise(found: LocalNoise, confidence: float, title: str | None) ->
     return add_title(both, heading, notes, width=700, mark="it breaks the promise, to show why")
 
 
-def _densities(found: LocalNoise, outputs: list[float], names: list[str]) -> Any:
+def _densities(noise: LocalNoise, outputs: list[float], names: list[str]) -> Any:
     import altair as alt
 
     rows = [
         {"output": output, "table": name, "density": density}
         for output in outputs
-        for name, density in zip(names, found.density(output), strict=True)
+        for name, density in zip(names, noise.density(output), strict=True)
     ]
     lines = (
         alt.Chart(data_of(rows))
@@ -114,12 +114,12 @@ def _densities(found: LocalNoise, outputs: list[float], names: list[str]) -> Any
     return lines.properties(width=320, height=240)
 
 
-def _losses(found: LocalNoise, outputs: list[float]) -> Any:
+def _losses(noise: LocalNoise, outputs: list[float]) -> Any:
     import altair as alt
 
-    words = ["what the answer reveals", f"the epsilon claimed, {found.epsilon:g}"]
-    rows = [{"output": output, "what": words[0], "loss": found.loss(output)} for output in outputs]
-    rows += [{"output": output, "what": words[1], "loss": found.epsilon} for output in (outputs[0], outputs[-1])]
+    words = ["what the answer reveals", f"the epsilon claimed, {noise.epsilon:g}"]
+    rows = [{"output": output, "what": words[0], "loss": noise.loss(output)} for output in outputs]
+    rows += [{"output": output, "what": words[1], "loss": noise.epsilon} for output in (outputs[0], outputs[-1])]
     lines = (
         alt.Chart(data_of(rows))
         .mark_line()

@@ -174,17 +174,17 @@ def _icons(count: int, title: str) -> Any:
     )
 
 
-def _notes(made: Tradeoff) -> list[str]:
+def _notes(tradeoff: Tradeoff) -> list[str]:
     notes = []
-    if _conflicting(made):
+    if _conflicting(tradeoff):
         return ["no epsilon meets all requirements: the error needs more than the risk allows"]
-    if made.least is not None or made.most is not None:
-        least = "0" if made.least is None else _format_epsilon(made.least[0], ROUND_CEILING)
-        most = "any" if made.most is None else _format_epsilon(made.most[0], ROUND_FLOOR)
+    if tradeoff.least is not None or tradeoff.most is not None:
+        least = "0" if tradeoff.least is None else _format_epsilon(tradeoff.least[0], ROUND_CEILING)
+        most = "any" if tradeoff.most is None else _format_epsilon(tradeoff.most[0], ROUND_FLOOR)
         notes.append(f"shaded: the requirements are met, epsilon from {least} to {most}")
-    if made.chosen is not None and made.odds is not None:
-        inside = ROUND_FLOOR if made.least is None else ROUND_CEILING
-        notes.append(f"icons: at the chosen epsilon, {_format_epsilon(made.chosen, inside)}")
+    if tradeoff.chosen is not None and tradeoff.odds is not None:
+        inside = ROUND_FLOOR if tradeoff.least is None else ROUND_CEILING
+        notes.append(f"icons: at the chosen epsilon, {_format_epsilon(tradeoff.chosen, inside)}")
     return notes
 
 
@@ -194,16 +194,16 @@ def _format_epsilon(epsilon: float, rounding: str) -> str:
     return f"{float(cut):.6g}"
 
 
-def _conflicting(made: Tradeoff) -> bool:
-    return made.least is not None and made.most is not None and made.least[0] > made.most[0]
+def _conflicting(tradeoff: Tradeoff) -> bool:
+    return tradeoff.least is not None and tradeoff.most is not None and tradeoff.least[0] > tradeoff.most[0]
 
 
-def _tradeoff(made: Tradeoff) -> Any:
+def _tradeoff(tradeoff: Tradeoff) -> Any:
     """Return the curve with names of epsilon along it, the ends as marks, and the feasible band."""
     import altair as alt
 
     # An error that is 0, or nearly, has no place on a log scale.
-    log = made.curve[-1][1] > _TINY * made.curve[0][1]
+    log = tradeoff.curve[-1][1] > _TINY * tradeoff.curve[0][1]
     x = alt.X(
         field="error",
         type="quantitative",
@@ -214,30 +214,30 @@ def _tradeoff(made: Tradeoff) -> Any:
     y = alt.Y(
         field="posterior",
         type="quantitative",
-        title=f"largest posterior of what has {made.prior:.4g} before",
+        title=f"largest posterior of what has {tradeoff.prior:.4g} before",
         scale=alt.Scale(domain=[0, 1]),
     )
     tips = [alt.Tooltip(field=name) for name in ("epsilon", "error", "posterior")]
     order = alt.Order(field="epsilon", type="quantitative")
-    curve = alt.Chart(data_of(_rows(made.curve))).mark_line(strokeWidth=1.8, color=COLORS[0])
-    named = alt.Chart(data_of(_rows(made.labels)))
+    curve = alt.Chart(data_of(_rows(tradeoff.curve))).mark_line(strokeWidth=1.8, color=COLORS[0])
+    named = alt.Chart(data_of(_rows(tradeoff.labels)))
     layers = [
-        *_band(made),
+        *_band(tradeoff),
         curve.encode(x=x, y=y, order=order, tooltip=tips),
         named.mark_point(filled=True, size=22, color=COLORS[0], opacity=1).encode(x=x, y=y, tooltip=tips),
         named.mark_text(align="left", dx=6, dy=-7, fontSize=10).encode(x=x, y=y, text=alt.Text(field="epsilon")),
-        *_ends(made, x, y, tips),
+        *_ends(tradeoff, x, y, tips),
     ]
-    heading = title_of("Epsilon, named along the curve", _notes(made), width=420, alarm=False)
+    heading = title_of("Epsilon, named along the curve", _notes(tradeoff), width=420, alarm=False)
     heading.fontSize = 12
     heading.subtitleFontSize = 10
     return alt.layer(*layers).properties(width=380, height=260, title=heading)
 
 
-def _ends(made: Tradeoff, x: Any, y: Any, tips: list[Any]) -> list[Any]:
+def _ends(tradeoff: Tradeoff, x: Any, y: Any, tips: list[Any]) -> list[Any]:
     import altair as alt
 
-    ends = [(name, at) for name, at in ((_LEAST, made.least), (_MOST, made.most)) if at is not None]
+    ends = [(name, at) for name, at in ((_LEAST, tradeoff.least), (_MOST, tradeoff.most)) if at is not None]
     if not ends:
         return []
     rows = [{**row, "end": name} for name, at in ends for row in _rows([at])]
@@ -252,14 +252,14 @@ def _ends(made: Tradeoff, x: Any, y: Any, tips: list[Any]) -> list[Any]:
     return [dots.encode(x=x, y=y, color=color, tooltip=[alt.Tooltip(field="end"), *tips])]
 
 
-def _band(made: Tradeoff) -> list[Any]:
+def _band(tradeoff: Tradeoff) -> list[Any]:
     """Return the band of errors between the ends, the edge of the curve where nothing bounds an end."""
     import altair as alt
 
-    if _conflicting(made) or (made.least is None and made.most is None):
+    if _conflicting(tradeoff) or (tradeoff.least is None and tradeoff.most is None):
         return []
-    low = made.most or made.curve[-1]
-    high = made.least or made.curve[0]
+    low = tradeoff.most or tradeoff.curve[-1]
+    high = tradeoff.least or tradeoff.curve[0]
     rows = [{"error": low[1], "until": high[1]}]
     band = alt.Chart(data_of(rows)).mark_rect(color=COLORS[2], opacity=0.15)
     return [band.encode(x=alt.X(field="error", type="quantitative"), x2=alt.X2(field="until"))]

@@ -305,25 +305,25 @@ def _bars(risks: Risks) -> Any:
     return alt.layer(bars, ticks).properties(width=300, height=alt.Step(22))
 
 
-def _densities(made: Densities) -> Any:
+def _densities(densities: Densities) -> Any:
     """Return a Laplace density a world, and a line at the output; the legend says the posteriors."""
     import altair as alt
 
-    names = [f"{name}: {posterior:.4g}" for name, _, posterior in made.worlds]
+    names = [f"{name}: {posterior:.4g}" for name, _, posterior in densities.worlds]
     rows = [
         {
             "output": x,
-            "density": math.exp(-abs(x - answer) / made.scale) / (2 * made.scale),
+            "density": math.exp(-abs(x - answer) / densities.scale) / (2 * densities.scale),
             "world": name,
             "at": answer,
         }
-        for name, (_, answer, _) in zip(names, made.worlds, strict=True)
-        for x in _places(made)
+        for name, (_, answer, _) in zip(names, densities.worlds, strict=True)
+        for x in _places(densities)
     ]
     color = alt.Color(
         field="world",
         type="nominal",
-        title=f"world: its posterior at output {made.output:.6g}",
+        title=f"world: its posterior at output {densities.output:.6g}",
         scale=alt.Scale(domain=names, range=list(COLORS[: len(names)])),
         legend=alt.Legend(orient="bottom", columns=2, labelLimit=200, titleLimit=300),
     )
@@ -335,14 +335,14 @@ def _densities(made: Densities) -> Any:
         .mark_line(strokeWidth=1.6)
         .encode(x=x, y=y, color=color, detail=alt.Detail(field="at"), tooltip=tips)
     )
-    mark = alt.Chart(data_of([{"output": made.output}])).mark_rule(strokeDash=[5, 3], color="#000000").encode(x=x)
+    mark = alt.Chart(data_of([{"output": densities.output}])).mark_rule(strokeDash=[5, 3], color="#000000").encode(x=x)
     return alt.layer(lines, mark).properties(width=300, height=180)
 
 
-def _places(made: Densities) -> list[float]:
+def _places(densities: Densities) -> list[float]:
     """Return where a density is drawn: evenly past all answers and the output, and at each peak."""
-    answers = [answer for _, answer, _ in made.worlds]
-    low = min([*answers, made.output]) - _REACH * made.scale
-    high = max([*answers, made.output]) + _REACH * made.scale
+    answers = [answer for _, answer, _ in densities.worlds]
+    low = min([*answers, densities.output]) - _REACH * densities.scale
+    high = max([*answers, densities.output]) + _REACH * densities.scale
     even = [low + (high - low) * step / 160 for step in range(161)]
     return sorted({*even, *answers})

@@ -217,14 +217,14 @@ def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple
 # ---- inside
 
 
-def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -> Any:
+def _panel(histograms: Histograms, *, width: int, height: int, titled: bool = False) -> Any:
     """Return one panel: the first series as bars (and its errors as whiskers), the others as lines or points."""
     import altair as alt
 
-    kind, order, absent = _axis_of(made)
-    if not made.ordered and len(order) > _MOST_LABELS:
-        order = sorted(sorted(order, key=lambda i: -float(made.series[0][1][i]))[:_MOST_LABELS])
-    names = [n for n, _ in made.series]
+    kind, order, absent = _axis_of(histograms)
+    if not histograms.ordered and len(order) > _MOST_LABELS:
+        order = sorted(sorted(order, key=lambda i: -float(histograms.series[0][1][i]))[:_MOST_LABELS])
+    names = [n for n, _ in histograms.series]
     numbers = kind != "N"
     scale = alt.Scale(domain=names, range=list(COLORS[: len(names)]))
     color = alt.Color(
@@ -233,19 +233,19 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
         scale=scale,
         legend=None if len(names) == 1 else alt.Legend(orient="top", labelLimit=260),
     )
-    title = absent if titled else ", ".join(t for t in (made.column, absent) if t)
+    title = absent if titled else ", ".join(t for t in (histograms.column, absent) if t)
     if numbers:
         x: Any = alt.X(f"bin:{kind}", title=title or None, scale=alt.Scale(zero=False, nice=False))
     else:
         axis = alt.Axis(labelLimit=90, labelOverlap=len(order) > _MOST_NAMED or titled, labelAngle=-60)
-        x = alt.X("bin:N", sort=[str(made.bins[i]) for i in order], title=title or None, axis=axis)
-    y = alt.Y("count:Q", title=None if titled else made.axis)
-    base = alt.Chart(data_of(_points(made, kind, order)))
+        x = alt.X("bin:N", sort=[str(histograms.bins[i]) for i in order], title=title or None, axis=axis)
+    y = alt.Y("count:Q", title=None if titled else histograms.axis)
+    base = alt.Chart(data_of(_points(histograms, kind, order)))
     base = base.encode(x=x, color=color, tooltip=["series:N", f"bin:{kind}", "count:Q"])
     first, *others = (base.transform_filter(alt.FieldEqualPredicate(field="series", equal=name)) for name in names)
     step = max(1.0, width / max(len(order), 1) - 0.6)
     layers = [(first.mark_bar(opacity=0.55, width=step) if numbers else first.mark_bar(opacity=0.55)).encode(y=y)]
-    if made.errors:
+    if histograms.errors:
         ends = base.transform_filter("isValid(datum.low)")
         layers.append((ends.mark_area(opacity=0.3) if numbers else ends.mark_rule()).encode(y="low:Q", y2="high:Q"))
     layers += [
@@ -253,37 +253,41 @@ def _panel(made: Histograms, *, width: int, height: int, titled: bool = False) -
         for other in others
     ]
     panel = alt.layer(*layers).properties(width=width, height=height)
-    return panel.properties(title=alt.TitleParams(text=made.column, fontSize=11)) if titled else panel
+    return panel.properties(title=alt.TitleParams(text=histograms.column, fontSize=11)) if titled else panel
 
 
-def _points(made: Histograms, kind: str, order: Sequence[int]) -> list[dict[str, Any]]:
+def _points(histograms: Histograms, kind: str, order: Sequence[int]) -> list[dict[str, Any]]:
     """Return a dict for each bin of each series, with the ends of its interval where there is one."""
-    errors = dict(made.errors)
+    errors = dict(histograms.errors)
     points = []
-    for name, counts in made.series:
+    for name, counts in histograms.series:
         reach = errors.get(name)
         for i in order:
             value = float(counts[i])
-            bar = {"series": name, "bin": made.bins[i] if kind == "Q" else str(made.bins[i]), "count": value}
+            bar = {
+                "series": name,
+                "bin": histograms.bins[i] if kind == "Q" else str(histograms.bins[i]),
+                "count": value,
+            }
             points.append(bar | ({} if reach is None else {"low": value - reach[i], "high": value + reach[i]}))
     return points
 
 
-def _axis_of(made: Histograms) -> tuple[str, list[int], str]:
+def _axis_of(histograms: Histograms) -> tuple[str, list[int], str]:
     """Return the kind of axis (numbers, days or names), the bins on it, and what is missing, in words, where it has no place."""
-    everything = list(range(len(made.bins)))
-    if not made.ordered:
+    everything = list(range(len(histograms.bins)))
+    if not histograms.ordered:
         return "N", everything, ""
-    order = [i for i in everything if made.bins[i] != MISSING]
+    order = [i for i in everything if histograms.bins[i] != MISSING]
     missing = ""
     if len(order) < len(everything):
-        at = next(i for i in everything if made.bins[i] == MISSING)
+        at = next(i for i in everything if histograms.bins[i] == MISSING)
         words = {"model": "in the model"}
-        counted = [f"{float(counts[at]):,.0f} {words.get(name, name)}" for name, counts in made.series]
+        counted = [f"{float(counts[at]):,.0f} {words.get(name, name)}" for name, counts in histograms.series]
         missing = f"missing: {', '.join(counted)}"
-    if all(isinstance(made.bins[i], (int, float)) for i in order):
+    if all(isinstance(histograms.bins[i], (int, float)) for i in order):
         return "Q", order, missing
-    if all(_DAY.fullmatch(str(made.bins[i])) for i in order):
+    if all(_DAY.fullmatch(str(histograms.bins[i])) for i in order):
         return "T", order, missing
     return "N", everything, ""
 

@@ -146,28 +146,26 @@ def _two_places(value: float | None) -> str:
     return "?" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
-def _rows(made: SetError, noise: float) -> str:
+def _rows(set_error: SetError, noise: float) -> str:
     """Return an error in rows, with what it is at most where asking had noise."""
     if not noise:
-        return f"{made.error:,.0f}"
-    about = f"{made.error:,.0f}, " if made.error else ""
-    return f"{about}at most {math.ceil(made.most(noise, 0.95)):,}"
+        return f"{set_error.error:,.0f}"
+    about = f"{set_error.error:,.0f}, " if set_error.error else ""
+    return f"{about}at most {math.ceil(set_error.most(noise, 0.95)):,}"
 
 
-def _prediction(made: Prediction, cost: str) -> Section:
-    score = made.original
+def _prediction(prediction: Prediction, cost: str) -> Section:
+    score = prediction.original
     error = f"{score.error(1.96):.3f}"
     rows = [
         ("trained on synthetic rows, tested on the original", f"{score.accuracy:.3f}", error),
         ("the larger side alone, on the original", f"{score.base:.3f}", error),
-        ("trained and tested on synthetic rows: free", f"{made.synthetic.accuracy:.3f}", ""),
+        ("trained and tested on synthetic rows: free", f"{prediction.synthetic.accuracy:.3f}", ""),
     ]
-    if made.reference is not None:
+    if prediction.reference is not None:
         words = "trained on half of the original, tested on the other: NOT PRIVATE"
-        rows.append((words, f"{made.reference.accuracy:.3f}", ""))
-    question = (
-        f"A scorecard learned by logistic regression: how often does it predict correctly whether {made.condition}?"
-    )
+        rows.append((words, f"{prediction.reference.accuracy:.3f}", ""))
+    question = f"A scorecard learned by logistic regression: how often does it predict correctly whether {prediction.condition}?"
     return Section("Train on synthetic, test on real", cost, (question,), ("", "right", "95% error"), tuple(rows))
 
 

@@ -182,17 +182,17 @@ def _whole(question: Aggregation) -> list[str]:
     return list(dict.fromkeys(n for node in nodes for n in names_in(node)))
 
 
-def _is_exact(meets: Any, asked: _Columns) -> bool:
+def _is_exact(meets: Any, question_columns: _Columns) -> bool:
     """Return whether each key wholly meets a question's condition or does not, and no key of its groups and sums is a run."""
-    runs = any(asked.by_name[n].edges is not None for n in asked.whole)
+    runs = any(question_columns.by_name[n].edges is not None for n in question_columns.whole)
     return not runs and bool(np.all((np.asarray(meets) == 0.0) | (np.asarray(meets) == 1.0)))
 
 
 def _apply_constraints(
-    asked: _Columns, names: Sequence[str], constraints: Sequence[Constraint]
+    question_columns: _Columns, names: Sequence[str], constraints: Sequence[Constraint]
 ) -> tuple[ClassGrid, list[Node], tuple[str, ...]]:
     """Return a grid for the question and the constraints on its columns, what those forbid, and notes on the ones left out."""
-    grid = asked.grid(names, [])
+    grid = question_columns.grid(names, [])
     touched = set(grid.names)
     forbidden: list[Node] = []
     notes: list[str] = []
@@ -200,9 +200,11 @@ def _apply_constraints(
         if not isinstance(one, Never):
             continue
         needed = names_in(one.condition)
-        if touched.isdisjoint(asked.dependencies[n][0] if n in asked.dependencies else n for n in needed):
+        if touched.isdisjoint(
+            question_columns.dependencies[n][0] if n in question_columns.dependencies else n for n in needed
+        ):
             continue
-        wider = asked.grid(list(dict.fromkeys([*names, *needed])), [*forbidden, one.condition])
+        wider = question_columns.grid(list(dict.fromkeys([*names, *needed])), [*forbidden, one.condition])
         if math.prod(wider.shape) > _MOST_CELLS:
             notes.append(f"not held in this answer: {one.describe()}, which joins too many values")
             continue

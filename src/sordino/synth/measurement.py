@@ -535,13 +535,13 @@ def rake_pairs(
     return raked
 
 
-def _target(means: Floats, found: Floats, variance: Floats) -> Floats:
+def _target(means: Floats, measured: Floats, variance: Floats) -> Floats:
     """Return the model's counts of a pair, moved by what a measurement shows, with the same one-way counts."""
     rows, columns = (np.maximum(means.sum(axis=axis), 1e-9) for axis in (1, 0))
     total = float(rows.sum())
-    beyond = found - means
+    beyond = measured - means
     beyond = beyond - np.outer(beyond.sum(axis=1), columns / total) - np.outer(rows / total, beyond.sum(axis=0))
-    beyond = beyond + np.outer(rows, columns) * (float((found - means).sum()) / total**2)
+    beyond = beyond + np.outer(rows, columns) * (float((measured - means).sum()) / total**2)
     free = math.prod(n - 1 for n in means.shape) / means.size
     tau = max((float(np.square(beyond).sum()) - free * float(variance.sum())) / (free * total), _LEAST_TAU)
     prior = tau * (means + np.outer(rows, columns) / total) / 2.0

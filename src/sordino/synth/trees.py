@@ -438,16 +438,16 @@ def _fit_in_one_round(
     session: FitSession,
     one_way: OneWayMarginals,
     compressed: CompressedMarginals,
-    taken: Sequence[Pair],
+    pairs: Sequence[Pair],
     part: Fraction,
 ) -> FittedModel:
     """Spend a part of what is left on one-way counts, and the rest on the pairs taken."""
     if part:
         one_way = combine_one_way(one_way, session.measure_one_way(compressed.columns, session.left * part))
-    if not taken:
+    if not pairs:
         return independent_model(one_way, "independent columns: no pair shows above the noise")
     compressed = one_way.compress(compressed.codes)
-    measured = measure_pairs(session, compressed, taken, session.left, {})
-    cliques = grow_clique(taken, compressed.sizes, cap=_SMALL)[1]
+    measured = measure_pairs(session, compressed, pairs, session.left, {})
+    cliques = grow_clique(pairs, compressed.sizes, cap=_SMALL)[1]
     field = fit_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials={})
     return FittedModel(one_way, compressed, field, measured, "a small tree of pairs")

@@ -70,11 +70,11 @@ def _print_plans(plans: Sequence[Plan], cost: Loss, confidence: float) -> None:
         say(f"{'in all'.ljust(10)} {cost.describe()}")
 
 
-def _print_plan(made: Plan, confidence: float) -> None:
-    for label, text in made.entries(confidence, hint=_GUESS):
+def _print_plan(plan: Plan, confidence: float) -> None:
+    for label, text in plan.entries(confidence, hint=_GUESS):
         head, *rest = wrap(label, text)
         name = plain(label)
-        say(head.replace(name, paint(name, "bold"), 1) if label in made.names else head)
+        say(head.replace(name, paint(name, "bold"), 1) if label in plan.names else head)
         for line in rest:
             say(line)
 

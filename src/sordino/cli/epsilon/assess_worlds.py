@@ -99,42 +99,44 @@ def _number(text: str, option: str) -> Any:
     return to_fraction(text, name=option)
 
 
-def _print(told: dict[str, Any]) -> None:
-    for one in told.get("columns", [told]):
+def _print(content: dict[str, Any]) -> None:
+    for one in content.get("columns", [content]):
         _print_column(one)
-    if "columns" in told:
-        binding = "any: the risk is never exceeded" if told["epsilon"] is None else f"{told['epsilon']:.10g}"
-        print_labelled("all columns", binding if told["binding"] is None else f"{binding}, by {told['binding']}")
-    print_written(told.get("written"))
+    if "columns" in content:
+        binding = "any: the risk is never exceeded" if content["epsilon"] is None else f"{content['epsilon']:.10g}"
+        print_labelled("all columns", binding if content["binding"] is None else f"{binding}, by {content['binding']}")
+    print_written(content.get("written"))
 
 
-def _print_column(told: dict[str, Any]) -> None:
-    if "column" in told:
-        print_labelled("column", told["column"])
-    how = "from the exact risk" if told["exact"] else "from the closed-form bound: there are too many worlds to count"
-    print_labelled("worlds", f"{told['worlds']:,}" if isinstance(told["worlds"], int) else told["worlds"])
-    print_labelled("sensitivity Df", f"{told['sensitivity']:.10g} (add/remove, distance 1)")
-    print_labelled("spread Dv", f"{told['spread']:.10g}")
+def _print_column(content: dict[str, Any]) -> None:
+    if "column" in content:
+        print_labelled("column", content["column"])
+    how = (
+        "from the exact risk" if content["exact"] else "from the closed-form bound: there are too many worlds to count"
+    )
+    print_labelled("worlds", f"{content['worlds']:,}" if isinstance(content["worlds"], int) else content["worlds"])
+    print_labelled("sensitivity Df", f"{content['sensitivity']:.10g} (add/remove, distance 1)")
+    print_labelled("spread Dv", f"{content['spread']:.10g}")
     for label, key, words in (
         ("epsilon", "epsilon", how),
         ("epsilon (bound)", "epsilon_bound", "from the closed-form bound"),
     ):
-        if told[key] is None:
-            print_labelled(label, f"any: the risk never exceeds {told['risk']:.6g} ({told['method']})")
+        if content[key] is None:
+            print_labelled(label, f"any: the risk never exceeds {content['risk']:.6g} ({content['method']})")
         else:
-            least = told[f"risk_at_{key}"]
+            least = content[f"risk_at_{key}"]
             risk_there = (
-                "" if least is None else f"; {'' if told['exact'] else 'at most '}{least:.10g} is the risk there"
+                "" if least is None else f"; {'' if content['exact'] else 'at most '}{least:.10g} is the risk there"
             )
-            print_labelled(label, f"{told[key]:.10g} {words}{risk_there}")
-    if "epsilon_all_questions" in told:
-        every = f"{told['epsilon_all_questions']:.10g} in all, whatever is asked: what --write writes"
+            print_labelled(label, f"{content[key]:.10g} {words}{risk_there}")
+    if "epsilon_all_questions" in content:
+        every = f"{content['epsilon_all_questions']:.10g} in all, whatever is asked: what --write writes"
         print_labelled("all questions", every)
-    for text in _seen_lines(told.get("at")):
+    for text in _seen_lines(content.get("at")):
         say(text)
-    print_labelled("report", told["sentence"])
-    if "sentence_all_questions" in told:
-        print_labelled("for a cap", told["sentence_all_questions"])
+    print_labelled("report", content["sentence"])
+    if "sentence_all_questions" in content:
+        print_labelled("for a cap", content["sentence_all_questions"])
 
 
 def _seen_lines(at: dict[str, Any] | None) -> list[str]:

@@ -97,22 +97,22 @@ def choose(
         raise DeclarationError(table_choice.choice.conflict.describe())
 
 
-def _print(made: Choice, told: dict[str, Any], questions: int) -> None:
-    least = f"{made.lower:.10g}" if made.lower else "0"
-    most = "any" if made.upper == math.inf else f"{made.upper:.10g}"
+def _print(choice: Choice, content: dict[str, Any], questions: int) -> None:
+    least = f"{choice.lower:.10g}" if choice.lower else "0"
+    most = "any" if choice.upper == math.inf else f"{choice.upper:.10g}"
     print_labelled("interval", f"epsilon from {least} to {most}")
-    for label, by in (("lower end", made.lower_by), ("upper end", made.upper_by)):
+    for label, by in (("lower end", choice.lower_by), ("upper end", choice.upper_by)):
         print_labelled(label, "nothing bounds it" if by is None else _describe_end(by))
-    print_labelled("choice", "any epsilon" if made.epsilon is None else f"{made.epsilon:.10g}")
-    if made.delta:
-        in_rho = "" if made.rho is None else f"; together rho {float(made.rho):.10g}"
-        print_labelled("delta", f"{made.delta:g}{in_rho}")
-    if told["noise"] is not None:
-        print_labelled("noise", told["noise"])
-    print_labelled("report", made.sentence())
-    print_written(told.get("written"))
-    if made.lower > 0 and "written" in told:
-        amount = next(f"{key} {told['written'][key]}" for key in ("epsilon", "rho") if key in told["written"])
+    print_labelled("choice", "any epsilon" if choice.epsilon is None else f"{choice.epsilon:.10g}")
+    if choice.delta:
+        in_rho = "" if choice.rho is None else f"; together rho {float(choice.rho):.10g}"
+        print_labelled("delta", f"{choice.delta:g}{in_rho}")
+    if content["noise"] is not None:
+        print_labelled("noise", content["noise"])
+    print_labelled("report", choice.sentence())
+    print_written(content.get("written"))
+    if choice.lower > 0 and "written" in content:
+        amount = next(f"{key} {content['written'][key]}" for key in ("epsilon", "rho") if key in content["written"])
         batch = f"all {questions:,} questions in one batch, at {amount}"
         where = f"at the cap itself, {amount}" if questions == 1 else batch
         note(f"ask {where}, for an error within what was asked")

@@ -110,13 +110,13 @@ def _figure(row: dict[str, Any]) -> str:
     return f"{row['value']:.10g}" if row["exact"] else f"at most {row['value']:.10g}"
 
 
-def _print_change(asked: Request, query: str, change: Change) -> None:
+def _print_change(request: Request, query: str, change: Change) -> None:
     from sordino.reporting.release_text import change_entries
 
-    scope = "global" if asked.local is None else "local"
+    scope = "global" if request.local is None else "local"
     figure = f"{change.value:.10g}, exact" if change.exact else f"at most {change.value:.10g}, a bound"
     say(paint(f"{scope} sensitivity of the {query}: {figure}", "bold"))
-    for label, text in change_entries(change, asked.neighbors, _public(asked, change)):
+    for label, text in change_entries(change, request.neighbors, _public(request, change)):
         for line in wrap(label, text):
             say(line)
 
@@ -153,8 +153,8 @@ def _worlds_lines(worlds: Neighborhoods, *, rows: int | None = None, most: int |
     return lines
 
 
-def _public(asked: Request, change: Change) -> str:
+def _public(request: Request, change: Change) -> str:
     """Return what is public about a figure: nothing, where its universe comes from a file."""
-    if asked.universe.mark is None:
+    if request.universe.mark is None:
         return change.public
-    return f"nothing: the values come from a file, and so do this figure and its witness ({asked.universe.mark})"
+    return f"nothing: the values come from a file, and so do this figure and its witness ({request.universe.mark})"

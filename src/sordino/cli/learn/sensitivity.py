@@ -229,12 +229,12 @@ def _profile(request: Request, scopes: Sequence[str], distances: Sequence[int]) 
     return profile if mark is None else profile.replace_schema_metadata({"sordino": f"NOT PRIVATE: {mark}"})
 
 
-def _draw(asked: dict[str | None, Request], findings: dict[str | None, Findings]) -> Picture:
+def _draw(requests: dict[str | None, Request], findings: dict[str | None, Findings]) -> Picture:
     """Return the picture of what was found: the profile, the worlds, or the sensitivity at a few distances."""
     from sordino.lab.sensitivity.profile import join_columns
     from sordino.reporting.charts import plot
 
-    request = next(iter(asked.values()))
+    request = next(iter(requests.values()))
     first = next(iter(findings.values()))
     if first.profile is not None:
         return plot(join_columns({name: each.profile for name, each in findings.items()}))
@@ -246,7 +246,7 @@ def _draw(asked: dict[str | None, Request], findings: dict[str | None, Findings]
     moves = "" if request.exactly is None else f", exactly k records {verb}"
     title = f"Sensitivity against distance{moves}"
     steps = range(1, most + 1)
-    return plot(join_columns({name: _profile(each, (scope,), steps) for name, each in asked.items()}), title=title)
+    return plot(join_columns({name: _profile(each, (scope,), steps) for name, each in requests.items()}), title=title)
 
 
 def _track(items: Sequence[T], describe: Callable[[T], str]) -> Iterator[T]:

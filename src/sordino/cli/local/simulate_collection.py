@@ -97,8 +97,8 @@ def local_simulate(
         _print(simulated, column)
 
 
-def _print_search(found: HeavyHittersSimulation, column: str, form: TextFormat) -> None:
-    content = found.to_dict()
+def _print_search(simulated: HeavyHittersSimulation, column: str, form: TextFormat) -> None:
+    content = simulated.to_dict()
     if form is TextFormat.json:
         say(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False))
         return

@@ -162,11 +162,11 @@ def _make_protocol(
     return memoize(make_protocol(method, labels, epsilon=permanent_epsilon), epsilon=epsilon)
 
 
-def _labels(given: list[str] | None, file: Path | None) -> list[str]:
-    if (given is None) == (file is None):
+def _labels(texts: list[str] | None, file: Path | None) -> list[str]:
+    if (texts is None) == (file is None):
         raise DeclarationError("state the possible answers with --label, once for each, or with --labels-file")
     if file is None:
-        return list(given or [])
+        return list(texts or [])
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

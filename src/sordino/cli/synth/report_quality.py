@@ -134,15 +134,15 @@ def _csv(project: Path | None, table: str | None) -> Csv:
     return Csv(header=True) if named is None or named.source.csv is None else named.source.csv
 
 
-def _print(made: Evaluation, *, quiet: bool) -> None:
+def _print(report: Evaluation, *, quiet: bool) -> None:
     from sordino.cli.ask.render_release import cost_lines
 
-    if not made.private:
+    if not report.private:
         say("NOT PRIVATE")
-    head, *rows = made.table()
-    for line in [*columns_of(head, rows, right=[False, True, True, True]), *made.figures()]:
+    head, *rows = report.table()
+    for line in [*columns_of(head, rows, right=[False, True, True, True]), *report.figures()]:
         say(line)
-    if made.release is not None:
+    if report.release is not None:
         # The notes are shown above.
-        for line in (words for words in cost_lines(made.release) if not words.startswith("note: ")):
-            note(line, quiet=quiet and made.release.private, aside=False)
+        for line in (words for words in cost_lines(report.release) if not words.startswith("note: ")):
+            note(line, quiet=quiet and report.release.private, aside=False)

@@ -143,13 +143,13 @@ def asked_schema() -> dict[str, Any]:
     return {"type": "object", "properties": properties, "oneOf": either, "additionalProperties": False}
 
 
-def _question(given: Mapping[str, Any]) -> Any:
-    if "question" in given:
-        return question_from_json(given["question"])
-    keys = given.get("keys")
+def _question(stated: Mapping[str, Any]) -> Any:
+    if "question" in stated:
+        return question_from_json(stated["question"])
+    keys = stated.get("keys")
     if keys is not None and not all(isinstance(row, list) for row in keys):
         raise DeclarationError("must be a list of rows, each a list of cells", key="keys")
     rows = None if keys is None else [tuple(row) for row in keys]
-    text = sql(given["sql"], dialect=given.get("dialect"), keys=rows, min_units=given.get("min_units", 1))
-    bounds = {name: given[name] for name in _BOUNDS if name in given}
+    text = sql(stated["sql"], dialect=stated.get("dialect"), keys=rows, min_units=stated.get("min_units", 1))
+    bounds = {name: stated[name] for name in _BOUNDS if name in stated}
     return text.bound_contributions(**bounds) if bounds else text

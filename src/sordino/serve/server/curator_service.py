@@ -155,7 +155,7 @@ class CuratorService:
             for (curator, plan, words), name in zip(parts, names, strict=True)
         ]
 
-    def _ask_one(self, visitor: Visitor, curator: Curator, plan: Plan, request: str | None, said: Any) -> Release:
+    def _ask_one(self, visitor: Visitor, curator: Curator, plan: Plan, request: str | None, record: Any) -> Release:
         """Return the answer of one plan; two that ask by one request id at once get one answer, one after the other."""
         about = f"{plan.table_name}: {plan.words}"
         outcome = "failed"
@@ -170,7 +170,7 @@ class CuratorService:
                         raise
                     release = curator.ask(plan, request_id=request)
             outcome = release.charge
-            noted = self._texts.note(self.project.tables[plan.table_name].budget, release, said)
+            noted = self._texts.note(self.project.tables[plan.table_name].budget, release, record)
         except SordinoError as error:
             outcome = type(error).__name__
             raise
@@ -462,5 +462,5 @@ class CuratorService:
                 )
 
 
-def _plans_of(made: Plan | Batch) -> Sequence[Plan]:
-    return made.plans if isinstance(made, Batch) else [made]
+def _plans_of(plan: Plan | Batch) -> Sequence[Plan]:
+    return plan.plans if isinstance(plan, Batch) else [plan]

@@ -125,32 +125,32 @@ class EvaluationDesk:
         table = self._service.project.table(self._models.table_of(number)).name
         return options, table, self._service.curator(visitor, table)
 
-    def _run(self, visitor: Visitor, number: int, given: Mapping[str, Any]) -> Callable[[Any], Evaluation]:
+    def _run(self, visitor: Visitor, number: int, options: Mapping[str, Any]) -> Callable[[Any], Evaluation]:
         model = self._models.model(visitor, number)
-        rows = min(max(model.rows, 1), given.get("rows", _MOST_ROWS))
-        loss: dict[str, Any] = {name: given.get(name) for name in _LOSS}
-        predict = given.get("predict")
+        rows = min(max(model.rows, 1), options.get("rows", _MOST_ROWS))
+        loss: dict[str, Any] = {name: options.get(name) for name in _LOSS}
+        predict = options.get("predict")
         return lambda against: evaluate(
             model, against=against, rows=rows, correlations=True, workload="pairs", predict=predict, **loss
         )
 
-    def _keep(self, visitor: Visitor, number: int, made: Evaluation) -> None:
+    def _keep(self, visitor: Visitor, number: int, evaluation: Evaluation) -> None:
         model = self._models.model(visitor, number)
-        sheet = evaluation_sheet(model, made, subject=f"model {number}", draw=spec_drawer())
-        row = {"model": number, "charge": "" if made.release is None else made.release.charge}
-        row |= {"figures": json.dumps(made.to_dict()["means"]), "sheet": json.dumps(asdict(sheet))}
+        sheet = evaluation_sheet(model, evaluation, subject=f"model {number}", draw=spec_drawer())
+        row = {"model": number, "charge": "" if evaluation.release is None else evaluation.release.charge}
+        row |= {"figures": json.dumps(evaluation.to_dict()["means"]), "sheet": json.dumps(asdict(sheet))}
         with self._store.transact() as db:
             db.execute(insert(EVALUATIONS).values(**row, created=self._store.now()))
 
 
-def _check(given: Mapping[str, Any]) -> None:
-    for name, value in given.items():
+def _check(options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
         if name not in _KEYS:
             raise DeclarationError(f"an evaluation has no such key; {nearest(name, _KEYS)}", key=name[:40])
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise DeclarationError("must be text or a number", key=name)
-    rows = given.get("rows", 1)
+    rows = options.get("rows", 1)
     if not isinstance(rows, int) or not 1 <= rows <= _MOST_ROWS:
         raise DeclarationError(f"must be a whole number from 1 to {_MOST_ROWS:,}", key="rows")
-    if not isinstance(given.get("predict", ""), str):
+    if not isinstance(options.get("predict", ""), str):
         raise DeclarationError("must be a condition, such as age > 40", key="predict")

@@ -240,10 +240,10 @@ class _PricedTable:
         raise _Priced(plan_adaptive(describe, self._context, asked=requested, draws=draws))
 
 
-def _check_fit(given: Mapping[str, Any]) -> None:
+def _check_fit(options: Mapping[str, Any]) -> None:
     """Raise DeclarationError for a key that a fit does not have, or a value of another kind."""
     keys = (*_KEYS, *_LOSS)
-    for name, value in given.items():
+    for name, value in options.items():
         if name not in keys:
             raise DeclarationError(f"a fit has no such key; {nearest(name, keys)}", key=name[:40])
         if name in _LISTS and value != "all 2-way" and not isinstance(value, list):
@@ -251,28 +251,28 @@ def _check_fit(given: Mapping[str, Any]) -> None:
         if name not in _LISTS and (isinstance(value, bool) or not isinstance(value, (str, int, float))):
             raise DeclarationError("must be text or a number", key=name)
     for name in ("table", "method"):
-        if not isinstance(given.get(name, ""), str):
+        if not isinstance(options.get(name, ""), str):
             raise DeclarationError("must be text", key=name)
     for name in ("cap", "assume_rows"):
-        if not isinstance(given.get(name, 1), int):
+        if not isinstance(options.get(name, 1), int):
             raise DeclarationError("must be a whole number", key=name)
 
 
-def _fit_request(given: Mapping[str, Any], columns: Sequence[str]) -> FitRequest:
-    rules = [never(parse_condition(_text(text, "never"), columns)) for text in given.get("never", ())]
-    for pair in given.get("at_most", ()):
+def _fit_request(options: Mapping[str, Any], columns: Sequence[str]) -> FitRequest:
+    rules = [never(parse_condition(_text(text, "never"), columns)) for text in options.get("never", ())]
+    for pair in options.get("at_most", ()):
         if not isinstance(pair, list) or len(pair) != 2:
             raise DeclarationError("must be pairs of columns, the lower one first", key="at_most")
         rules.append(at_most(_text(pair[0], "at_most"), _text(pair[1], "at_most")))
-    workload = given.get("workload", "all 2-way")
+    workload = options.get("workload", "all 2-way")
     return FitRequest(
-        given.get("method", "auto"),
-        None if "columns" not in given else [_text(name, "columns") for name in given["columns"]],
-        None if "marginals" not in given else _sets(given["marginals"], "marginals"),
+        options.get("method", "auto"),
+        None if "columns" not in options else [_text(name, "columns") for name in options["columns"]],
+        None if "marginals" not in options else _sets(options["marginals"], "marginals"),
         workload if isinstance(workload, str) else _sets(workload, "workload"),
         tuple(rules),
-        given.get("cap"),
-        given.get("assume_rows"),
+        options.get("cap"),
+        options.get("assume_rows"),
     )
 
 

@@ -117,13 +117,13 @@ def _draw(release: Release, dark: bool) -> bytes | None:
     return None if picture is None else encode_picture(darken(picture) if dark else picture, ".png")
 
 
-def _export(kind: str, release: Release, asked: dict[str, Any] | None, budget: str, address: str | None) -> bytes:
+def _export(kind: str, release: Release, text: dict[str, Any] | None, budget: str, address: str | None) -> bytes:
     if kind == "csv":
         return csv_text(release.to_arrow(intervals=True))
     if kind == "png":
         return encode_picture(plot(release), ".png")
     if kind == "json":
         return (json.dumps(release.to_dict(), ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode()
-    assert asked is not None
-    repeat = Repeat(asked, release.question, release.cost.describe(), release.charge, budget, address)
+    assert text is not None
+    repeat = Repeat(text, release.question, release.cost.describe(), release.charge, budget, address)
     return (script_of if kind == "py" else notebook_of)(repeat)

@@ -78,20 +78,23 @@ _SHOW = "print(release)"
 _FILE = "sd.connect('sordino.toml')"
 
 
-def _comment(made: Repeat) -> list[str]:
-    again = f"The answer as it was is free: connection.release({made.charge!r}, budget={made.budget!r})."
-    return [f"# {' '.join(made.question.split())}", f"# Each run asks anew, and is charged again: {made.cost}. {again}"]
+def _comment(repeat: Repeat) -> list[str]:
+    again = f"The answer as it was is free: connection.release({repeat.charge!r}, budget={repeat.budget!r})."
+    return [
+        f"# {' '.join(repeat.question.split())}",
+        f"# Each run asks anew, and is charged again: {repeat.cost}. {again}",
+    ]
 
 
-def _price(made: Repeat) -> list[str]:
-    losses = ", ".join(f"{name}={made.asked[name]!r}" for name in _LOSSES if name in made.asked)
-    question, needs, ours = _question(made.asked["question"])
-    far = f'sd.connect({made.address or "https://curator.example"!r}, token=os.environ["SORDINO_TOKEN"])'
-    if made.address is None:
+def _price(repeat: Repeat) -> list[str]:
+    losses = ", ".join(f"{name}={repeat.asked[name]!r}" for name in _LOSSES if name in repeat.asked)
+    question, needs, ours = _question(repeat.asked["question"])
+    far = f'sd.connect({repeat.address or "https://curator.example"!r}, token=os.environ["SORDINO_TOKEN"])'
+    if repeat.address is None:
         ways = [f"connection = {_FILE}", f"# connection = {far}  # the same, from far away"]
     else:
         ways = [f"connection = {far}", f"# connection = {_FILE}  # the same, where the project file is"]
-    plan = f"plan = {_source(made.asked)}.plan(question, {losses})"
+    plan = f"plan = {_source(repeat.asked)}.plan(question, {losses})"
     imports = [*sorted(["import os", *needs]), "", "import sordino as sd", *ours, ""]
     return [*imports, *ways, question, plan, "print(plan)"]
 

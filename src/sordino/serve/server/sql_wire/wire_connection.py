@@ -176,41 +176,41 @@ class WireConnection:
 
     # ---- the extended query
 
-    def _parse(self, asked: wire.Parse) -> None:
-        if asked.name in self._prepared and asked.name:
+    def _parse(self, message: wire.Parse) -> None:
+        if message.name in self._prepared and message.name:
             raise WireError("42P05", "there is a prepared statement of this name already")
         if len(self._prepared) >= _MOST_NAMED:
             raise WireError("53400", f"a session holds {_MOST_NAMED} prepared statements: close some")
-        statements = split_statements(asked.text)
+        statements = split_statements(message.text)
         if len(statements) > 1:
             raise WireError("42601", "a prepared statement is one statement")
         statement = statements[0] if statements else None
-        types = () if statement is None else self._session.types(statement, asked.types)
-        self._prepared[asked.name] = _Prepared(statement, types)
+        types = () if statement is None else self._session.types(statement, message.types)
+        self._prepared[message.name] = _Prepared(statement, types)
         self._send(wire.frame("1"))
 
-    def _bind(self, asked: wire.Bind) -> None:
-        if asked.portal and asked.portal in self._portals:
+    def _bind(self, message: wire.Bind) -> None:
+        if message.portal and message.portal in self._portals:
             raise WireError("42P03", "there is a portal of this name already")
         if len(self._portals) >= _MOST_NAMED:
             raise WireError("53400", f"a session holds {_MOST_NAMED} portals: close some")
-        prepared = self._find(asked.statement)
-        if len(asked.values) != len(prepared.types):
+        prepared = self._find(message.statement)
+        if len(message.values) != len(prepared.types):
             raise WireError(
-                "08P01", f"the statement has {len(prepared.types)} parameters, and {len(asked.values)} were sent"
+                "08P01", f"the statement has {len(prepared.types)} parameters, and {len(message.values)} were sent"
             )
         bound = prepared.statement
-        if bound is not None and asked.values:
+        if bound is not None and message.values:
             literals = [
-                literal_of(value, form, oid) for (form, value), oid in zip(asked.values, prepared.types, strict=True)
+                literal_of(value, form, oid) for (form, value), oid in zip(message.values, prepared.types, strict=True)
             ]
             bound = _one(bound, bound.bind(literals))
-        self._portals[asked.portal] = _Portal(bound, asked.results)
+        self._portals[message.portal] = _Portal(bound, message.results)
         self._send(wire.frame("2"))
 
-    async def _describe(self, asked: wire.Close) -> None:
-        if asked.kind == "S":
-            prepared = self._find(asked.name)
+    async def _describe(self, message: wire.Close) -> None:
+        if message.kind == "S":
+            prepared = self._find(message.name)
             self._send(wire.parameter_description([oid or 25 for oid in prepared.types]))
             statement = prepared.statement
             if statement is not None and prepared.types:
@@ -219,17 +219,17 @@ class WireConnection:
             self._send(wire.frame("n") if columns is None else wire.row_description(columns, ()))
             return
         # A cursor is a portal, and is described as one.
-        if asked.name and asked.name not in self._portals:
-            self._send(wire.row_description(self._session.cursors.columns(asked.name), ()))
+        if message.name and message.name not in self._portals:
+            self._send(wire.row_description(self._session.cursors.columns(message.name), ()))
             return
-        portal = self._portal(asked.name)
+        portal = self._portal(message.name)
         if portal.columns is None:
             portal.columns = await self._columns(portal.statement)
         described = portal.columns
         self._send(wire.frame("n") if described is None else wire.row_description(described, portal.formats))
 
-    async def _execute(self, asked: wire.Execute) -> None:
-        portal = self._portal(asked.portal)
+    async def _execute(self, message: wire.Execute) -> None:
+        portal = self._portal(message.portal)
         if portal.statement is None:
             self._send(wire.frame("I"))
             return
@@ -241,7 +241,7 @@ class WireConnection:
             self._send(wire.command_complete(outcome.tag))
             return
         left = len(outcome.rows) - portal.sent
-        count = min(left, asked.most) if asked.most else left
+        count = min(left, message.most) if message.most else left
         if outcome.columns is not None:
             fits = portal.columns is not None and len(portal.columns) == len(outcome.columns)
             columns = portal.columns if fits and portal.columns is not None else outcome.columns
@@ -249,9 +249,9 @@ class WireConnection:
         portal.sent += count
         self._send(wire.frame("s") if count < left else wire.command_complete(outcome.tag))
 
-    def _close(self, asked: wire.Close) -> None:
-        named: dict[str, Any] = self._prepared if asked.kind == "S" else self._portals
-        named.pop(asked.name, None)
+    def _close(self, message: wire.Close) -> None:
+        named: dict[str, Any] = self._prepared if message.kind == "S" else self._portals
+        named.pop(message.name, None)
         self._send(wire.frame("3"))
 
     def _find(self, name: str) -> _Prepared:

@@ -283,10 +283,10 @@ class WireServer:
         raise wire.BrokenFrame
 
     async def _sign_in(
-        self, asked: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, startup: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[int, str]:
         """Return the number of the token that a client has shown to have, and the account's name."""
-        name = asked.get("user", "")
+        name = startup.get("user", "")
         accounts = self.service.desk.accounts
         loop = asyncio.get_running_loop()
         binding = self._binding if writer.get_extra_info("ssl_object") is not None else None
@@ -349,17 +349,17 @@ def _ascii(message: bytes) -> str:
         raise wire.BrokenFrame from None
 
 
-def _negotiate(writer: asyncio.StreamWriter, code: int, asked: dict[str, str]) -> None:
+def _negotiate(writer: asyncio.StreamWriter, code: int, startup: dict[str, str]) -> None:
     """Tell a client of a later minor version, or with options of the protocol, that there are none here."""
-    unknown = [name for name in asked if name.startswith("_pq_.")]
+    unknown = [name for name in startup if name.startswith("_pq_.")]
     if code & 0xFFFF or unknown:
         names = b"".join(name.encode() + b"\0" for name in unknown)
         writer.write(wire.frame("v", struct.pack("!ii", 0, len(unknown)) + names))
 
 
-def _settings(asked: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _settings(startup: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the settings that a client states at its start, those of `options` (-c NAME=VALUE) too."""
-    for name, value in asked.items():
+    for name, value in startup.items():
         if name == "options":
             yield from _options(value)
         elif name not in ("user", "database", "replication") and not name.startswith("_pq_."):
