@@ -516,8 +516,8 @@ def _compare(node: Compare, domain: Domain) -> Build:
     column = domain[left.name] if isinstance(left, Name) else None
     if isinstance(column, Identifier):
         return _compare_identifier(left, op, right, domain)
-    other = domain[right.name] if isinstance(right, Name) else None
-    if isinstance(other, Identifier):
+    right_column = domain[right.name] if isinstance(right, Name) else None
+    if isinstance(right_column, Identifier):
         return _compare_identifier(right, MIRROR[op], left, domain)
     if is_declared(left, domain):
         return _compare_values(left, op, right, domain)
