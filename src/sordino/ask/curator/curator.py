@@ -185,7 +185,7 @@ class Curator(TableFace):
         one = cast(Question, question)
         plan = self._plan(one, asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
         check_text(self._engine, plan.question, plan.procedure.write)
-        return plan.seen_before(self._charging.earlier(plan))
+        return self._charging.look_back(plan)
 
     @overload
     def ask(self, question: Batch, *, on: Literal["data", "dummy"] = "data") -> list[Release]: ...
@@ -230,7 +230,7 @@ class Curator(TableFace):
             return self._ask_batch(question, on=on)
         plan = self._plan_to_run(question, given)
         if confirm is not None:
-            confirm(plan.seen_before(self._charging.earlier(plan)))
+            confirm(self._charging.look_back(plan))
         if on == "dummy":
             return self._practise(plan)
         identity = plan.identity()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sordino.ask.queries.expressions.released import ReleasedValues, check_tokens
 from sordino.ask.queries.row_steps import RowStep, apply_steps
 from sordino.core.domain import Domain
+from sordino.core.errors import QuestionRefused
 from sordino.core.noise.rng import Rng
 from sordino.core.primitives import Primitives
 from sordino.core.release import Key, Output
@@ -83,6 +84,11 @@ class StatementWriter:
     def expect_released(self, names: Iterable[str]) -> Self:
         """Return a writer whose texts may hold tokens of these released values, which are known before these texts run."""
         return self._with(self._engine, expects=frozenset(names))
+
+    def check_sample(self) -> None:
+        """Raise QuestionRefused where the engine draws no samples."""
+        if getattr(self._engine, "sample", None) is None:
+            raise QuestionRefused("the engine of this table draws no samples: ask of all rows, without SAMPLE")
 
     def primitives(self) -> Primitives:
         """Return the words for one tree; take new ones for each."""

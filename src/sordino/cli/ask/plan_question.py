@@ -89,4 +89,6 @@ def _budget_lines(plans: Sequence[Plan], cost: Loss, curator: Curator) -> list[s
     lines = wrap("budget", f"{rest} left{whose}{'' if covered else ': not enough for this'}")
     for last in (plan.earlier[-1] for plan in plans if plan.earlier):
         lines += wrap("earlier", f"answered before as {last}: `sordino show {last}` shows it at no cost")
+    for unknown in {plan.unknown for plan in plans if plan.unknown}:
+        lines += wrap("ledger", unknown)
     return [*lines, "nothing was spent; `sordino ask` with the same words spends it"]
