@@ -52,7 +52,7 @@ def plan(
     made = connection.plan(asked, **loss, **shares)
     plans = plans_of(made)
     if form is given.TextFormat.json:
-        data = plans[0].to_dict(confidence=confidence) if len(plans) == 1 else made.to_dict()
+        data = (plans[0] if len(plans) == 1 else made).to_dict(confidence=confidence)
         say(json.dumps(data, ensure_ascii=False, indent=2))
         return
     _print_plans(plans, made.cost, confidence)
