@@ -43,7 +43,6 @@ from sordino.ask.queries.expressions.declared_values import (
 )
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
-    OPERATORS,
     Absolute,
     Apply,
     Arithmetic,
@@ -90,6 +89,7 @@ from sordino.ask.queries.expressions.times import (
 )
 from sordino.core.domain import Boolean, Category, Domain, Fill, Identifier
 from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.evaluation import OPERATORS
 from sordino.core.primitives import OutOfRange, Primitives
 
 if TYPE_CHECKING:
