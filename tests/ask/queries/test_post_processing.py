@@ -138,7 +138,8 @@ def test_text_never_meets_a_number() -> None:
 
 
 def test_a_day_meets_a_moment_as_its_midnight() -> None:
-    columns = {"day": [date(2020, 1, 2)] * 3, "at": [datetime(2020, 1, 1, 9), datetime(2020, 1, 2), None]}
+    moments = [datetime(2020, 1, 1, 9), datetime(2020, 1, 2), None]
+    columns: dict[str, list[Any]] = {"day": [date(2020, 1, 2)] * 3, "at": moments}
     for node, rows in ((col("at") < col("day"), [0]), (col("day") <= col("at"), [1]), (col("day") == col("at"), [1])):
         assert select_rows(PostProcessing(node.node), columns) == rows
 

@@ -77,7 +77,7 @@ class Trees:
         if kind == "truth":
             return self._columns["yes"], "yes"
         if kind in ("text", "day"):
-            pairs = {
+            pairs: dict[str, tuple[tuple[str, Any], ...]] = {
                 "text": (("job", "job"), ("job", "b"), ("job", "z")),
                 "day": (
                     ("day", "moment"),
@@ -86,10 +86,10 @@ class Trees:
                     ("moment", "2020-01-02"),
                 ),
             }
-            left, right = self._rng.choice(pairs[kind])
-            other = self._columns[right] if right in self._columns else _value(right)
-            said = right if right in self._columns else f"'{right}'"
-            return [op, self._columns[left], other], f"{left} {sign} {said}"
+            name, value = self._rng.choice(pairs[kind])
+            side = self._columns[value] if value in self._columns else _value(value)
+            words = value if value in self._columns else f"'{value}'"
+            return [op, self._columns[name], side], f"{name} {sign} {words}"
         if kind in ("not", "missing"):
             tree, text = self.condition(depth - 1)
             return [kind, tree], f"NOT ({text})" if kind == "not" else f"({text}) IS NULL"

@@ -112,7 +112,13 @@ class Curator(TableFace):
         self._rng = rng
         public_facts = (self._charging.declaration, dict(public or {}), dict(others or {}), dialect)
         self._table = TableContext(
-            name, domain, neighbors, ledger.cap, *public_facts, public_rows=dict(public_rows or {})
+            name,
+            domain,
+            neighbors,
+            ledger.cap,
+            *public_facts,
+            public_rows=dict(public_rows or {}),
+            declared=declaration,
         )
 
     # ---- plan and ask

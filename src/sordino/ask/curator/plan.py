@@ -17,8 +17,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, get_args
 
 from sordino.ask.queries.expressions.released import ReleasedValues, check_tokens
+from sordino.ask.queries.public_matches import no_values
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.ask.queries.row_steps import RowStep, apply_steps, step_neighbors
+from sordino.ask.queries.same_people import seen_from
 from sordino.core.accounting.composition import charge_amounts
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused, arg
@@ -58,7 +60,7 @@ class TableContext:
 
     `public` are the tables that may be joined, `private` the other private tables of the project, `dialect` whose SQL
     questions are written in where they do not say so. `public_rows` are those of the public tables, as they were opened,
-    `possible` what was found of the keys of questions.
+    `declared` is what the digest is of, `possible` what was found of the keys of questions.
     """
 
     name: str
@@ -70,6 +72,7 @@ class TableContext:
     private: Mapping[str, PrivateTable] = field(default_factory=dict)
     dialect: str | None = None
     public_rows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False, compare=False)
+    declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     possible: dict[str, Possible] = field(default_factory=dict, repr=False, compare=False)
 
     def find_possible(
@@ -79,6 +82,19 @@ class TableContext:
         from sordino.ask.curator.possible_keys import PossibleKeys
 
         return PossibleKeys(self.domain, self.public_rows, self.possible).find(groups, declared, where, steps)
+
+    @property
+    def own(self) -> PrivateTable:
+        """What other tables of the project may know of this one."""
+        return PrivateTable(self.domain, self.neighbors, self.declared)
+
+    def public_values(self, name: str, columns: Sequence[str]) -> Sequence[tuple[Any, ...]]:
+        """Return some columns of each row of a public table as declared, or of its key, `sordino_key_0`.., as it is joined by."""
+        from sordino.ask.engines.public import declared_values
+
+        if name not in self.public_rows:
+            return no_values(name, columns)
+        return declared_values(self.public_rows[name], self.public[name].columns, columns)
 
     def other(self, name: str | None) -> TableContext:
         """Return what is public of another private table, asked about in one statement with this one; itself for None.
@@ -102,8 +118,10 @@ class TableContext:
             self.cap,
             self.declaration,
             public=self.public,
+            private=seen_from(name, self.private, self.name, self.own),
             dialect=self.dialect,
             public_rows=self.public_rows,
+            declared=other.declaration,
         )
 
 

@@ -25,7 +25,6 @@ from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
 from sordino.core.registration import check_registering, is_own, name_provider
-from sordino.core.source import PrivateTable
 
 # ---- How each kind of question is planned: a registry, which code in the curator's own process may add to
 #
@@ -229,10 +228,9 @@ class _BlockReader:
 
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
     """Return the question with its tables and its unit; `names` says whether its columns are resolved already."""
-    own = PrivateTable(table.domain, table.neighbors, {})
     expressions = asked.expressions()
     if asked.steps or (expressions and has_exists(expressions)):
-        asked = mark_units(asked, table.private, table.name, own)
+        asked = mark_units(asked, table.private, table.name, table.own)
     if not asked.steps:
         return asked
     return bind_names(
@@ -243,6 +241,8 @@ def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["writ
         names=names,
         private=table.private,
         neighbors=table.neighbors,
+        values=table.public_values,
+        declared=table.declared,
     )
 
 
