@@ -94,7 +94,7 @@ class Precision:
         """What is noised, which no epsilon changes: a search for an epsilon tries many."""
         aggregates = self.question.aggregates
         squared = self.currency == "rho"
-        return find_strategy(aggregates, self._compiled, self.neighbors, [Fraction(1)], squared=squared)
+        return find_strategy(aggregates, self._compiled.bound(self.neighbors), [Fraction(1)], squared=squared)
 
     def epsilon_for(self, error: Number, *, rows: int | None = None) -> float:
         """Return the least epsilon at which the error is within `error`, from the feasible side; 0 where it always is.
