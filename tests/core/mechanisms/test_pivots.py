@@ -38,7 +38,7 @@ class Known:
     "levels",
     [
         (F(1, 4), F(3, 4)),
-        (F(1, 2), F(9, 10)),
+        pytest.param((F(1, 2), F(9, 10)), marks=pytest.mark.deep),
         pytest.param((F(1, 10), F(1, 4), F(1, 2), F(3, 4), F(9, 10)), marks=pytest.mark.deep),
     ],
 )
