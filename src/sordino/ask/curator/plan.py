@@ -299,6 +299,12 @@ class Plan:
         return self.table.name
 
     @property
+    def table_shares(self) -> Mapping[str, Fraction]:
+        """How much of its cost is of questions about each private table: all is of its own, where it is no statement."""
+        shares: Mapping[str, Fraction] = getattr(self.procedure, "table_shares", {})
+        return shares or {self.table.name: Fraction(1)}
+
+    @property
     def domain(self) -> Domain:
         """What is declared about the table."""
         return self.table.domain
