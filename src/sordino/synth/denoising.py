@@ -12,9 +12,13 @@ import numpy as np
 
 from sordino.synth.encoded_column import Floats
 
-_ROUNDS = 30  # of expectation maximisation
-_FINEST, _RATIO = 1.0 / 16.0, 2.8  # of the grid of variances: the least in variances of the noise, and the steps
-_FEWEST = 8  # ordered counts below which nothing is smoothed
+# Rounds of expectation maximisation.
+_ROUNDS = 30
+# The grid of prior variances: the least, in variances of the noise, and the ratio of one to the next.
+_FINEST = 1.0 / 16.0
+_RATIO = 2.8
+# Ordered counts below which nothing is smoothed.
+_FEWEST = 8
 
 
 def shrink(values: Floats, variance: float) -> tuple[Floats, float]:
@@ -34,8 +38,8 @@ def shrink(values: Floats, variance: float) -> tuple[Floats, float]:
         weights = weights * (likelihood / (likelihood @ weights)[:, None]).mean(axis=0)
     factors = grid / (grid + variance)
     whole = likelihood @ weights
-    kept, squared = ((likelihood @ (weights * factors**power)) / whole for power in (1, 2))
-    return values * kept, float((variance * kept + squares * (squared - kept**2)).mean())
+    mean, squared = ((likelihood @ (weights * factors**power)) / whole for power in (1, 2))
+    return values * mean, float((variance * mean + squares * (squared - mean**2)).mean())
 
 
 def smooth(counts: Floats, variance: float) -> tuple[Floats, float]:
@@ -57,12 +61,12 @@ def smooth(counts: Floats, variance: float) -> tuple[Floats, float]:
         means = (means + later) / 2.0
         width = 2 * width
     left = variance / width
-    for found, spread in reversed(levels):
+    for difference, spread in reversed(levels):
         width //= 2
-        means = ((means + found) + np.roll(means - found, width)) / 2.0
+        means = ((means + difference) + np.roll(means - difference, width)) / 2.0
         left += spread
-    made: Floats = (means[:count] + means[count:][::-1]) / 2.0
-    return made, min(left, variance)
+    smoothed: Floats = (means[:count] + means[count:][::-1]) / 2.0
+    return smoothed, min(left, variance)
 
 
 def denoise_pair(deviations: Floats, means: Floats, variance: float) -> tuple[Floats, float] | None:
@@ -79,10 +83,10 @@ def denoise_pair(deviations: Floats, means: Floats, variance: float) -> tuple[Fl
     rest = deviations - low
     rows, columns = deviations.shape
     free = rank * (rows + columns - rank)
-    shown = float(np.square(rest).sum()) - (rest.size - free) * variance
-    tau = max(shown / max(float(means.sum()), 1e-9), 0.0)
-    kept = tau * means / (tau * means + variance)
-    return low + rest * kept, variance * min((free + float(kept.sum())) / rest.size, 1.0)
+    excess = float(np.square(rest).sum()) - (rest.size - free) * variance
+    tau = max(excess / max(float(means.sum()), 1e-9), 0.0)
+    factors = tau * means / (tau * means + variance)
+    return low + rest * factors, variance * min((free + float(factors.sum())) / rest.size, 1.0)
 
 
 def _low_rank(values: Floats, deviation: float) -> tuple[Floats, int]:
@@ -94,5 +98,5 @@ def _low_rank(values: Floats, deviation: float) -> tuple[Floats, int]:
     scaled = singular / max(unit, 1e-9)
     beyond = np.maximum(np.square(np.square(scaled) - ratio - 1.0) - 4.0 * ratio, 0.0)
     shrunk = np.where(scaled > 1.0 + math.sqrt(ratio), np.sqrt(beyond) / np.maximum(scaled, 1e-9), 0.0) * unit
-    made: Floats = (left * shrunk) @ right
-    return made, int(np.count_nonzero(shrunk))
+    shrunken: Floats = (left * shrunk) @ right
+    return shrunken, int(np.count_nonzero(shrunk))

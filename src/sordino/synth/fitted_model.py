@@ -17,12 +17,18 @@ from sordino.synth.markov_random_field import Factor, MarkovRandomField, calibra
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals
 
-Measured = dict[tuple[int, ...], NoisyTable]  # noisy tables by their columns, ascending
+# Noisy tables by their columns, ascending.
+Measured = dict[tuple[int, ...], NoisyTable]
 
-_FIRM = 1e-3  # softness of one-way counts, relative to their variance: they are all but exact
-_HARDEST = 2e-8  # of the rows: below it the fit's steps would no longer be exact, and nothing would be gained
-_LEAST, _LOOSEST = 1e-3, 0.01  # bounds of c and of 1 / c, see `_soften`
-_DRAWN = 0.7  # the least factor that is made up for, there
+# Softness of one-way counts, relative to their variance: they are all but exact.
+_FIRM = 1e-3
+# In rows: below it the fit's steps would no longer be exact, and nothing would be gained.
+_HARDEST = 2e-8
+# Bounds of c and of 1 / c, see `_soften`.
+_LEAST = 1e-3
+_LOOSEST = 0.01
+# The least factor that `_soften` makes up for.
+_DRAWN = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +56,16 @@ def independent_model(one_way: OneWayMarginals, tier: str) -> FittedModel:
 
 def merge_measurements(known: Measured, fresh: Measured) -> Measured:
     """Return all measurements, repeated ones combined by inverse variance."""
-    made = dict(known)
+    merged = dict(known)
     for pair, new in fresh.items():
-        old = made.get(pair)
+        old = merged.get(pair)
         if old is None:
-            made[pair] = new
+            merged[pair] = new
         else:
             total = old.variance + new.variance
             cells = (old.cells * new.variance + new.cells * old.variance) / total
-            made[pair] = NoisyTable(cells, old.variance * new.variance / total)
-    return made
+            merged[pair] = NoisyTable(cells, old.variance * new.variance / total)
+    return merged
 
 
 def fit_field(
@@ -80,18 +86,18 @@ def fit_field(
     rows = compressed.rows
     sizes = compressed.sizes
     field = independent_field(junction_tree(cliques), compressed.counts, rows)
-    given: list[tuple[tuple[int, ...], Floats, Floats | float]] = [
+    measurements: list[tuple[tuple[int, ...], Floats, Floats | float]] = [
         ((c,), counts, np.maximum(_FIRM * variance, _HARDEST * rows))
         for c, (counts, variance) in enumerate(zip(compressed.counts, compressed.variances, strict=True))
     ]
-    given += [
+    measurements += [
         (columns, *_soften(compressed, columns, table))
         for columns, table in measured.items()
         if field.tree.home(columns, sizes) is not None
     ]
     factors = [
         Factor(columns, counts, softness, potentials.get(columns, np.zeros_like(counts)).copy())
-        for columns, counts, softness in given
+        for columns, counts, softness in measurements
     ]
     if potentials:
         restart(field, factors, sizes)
@@ -114,8 +120,8 @@ def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: Noi
     product = compressed.independent(columns)
     residual = counts.cells - product
     variance = counts.variance
-    shown = float(np.square(residual).sum()) - residual.size * variance
-    tau = max(shown / max(float(product.sum()), 1e-9), _LOOSEST)
+    excess = float(np.square(residual).sum()) - residual.size * variance
+    tau = max(excess / max(float(product.sum()), 1e-9), _LOOSEST)
     softer = denoise_pair(residual, product, variance) if len(columns) == 2 else None
     if softer is not None:
         residual, variance = softer

@@ -16,11 +16,17 @@ from sordino.synth.denoising import smooth
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.junction_tree import Pair
 
-_MEAN = 0.8  # E|Z| of a standard normal
-_MOST_BINS, _MOST_CODES = 64, 512  # codes of a column, where its noise is large and where it is small
-_CLEAR = 25.0  # deviations of noise in the mean count of a code, above the least number of codes
-_RARE = 2.0  # deviations of noise below which a value's count cannot be distinguished from none
-_ABSENT = 3.0  # the same for missing values that the declaration drops: a table without any should show none
+# E|Z| of a standard normal.
+_MEAN = 0.8
+# The most codes of a column, where its noise is large and where it is small.
+_MOST_BINS = 64
+_MOST_CODES = 512
+# Deviations of noise in the mean count of a code, above the least number of codes.
+_CLEAR = 25.0
+# Deviations of noise below which a value's count cannot be distinguished from none.
+_RARE = 2.0
+# The same for missing values that the declaration drops: a table without any should show none.
+_ABSENT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +43,8 @@ class DomainCompression:
 
     def sum_by_code(self, counts: Floats) -> Floats:
         """Return counts by code."""
-        made: Floats = np.asarray(np.bincount(self.codes, weights=counts, minlength=self.size), dtype=np.float64)
-        return made
+        sums: Floats = np.asarray(np.bincount(self.codes, weights=counts, minlength=self.size), dtype=np.float64)
+        return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +65,11 @@ class OneWayMarginals:
 
     def errors(self) -> Floats:
         """Return the expected distance of each column's counts from the truth, as a share of rows: E|noise| up to the count."""
-        found = [
+        distances = [
             float(np.minimum(_MEAN * math.sqrt(v), c).sum()) / (2.0 * self.rows)
             for c, v in zip(self.projected, self.left, strict=True)
         ]
-        return np.array(found)
+        return np.array(distances)
 
     def compress(self, codes: Sequence[DomainCompression] | None = None) -> CompressedMarginals:
         """Return the marginals over codes: those given, or as few as the noise of each column allows."""
@@ -90,12 +96,12 @@ class OneWayMarginals:
 
     def identity_codes(self) -> list[DomainCompression]:
         """Return a code a key; a missing value that the declaration drops, and that does not show, has none of its own."""
-        made: list[DomainCompression] = []
+        identity: list[DomainCompression] = []
         for column, fewer in zip(self.columns, self.compress().codes, strict=True):
             shared = column.dropped and int((fewer.codes == fewer.codes[-1]).sum()) > 1
             codes = np.minimum(np.arange(column.size), column.size - 1 - shared)
-            made.append(DomainCompression(codes, column.size - shared))
-        return made
+            identity.append(DomainCompression(codes, column.size - shared))
+        return identity
 
     def shares_within(self, codes: Sequence[DomainCompression]) -> tuple[Floats, ...]:
         """Return each key's share of its code's count."""
@@ -131,8 +137,8 @@ class CompressedMarginals:
         """Return the variance of those counts that comes of the noise of the one-way counts."""
         a, b = pair
         first = np.multiply.outer(self.variances[a], np.square(self.counts[b] / self.rows))
-        made: Floats = first + np.multiply.outer(np.square(self.counts[a] / self.rows), self.variances[b])
-        return made
+        variance: Floats = first + np.multiply.outer(np.square(self.counts[a] / self.rows), self.variances[b])
+        return variance
 
     def table(self, columns: Sequence[int]) -> ContingencyTable:
         """Return the question for the counts over the codes of some columns."""
@@ -188,9 +194,9 @@ def project(counts: Floats, total: float) -> Floats:
     flat = np.asarray(counts, dtype=np.float64).ravel()
     falling = np.sort(flat)[::-1]
     excess = (np.cumsum(falling) - max(float(total), 0.0)) / np.arange(1, len(flat) + 1)
-    kept = int(np.count_nonzero(falling > excess))
-    made: Floats = np.maximum(flat - excess[max(kept, 1) - 1], 0.0).reshape(np.shape(counts))
-    return made
+    positive = int(np.count_nonzero(falling > excess))
+    nearest: Floats = np.maximum(flat - excess[max(positive, 1) - 1], 0.0).reshape(np.shape(counts))
+    return nearest
 
 
 def most_codes(rows: float, deviation: float) -> int:
@@ -213,8 +219,8 @@ def compress_domain(
     else:
         codes = _runs(counts[:last], deviation, most) if ordered else _frequent(counts[:last], deviation, most)
     if missing:
-        own = last == 0 or not dropped or counts[last] >= _ABSENT * deviation
-        codes = np.append(codes, codes[-1] if not own else codes.max() + 1 if last else 0)
+        has_code = last == 0 or not dropped or counts[last] >= _ABSENT * deviation
+        codes = np.append(codes, codes[-1] if not has_code else codes.max() + 1 if last else 0)
     return DomainCompression(codes, int(codes.max()) + 1)
 
 
@@ -227,7 +233,8 @@ def shares_within(codes: Codes, noisy: Floats, variance: float, totals: Floats, 
     for code in np.flatnonzero(np.bincount(codes) > 1).tolist():
         members = np.flatnonzero(codes == code)
         if missing and members[-1] == len(codes) - 1:
-            shares[members[-1]], members = 0.0, members[:-1]
+            shares[members[-1]] = 0.0
+            members = members[:-1]
         if len(members) > 1:
             goal = max(float(totals[code]), 1e-9)
             shares[members] = project(_shrink(noisy[members], variance), goal) / goal
@@ -238,9 +245,9 @@ def _shrink(counts: Floats, variance: float) -> Floats:
     """Return counts drawn towards their mean by as much as their noise explains (James & Stein 1961), same total."""
     mean = counts.mean()
     spread = float(np.square(counts - mean).sum())
-    kept = 0.0 if spread <= 0 else max(0.0, 1.0 - max(len(counts) - 3, 1) * variance / spread)
-    made: Floats = mean + kept * (counts - mean)
-    return made
+    factor = 0.0 if spread <= 0 else max(0.0, 1.0 - max(len(counts) - 3, 1) * variance / spread)
+    shrunken: Floats = mean + factor * (counts - mean)
+    return shrunken
 
 
 def _runs(counts: Floats, deviation: float, most: int) -> Codes:
@@ -261,17 +268,18 @@ def _runs(counts: Floats, deviation: float, most: int) -> Codes:
             mass = 0.0
             width = 0
             code = code + 1
-    if code > 0 and mass < _RARE * deviation * math.sqrt(max(width, 1)):  # the tail alone is noise: join it
+    # The tail alone is noise: join it to the run before.
+    if code > 0 and mass < _RARE * deviation * math.sqrt(max(width, 1)):
         codes[codes == code] = code - 1
     return codes
 
 
 def _frequent(counts: Floats, deviation: float, most: int) -> Codes:
-    kept = np.flatnonzero(counts >= _RARE * deviation)
-    if len(kept) > most - 1:
-        kept = np.sort(kept[np.argsort(-counts[kept], kind="stable")[: most - 1]])
-    if len(kept) >= len(counts) - 1 and len(counts) <= most:
+    frequent = np.flatnonzero(counts >= _RARE * deviation)
+    if len(frequent) > most - 1:
+        frequent = np.sort(frequent[np.argsort(-counts[frequent], kind="stable")[: most - 1]])
+    if len(frequent) >= len(counts) - 1 and len(counts) <= most:
         return np.arange(len(counts))
-    codes = np.full(len(counts), len(kept), dtype=np.int64)
-    codes[kept] = np.arange(len(kept))
+    codes = np.full(len(counts), len(frequent), dtype=np.int64)
+    codes[frequent] = np.arange(len(frequent))
     return codes

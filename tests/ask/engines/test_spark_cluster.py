@@ -114,7 +114,8 @@ def protect(source, unit, **more):
 
 
 people = protect(rows, sd.PrivacyUnit("id", max_rows=3), ledger=None, public={"sizes": sizes})
-found = people.ask(sd.sql("SELECT sex, COUNT(*) AS n, SUM(age) AS years, MEDIAN(age) AS middle FROM data GROUP BY sex"), epsilon=10**6).rows
+asked = "SELECT sex, COUNT(*) AS n, SUM(age) AS years, MEDIAN(age) AS middle FROM data GROUP BY sex"
+found = people.ask(sd.sql(asked), epsilon=10**6).rows
 ages = {sex: [i % 90 for i in range(2000) if i % 2 == (sex == "M")] for sex in "FM"}
 assert [(r["sex"], r["n"], r["years"]) for r in found] == [(s, 1000, sum(a)) for s, a in ages.items()], found
 assert [r["middle"] for r in found] == [44, 45], found

@@ -190,7 +190,7 @@ def sensitivities(text: str, relation: Relation) -> list[Any]:
     asked = bind(text, relation)
     compiled = compile_query(asked, step_domain(DOMAIN, asked.steps))
     wider = step_neighbors(Neighbors(relation, UNITS["t"]), asked.steps)
-    return [compiled.sensitivity(part, wider) for several in compiled.parts for part in several]
+    return [moved for several in compiled.bound(wider).sensitivities for moved in several]
 
 
 @functools.cache

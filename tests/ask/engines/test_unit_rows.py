@@ -289,10 +289,9 @@ def check(relation: Relation) -> list[list[Fraction]]:
     for i, asked in enumerate(QUESTIONS):
         bound = bind(asked)
         compiled, wider = compile_query(bound, step_domain(DOMAIN, bound.steps)), step_neighbors(neighbors, bound.steps)
-        parts = [p for several in compiled.parts for p in several]
-        moves = [Fraction(0)] * len(parts)
-        for (one, other), (j, part) in itertools.product(pairs, enumerate(parts)):
-            bounds = compiled.sensitivity(part, wider)
+        sizes = [s for several in compiled.bound(wider).sensitivities for s in several]
+        moves = [Fraction(0)] * len(sizes)
+        for (one, other), (j, bounds) in itertools.product(pairs, enumerate(sizes)):
             moved = [abs(a - b) for a, b in zip(one[i][j], other[i][j], strict=True)]
             assert sum(moved) <= bounds.l1, (asked.describe(), relation, bounds)
             assert sum(m * m for m in moved) <= bounds.l2_squared, (asked.describe(), relation, bounds)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
+from sordino.ask.curator.most_common_procedure import plan_most_common
 from sordino.ask.curator.plan import Plan, PlannedQuestion, TableContext, price
+from sordino.ask.curator.statement_procedure import StatementQuestion, declare_released, plan_statement
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, as_aggregation
@@ -130,8 +132,6 @@ def read_statement_question(
 
     Returns None for a text with a list of keys beside it, which is one question. Raises QuestionRefused for what is no statement.
     """
-    from sordino.ask.curator.statement_procedure import StatementQuestion
-
     if question.keys is not None:
         return None
     reader = _BlockReader(question, table)
@@ -221,8 +221,6 @@ class _BlockReader:
         return next((name for name in self._table.private if is_same_table(named, name)), None)
 
     def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
-        from sordino.ask.curator.statement_procedure import declare_released
-
         questions = [self.blocks[text] for text in blocks]
         contexts = [self._table.other(self.tables[text]) for text in blocks]
         self.released[query.name] = declare_released(query, blocks, questions, self.released, contexts, self._table)
@@ -246,3 +244,14 @@ def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["writ
         values=table.public_values,
         declared=table.declared,
     )
+
+
+def is_batch(question: object) -> bool:
+    """Return whether this is a list of whole questions, or several SELECTs; a list of aggregates is one question."""
+    if isinstance(question, SqlText):
+        return len(question.statements()) > 1
+    return isinstance(question, (list, tuple)) and any(isinstance(q, Whole) for q in question)
+
+
+register_procedure(MostCommon, plan_most_common)
+register_procedure(StatementQuestion, plan_statement)

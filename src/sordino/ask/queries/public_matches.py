@@ -18,7 +18,6 @@ from typing import Any
 from sordino.ask.queries.expressions.declared_values import bind_values, is_text
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
-    OPERATORS,
     Arithmetic,
     Compare,
     Connective,
@@ -35,6 +34,7 @@ from sordino.ask.queries.expressions.nodes import (
 )
 from sordino.core.domain import Category, Domain
 from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.evaluation import OPERATORS
 from sordino.core.loss import format_number
 from sordino.core.source import PublicTable
 

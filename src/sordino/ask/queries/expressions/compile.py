@@ -43,7 +43,6 @@ from sordino.ask.queries.expressions.declared_values import (
 )
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
-    OPERATORS,
     Absolute,
     Apply,
     Arithmetic,
@@ -91,6 +90,7 @@ from sordino.ask.queries.expressions.times import (
 )
 from sordino.core.domain import Boolean, Category, Domain, Fill, Identifier
 from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.evaluation import OPERATORS
 from sordino.core.primitives import OutOfRange, Primitives
 
 if TYPE_CHECKING:
@@ -521,8 +521,8 @@ def _compare(node: Compare, domain: Domain) -> Build:
     column = domain[left.name] if isinstance(left, Name) else None
     if isinstance(column, Identifier):
         return _compare_identifier(left, op, right, domain)
-    other = domain[right.name] if isinstance(right, Name) else None
-    if isinstance(other, Identifier):
+    right_column = domain[right.name] if isinstance(right, Name) else None
+    if isinstance(right_column, Identifier):
         return _compare_identifier(right, MIRROR[op], left, domain)
     if is_declared(left, domain):
         return _compare_values(left, op, right, domain)
