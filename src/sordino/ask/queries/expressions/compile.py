@@ -476,7 +476,7 @@ def _condition(node: Node, domain: Domain) -> Build:
         return lambda _: sql().true() if said else sql().false()
     if isinstance(node, Windowed):
         raise QuestionRefused(
-            f"{describe(node)} looks at other rows of a person: end it with .over(unit, order_by=...), and name it with_columns"
+            f"{describe(node)} looks at other rows of a person: end it with .over(unit, order_by=...), inside with_columns"
         )
     raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
 
