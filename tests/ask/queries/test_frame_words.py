@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import sordino as sd
 from sordino import col
 from sordino.ask.queries.question_records import question_from_json, question_to_json
-from sordino.errors import QuestionRefused
+from sordino.errors import QuestionRefused, SordinoError
 
 DOMAIN = sd.Domain(
     {
@@ -478,7 +479,7 @@ def test_windows_in_python_are_those_of_sql(words: Callable[[Any], Any], text: s
         ),
         (
             lambda t: t.plan(t.agg(sd.sum(col("x").shift(1).over("id", order_by="day"))), epsilon=1),
-            "name it with with_columns",
+            "inside with_columns",
         ),
         (lambda _: sd.median("x").over("id"), "count, sum, mean, min and max"),
         (lambda _: col("x").shift(0), "a number of rows up to"),
@@ -489,3 +490,26 @@ def test_windows_in_python_are_those_of_sql(words: Callable[[Any], Any], text: s
 def test_what_is_no_window_of_a_person_is_refused(words: Callable[[Any], Any], message: str) -> None:
     with pytest.raises(QuestionRefused, match=message):
         words(orders())
+
+
+def test_windows_are_sent_to_servers_as_they_are_written_and_others_are_refused() -> None:
+    held = orders()
+    for words, _ in OVER:
+        asked = words(held)
+        data = json.loads(json.dumps(question_to_json(asked)))
+        assert question_from_json(data) == asked
+    data = json.loads(json.dumps(question_to_json(OVER[0][0](held))))
+    value = data["steps"][0]["values"][0]
+    for changed in (
+        {"kind": "lag(x) --"},
+        {"kind": "row_number"},
+        {"offset": 10**6},
+        {"offset": -1},
+        {"order": []},
+        {"frame": [0, 1]},
+        {"of": None},
+        {"partition": "id"},
+    ):
+        other = {**data, "steps": [{**data["steps"][0], "values": [{**value, **changed}]}]}
+        with pytest.raises(SordinoError):
+            held.plan(question_from_json(other), epsilon=1)

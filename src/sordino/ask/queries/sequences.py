@@ -69,6 +69,8 @@ _WORDS = {
     "min": "the least {of}",
     "max": "the largest {of}",
 }
+SEQUENCE_KINDS = frozenset(_WORDS)
+MOST_OFFSET = 1_000  # rows between a row and one that it looks at
 _DAY = 86_400  # seconds
 _FARTHEST = 2**61  # steps, so that 64 bits hold the ends of every range
 _EXAMPLE = "LAG(day) OVER (PARTITION BY {unit} ORDER BY day)"
@@ -387,6 +389,23 @@ class UnitSequence:
         return ["sequence", self.unit, plain(self.where), [v.plain() for v in self.values]]
 
 
+def check_sequence(value: SequenceValue) -> None:
+    """Raise QuestionRefused for a value that no builder makes: without what it is of, its order, or with a frame too far."""
+    ends = [value.offset, *(end for end in value.frame or () if end is not None)]
+    if any(abs(end) > MOST_OFFSET for end in ends) or value.offset < 0 or (value.kind == "ntile" and not value.offset):
+        raise QuestionRefused(f"a window reaches up to {MOST_OFFSET:,} rows")
+    first, last = value.frame or (None, None)
+    if first is not None and last is not None and first > last:
+        raise QuestionRefused("a frame ends before it begins")
+    placed = value.kind in (*_PLACES, *_PICKS)
+    if (value.of is None) != (value.kind in (*_PLACES, "rows")) or (placed and not value.order):
+        raise QuestionRefused(f"{value.kind} of a person's rows needs other operands")
+    if (placed and (value.frame or value.reach)) or (value.frame and (value.reach or not value.order)):
+        raise QuestionRefused(f"{value.kind} of a person's rows has no such frame")
+    if value.reach is not None and len(value.order) != 1:
+        raise QuestionRefused("RANGE BETWEEN needs an order by one number or day")
+
+
 def place_windows(node: Node, found: dict[SequenceValue, None]) -> Node:
     """Return an expression with the column of each window that people wrote in its place; `found` gets their values.
 
@@ -406,6 +425,7 @@ def place_windows(node: Node, found: dict[SequenceValue, None]) -> Node:
                 )
             frame = (None, 0) if thing.running else None
             value = SequenceValue(thing.kind, thing.of, thing.partition, order, thing.offset, frame)
+            check_sequence(value)
             found[value] = None
             return Name(value.alias)
         if isinstance(thing, tuple):
