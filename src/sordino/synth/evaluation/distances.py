@@ -42,10 +42,10 @@ def choose_sets(model: Model, rng: Rng) -> list[tuple[int, ...]]:
     small_sets: list[tuple[int, ...]] = [(c,) for c in columns]
     small_sets += [s for s in itertools.combinations(columns, 2) if math.prod(sizes[c] for c in s) <= _MOST_CELLS]
     triples = [s for s in itertools.combinations(columns, 3) if math.prod(sizes[c] for c in s) <= _MOST_CELLS]
-    random_triples: list[tuple[int, ...]] = []
-    while triples and len(random_triples) < _TRIPLES:
-        random_triples.append(triples.pop(rng.below(len(triples))))
-    return [*small_sets, *sorted(random_triples)]
+    drawn: list[tuple[int, ...]] = []
+    while triples and len(drawn) < _TRIPLES:
+        drawn.append(triples.pop(rng.below(len(triples))))
+    return [*small_sets, *sorted(drawn)]
 
 
 def release_distances(
