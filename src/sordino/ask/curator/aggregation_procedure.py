@@ -75,6 +75,10 @@ _MOST_MEANS = 100_000
 _PUBLIC_KEYS = (
     "these keys are public, whether or not a row has them: nothing of the data is used, and nothing is charged"
 )
+_BETWEEN = (
+    "where a quantile lies between two values of the rows, as the median of an even number does, it is any value from the one to "
+    "the other, drawn evenly: SQL takes a point between them"
+)
 _LEAST_RATE = Fraction(1, 10**9)
 
 # What a dialect's texts are equal in spite of.
@@ -229,6 +233,7 @@ def _say_notes(
     notes += () if threshold is None else (threshold.note(),)
     notes += () if question.aggregates or threshold is not None else (_PUBLIC_KEYS,)
     notes += (selection_note(count_groups(compiled)),) if _selects(question, compiled) else ()
+    notes += (_BETWEEN,) if any(isinstance(a, Quantile) for a in question.aggregates) else ()
     expressions = question.expressions()
     notes += never_equal(expressions, domain) if expressions else ()
     notes += text_note(question.dialect, expressions, domain, stepped=bool(question.steps))
