@@ -108,7 +108,7 @@ def running(
             time.sleep(0.01)
         assert server.started
         found = server.servers[0].sockets[0].getsockname()[1]
-        with httpx.Client(verify=False) as client:
+        with httpx.Client(verify=False, timeout=300) as client:
             yield Running(f"http://127.0.0.1:{found}", store, found, client)
     finally:
         server.should_exit = True

@@ -34,12 +34,14 @@ SURE = 10**4  # at this epsilon a count's noise is nothing, but with a chance of
 
 def test_a_fork_collects_nothing() -> None:
     # Each fork of a worker would copy all that the worker holds (see conftest.py).
+    frozen = gc.get_freeze_count()
     process = os.fork()
     if not process:
-        os._exit(int(gc.isenabled() or gc.get_freeze_count() == 0))
+        os._exit(int(gc.isenabled() or gc.get_freeze_count() <= frozen))
     assert os.waitpid(process, 0)[1] == 0
     assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
+    # What was loaded before the tests stays frozen, and nothing more is.
+    assert gc.get_freeze_count() <= frozen
 
 
 def in_child(work: Callable[[], Any]) -> Any:

@@ -220,15 +220,15 @@ def test_pages_carry_a_strict_policy_and_escape_what_they_show(tmp_path: Path) -
     _, service = _survey(GRR(LABELS, epsilon=1), tmp_path)
     with service as at:
         for path in ("/tasks/drinks", "/tasks/drinks/live", "/page/sordino.js", "/page/survey.js", "/page/style.css"):
-            answer = httpx.get(at.url + path)
+            answer = httpx.get(at.url + path, timeout=300)
             assert answer.status_code == 200
             assert answer.headers["content-security-policy"] == POLICY
             assert answer.headers["referrer-policy"] == "no-referrer"
         assert "unsafe" not in POLICY
         assert "default-src 'none'" in POLICY
-        assert httpx.get(f"{at.url}/page/../app.py").status_code == 404
-        assert httpx.get(f"{at.url}/tasks/nothing").status_code == 404
-        text = httpx.get(f"{at.url}/tasks/drinks").text
+        assert httpx.get(f"{at.url}/page/../app.py", timeout=300).status_code == 404
+        assert httpx.get(f"{at.url}/tasks/nothing", timeout=300).status_code == 404
+        text = httpx.get(f"{at.url}/tasks/drinks", timeout=300).text
         assert not re.search(r"<script(?![^>]*src=)|style=|onclick|javascript:", text)
 
 
@@ -278,7 +278,7 @@ def test_a_question_cannot_write_the_page(tmp_path: Path) -> None:
         origin="https://a.example",
     )
     with running(with_tokens(str(tmp_path / "reports.db")), [sly]) as at:
-        assert "<script>alert" not in httpx.get(f"{at.url}/tasks/drinks").text
+        assert "<script>alert" not in httpx.get(f"{at.url}/tasks/drinks", timeout=300).text
 
 
 def test_screens_are_not_empty(visit: Visit, tmp_path: Path) -> None:

@@ -28,3 +28,15 @@ def test_any_other_name_is_refused_with_the_nearest() -> None:
         _ = importlib.import_module("sordino").protec
     with pytest.raises(AttributeError, match="was removed"):
         _ = importlib.import_module("sordino.local").Pairs
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("sordino.noise.rng", "sordino.core.noise.rng"),
+        ("sordino.curator.data_access", "sordino.ask.curator.plan"),
+        ("sordino.ask.curator.data_access", "sordino.ask.curator.plan"),
+    ],
+)
+def test_an_old_path_of_a_module_leads_to_the_new_one(old: str, new: str) -> None:
+    assert importlib.import_module(old) is importlib.import_module(new)

@@ -26,6 +26,7 @@ from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, Margin
 from sordino.ask.queries.aggregates.sums import Count
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.joins import Join
+from sordino.ask.queries.query import refuse_foreign
 from sordino.ask.queries.queryable import Queryable
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.loss import PureDP
@@ -292,6 +293,30 @@ def test_a_session_and_a_curator_answer_questions_of_our_classes_alone(name: str
                 ask()
         with held.above_threshold(count=1, epsilon=1) as session, pytest.raises(QuestionRefused, match="own classes"):
             session.above(question, threshold=0)
+
+
+@given(
+    st.recursive(st.just(0), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
+)
+def test_no_place_in_a_question_hides_a_foreign_class(plain: Any) -> None:
+    """Lists and dicts of plain values are none; with a foreign value as deep as one lies in them, they are refused."""
+
+    def put(inside: Any) -> Any:
+        if isinstance(inside, dict) and inside:
+            return {**inside, "last": put(list(inside.values())[-1])}
+        return [*inside[:-1], put(inside[-1])] if isinstance(inside, list) and inside else (inside, object())
+
+    refuse_foreign(plain)
+    with pytest.raises(QuestionRefused, match="own classes"):
+        refuse_foreign(put(plain))
+
+
+def test_a_list_that_holds_itself_is_walked_once() -> None:
+    endless: list[Any] = [1]
+    endless.append(endless)
+    refuse_foreign(endless)
+    with pytest.raises(QuestionRefused, match="own classes"):
+        refuse_foreign([endless, object()])
 
 
 def test_a_plan_of_a_join_finds_its_public_table_again() -> None:

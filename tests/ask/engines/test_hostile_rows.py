@@ -143,8 +143,8 @@ def store(path: Path, kind: str, values: list[str], names: Sequence[str] = ("x",
     connection = duckdb.connect(str(path))
     connection.execute(f"CREATE TABLE t ({', '.join(f'{n} {kind}' for n in names)})")
     connection.execute("CREATE TABLE s (v VARCHAR)")
-    for value in values:
-        connection.execute("INSERT INTO s VALUES (?)", [value])
+    if values:
+        connection.execute(f"INSERT INTO s VALUES {', '.join(['(?)'] * len(values))}", values)
     connection.execute(f"INSERT INTO t SELECT {', '.join([f'TRY_CAST(v AS {kind})'] * len(names))} FROM s")
     connection.close()
     return path

@@ -26,7 +26,9 @@ from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.engines.public import public_cells
 from sordino.ask.engines.table_layout import PeopleTable
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
+from sordino.ask.queries.public_matches import Matched
 from sordino.ask.queries.row_steps import apply_steps, step_domain, step_neighbors
+from sordino.ask.queries.same_people import UnitMark
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.core.source import PrivateTable
 from sordino.errors import QuestionRefused
@@ -213,6 +215,12 @@ def test_no_unit_moves_a_part_further_than_stated(relation: Relation) -> None:
             reached[text] = max(reached[text], sum(moved, Fraction(0)) / bounds.l1)
     assert max(reached.values()) == 1, "some bound is reached"
     assert all(reached.values()), [text for text, share in reached.items() if not share]
+
+
+def test_some_texts_search_public_rows_and_some_read_rows_made_in_steps() -> None:
+    steps = [step for text in TEXTS for step in bind(text).steps]
+    assert sum(isinstance(getattr(step, "matched", None), Matched) for step in steps) >= 4
+    assert sum(isinstance(step, UnitMark) and bool(step.steps) for step in steps) >= 5
 
 
 def test_where_rows_are_stored_is_nothing() -> None:

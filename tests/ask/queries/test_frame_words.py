@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import sordino as sd
 from sordino import col
 from sordino.ask.queries.question_records import question_from_json, question_to_json
-from sordino.errors import QuestionRefused
+from sordino.errors import QuestionRefused, SordinoError
 
 DOMAIN = sd.Domain(
     {
@@ -387,3 +388,128 @@ def test_an_unknown_attribute_is_cheap_and_copies_work(people: Any) -> None:
     assert not hasattr(question, "nothing")
     assert copy.deepcopy(question) == question == pickle.loads(pickle.dumps(question))
     assert str(copy.copy(col("age"))) == "age"
+
+
+def orders() -> Any:
+    day = datetime.date(2024, 1, 1)
+    rows = [
+        {"id": f"u{i % 40}", "x": i * i % 11, "kind": "ab"[i * i % 7 % 2], "day": day + datetime.timedelta(days=i % 97)}
+        for i in range(160)
+    ]
+    return sd.protect(
+        pa.Table.from_pylist(rows),
+        domain=sd.Domain(
+            {
+                "id": sd.Identifier(),
+                "x": sd.Integer(0, 10),
+                "kind": sd.Category(["a", "b"]),
+                "day": sd.Date("2024-01-01", "2024-12-31"),
+            }
+        ),
+        neighbors="add_remove",
+        privacy_unit=sd.PrivacyUnit("id", max_rows=4),
+        budget=sd.PureDP(10**9),
+        ledger=None,
+        name="orders",
+        rng=sd.Rng.seeded(1),
+    )
+
+
+OVER: list[tuple[Callable[[Any], Any], str]] = [
+    (
+        lambda t: t.with_columns(gap=col("day").diff().over("id", order_by="day")).agg(sd.sum("gap"), sd.count("gap")),
+        "SELECT SUM(gap) AS sum_gap, COUNT(gap) AS count_gap FROM"
+        " (SELECT day - LAG(day) OVER (PARTITION BY id ORDER BY day) AS gap FROM orders) t",
+    ),
+    (
+        lambda t: (
+            t.filter(col("x") > 1)
+            .with_columns(before=col("x").shift(2).over("id", "kind", order_by=["day", "x"]))
+            .filter(col("before") > col("x"))
+            .agg(n=sd.count())
+        ),
+        "SELECT COUNT(*) AS n FROM (SELECT x, LAG(x, 2) OVER (PARTITION BY id, kind ORDER BY day, x) AS before FROM orders"
+        " WHERE x > 1) t WHERE before > x",
+    ),
+    (
+        lambda t: (
+            t.with_columns(m=col("x").mean().over("id")).filter(col("x") > col("m")).group_by("kind").agg(n=sd.count())
+        ),
+        "SELECT kind, COUNT(*) AS n FROM (SELECT kind, x, AVG(x) OVER (PARTITION BY id) AS m FROM orders) t WHERE x > m"
+        " GROUP BY kind",
+    ),
+    (
+        lambda t: (
+            t.with_columns(
+                next=col("kind").shift(-1).over("id", order_by="day", descending=True),
+                s=(col("x").cum_sum() - col("x").cum_count()).over("id", order_by="day"),
+                n=sd.count().over("id"),
+            )
+            .group_by("next")
+            .agg(a=sd.sum(col("s").clip(0, 40)), b=sd.sum(col("n").clip(0, 4)))
+        ),
+        "SELECT next, SUM(CLIP(s - c, 0, 40)) AS a, SUM(CLIP(n, 0, 4)) AS b FROM (SELECT LEAD(kind) OVER (PARTITION BY id ORDER"
+        " BY day DESC) AS next, SUM(x) OVER (PARTITION BY id ORDER BY day ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS"
+        " s, COUNT(x) OVER (PARTITION BY id ORDER BY day ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS c, COUNT(*) OVER"
+        " (PARTITION BY id) AS n FROM orders) t GROUP BY next",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "text"), OVER)
+def test_windows_in_python_are_those_of_sql(words: Callable[[Any], Any], text: str) -> None:
+    """The same numbers at an epsilon of a million, and the same price and errors."""
+    asked = [words(orders()), sd.sql(text)]
+    held = orders()
+    plans = [held.plan(question, epsilon=1).to_dict() for question in asked]
+    assert [c["parts"] for c in plans[0]["columns"]] == [c["parts"] for c in plans[1]["columns"]]
+    one, other = (held.ask(question, epsilon=10**6).table.to_pylist() for question in asked)
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (lambda t: t.with_columns(a=col("x").shift(1)), "end it with .over"),
+        (lambda t: t.with_columns(a=col("x").shift(1).over("id")), "depends on the order of rows"),
+        (lambda t: t.with_columns(a=col("x").shift(1).over(order_by="day")), "names the privacy unit"),
+        (
+            lambda t: t.plan(t.with_columns(a=sd.count().over("kind")).agg(sd.sum("a")), epsilon=1),
+            "privacy unit's column 'id'",
+        ),
+        (
+            lambda t: t.plan(t.agg(sd.sum(col("x").shift(1).over("id", order_by="day"))), epsilon=1),
+            "inside with_columns",
+        ),
+        (lambda _: sd.median("x").over("id"), "count, sum, mean, min and max"),
+        (lambda _: col("x").shift(0), "a number of rows up to"),
+        (lambda t: t.per_unit(n=sd.count()).with_columns(a=col("n").shift(1).over("id", order_by="n")), "before it"),
+        (lambda t: t.agg(sd.count().over("id")), r"release\.query"),
+    ],
+)
+def test_what_is_no_window_of_a_person_is_refused(words: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(QuestionRefused, match=message):
+        words(orders())
+
+
+def test_windows_are_sent_to_servers_as_they_are_written_and_others_are_refused() -> None:
+    held = orders()
+    for words, _ in OVER:
+        asked = words(held)
+        data = json.loads(json.dumps(question_to_json(asked)))
+        assert question_from_json(data) == asked
+    data = json.loads(json.dumps(question_to_json(OVER[0][0](held))))
+    value = data["steps"][0]["values"][0]
+    for changed in (
+        {"kind": "lag(x) --"},
+        {"kind": "row_number"},
+        {"offset": 10**6},
+        {"offset": -1},
+        {"order": []},
+        {"frame": [0, 1]},
+        {"of": None},
+        {"partition": "id"},
+    ):
+        other = {**data, "steps": [{**data["steps"][0], "values": [{**value, **changed}]}]}
+        with pytest.raises(SordinoError):
+            held.plan(question_from_json(other), epsilon=1)

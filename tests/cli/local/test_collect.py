@@ -131,7 +131,10 @@ def test_a_whole_collection(place: Path, run: Run, service: Callable[..., str]) 
         words = iter(rng.words(2).tolist())
         body += rng.bytes(16) + protocol.report(kept, (w >> 32 for w in words))
     sent = httpx.post(
-        f"{url}/v1/tasks/fruit-2026/reports", content=body, headers={"authorization": f"Bearer {respondents[0]}"}
+        f"{url}/v1/tasks/fruit-2026/reports",
+        content=body,
+        headers={"authorization": f"Bearer {respondents[0]}"},
+        timeout=300,
     )
     assert sent.json() == {"stored": 3000, "repeated": 0}
 
@@ -156,6 +159,7 @@ def test_a_whole_collection(place: Path, run: Run, service: Callable[..., str]) 
             f"{url}/v1/tasks/fruit-2026/reports",
             content=body[:49],
             headers={"authorization": f"Bearer {respondents[0]}"},
+            timeout=300,
         )
         if closed.status_code == 410:
             break

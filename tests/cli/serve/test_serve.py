@@ -61,7 +61,8 @@ def test_from_nothing_to_an_answer(project: Path, capsys: pytest.CaptureFixture[
     assert answer.status_code == 200
     assert answer.json()["remaining"] == {"epsilon": 0.4}
     assert main([*account, "disable", "ana"]) == 0
-    assert httpx.get(f"{url}/v1/me", headers=headers).status_code == 401  # at once, in the server that runs
+    # At once, in the server that runs.
+    assert httpx.get(f"{url}/v1/me", headers=headers, timeout=300).status_code == 401
     out, err = stop(process)
     assert token not in out + err
     capsys.readouterr()
@@ -80,7 +81,7 @@ def test_the_demo_has_three_accounts_that_sign_in(tmp_path: Path, monkeypatch: p
         assert said is not None
         assert said[1] == url
         body = {"name": said[2], "password": said[4]}
-        found[said[3]] = httpx.post(f"{url}/v1/session", json=body).json()["role"]
+        found[said[3]] = httpx.post(f"{url}/v1/session", json=body, timeout=300).json()["role"]
     stop(process)
     assert found == {role: role for role in ("analyst", "officer", "auditor")}
 

@@ -62,7 +62,7 @@ def test_every_kind_of_task_is_served(store: str, protocol: Any) -> None:
     with running(store, [task]) as service:
         assert service.post(one).status_code == 200
         assert service.estimate()["permanent"] == task.permanent
-        assert httpx.get(f"{service.url}/v1/tasks/drinks").text == task.envelope
+        assert httpx.get(f"{service.url}/v1/tasks/drinks", timeout=300).text == task.envelope
 
 
 def test_protocols_that_only_python_speaks_are_served_too(store: str) -> None:
@@ -106,7 +106,7 @@ def test_one_id_may_be_used_in_two_tasks(store: str) -> None:
 def test_many_at_once_are_each_counted_once(store: str) -> None:
     task, rng = task_of(), Rng.seeded(5)
     bodies = [reports_of(task, ["tea"], rng) for _ in range(150)]
-    with running(store, [task]) as service, httpx.Client() as client:
+    with running(store, [task]) as service, httpx.Client(timeout=300) as client:
         headers = {"authorization": "Bearer r"}
 
         def send(body: bytes) -> int:
@@ -151,7 +151,10 @@ def test_what_is_refused_gets_a_clear_4xx_and_the_service_stays_up(store: str) -
         assert service.get("/v1/tasks/drinks/reports", token="r").status_code == 405
         assert service.get("/v1/nothing").status_code == 404
         chunked = httpx.post(
-            f"{service.url}/v1/tasks/drinks/reports", content=iter([good]), headers={"authorization": "Bearer r"}
+            f"{service.url}/v1/tasks/drinks/reports",
+            content=iter([good]),
+            headers={"authorization": "Bearer r"},
+            timeout=300,
         )
         assert chunked.status_code == 411
         assert service.estimate()["reports"] == 0
@@ -184,10 +187,10 @@ def test_a_closed_task_takes_no_reports_for_ever(store: str) -> None:
     task = task_of()
     with running(store, [task]) as service:
         assert service.post(reports_of(task, ["tea"], Rng.seeded(1))).status_code == 200
-        assert (
-            httpx.post(f"{service.url}/v1/tasks/drinks/close", headers={"authorization": "Bearer r"}).status_code == 403
-        )
-        closed = httpx.post(f"{service.url}/v1/tasks/drinks/close", headers={"authorization": "Bearer a"})
+        address = f"{service.url}/v1/tasks/drinks/close"
+        refused = httpx.post(address, headers={"authorization": "Bearer r"}, timeout=300)
+        assert refused.status_code == 403
+        closed = httpx.post(address, headers={"authorization": "Bearer a"}, timeout=300)
         assert closed.json() == {"task": "drinks", "closed": True, "reports": 1}
         assert service.post(reports_of(task, ["tea"], Rng.seeded(2))).status_code == 410
     with running(store, [task]) as service:

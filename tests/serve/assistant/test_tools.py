@@ -130,8 +130,8 @@ def test_a_far_server_is_offered_over_http_to_who_has_the_token(tmp_path: Path) 
 
     with far_project(tmp_path, serve=WAITS) as (server, address):
         with http_tools([address], SORDINO_TOKEN=server.tokens["ana"]) as (url, token):
-            assert httpx.post(url, json={}).status_code == 401
-            assert httpx.post(url, json={}, headers={"authorization": "Bearer wrong"}).status_code == 401
+            assert httpx.post(url, json={}, timeout=300).status_code == 401
+            assert httpx.post(url, json={}, headers={"authorization": "Bearer wrong"}, timeout=300).status_code == 401
             asyncio.run(run(url, token))
         assert [c.spender for c in server.service.ledger("people").charges()] == ["ana"]
 

@@ -59,7 +59,7 @@ def nginx(directory: Path, upstream: str) -> Iterator[str]:
         for _ in range(100):
             assert running.poll() is None, running.communicate()[1]
             try:
-                httpx.get(f"{url}/healthz", verify=ssl.create_default_context(cafile=tls.certificate))
+                httpx.get(f"{url}/healthz", verify=ssl.create_default_context(cafile=tls.certificate), timeout=300)
                 break
             except httpx.TransportError:
                 time.sleep(0.05)
@@ -76,7 +76,9 @@ def test_behind_nginx_a_table_is_asked_over_tls_and_no_log_holds_a_token(tmp_pat
             assert far.table().ask(sd.sql(COUNT), epsilon=1).value == pytest.approx(350, abs=30)
         with pytest.raises(SignInNeeded):
             sd.connect(url, token="sordino_nobody", verify=trusted)
-        with httpx.Client(base_url=url, verify=trusted, headers={"authorization": f"Bearer {token}"}) as client:
+        with httpx.Client(
+            base_url=url, verify=trusted, headers={"authorization": f"Bearer {token}"}, timeout=300
+        ) as client:
             assert client.post("/v1/ask", content=b"x" * (2 << 20)).status_code == 413
             assert client.get("/metrics").status_code == 200  # from this machine alone
         logs = (tmp_path / "access.log").read_text() + (tmp_path / "error.log").read_text()

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,35 @@ def test_what_costs_much_by_parts_waits(tmp_path: Path) -> None:
         moment = utc_now() + datetime.timedelta(hours=25)
         server.service.store.clock = lambda: moment
         assert server.ask(epsilon="0.495", key="tomorrow").status_code == 200
+
+
+CALLS = """
+[tables.calls]
+source = "people.parquet"
+budget = "people"
+neighbors = "add_remove"
+privacy_unit = "row"
+
+[tables.calls.columns]
+age = {type = "integer", lower = 0, upper = 120}
+"""
+
+
+def test_a_statement_counts_under_each_table_that_it_asks_about(tmp_path: Path) -> None:
+    """Of .48 one half is each table's, whichever is named first: four fit below 1 in a day."""
+    both = "SELECT (SELECT COUNT(*) FROM calls) * 1.0 / COUNT(*) AS r FROM people"
+    weighed = "SELECT (SELECT COUNT(*) FROM people) AS a, (SELECT /*+ WEIGHT(3) */ COUNT(*) FROM calls) AS b"
+    with served(tmp_path, serve=f"{APPROVE}\napprove_above_daily = {{epsilon = 1}}\n{CALLS}") as server:
+        assert [server.ask(both, epsilon="0.48", key=f"k{i}").status_code for i in range(4)] == [200] * 4
+        for epsilon, found in (("0.05", 202), ("0.04", 200)):
+            for table in ("people", "calls"):
+                count = f"SELECT COUNT(*) AS n FROM {table}"
+                assert server.ask(count, epsilon=epsilon, key=f"{epsilon} {table}").status_code == found
+        assert server.ask(weighed, epsilon="0.4", key="b0", who="ben").status_code == 200
+        spent = server.service._spent_in_a_day
+        ana, ben = (server.service.desk.enter(server.tokens[who]) for who in ("ana", "ben"))
+        assert [spent(ana, table)["epsilon"] for table in ("people", "calls")] == [1, 1]
+        assert [spent(ben, table)["epsilon"] for table in ("people", "calls")] == [Fraction("0.1"), Fraction("0.3")]
 
 
 @pytest.mark.parametrize("store", ["a file", "a server"])

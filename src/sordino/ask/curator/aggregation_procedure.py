@@ -1,4 +1,7 @@
-"""How an aggregation is answered: vectors with noise of their own, selections of quantiles, and what shows of the groups."""
+"""How an aggregation is answered: vectors with noise of their own, selections of quantiles, and what shows of the groups.
+
+In the order of its journey: it is planned, its loss allocated, its statements written and run, its exact values given noise.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +75,10 @@ _MOST_MEANS = 100_000
 _PUBLIC_KEYS = (
     "these keys are public, whether or not a row has them: nothing of the data is used, and nothing is charged"
 )
+_BETWEEN = (
+    "where a quantile lies between two values of the rows, as the median of an even number does, it is any value from the one to "
+    "the other, drawn evenly: SQL takes a point between them"
+)
 _LEAST_RATE = Fraction(1, 10**9)
 
 # What a dialect's texts are equal in spite of.
@@ -83,209 +90,7 @@ _IGNORED = {
 Statements = tuple["Statement | None", "tuple[Statement | None, ...]"]
 
 
-# ---- The question as its release is made
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AggregationProcedure(Procedure):
-    """Answer an aggregation: its shares of the loss are allocated, its event known; `domain` is the table's."""
-
-    question: Aggregation
-    domain: Domain
-    allocation: Allocation
-    assume_rows: int | None = None
-    assume_mean: float | None = None
-    weights: tuple[Fraction, ...] = ()  # of the aggregates; empty for equal shares
-
-    @property
-    def compiled(self) -> CompiledQuery:
-        """The question's meaning over the domain."""
-        return self.allocation.resolved
-
-    @property
-    def words(self) -> str:
-        """The question as a sentence."""
-        return self.compiled.words
-
-    # ---- before the charge
-
-    def columns(self, confidence: float, *, chosen: bool = False) -> Sequence[PlannedColumn]:
-        """Return what is known beforehand of each aggregate; where noisy values select rows, all groups hold together.
-
-        They may be `chosen` by what is computed from the answer, too.
-        """
-        if chosen or _selects(self.question, self.compiled):
-            confidence = simultaneous_confidence(confidence, count_groups(self.compiled) or 1)
-        return [
-            self._vector_column(i, confidence)
-            if selection is None
-            else self._selection_column(i, selection, confidence)
-            for i, selection in enumerate(self.allocation.selections)
-        ] + [self._formula_column(f) for f in self.question.formulas if f.alias not in self.question.hidden]
-
-    def write(self, rows: StatementWriter) -> Statements:
-        """Write the statement of all sums and counts, None without any, and the first statement of each selection."""
-        if self._is_sampled:
-            rows.check_sample()
-        return self._write(rows)
-
-    @property
-    def _is_sampled(self) -> bool:
-        return self.question.sample not in (None, 1)
-
-    def _write(self, rows: StatementWriter) -> Statements:
-        if self.question.steps:
-            rows = rows.follow(self.question.steps, self.domain)
-        compiled = self.compiled
-        if not compiled.cells:
-            return None, tuple(None for _ in self.allocation.selections)
-        table = rows.write(compiled.select(rows.primitives())) if compiled.terms else None
-        if isinstance(self.allocation.threshold, WeightedSelection):
-            first = self.allocation.threshold.rounds[0]
-            table = rows.write(round_select(rows.primitives(), compiled, first, None))
-        selections = tuple(None if s is None else s.write(rows) for s in self.allocation.selections)
-        # of private keys, quantiles are asked again for those that show
-        return table, tuple(None for _ in selections) if compiled.private_keys else selections
-
-    # ---- after the charge
-
-    def release(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
-        """Return the keys and the noisy outputs: one scan for all sums and counts, a few for each selection."""
-        rate = self.question.sample
-        if rate is None or rate == 1:
-            return self._release(statements, rows, rng)
-        with rows.sample(rate, rng) as drawn:
-            return self._release(self._write(drawn), drawn, rng)
-
-    def _release(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
-        if self.question.steps:
-            rows = rows.follow(self.question.steps, self.domain)
-        if isinstance(self.allocation.threshold, WeightedSelection):
-            return self._release_by_weight(statements[0], rows, rng)
-        return self._release_all(statements, rows, rng)
-
-    def _release_all(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
-        table = None if statements[0] is None else rows.run(statements[0])
-        keys, outputs = noisy_columns(self.question, self.allocation, table=table, rng=rng)
-        summed = iter(outputs)
-        found: list[Output] = []
-        drawn: dict[int, Sequence[Sequence[int]]] = {}
-        for place, selection in enumerate(self.allocation.selections):
-            if selection is None:
-                found.append(next(summed))
-                continue
-            lead = place if selection.lead is None else selection.lead
-            quantiles = self._quantiles(selection, keys)
-            if lead not in drawn:
-                first = statements[1][place] if statements[1] else None
-                drawn[lead] = quantiles.draw(rows, rng, first=first)
-            found += quantiles.outputs(drawn[lead])
-        asked = self.question
-        if not asked.formulas and not asked.hidden and asked.after is None:
-            return keys, tuple(found)
-        return finish_answer(asked.after, asked.formulas, asked.hidden, keys, tuple(found), together=True)
-
-    def _release_by_weight(self, first: Statement | None, rows: DataAccess, rng: Rng) -> Answer:
-        """Select the keys in rounds, then answer for those that show: from then on they are a public list."""
-        selection = self.allocation.threshold
-        compiled = self.compiled
-        assert isinstance(selection, WeightedSelection)
-        assert first is not None
-        found = select_in_rounds(first, rows, rng, compiled=compiled, selection=selection)
-        listed = list_shown(compiled.keys, found) if found else Keys((), compiled.keys[0].build)
-        resolved = replace(compiled, keys=(listed,), listed=True)
-        chosen = tuple(None if s is None else s.of_keys(listed) for s in self.allocation.selections)
-        answering = replace(self.allocation, resolved=resolved, selections=chosen, threshold=None)
-        table = rows.write(resolved.select(rows.primitives())) if found and resolved.terms else None
-        return replace(self, allocation=answering)._release_all((table, ()), rows, rng)
-
-    def _quantiles(self, selection: PlannedQuantile, keys: Sequence[Key]) -> PlannedQuantile:
-        """Return a selection of quantiles for the groups of the answer: where keys are private, those that show.
-
-        Which show is released, so from then on they are a public list, whose quantiles are a question of their own:
-        adaptive composition.
-        """
-        if not self.compiled.private_keys:
-            return selection
-        rows = tuple(zip(*(key.labels for key in keys), strict=True))
-        groups = self.compiled.keys
-        return selection.of_keys(list_shown(groups, rows) if rows else Keys((), groups[0].build))
-
-    # ---- words
-
-    def _vector_column(self, place: int, confidence: float) -> PlannedColumn:
-        asked = self.question.aggregates[place]
-        parts = self.allocation.vectors[place]
-        own = self.compiled.parts[place]
-        mixes = self.allocation.mixes
-        laws = [law for p in parts if not isinstance(law := p.mechanism.law, TruncatedLaplace)]
-        mix = mixes[place] if mixes else ()
-        expected = ExpectedNoise(laws, confidence, self.assume_rows, self.assume_mean, mix)
-        error: float | None = None
-        times_rows = None
-        if place == self.allocation.counted:  # by the selection of the keys
-            error = parts[0].mechanism.law.error(confidence)
-        elif len(own) == 1 or self.assume_rows is not None:
-            error = asked.error(own, expected)
-        if isinstance(asked, Average):
-            times_rows = asked.error(own, replace(expected, rows=None))
-        assumes = str(getattr(asked, "assumes", ""))
-        return PlannedColumn(
-            (asked.alias,),
-            asked.describe(),
-            (error,),
-            "value",
-            (self._say_error(error, times_rows, sums=len(own), assumes=assumes, confidence=confidence),),
-            tuple(_vector_data(p) for p in parts),
-            self._describe_vectors(place),
-            assumes,
-            times_rows,
-            self._share(place),
-            missing="assume_rows" if error is None else "",
-        )
-
-    def _describe_vectors(self, place: int) -> tuple[str, ...]:
-        """Return an aggregate's vectors in words; those that another has before it, by their names alone."""
-        before = {p.place: p.column for several in reversed(self.allocation.vectors[:place]) for p in several}
-        parts = self.allocation.vectors[place]
-        return tuple(f"{p.part.role}, as in {before[p.place]}" if p.place in before else p.describe() for p in parts)
-
-    def _selection_column(self, place: int, selection: PlannedQuantile, confidence: float) -> PlannedColumn:
-        errors = tuple(selection.errors(confidence, assume_rows=self.assume_rows))
-        said = {"role": "selection", "mechanism": selection.describe()}
-        return PlannedColumn(
-            selection.asked.columns(),
-            self.question.aggregates[place].describe(),
-            errors,
-            Ranks.error_unit,
-            tuple(f"{show_rows(e, Ranks.error_unit)} at {100 * confidence:g}%" for e in errors),
-            (said,),
-            (said["mechanism"],),
-            share=self._share(place),
-        )
-
-    def _share(self, place: int) -> Fraction | None:
-        """Return an aggregate's share of the loss, where there are several shares."""
-        shares = self.allocation.shares
-        return shares[place] if shares[place] not in (0, 1) else None
-
-    def _formula_column(self, formula: FormulaColumn) -> PlannedColumn:
-        words = {a.alias: a.describe() for a in self.question.aggregates}
-        said = "free: its error follows from what it is computed from"
-        return PlannedColumn((formula.alias,), formula.describe(words), (None,), "value", (said,), (), ())
-
-    def _say_error(
-        self, error: float | None, times_rows: float | None, *, sums: int, assumes: str, confidence: float
-    ) -> str:
-        level = f"{100 * confidence:g}%"
-        if error is not None:
-            most = "" if sums == 1 or self.assume_mean is not None or assumes else "at most "
-            rows = "" if sums == 1 else f" if it has {self.assume_rows:,} rows"
-            supposed = f", {assumes}" if assumes else ""
-            return f"{most}+-{show_number(error)} at {level}{rows}{supposed}"
-        if times_rows is None:
-            return "its error depends on the rows"
-        return f"at most +-{show_number(times_rows)} / rows at {level}"
+# ---- The plan, and what is said beside it
 
 
 def plan_aggregation(
@@ -428,6 +233,7 @@ def _say_notes(
     notes += () if threshold is None else (threshold.note(),)
     notes += () if question.aggregates or threshold is not None else (_PUBLIC_KEYS,)
     notes += (selection_note(count_groups(compiled)),) if _selects(question, compiled) else ()
+    notes += (_BETWEEN,) if any(isinstance(a, Quantile) for a in question.aggregates) else ()
     expressions = question.expressions()
     notes += never_equal(expressions, domain) if expressions else ()
     notes += text_note(question.dialect, expressions, domain, stepped=bool(question.steps))
@@ -763,6 +569,211 @@ def _counting_units(resolved: CompiledQuery, domain: Domain, neighbors: Neighbor
     column = neighbors.id_column
     units = SqlAggregate("rows", None) if column is None else SqlAggregate("distinct", presence(Name(column), domain))
     return replace(resolved, terms=(*resolved.terms, units))
+
+
+# ---- What is written before the charge and run after it, and what is said of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregationProcedure(Procedure):
+    """Answer an aggregation: its shares of the loss are allocated, its event known; `domain` is the table's."""
+
+    question: Aggregation
+    domain: Domain
+    allocation: Allocation
+    assume_rows: int | None = None
+    assume_mean: float | None = None
+    weights: tuple[Fraction, ...] = ()  # of the aggregates; empty for equal shares
+
+    @property
+    def compiled(self) -> CompiledQuery:
+        """The question's meaning over the domain."""
+        return self.allocation.resolved
+
+    @property
+    def words(self) -> str:
+        """The question as a sentence."""
+        return self.compiled.words
+
+    # ---- before the charge
+
+    def columns(self, confidence: float, *, chosen: bool = False) -> Sequence[PlannedColumn]:
+        """Return what is known beforehand of each aggregate; where noisy values select rows, all groups hold together.
+
+        They may be `chosen` by what is computed from the answer, too.
+        """
+        if chosen or _selects(self.question, self.compiled):
+            confidence = simultaneous_confidence(confidence, count_groups(self.compiled) or 1)
+        return [
+            self._vector_column(i, confidence)
+            if selection is None
+            else self._selection_column(i, selection, confidence)
+            for i, selection in enumerate(self.allocation.selections)
+        ] + [self._formula_column(f) for f in self.question.formulas if f.alias not in self.question.hidden]
+
+    def write(self, rows: StatementWriter) -> Statements:
+        """Write the statement of all sums and counts, None without any, and the first statement of each selection."""
+        if self._is_sampled:
+            rows.check_sample()
+        return self._write(rows)
+
+    @property
+    def _is_sampled(self) -> bool:
+        return self.question.sample not in (None, 1)
+
+    def _write(self, rows: StatementWriter) -> Statements:
+        if self.question.steps:
+            rows = rows.follow(self.question.steps, self.domain)
+        compiled = self.compiled
+        if not compiled.cells:
+            return None, tuple(None for _ in self.allocation.selections)
+        table = rows.write(compiled.select(rows.primitives())) if compiled.terms else None
+        if isinstance(self.allocation.threshold, WeightedSelection):
+            first = self.allocation.threshold.rounds[0]
+            table = rows.write(round_select(rows.primitives(), compiled, first, None))
+        selections = tuple(None if s is None else s.write(rows) for s in self.allocation.selections)
+        # of private keys, quantiles are asked again for those that show
+        return table, tuple(None for _ in selections) if compiled.private_keys else selections
+
+    # ---- after the charge
+
+    def release(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
+        """Return the keys and the noisy outputs: one scan for all sums and counts, a few for each selection."""
+        rate = self.question.sample
+        if rate is None or rate == 1:
+            return self._release(statements, rows, rng)
+        with rows.sample(rate, rng) as drawn:
+            return self._release(self._write(drawn), drawn, rng)
+
+    def _release(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
+        if self.question.steps:
+            rows = rows.follow(self.question.steps, self.domain)
+        if isinstance(self.allocation.threshold, WeightedSelection):
+            return self._release_by_weight(statements[0], rows, rng)
+        return self._release_all(statements, rows, rng)
+
+    def _release_all(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
+        table = None if statements[0] is None else rows.run(statements[0])
+        keys, outputs = noisy_columns(self.question, self.allocation, table=table, rng=rng)
+        summed = iter(outputs)
+        found: list[Output] = []
+        drawn: dict[int, Sequence[Sequence[int]]] = {}
+        for place, selection in enumerate(self.allocation.selections):
+            if selection is None:
+                found.append(next(summed))
+                continue
+            lead = place if selection.lead is None else selection.lead
+            quantiles = self._quantiles(selection, keys)
+            if lead not in drawn:
+                first = statements[1][place] if statements[1] else None
+                drawn[lead] = quantiles.draw(rows, rng, first=first)
+            found += quantiles.outputs(drawn[lead])
+        asked = self.question
+        if not asked.formulas and not asked.hidden and asked.after is None:
+            return keys, tuple(found)
+        return finish_answer(asked.after, asked.formulas, asked.hidden, keys, tuple(found), together=True)
+
+    def _release_by_weight(self, first: Statement | None, rows: DataAccess, rng: Rng) -> Answer:
+        """Select the keys in rounds, then answer for those that show: from then on they are a public list."""
+        selection = self.allocation.threshold
+        compiled = self.compiled
+        assert isinstance(selection, WeightedSelection)
+        assert first is not None
+        found = select_in_rounds(first, rows, rng, compiled=compiled, selection=selection)
+        listed = list_shown(compiled.keys, found) if found else Keys((), compiled.keys[0].build)
+        resolved = replace(compiled, keys=(listed,), listed=True)
+        chosen = tuple(None if s is None else s.of_keys(listed) for s in self.allocation.selections)
+        answering = replace(self.allocation, resolved=resolved, selections=chosen, threshold=None)
+        table = rows.write(resolved.select(rows.primitives())) if found and resolved.terms else None
+        return replace(self, allocation=answering)._release_all((table, ()), rows, rng)
+
+    def _quantiles(self, selection: PlannedQuantile, keys: Sequence[Key]) -> PlannedQuantile:
+        """Return a selection of quantiles for the groups of the answer: where keys are private, those that show.
+
+        Which show is released, so from then on they are a public list, whose quantiles are a question of their own:
+        adaptive composition.
+        """
+        if not self.compiled.private_keys:
+            return selection
+        rows = tuple(zip(*(key.labels for key in keys), strict=True))
+        groups = self.compiled.keys
+        return selection.of_keys(list_shown(groups, rows) if rows else Keys((), groups[0].build))
+
+    # ---- words
+
+    def _vector_column(self, place: int, confidence: float) -> PlannedColumn:
+        asked = self.question.aggregates[place]
+        parts = self.allocation.vectors[place]
+        own = self.compiled.parts[place]
+        mixes = self.allocation.mixes
+        laws = [law for p in parts if not isinstance(law := p.mechanism.law, TruncatedLaplace)]
+        mix = mixes[place] if mixes else ()
+        expected = ExpectedNoise(laws, confidence, self.assume_rows, self.assume_mean, mix)
+        error: float | None = None
+        times_rows = None
+        if place == self.allocation.counted:  # by the selection of the keys
+            error = parts[0].mechanism.law.error(confidence)
+        elif len(own) == 1 or self.assume_rows is not None:
+            error = asked.error(own, expected)
+        if isinstance(asked, Average):
+            times_rows = asked.error(own, replace(expected, rows=None))
+        assumes = str(getattr(asked, "assumes", ""))
+        return PlannedColumn(
+            (asked.alias,),
+            asked.describe(),
+            (error,),
+            "value",
+            (self._say_error(error, times_rows, sums=len(own), assumes=assumes, confidence=confidence),),
+            tuple(_vector_data(p) for p in parts),
+            self._describe_vectors(place),
+            assumes,
+            times_rows,
+            self._share(place),
+            missing="assume_rows" if error is None else "",
+        )
+
+    def _describe_vectors(self, place: int) -> tuple[str, ...]:
+        """Return an aggregate's vectors in words; those that another has before it, by their names alone."""
+        before = {p.place: p.column for several in reversed(self.allocation.vectors[:place]) for p in several}
+        parts = self.allocation.vectors[place]
+        return tuple(f"{p.part.role}, as in {before[p.place]}" if p.place in before else p.describe() for p in parts)
+
+    def _selection_column(self, place: int, selection: PlannedQuantile, confidence: float) -> PlannedColumn:
+        errors = tuple(selection.errors(confidence, assume_rows=self.assume_rows))
+        said = {"role": "selection", "mechanism": selection.describe()}
+        return PlannedColumn(
+            selection.asked.columns(),
+            self.question.aggregates[place].describe(),
+            errors,
+            Ranks.error_unit,
+            tuple(f"{show_rows(e, Ranks.error_unit)} at {100 * confidence:g}%" for e in errors),
+            (said,),
+            (said["mechanism"],),
+            share=self._share(place),
+        )
+
+    def _share(self, place: int) -> Fraction | None:
+        """Return an aggregate's share of the loss, where there are several shares."""
+        shares = self.allocation.shares
+        return shares[place] if shares[place] not in (0, 1) else None
+
+    def _formula_column(self, formula: FormulaColumn) -> PlannedColumn:
+        words = {a.alias: a.describe() for a in self.question.aggregates}
+        said = "free: its error follows from what it is computed from"
+        return PlannedColumn((formula.alias,), formula.describe(words), (None,), "value", (said,), (), ())
+
+    def _say_error(
+        self, error: float | None, times_rows: float | None, *, sums: int, assumes: str, confidence: float
+    ) -> str:
+        level = f"{100 * confidence:g}%"
+        if error is not None:
+            most = "" if sums == 1 or self.assume_mean is not None or assumes else "at most "
+            rows = "" if sums == 1 else f" if it has {self.assume_rows:,} rows"
+            supposed = f", {assumes}" if assumes else ""
+            return f"{most}+-{show_number(error)} at {level}{rows}{supposed}"
+        if times_rows is None:
+            return "its error depends on the rows"
+        return f"at most +-{show_number(times_rows)} / rows at {level}"
 
 
 # ---- From an engine's exact answer to the noisy columns of a release. Used by the curator alone, after the charge

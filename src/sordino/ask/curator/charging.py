@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ class Charging:
     def charge(self, plan: Plan, *, identity: str, request: str | None) -> Charge | StoredAnswer:
         """Charge a plan of a declared table durably; another process may have answered the request in the meantime."""
         provider = f" [procedure of {plan.provider[:200]}]" if plan.provider else ""
-        note = f"{self.name}: {plan.words}"
+        note = f"{name_tables(plan.table_shares)}: {plan.words}"
         longest = 1000 - len(provider)
         note = (note if len(note) <= longest else note[: longest - 3] + "...") + provider
         try:
@@ -219,6 +220,30 @@ class Charging:
         )
 
 
+def name_tables(shares: Mapping[str, Fraction]) -> str:
+    """Return the tables that a charge is of, with the share of each where there are several: what its note begins with.
+
+    >>> name_tables({"visits": Fraction(1)}), name_tables({"visits": Fraction(1, 3), "calls": Fraction(2, 3)})
+    ('visits', 'visits (1/3), calls (2/3)')
+    """
+    if len(shares) == 1:
+        return next(iter(shares))
+    return ", ".join(f"{name} ({share})" for name, share in shares.items())
+
+
+def share_of_table(note: str, table: str) -> Fraction:
+    """Return how much of a charge is of questions about a table, by the charge's note.
+
+    >>> share_of_table("visits (1/3), calls (2/3): SELECT ...", "calls"), share_of_table("visits: the number of rows", "calls")
+    (Fraction(2, 3), Fraction(0, 1))
+    """
+    if note.startswith(f"{table}: "):
+        return Fraction(1)
+    listed = _TABLES.match(note)
+    found = _TABLE.findall(listed.group()) if listed else ()
+    return sum((Fraction(share) for name, share in found if name == table), Fraction(0))
+
+
 def write_answer(release: Release) -> str:
     """Return the JSON text that the ledger keeps; where keys are many or long, without the tables that `from_dict` makes anew.
 
@@ -231,6 +256,11 @@ def write_answer(release: Release) -> str:
     if not many and sum(len(text) for key in release.keys for text in key.labels if isinstance(text, str)) <= _LONG:
         return release.to_json()
     return json.dumps(release.to_record(), ensure_ascii=False, allow_nan=False)
+
+
+# The tables of a charge with several, as `name_tables` writes them; no question's own words come before its first colon.
+_TABLE = re.compile(r"([^,():]+) \((\d+/\d+)\)(?:, )?")
+_TABLES = re.compile(rf"(?:{_TABLE.pattern})+(?=: )")
 
 
 @dataclass(frozen=True, slots=True)

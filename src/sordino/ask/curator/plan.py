@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, get_args
 
 from sordino.ask.queries.expressions.released import ReleasedValues, check_tokens
-from sordino.ask.queries.public_matches import no_values
+from sordino.ask.queries.public_matches import MOST_ROWS, no_values
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.ask.queries.row_steps import RowStep, apply_steps, step_neighbors
 from sordino.ask.queries.same_people import seen_from
@@ -94,7 +94,9 @@ class TableContext:
 
         if name not in self.public_rows:
             return no_values(name, columns)
-        return declared_values(self.public_rows[name], self.public[name].columns, columns)
+        # One row more than a question may search says that there are too many.
+        rows = self.public_rows[name].slice(0, MOST_ROWS + 1)
+        return declared_values(rows, self.public[name].columns, columns)
 
     def other(self, name: str | None) -> TableContext:
         """Return what is public of another private table, asked about in one statement with this one; itself for None.
@@ -425,6 +427,12 @@ class Plan:
     def table_name(self) -> str:
         """The table that it was planned for."""
         return self.table.name
+
+    @property
+    def table_shares(self) -> Mapping[str, Fraction]:
+        """How much of its cost is of questions about each private table: all is of its own, where it is no statement."""
+        shares: Mapping[str, Fraction] = getattr(self.procedure, "table_shares", {})
+        return shares or {self.table.name: Fraction(1)}
 
     @property
     def domain(self) -> Domain:

@@ -112,7 +112,8 @@ class StatementProcedure(Procedure):
     """Answers the blocks of a statement, each by its own procedure, and runs the outside over the answers.
 
     `types` are the types of the columns of each block and public table, `names` the columns of the answer with theirs, and
-    `public` the rows of the public tables that are read outside of the blocks, as they were opened.
+    `public` the rows of the public tables that are read outside of the blocks, as they were opened. `table_shares` is how much of
+    the loss is of questions about each private table.
     """
 
     question: StatementQuestion
@@ -120,6 +121,7 @@ class StatementProcedure(Procedure):
     types: Types
     names: tuple[tuple[str, str], ...]
     public: Mapping[str, pa.Table]
+    table_shares: Mapping[str, Fraction] = field(default_factory=dict)
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return the columns of the answer; those that are released as they are have the error of their block."""
@@ -347,6 +349,9 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         if isinstance(block := plans[trace.block].procedure, AggregationProcedure) and _chooses(trace, block)
     ]
     notes += dict.fromkeys(chosen)
+    shares: dict[str, Fraction] = {}
+    for context, weight in zip(contexts, weights, strict=True):
+        shares[context.name] = shares.get(context.name, Fraction(0)) + weight / sum(weights)
     procedure = StatementProcedure(
         question=question,
         event=_event_of(plans),
@@ -359,6 +364,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         public={
             name: table.public_rows[name].select(list(table.public[name].columns)) for name in question.statement.public
         },
+        table_shares=shares,
     )
     return price(procedure, table, asked=asked)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sordino.ask.queries.aggregates.distinct import Distinct, DistinctSum
 from sordino.ask.queries.aggregates.moments import MomentAggregate
@@ -13,7 +13,18 @@ from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.aggregation import Aggregation, Grouping, columns_of, tighten
 from sordino.ask.queries.expressions.expr import Expr, as_node, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
-from sordino.ask.queries.expressions.nodes import Connective, Constant, Exists, Name, Node, When, depth, describe, walk
+from sordino.ask.queries.expressions.nodes import (
+    Connective,
+    Constant,
+    Exists,
+    Name,
+    Node,
+    When,
+    Windowed,
+    depth,
+    describe,
+    walk,
+)
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.frame_words import unknown_word
 from sordino.ask.queries.joins import JoinKind, Unnest, state_join
@@ -94,13 +105,26 @@ class AggregateExpr:
     def __rtruediv__(self, other: Any) -> AggregateExpr:
         return _formula(lambda x, y: y / x, self, other)
 
-    def over(self, *columns: object) -> NoReturn:
-        """Refuse: a window runs over an answer, not over rows."""
-        del columns
-        raise QuestionRefused(
-            f"{self.aggregate.describe()} over a window is computed from an answer, at no cost: "
-            "release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer'), or in sd.sql"
-        )
+    def over(self, *columns: Column) -> Expr:
+        """Return the aggregate of a person's rows beside each: `col("x").mean().over("id")`; name it with `with_columns`.
+
+        Raises QuestionRefused for a formula, and for what is no count, sum, mean, least or largest value.
+        """
+        made = self.aggregate
+        kinds: dict[type, str] = {Count: "count", Sum: "sum", Average: "mean"}
+        kind = kinds.get(type(made), getattr(made, "kind", None))
+        of: Node | None = getattr(made, "of", None)
+        if (
+            self.formula is not None
+            or kind not in ("count", "sum", "mean", "min", "max")
+            or getattr(made, "per_unit", None)
+        ):
+            raise QuestionRefused(
+                f"{made.describe()} over a window is computed from an answer, at no cost: "
+                "release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer'), or in sd.sql; over a person's own rows are "
+                "count, sum, mean, min and max"
+            )
+        return Expr(Windowed("rows" if of is None else kind, of)).over(*columns)
 
     if not TYPE_CHECKING:
 
@@ -272,7 +296,23 @@ class Selection:
             if not isinstance(of, (str, Expr)):
                 raise QuestionRefused(f'with_columns takes expressions, such as {name}=col("age") // 10')
             meanings[name] = self._read(col(of).node if isinstance(of, str) else of.node)
-        return replace(self, named={**(self.named or {}), **meanings})
+        return self._place_windows(meanings)
+
+    def _place_windows(self, meanings: Mapping[str, Node]) -> Selection:
+        """Return the selection with these columns; those that look at other rows see the rows that are chosen so far."""
+        from sordino.ask.queries.sequences import SequenceValue, UnitSequence, place_windows
+
+        values: dict[SequenceValue, None] = {}
+        named = {**(self.named or {}), **{name: place_windows(node, values) for name, node in meanings.items()}}
+        if not values:
+            return replace(self, named=named)
+        if self.columns is not None:
+            raise QuestionRefused(
+                "with per_unit each person has one row: take values of other rows with with_columns before it"
+            )
+        return replace(
+            self, named=named, condition=None, steps=(*self.steps, UnitSequence(tuple(values), self.condition))
+        )
 
     def _read(self, node: Node) -> Node:
         """Return an expression with the columns of `with_columns` replaced by what they are."""
@@ -385,9 +425,14 @@ def _flatten(
     flat: list[AggregateExpr] = []
     for item in aggregates:
         if isinstance(item, Expr):
+            windows = (
+                "; windows over an answer are written in release.query"
+                if any(isinstance(at, Windowed) for at in walk(item.node))
+                else ""
+            )
             raise QuestionRefused(
                 f"{item} is a value of each row, and rows are never released: {word} takes aggregates, such as "
-                f"sd.mean({item}) or col(...).mean()"
+                f"sd.mean({item}) or col(...).mean(){windows}"
             )
         if not isinstance(item, (AggregateExpr, list, tuple)):
             raise QuestionRefused(

@@ -16,9 +16,10 @@ _MEANT: dict[str, dict[str, str]] = {
         **dict.fromkeys(("fillna", "fill_nan", "coalesce"), "fill_null(value)"),
         **dict.fromkeys(("nunique", "approx_n_unique", "unique"), "n_unique()"),
         **dict.fromkeys(("map", "apply", "map_elements", "map_batches"), "sd.when(condition, value).otherwise(other)"),
-        **dict.fromkeys(
-            ("shift_rows", "diff", "rank", "cumsum", "cum_sum", "pct_change", "rolling", "rolling_mean"), _WINDOW
-        ),
+        **dict.fromkeys(("shift_rows", "lag", "lead"), 'shift(1).over("id", order_by="day")'),
+        "cumsum": 'cum_sum().over("id", order_by="day")',
+        "cumcount": 'cum_count().over("id", order_by="day")',
+        **dict.fromkeys(("rank", "pct_change", "rolling", "rolling_mean"), _WINDOW),
         **dict.fromkeys(("size", "len"), "sd.count()"),
         **dict.fromkeys(("head", "tail", "sort", "item", "to_list", "sample", "limit"), _ROWS),
         "isin": "is_in([...])",

@@ -60,13 +60,16 @@ def bind_names(
     own = PrivateTable(domain, neighbors, declared)
     rows, joins = domain, 0  # what the next joins are with, and how many there have been since
     meant = _Names(table, rows, (), unit, written=names == "written")
+    renamed: dict[str, str] = {}  # values of windows, which are named by what they are of
     for step in question.steps:
         if isinstance(step, PerUnit):
             steps.append(_bind_unit(replace_names(step, meant.node), unit, steps))
             rows = step_domain(domain, steps)
             joins = 0
         elif isinstance(step, UnitSequence):
-            steps.append(replace_names(step, meant.node).bind(unit, steps))
+            sequence = replace_names(step, meant.node).bind(unit, steps)
+            renamed |= {old.alias: new.alias for old, new in zip(step.values, sequence.values, strict=True)}
+            steps.append(sequence)
             rows = step_domain(domain, steps)
             joins = 0
         elif isinstance(step, UnitValues):
@@ -99,6 +102,7 @@ def bind_names(
             joins += 1
         made = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
         meant = _Names(table, rows, made, unit, written=names == "written")
+        meant.rename(renamed)
         for join in made:
             meant.free(join)
     _check_joins([s for s in steps if isinstance(s, _JOINS)], step_domain(domain, steps))
@@ -339,6 +343,10 @@ class _Names:
         for column, several in self._several.items():
             if len(several) == 1:
                 self._meant[column] = self._meant[several[0]]
+
+    def rename(self, columns: Mapping[str, str]) -> None:
+        """Let columns be meant by other names too."""
+        self._meant |= {old: new for old, new in columns.items() if new in self._meant}
 
     def free(self, join: Join | UnitJoin) -> None:
         """Raise QuestionRefused where a joined column would bear the name of one of the table's own."""

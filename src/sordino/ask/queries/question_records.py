@@ -31,6 +31,14 @@ from sordino.ask.queries.per_unit import PerUnit, UnitValue
 from sordino.ask.queries.post_processing import PostProcessing
 from sordino.ask.queries.query import Aggregate
 from sordino.ask.queries.row_steps import RowStep
+from sordino.ask.queries.sequences import (
+    SEQUENCE_KINDS,
+    FrameReach,
+    SequenceOrder,
+    SequenceValue,
+    UnitSequence,
+    check_sequence,
+)
 from sordino.ask.queries.sql.parse import SqlText, sql
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import format_number, to_fraction
@@ -40,9 +48,13 @@ from sordino.core.source import PublicTable
 
 _NODES: tuple[type, ...] = get_args(nodes.Node)
 _AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, DistinctSum, Quantile)
-_STEPS: tuple[type, ...] = (Join, Unnest, PerUnit)
+_STEPS: tuple[type, ...] = (Join, Unnest, PerUnit, UnitSequence)
 _QUESTIONS: list[type] = [Aggregation, MostCommon]
-_PARTS = (*_QUESTIONS, Grouping, PostProcessing, FormulaColumn, KeyList, UnitValue, ContributionBounds)
+_PARTS = (
+    *_QUESTIONS,
+    *(Grouping, PostProcessing, FormulaColumn, KeyList, UnitValue, ContributionBounds),
+    *(SequenceValue, SequenceOrder, FrameReach),
+)
 _KINDS = {kind.__name__: kind for kind in (*_NODES, *_AGGREGATES, *_STEPS, *_PARTS)}
 _OPEN: dict[Any, tuple[type, ...]] = {Aggregate: _AGGREGATES, RowStep: _STEPS, PublicTable: ()}
 # What the builder of a registered question would refuse is refused when one is read.
@@ -66,6 +78,7 @@ _WORDS: dict[tuple[type, str], frozenset[str]] = {
     (nodes.DateTrunc, "unit"): frozenset(
         ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade", "century")
     ),
+    (SequenceValue, "kind"): SEQUENCE_KINDS,
     (UnitValue, "kind"): frozenset(
         ("rows", "count", "distinct", "sum", "mean", "min", "max", "any", "all", "first", "last")
     )
@@ -277,6 +290,8 @@ def _check(made: Any) -> Any:
         raise _mistaken()
     if isinstance(made, MomentAggregate) and made.ddof not in (0, 1):
         raise QuestionRefused("ddof is 0 (the rows themselves) or 1 (a sample)")
+    if isinstance(made, SequenceValue):
+        check_sequence(made)
     if isinstance(made, KeyList):
         return key_list(list(made.rows), made.columns)
     if isinstance(made, PostProcessing):

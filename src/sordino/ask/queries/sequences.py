@@ -15,14 +15,25 @@ where bounds are needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.ask.queries.expressions.compile import bind_condition, bind_number, presence
 from sordino.ask.queries.expressions.declared_values import is_text
-from sordino.ask.queries.expressions.nodes import Compare, Connective, IsNull, Name, Node, depth, describe, plain
+from sordino.ask.queries.expressions.nodes import (
+    Compare,
+    Connective,
+    IsNull,
+    Name,
+    Node,
+    Windowed,
+    depth,
+    describe,
+    plain,
+    walk,
+)
 from sordino.ask.queries.expressions.sql_trees import Build
 from sordino.ask.queries.per_unit import (
     MEAN_PARTS,
@@ -58,6 +69,8 @@ _WORDS = {
     "min": "the least {of}",
     "max": "the largest {of}",
 }
+SEQUENCE_KINDS = frozenset(_WORDS)
+MOST_OFFSET = 1_000  # rows between a row and one that it looks at
 _DAY = 86_400  # seconds
 _FARTHEST = 2**61  # steps, so that 64 bits hold the ends of every range
 _EXAMPLE = "LAG(day) OVER (PARTITION BY {unit} ORDER BY day)"
@@ -374,6 +387,56 @@ class UnitSequence:
     def plain(self) -> Any:
         """Return the step as canonical JSON data."""
         return ["sequence", self.unit, plain(self.where), [v.plain() for v in self.values]]
+
+
+def check_sequence(value: SequenceValue) -> None:
+    """Raise QuestionRefused for a value that no builder makes: without what it is of, its order, or with a frame too far."""
+    ends = [value.offset, *(end for end in value.frame or () if end is not None)]
+    if any(abs(end) > MOST_OFFSET for end in ends) or value.offset < 0 or (value.kind == "ntile" and not value.offset):
+        raise QuestionRefused(f"a window reaches up to {MOST_OFFSET:,} rows")
+    first, last = value.frame or (None, None)
+    if first is not None and last is not None and first > last:
+        raise QuestionRefused("a frame ends before it begins")
+    placed = value.kind in (*_PLACES, *_PICKS)
+    if (value.of is None) != (value.kind in (*_PLACES, "rows")) or (placed and not value.order):
+        raise QuestionRefused(f"{value.kind} of a person's rows needs other operands")
+    if (placed and (value.frame or value.reach)) or (value.frame and (value.reach or not value.order)):
+        raise QuestionRefused(f"{value.kind} of a person's rows has no such frame")
+    if value.reach is not None and len(value.order) != 1:
+        raise QuestionRefused("RANGE BETWEEN needs an order by one number or day")
+
+
+def place_windows(node: Node, found: dict[SequenceValue, None]) -> Node:
+    """Return an expression with the column of each window that people wrote in its place; `found` gets their values.
+
+    Raises QuestionRefused for a window without a partition, or over another.
+    """
+
+    def place(thing: Any) -> Any:
+        if isinstance(thing, Windowed):
+            order = tuple(SequenceOrder(by, descending) for by, descending in thing.order)
+            if not thing.partition:
+                raise QuestionRefused(
+                    f'{describe(thing)} looks at other rows of a person: end it with .over("id", order_by="day")'
+                )
+            if any(isinstance(at, Windowed) for at in walk(thing.of)):
+                raise QuestionRefused(
+                    f"{describe(thing)} is a window over another: name the inner one with with_columns first"
+                )
+            frame = (None, 0) if thing.running else None
+            value = SequenceValue(thing.kind, thing.of, thing.partition, order, thing.offset, frame)
+            check_sequence(value)
+            found[value] = None
+            return Name(value.alias)
+        if isinstance(thing, tuple):
+            return tuple(place(item) for item in thing)
+        if not is_dataclass(thing) or isinstance(thing, type):
+            return thing
+        return replace(thing, **{part.name: place(getattr(thing, part.name)) for part in fields(thing)})
+
+    depth(node)
+    made: Node = place(node)
+    return made
 
 
 def _alphabetical(of: Node, domain: Domain) -> Build:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 from sordino.ask.queries.aggregates.sums import Average
-from sordino.ask.queries.aggregation import Aggregation, compile_query
+from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.build import as_aggregation
 from sordino.ask.queries.query import ExpectedNoise
 from sordino.ask.queries.sql.parse import SqlText, parse_sql
-from sordino.ask.queries.strategy import find_strategy
+from sordino.ask.queries.strategy import Strategy, find_strategy
 from sordino.core.accounting.zcdp import rho_for
 from sordino.core.arguments import amount, chance
 from sordino.core.domain import Domain
@@ -32,7 +33,7 @@ _LEAST = Fraction(1, 10**12)
 _MOST = Fraction(10**6)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Precision:
     """Hold one aggregate over a declared domain, and what epsilon makes of its error at `confidence`.
 
@@ -78,16 +79,24 @@ class Precision:
         >>> precision_of(count(), domain=adult, neighbors=Neighbors("add_remove", None), confidence=0.95).error(0.1)
         30
         """
-        compiled = compile_query(self.question, self.domain)
-        loss = self.loss(epsilon)
-        aggregates = self.question.aggregates
-        bounded = compiled.bound(self.neighbors)
-        strategy = find_strategy(aggregates, bounded, [Fraction(1)], squared=isinstance(loss, ZCDP))
-        mechanisms, _ = cheapest([(b.noise_sensitivity, b.share) for b in strategy.blocks], loss)
-        reading = strategy.readings[0]
+        blocks = self._strategy.blocks
+        mechanisms, _ = cheapest([(b.noise_sensitivity, b.share) for b in blocks], self.loss(epsilon))
+        reading = self._strategy.readings[0]
         laws = [mechanisms[block].law for block, _ in reading.vectors]
         mix = () if reading.is_plain else reading.mix
-        return aggregates[0].error(compiled.parts[0], ExpectedNoise(laws, self.confidence, rows, None, mix))
+        noise = ExpectedNoise(laws, self.confidence, rows, None, mix)
+        return self.question.aggregates[0].error(self._compiled.parts[0], noise)
+
+    @cached_property
+    def _compiled(self) -> CompiledQuery:
+        return compile_query(self.question, self.domain)
+
+    @cached_property
+    def _strategy(self) -> Strategy:
+        """What is noised, which no epsilon changes: a search for an epsilon tries many."""
+        aggregates = self.question.aggregates
+        squared = self.currency == "rho"
+        return find_strategy(aggregates, self._compiled.bound(self.neighbors), [Fraction(1)], squared=squared)
 
     def epsilon_for(self, error: Number, *, rows: int | None = None) -> float:
         """Return the least epsilon at which the error is within `error`, from the feasible side; 0 where it always is.

@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import select
 
 from sordino.ask.curator.batch import Batch
-from sordino.ask.curator.charging import declaration_digest
+from sordino.ask.curator.charging import declaration_digest, share_of_table
 from sordino.ask.curator.connect import Connection
 from sordino.ask.curator.curator import Curator
 from sordino.ask.curator.explain import explain, explain_loss
@@ -312,12 +312,12 @@ class CuratorService:
         daily = self.settings.approve_above_daily
         if not daily:
             return False
-        for table in {plan.table_name for plan in plans}:
+        for table in {table for plan in plans for table in plan.table_shares}:
             day = self._spent_in_a_day(visitor, table)
             for plan in plans:
-                if plan.table_name == table:
-                    for name, amount in plan.cost.amounts().items():
-                        day[name] = day.get(name, Fraction(0)) + amount
+                share = plan.table_shares.get(table, Fraction(0))
+                for name, amount in plan.cost.amounts().items():
+                    day[name] = day.get(name, Fraction(0)) + amount * share
             if any(name in daily and amount > daily[name] for name, amount in day.items()):
                 return True
         return False
@@ -327,9 +327,10 @@ class CuratorService:
         since = text_of_time(self.store.clock() - datetime.timedelta(days=1))
         amounts: dict[str, Fraction] = {}
         for charge in self.ledger(self.project.tables[table].budget).charges_since(since):
-            if charge.spender == visitor.spender and charge.note.startswith(f"{table}: "):
+            share = share_of_table(charge.note, table)
+            if charge.spender == visitor.spender and share:
                 for name, amount in charge.amounts.items():
-                    amounts[name] = amounts.get(name, Fraction(0)) + amount
+                    amounts[name] = amounts.get(name, Fraction(0)) + amount * share
         running = select(JOBS.c.asked).where((JOBS.c.account == visitor.account) & (JOBS.c.state == "running"))
         with self.store.read() as db:
             jobs = [json.loads(text) for text in db.execute(running).scalars()]

@@ -519,7 +519,7 @@ SELECT region, n FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region)
 VALUES (1); -- refused: SELECT
 SELECT customer FROM orders ORDER BY price DESC LIMIT 1; -- refused: rows
 SELECT MODE(region) FROM orders;
-SELECT region, MEDIAN(price) AS m FROM orders GROUP BY region; -- wrong: of an even number of rows the median is one of the two middle ones
+SELECT region, MEDIAN(price) AS m FROM orders GROUP BY region; -- wrong: of an even number of rows the median is any value between the two middle ones, as a note says
 SELECT region FROM orders GROUP BY region HAVING AVG(price) > (SELECT AVG(price) FROM orders) ORDER BY region;
 SELECT region, COUNT(*) AS n FROM orders GROUP BY region ORDER BY n DESC LIMIT 1 OFFSET 1;
 SELECT COUNT(*) AS n FROM orders WHERE qty NOT BETWEEN 3 AND 7 OR rating IS NULL;

@@ -58,20 +58,6 @@ def assert_parsed_or_refused(text: str) -> None:
     assert len(said) < 1000, text
 
 
-@pytest.mark.parametrize("head", TAILS)
-@settings(max_examples=120, deadline=None, derandomize=True)
-@given(st.lists(st.sampled_from(WORDS), max_size=14))
-def test_soups_of_words(head: str, words: list[str]) -> None:
-    assert_parsed_or_refused(head + " ".join(words))
-
-
-@settings(max_examples=300, deadline=None, derandomize=True)
-@given(st.text(max_size=40))
-def test_soups_of_letters(text: str) -> None:
-    assert_parsed_or_refused("SELECT COUNT(*) FROM adult WHERE " + text)
-    assert_parsed_or_refused(text)
-
-
 def grammar() -> st.SearchStrategy[str]:
     leaves = st.sampled_from(
         ["age", "occ", "ok", "id", "born", "1", "-2.5", "'a'", "TRUE", "NULL", "DATE '2000-01-01'"]
@@ -95,18 +81,44 @@ def grammar() -> st.SearchStrategy[str]:
     return st.recursive(leaves, grown, max_leaves=8)
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
-@given(grammar(), grammar(), st.sampled_from(["occ", "age", "BIN(age, 10)", "ok", "1"]))
-def test_sentences_of_the_grammar(condition: str, number: str, group: str) -> None:
-    assert_parsed_or_refused(f"SELECT {group}, COUNT(*), SUM({number}) FROM adult WHERE {condition} GROUP BY {group}")
+def write_sentence(condition: str, number: str, group: str) -> str:
+    return f"SELECT {group}, COUNT(*), SUM({number}) FROM adult WHERE {condition} GROUP BY {group}"
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(grammar(), grammar(), grammar(), st.sampled_from(["VAR_POP", "STDDEV", "COUNT(DISTINCT", "MEDIAN", "SUM"]))
-def test_sentences_through_sub_queries(condition: str, number: str, outer: str, word: str) -> None:
+def write_nested(condition: str, number: str, outer: str, word: str) -> str:
     opened = word if word.endswith("DISTINCT") else f"{word}("
-    assert_parsed_or_refused(
+    return (
         f"WITH w AS (SELECT *, {number} AS x FROM adult WHERE {condition}) "
         f"SELECT occ, {opened} x) AS n FROM (SELECT x, occ, age, ok, id, born FROM w WHERE {outer}) GROUP BY occ "
         "HAVING n > 1 ORDER BY n DESC LIMIT 3"
     )
+
+
+GROUPS = st.sampled_from(["occ", "age", "BIN(age, 10)", "ok", "1"])
+AGGREGATES = st.sampled_from(["VAR_POP", "STDDEV", "COUNT(DISTINCT", "MEDIAN", "SUM"])
+TEXTS = {
+    "soups of words": st.builds(
+        str.__add__, st.sampled_from(TAILS), st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join)
+    ),
+    "soups of letters": st.builds(
+        str.__add__, st.sampled_from(["", "SELECT COUNT(*) FROM adult WHERE "]), st.text(max_size=40)
+    ),
+    "sentences of the grammar": st.builds(write_sentence, grammar(), grammar(), GROUPS),
+    "sentences through sub-queries": st.builds(write_nested, grammar(), grammar(), grammar(), AGGREGATES),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.data())
+def test_a_text_is_parsed_or_refused_in_one_line(kind: str, data: st.DataObject) -> None:
+    assert_parsed_or_refused(data.draw(TEXTS[kind]))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", TEXTS)
+@settings(max_examples=1500, deadline=None)
+@given(st.data())
+def test_many_texts_are_parsed_or_refused_in_one_line(kind: str, data: st.DataObject) -> None:
+    """Other texts in every run."""
+    assert_parsed_or_refused(data.draw(TEXTS[kind]))

@@ -66,6 +66,7 @@ from sordino.ask.queries.expressions.nodes import (
     TextFunction,
     Value,
     When,
+    Windowed,
     depth,
     describe,
 )
@@ -473,6 +474,10 @@ def _condition(node: Node, domain: Domain) -> Build:
     if isinstance(node, Constant) and isinstance(node.value, bool):
         said = node.value
         return lambda _: sql().true() if said else sql().false()
+    if isinstance(node, Windowed):
+        raise QuestionRefused(
+            f"{describe(node)} looks at other rows of a person: end it with .over(unit, order_by=...), inside with_columns"
+        )
     raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
 
 

@@ -6,10 +6,10 @@ import datetime
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
@@ -34,7 +34,9 @@ from sordino.ask.queries.expressions.nodes import (
     TextFunction,
     Value,
     When,
+    Windowed,
     describe,
+    walk,
 )
 from sordino.ask.queries.frame_words import unknown_word
 from sordino.core.errors import QuestionRefused
@@ -45,6 +47,7 @@ from sordino.core.time_zones import parse_moment
 _MOST_POWER = 16
 # The type, where `str` is the property of an expression.
 _Text = str
+_MOST_OFFSET = 1_000  # rows between a row and one that it looks at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,14 +261,44 @@ class Expr:
         """Return the question for the number of rows of each value: `table.value_counts(x)`."""
         return load_feature("Selection")().value_counts(self, sort=sort)
 
-    def over(self, *columns: object, **options: object) -> NoReturn:
-        """Refuse: a window over rows would release a value of each."""
-        del columns, options
-        raise QuestionRefused(
-            f"{self}.over(...) is a value of each row, and rows are never released: windows run over an answer at no cost, "
-            "release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer'), or in sd.sql; one over a person's own rows is "
-            "written in a sub-query of sd.sql, LAG(day) OVER (PARTITION BY id ORDER BY day)"
-        )
+    def over(
+        self,
+        *columns: _Text | Expr,
+        order_by: _Text | Expr | Iterable[_Text | Expr] | None = None,
+        descending: bool = False,
+    ) -> Expr:
+        """Return a value of each row among its person's rows: `col("x").shift(1).over("id", order_by="day")`.
+
+        `columns` name the privacy unit's column, and perhaps others. Name it with `with_columns`. Raises QuestionRefused where
+        nothing in the expression looks at other rows.
+        """
+        windows = [at for at in walk(self.node) if isinstance(at, Windowed) and not at.partition]
+        if not windows:
+            raise QuestionRefused(
+                f"{self}.over(...) is a value of each row, and rows are never released: windows run over an answer at no cost, "
+                "release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer'), or in sd.sql; over a person's own rows are "
+                "shift, diff, cum_sum and cum_count, and sums, means and counts"
+            )
+        partition = tuple(_column_node(c) for c in columns)
+        if not partition:
+            raise QuestionRefused('over names the privacy unit\'s column: .over("id", order_by="day")')
+        by = () if order_by is None else (order_by,) if isinstance(order_by, (_Text, Expr)) else tuple(order_by)
+        order = tuple((_column_node(c), bool(descending)) for c in by)
+        if not order and any(at.running or at.kind in ("lag", "lead") for at in windows):
+            raise QuestionRefused(f'{self} depends on the order of rows: .over("id", order_by="day")')
+        return Expr(_place_over(self.node, partition, order))
+
+    def diff(self, n: int = 1) -> Expr:
+        """Return the value less that of `n` rows before among the person's rows: end it with `.over("id", order_by="day")`."""
+        return self - self.shift(n)
+
+    def cum_sum(self) -> Expr:
+        """Return the sum of the person's rows up to this one: end it with `.over("id", order_by="day")`."""
+        return Expr(Windowed("sum", self.node, running=True))
+
+    def cum_count(self) -> Expr:
+        """Return how many of the person's rows up to this one have a value: end it with `.over("id", order_by="day")`."""
+        return Expr(Windowed("count", self.node, running=True))
 
     @property
     def dt(self) -> DateParts:
@@ -389,8 +422,25 @@ class Expr:
             raise QuestionRefused('strftime takes a format, such as "%Y-%m"')
         return Expr(DateFormat(form, self.node))
 
-    def shift(self, *, months: int = 0, days: int = 0, hours: int = 0, seconds: Number = 0) -> Expr:
-        """Return a date or datetime moved by months and days of the clock, and by hours and seconds."""
+    def shift(
+        self, n: int | None = None, *, months: int = 0, days: int = 0, hours: int = 0, seconds: Number = 0
+    ) -> Expr:
+        """Return a date or datetime moved by months and days of the clock, and by hours and seconds.
+
+        With `n` the value of so many rows before among the person's rows, after where below 0, as in polars: end it with
+        `.over("id", order_by="day")`.
+        """
+        if n is not None:
+            if (
+                isinstance(n, bool)
+                or not isinstance(n, int)
+                or not 0 < abs(n) <= _MOST_OFFSET
+                or months
+                or days
+                or hours
+            ):
+                raise QuestionRefused(f"shift takes a number of rows up to {_MOST_OFFSET:,}, or days=..., months=...")
+            return Expr(Windowed("lag" if n > 0 else "lead", self.node, offset=abs(n)))
         given = [to_fraction(n, name="shift's amount") for n in (months, days, hours, seconds)]
         if any(n.denominator != 1 for n in given[:3]):
             raise QuestionRefused("shift moves by whole months, days and hours")
@@ -728,6 +778,26 @@ def as_value(value: Any) -> Value:
     if isinstance(value, (int, float, Decimal, Fraction)) or hasattr(value, "__float__"):
         return to_fraction(value, name="a constant")
     raise QuestionRefused(f"a constant must be a number, text, true or false, or a day, not a {type(value).__name__}")
+
+
+def _column_node(column: str | Expr) -> Node:
+    """Return a column that is named by text, or an expression; raises QuestionRefused for what is neither."""
+    if not isinstance(column, (str, Expr)):
+        raise QuestionRefused(f'over takes columns, such as over("id", order_by="day"), not a {type(column).__name__}')
+    return col(column).node if isinstance(column, str) else column.node
+
+
+def _place_over(thing: Any, partition: tuple[Node, ...], order: tuple[tuple[Node, bool], ...]) -> Any:
+    """Return an expression whose windows without a partition have this one."""
+    if isinstance(thing, Windowed) and not thing.partition:
+        return replace(thing, partition=partition, order=order)
+    if isinstance(thing, tuple):
+        return tuple(_place_over(item, partition, order) for item in thing)
+    if not is_dataclass(thing) or isinstance(thing, type):
+        return thing
+    return replace(
+        thing, **{part.name: _place_over(getattr(thing, part.name), partition, order) for part in fields(thing)}
+    )
 
 
 def as_node(value: Any) -> Node:

@@ -222,6 +222,22 @@ class Released:
     of: Node | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """A value of the row among its unit's rows, as people write it: `with_columns` makes a column of it.
+
+    `kind` is that of a value of a sequence, `partition` what the rows agree in, `order` what they are ordered by, each with
+    whether the largest comes first. `running` ones are of the rows up to this one.
+    """
+
+    kind: str
+    of: Node | None
+    partition: tuple[Node, ...] = ()
+    order: tuple[tuple[Node, bool], ...] = ()
+    offset: int = 1
+    running: bool = False
+
+
 Node = (
     Name
     | Constant
@@ -244,6 +260,7 @@ Node = (
     | TextFunction
     | Match
     | When
+    | Windowed
 )
 
 MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -280,6 +297,9 @@ def plain(node: Node | None) -> Any:
     if isinstance(node, IsIn):
         return ["IsIn", plain(node.of), sorted([type(v).__name__, _value(v)] for v in node.values)]
     parts: list[Any] = [type(node).__name__]
+    if isinstance(node, Windowed):
+        order = [[plain(by), descending] for by, descending in node.order]
+        return [*parts, node.kind, plain(node.of), [plain(p) for p in node.partition], order, node.offset, node.running]
     if isinstance(node, Exists) and node.steps:
         on = None if node.on is None else list(node.on)
         return [*parts, node.table, plain(node.matching), on, [step.plain() for step in node.steps]]
@@ -410,6 +430,9 @@ def _words(node: Node, outer: int) -> str:
         which = "" if node.matching is None else f" where {_words(node.matching, 0)}"
         made = "".join(f", {step.describe()}" for step in node.steps)
         return f"exists({node.table}{made}{which})"
+    if isinstance(node, Windowed):
+        of = "" if node.of is None else _words(node.of, 0)
+        return f"{node.kind}({of}) over ({', '.join(_words(part, 0) for part in node.partition)})"
     words, bind = _operator_words(node)
     return f"({words})" if bind < outer else words
 

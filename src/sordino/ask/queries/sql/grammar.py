@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 
-from sordino.ask.queries.sql import dialects, functions, text, time_functions, values
+from sordino.ask.queries.sql import dialects, functions, text, time_functions, unit_windows, values
 
 # By the name of the parsed tree: an example, and what it is.
 AGGREGATE_FORMS: dict[str, tuple[str, str]] = {
@@ -22,7 +22,10 @@ AGGREGATE_FORMS: dict[str, tuple[str, str]] = {
         "`SUM(DISTINCT age)` of the different values",
     ),
     "Avg": ("AVG(age)", "the mean; `AVG(DISTINCT age)` of the different values"),
-    "Variance": ("VARIANCE(age)", "the variance of a sample; `VAR` too"),
+    "Variance": (
+        "VARIANCE(age)",
+        "the variance of a sample; `VAR` too; `VARIANCE(DISTINCT age)` of the different values",
+    ),
     "VariancePop": ("VAR_POP(age)", "the variance of the rows themselves"),
     "Stddev": ("STDDEV(age)", "the standard deviation of a sample; `STD` and `STDEV` too"),
     "StddevSamp": ("STDDEV_SAMP(age)", "the same"),
@@ -193,14 +196,15 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
     (
         "per unit",
         "SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM visits GROUP BY id) AS t",
-        "one value a privacy unit, within the bounds that `max_rows` implies or that it states: `LEAST(n, 5)`",
+        "one value a privacy unit, within the bounds that `max_rows` implies or that it states: `LEAST(n, 5)`; MEDIAN, MODE and "
+        "STDDEV too",
     ),
     (
         "a unit's sequence",
         "SELECT COUNT(*) FROM (SELECT day - LAG(day) OVER (PARTITION BY id ORDER BY day) AS gap FROM visits) AS t"
         " WHERE gap <= 30",
-        "in a sub-query over rows: LAG, LEAD, FIRST_VALUE, LAST_VALUE, ROW_NUMBER, RANK, DENSE_RANK, COUNT, SUM, MIN and MAX "
-        "OVER (PARTITION BY the privacy unit ...), with ROWS BETWEEN, WINDOW and QUALIFY",
+        f"in a sub-query over rows: {unit_windows.KNOWN} OVER (PARTITION BY the privacy unit ...), with ROWS and RANGE BETWEEN, "
+        "WINDOW and QUALIFY",
     ),
     (
         "beside its rows",
@@ -216,7 +220,8 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
     (
         "joins",
         "SELECT j.sector, COUNT(*) FROM people JOIN jobs AS j ON people.job = j.job GROUP BY j.sector",
-        "public tables; what ON says besides keys is a condition of the rows",
+        "public tables, by key, by an expression of the row, or by a range that one public row meets: "
+        "`ON j.low <= age AND age < j.high`; what else ON says is a condition of the pair",
     ),
     ("comma joins", "SELECT COUNT(*) FROM people AS p, jobs AS j WHERE p.job = j.job", "on equality"),
     ("items of lists", "SELECT tag, COUNT(*) FROM people, UNNEST(tags) AS t(tag) GROUP BY tag", "CROSS JOIN too"),
