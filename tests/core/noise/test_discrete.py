@@ -334,3 +334,19 @@ def test_single_gaussian_draws_are_those_of_the_rejection_rule(variance: Fractio
             if bernoulli(CertifiedProbability.exp_minus(gap * gap / (2 * variance)), same):
                 break
         assert discrete_gaussian(variance, rng) == proposed
+
+
+@pytest.mark.parametrize("size", [None, 1, 2, 15, 300])
+@pytest.mark.parametrize("bits", [1, 30, 52, 53, 54, 55, 56, 57, 60, 70])
+@pytest.mark.parametrize("odd", [-1, 0, 1])
+def test_every_scale_is_drawn_in_every_size(bits: int, odd: int, size: int | None) -> None:
+    """Scales from 2^55 on are drawn as Python ints, and from 2^56 on put in arrays of them: neither may fail a question."""
+    scale = (1 << bits) + odd
+    for drawn in (
+        discrete_laplace(scale, Rng.seeded(bits), size),
+        discrete_gaussian(scale * scale, Rng.seeded(bits), size),
+    ):
+        values = [drawn] if isinstance(drawn, int) else drawn.tolist()
+        assert len(values) == (1 if size is None else size)
+        assert all(type(x) is int and abs(x) < 60 * scale + 60 for x in values)
+        assert bits < 30 or any(abs(x) > scale >> 12 for x in values)

@@ -6,6 +6,7 @@ comparison is of integers; floats appear nowhere.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -183,12 +184,17 @@ def _fill(
     if size and (block is None or size < _SHORT):
         # NumPy makes a Python int of a number on its way into an array, and Python keeps those up to 256: larger ones would
         # take 8 ns longer. Bytes have no size.
-        return np.frombuffer(bytearray(b"".join([one().tobytes() for _ in range(size)])), dtype=np.int64)
+        return np.frombuffer(bytearray(b"".join([_word_of(one()) for _ in range(size)])), dtype=np.int64)
     if block is None:
         return out
     for start in range(0, size, _BLOCK):
         out[start : start + _BLOCK] = block(min(_BLOCK, size - start))
     return out
+
+
+def _word_of(drawn: np.int64 | int) -> bytes:
+    """Return the eight bytes of a draw; scales from 2^55 on are drawn as Python ints, which are hardly ever small there."""
+    return drawn.tobytes() if isinstance(drawn, np.int64) else drawn.to_bytes(8, sys.byteorder, signed=True)
 
 
 @lru_cache(maxsize=256)
