@@ -10,11 +10,18 @@ import math
 
 import numpy as np
 
+from sordino.core.noise.rng import Rng
 from sordino.synth.encoded_column import Floats
 
 _ROUNDS = 30  # of expectation maximisation
 _FINEST, _RATIO = 1.0 / 16.0, 2.8  # of the grid of variances: the least in variances of the noise, and the steps
 _FEWEST = 8  # ordered counts below which nothing is smoothed
+_LEAST, _LOOSEST = 1e-3, 0.01  # bounds of c and of 1 / c, see `shrunken`
+_DRAWN = 0.7  # the least factor that is made up for, there
+_THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 3.5)  # in deviations of the noise, of cells that are taken to be empty
+_SPLITS = 4  # of the noise, to choose among them
+_RAKED = 25  # rounds of proportional fitting
+_FAINT = 1e-3  # of independent counts, in cells that are taken to be empty
 
 
 def shrink(values: Floats, variance: float) -> tuple[Floats, float]:
@@ -47,7 +54,7 @@ def smooth(counts: Floats, variance: float) -> tuple[Floats, float]:
     """
     count = len(counts)
     if count < _FEWEST or variance <= 0:
-        return counts, variance
+        return counts.copy(), variance
     means = np.concatenate([counts, counts[::-1]])
     levels = []
     width = 1
@@ -96,3 +103,71 @@ def _low_rank(values: Floats, deviation: float) -> tuple[Floats, int]:
     shrunk = np.where(scaled > 1.0 + math.sqrt(ratio), np.sqrt(beyond) / np.maximum(scaled, 1e-9), 0.0) * unit
     made: Floats = (left * shrunk) @ right
     return made, int(np.count_nonzero(shrunk))
+
+
+def shrunken(product: Floats, cells: Floats, variance: float, pair: bool) -> tuple[Floats, float]:
+    """Return the cells to which a table is fitted, and how softly, if they lie about `product` with variance tau times it."""
+    residual = cells - product
+    shown = float(np.square(residual).sum()) - residual.size * variance
+    tau = max(shown / max(float(product.sum()), 1e-9), _LOOSEST)
+    softer = denoise_pair(residual, product, variance) if pair else None
+    if softer is not None:
+        residual, variance = softer
+    softness = max(1.0 / tau, _LEAST) * variance
+    if softer is not None:
+        residual = residual / np.maximum(product / (product + softness), _DRAWN)
+    return product + residual, softness
+
+
+def sparse_pair(cells: Floats, margins: tuple[Floats, Floats], threshold: float) -> Floats:
+    """Return a table whose cells below the threshold are all but empty, with the margins given.
+
+    Where two columns follow each other, most cells hold nothing, and noise in those would carry away what the margins say
+    of the others: rows of a tail that noise hides in each cell go where both margins miss them.
+    """
+    rows, columns = margins
+    total = max(float(rows.sum()), 1e-9)
+    faint = _FAINT * np.outer(rows, columns) / total
+    table: Floats = np.where(cells > threshold, cells, 0.0) + faint
+    return rake(table, rows, columns)
+
+
+def rake(table: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Return a table above 0 scaled to margins of one sum, by proportional fitting (Deming & Stephan 1940)."""
+    made = table
+    for _ in range(_RAKED):
+        made = made * (rows / np.maximum(made.sum(axis=1), 1e-9))[:, None]
+        made = made * (columns / np.maximum(made.sum(axis=0), 1e-9))
+    return made
+
+
+def choose_threshold(cells: Floats, margins: tuple[Floats, Floats], variance: float) -> float | None:
+    """Return the threshold at which a pair is best read as a sparse one, in deviations; None where it is no sparse one.
+
+    The noise is split: with z normal of its variance, cells + z and cells - z are independent, so what is read from one is
+    held against the other (Oliveira, Lei, Tibshirani 2021, The coupled bootstrap).
+    """
+    rows, columns = margins
+    if variance <= 0 or min(cells.shape) < 3:
+        return None
+    product = np.outer(rows, columns) / max(float(rows.sum()), 1e-9)
+    deviation = math.sqrt(variance)
+    risks = np.zeros(1 + len(_THRESHOLDS))
+    for noise in deviation * _split_noise(_SPLITS * cells.size).reshape(_SPLITS, *cells.shape):
+        one = cells + noise
+        other = cells - noise
+        goal, softness = shrunken(product, one, 2.0 * variance, True)
+        fitted = rake(np.maximum(product + (goal - product) * product / (product + softness), 1e-3 * product), rows, columns)
+        risks[0] += float(np.square(fitted - other).sum())
+        for i, threshold in enumerate(_THRESHOLDS):
+            fitted = sparse_pair(one, margins, threshold * deviation * math.sqrt(2.0))
+            risks[1 + i] += float(np.square(fitted - other).sum())
+    best = int(np.argmin(risks))
+    return None if best == 0 else _THRESHOLDS[best - 1]
+
+
+def _split_noise(count: int) -> Floats:
+    """Return standard normal numbers, the same at each call, so that a released table is read in one way only."""
+    one, other = Rng.seeded(0).uniform_doubles(2 * count).reshape(2, count)
+    made: Floats = np.sqrt(-2.0 * np.log(1.0 - one)) * np.cos(2.0 * math.pi * other)
+    return made

@@ -5,12 +5,14 @@ It knows released numbers only; what is asked next is decided elsewhere.
 
 from __future__ import annotations
 
+import math
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.synth.denoising import denoise_pair
+from sordino.synth.denoising import choose_threshold, shrunken, sparse_pair
 from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import junction_tree
 from sordino.synth.markov_random_field import Factor, MarkovRandomField, calibrate, independent_field, restart
@@ -21,8 +23,7 @@ Measured = dict[tuple[int, ...], NoisyTable]  # noisy tables by their columns, a
 
 _FIRM = 1e-3  # softness of one-way counts, relative to their variance: they are all but exact
 _HARDEST = 2e-8  # of the rows: below it the fit's steps would no longer be exact, and nothing would be gained
-_LEAST, _LOOSEST = 1e-3, 0.01  # bounds of c and of 1 / c, see `_soften`
-_DRAWN = 0.7  # the least factor that is made up for, there
+_SPARSE = 1e-3  # softness of a sparse pair, relative to its variance: what noise hides is gone from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +110,15 @@ def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: Noi
     Cells are taken to lie about the independent counts m with variance tau m; tau is what the measured squares show above
     the noise, (sum r^2 - cells sigma^2) / sum m, and c = 1 / tau. The fit draws a cell towards what it expects by the factor
     m / (m + lam). A pair's cells that were drawn there before, with less noise (`denoise_pair`), are moved out by as much,
-    but for cells that the noise hides.
+    but for cells that the noise hides. A pair whose rows lie in few cells is better read as `sparse_pair` does: `reads_better`
+    says whether.
     """
     product = compressed.independent(columns)
-    residual = counts.cells - product
-    variance = counts.variance
-    shown = float(np.square(residual).sum()) - residual.size * variance
-    tau = max(shown / max(float(product.sum()), 1e-9), _LOOSEST)
-    softer = denoise_pair(residual, product, variance) if len(columns) == 2 else None
-    if softer is not None:
-        residual, variance = softer
-    softness = max(max(1.0 / tau, _LEAST) * variance, _HARDEST * compressed.rows)
-    if softer is not None:
-        residual = residual / np.maximum(product / (product + softness), _DRAWN)
-    return product + residual, softness
+    if len(columns) == 2:
+        margins = compressed.counts[columns[0]], compressed.counts[columns[1]]
+        threshold = choose_threshold(counts.cells, margins, counts.variance)
+        if threshold is not None:
+            cells = sparse_pair(counts.cells, margins, threshold * math.sqrt(counts.variance))
+            return cells, max(_SPARSE * counts.variance, _HARDEST * compressed.rows)
+    cells, softness = shrunken(product, counts.cells, counts.variance, len(columns) == 2)
+    return cells, max(softness, _HARDEST * compressed.rows)

@@ -27,6 +27,7 @@ from sordino.core.release import Output
 from sordino.synth.encoded_column import EncodedColumn, Floats
 from sordino.synth.error_law import ErrorLaw
 from sordino.synth.one_way_marginals import DomainCompression, OneWayMarginals, estimate_one_way
+from sordino.synth.value_edges import find_edges
 
 # ---- What a fit may ask, and what it pays: shares of one loss, noisy tables of counts, distances to public models
 #
@@ -34,6 +35,7 @@ from sordino.synth.one_way_marginals import DomainCompression, OneWayMarginals, 
 
 _FINE = 1 << 30  # parts that shares are counted in
 _LEAST = 1e-12  # a variance that underflows is still not zero
+EDGES = 0.25  # of what pays for one-way counts, for the edges of wide columns
 _MARGIN = Fraction(1, 1 << 40)  # of epsilon: sums of it are rounded up where they are counted
 
 
@@ -167,6 +169,10 @@ class FitSession:
         The sum of n sigma over columns of n keys is least where the share ~ n^(2/3) with sigma ~ share^(-1/2) (Gaussian),
         and where it ~ n^(1/2) with scale ~ 1 / share (Laplace).
         """
+        if any(c.equally_cut for c in columns):
+            edges = share_of(float(share) * EDGES)
+            columns = find_edges(self, columns, edges)
+            share = share - edges
         power = 0.5 if self.split.currency == "epsilon" else 2.0 / 3.0
         shares = _exact_shares([c.size**power for c in columns])
         counts = self.measure([ContingencyTable((c.axis(),)) for c in columns], share, shares=shares)

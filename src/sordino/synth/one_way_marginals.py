@@ -15,9 +15,11 @@ from sordino.ask.queries.adaptive.marginal import ContingencyTable
 from sordino.synth.denoising import smooth
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.junction_tree import Pair
+from sordino.synth.value_edges import weigh_runs
 
 _MEAN = 0.8  # E|Z| of a standard normal
 _MOST_BINS, _MOST_CODES = 64, 512  # codes of a column, where its noise is large and where it is small
+_SPREAD, _FEWEST_RUNS = float(__import__("os").environ.get("CC", ".4")), 8
 _CLEAR = 25.0  # deviations of noise in the mean count of a code, above the least number of codes
 _RARE = 2.0  # deviations of noise below which a value's count cannot be distinguished from none
 _ABSENT = 3.0  # the same for missing values that the declaration drops: a table without any should show none
@@ -65,17 +67,22 @@ class OneWayMarginals:
         ]
         return np.array(found)
 
-    def compress(self, codes: Sequence[DomainCompression] | None = None) -> CompressedMarginals:
-        """Return the marginals over codes: those given, or as few as the noise of each column allows."""
+    def compress(
+        self, codes: Sequence[DomainCompression] | None = None, *, pair_deviation: float | None = None
+    ) -> CompressedMarginals:
+        """Return the marginals over codes: those given, or as few as noise allows.
+
+        That is the noise of each column, and, where it is stated, that of a cell of a pair (`pair_deviation`).
+        """
         if codes is None:
             codes = [
                 compress_domain(
                     p,
                     math.sqrt(v),
-                    ordered=c.ordered,
+                    middles=c.middles if c.ordered else None,
                     missing=c.missing,
                     dropped=c.dropped,
-                    most=most_codes(self.rows, math.sqrt(v)),
+                    most=most_runs(self.rows, pair_deviation) if c.ordered and pair_deviation is not None else most_codes(self.rows, math.sqrt(v)),
                 )
                 for c, p, v in zip(self.columns, self.projected, self.variances, strict=True)
             ]
@@ -163,7 +170,22 @@ def _denoise(column: EncodedColumn, noisy: Floats, variance: float) -> tuple[Flo
         return noisy, variance
     last = len(noisy) - 1 if column.missing else len(noisy)
     smoothed, left = smooth(noisy[:last], variance)
+    first, end = _shown_range(noisy[:last], math.sqrt(variance))
+    smoothed[:first] = 0.0
+    smoothed[end:] = 0.0
     return np.concatenate([smoothed, noisy[last:]]), left
+
+
+def _shown_range(counts: Floats, deviation: float) -> tuple[int, int]:
+    """Return the keys between the two tails that hold no more than noise does, however many of their keys are summed.
+
+    The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
+    """
+    bound = _ABSENT * deviation * np.sqrt(np.arange(1, len(counts) + 1))
+    shown = [np.flatnonzero(np.cumsum(c) > bound) for c in (counts, counts[::-1])]
+    if not len(shown[0]) or not len(shown[1]):
+        return 0, len(counts)
+    return int(shown[0][0]), len(counts) - int(shown[1][0])
 
 
 def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMarginals:
@@ -198,8 +220,22 @@ def most_codes(rows: float, deviation: float) -> int:
     return int(min(max(rows / (_CLEAR * max(deviation, 1e-9)), _MOST_BINS), _MOST_CODES))
 
 
+def most_runs(rows: float, deviation: float) -> int:
+    """Return how many codes an ordered column may have in pairs whose cells have noise of this deviation.
+
+    The cells of two columns that rise together hold rows / codes each.
+    """
+    return int(min(max(_SPREAD * math.sqrt(rows / max(deviation, 1e-9)), _FEWEST_RUNS), _MOST_BINS))
+
+
 def compress_domain(
-    counts: Floats, deviation: float, *, ordered: bool, missing: bool, dropped: bool = False, most: int = _MOST_BINS
+    counts: Floats,
+    deviation: float,
+    *,
+    middles: Floats | None,
+    missing: bool,
+    dropped: bool = False,
+    most: int = _MOST_BINS,
 ) -> DomainCompression:
     """Return codes for the keys of a column from its projected noisy counts.
 
@@ -211,7 +247,7 @@ def compress_domain(
     if last <= 2:
         codes = np.arange(last)
     else:
-        codes = _runs(counts[:last], deviation, most) if ordered else _frequent(counts[:last], deviation, most)
+        codes = _frequent(counts[:last], deviation, most) if middles is None else _runs(counts[:last], middles, deviation, most)
     if missing:
         own = last == 0 or not dropped or counts[last] >= _ABSENT * deviation
         codes = np.append(codes, codes[-1] if not own else codes.max() + 1 if last else 0)
@@ -243,24 +279,28 @@ def _shrink(counts: Floats, variance: float) -> Floats:
     return made
 
 
-def _runs(counts: Floats, deviation: float, most: int) -> Codes:
+def _runs(counts: Floats, middles: Floats, deviation: float, most: int) -> Codes:
+    """Return a code a run of keys of about equal weight (`weigh_runs`), each with a mass above the noise of its sum."""
+    weights = weigh_runs(counts, middles)
     codes = np.zeros(len(counts), dtype=np.int64)
-    left = float(counts.sum())
-    slots = most
-    mass = 0.0
-    width = 0
+    left = 1.0
+    mass = float(counts[0])
+    weight = float(weights[0])
+    width = 1
     code = 0
-    for i, count in enumerate(counts.tolist()):
-        codes[i] = code
-        mass = mass + count
-        width = width + 1
-        enough = max(_RARE * deviation * math.sqrt(width), left / max(slots, 1))
-        if mass >= enough and i + 1 < len(counts) and code + 1 < most:
-            left = left - mass
-            slots = slots - 1
-            mass = 0.0
+    for i in range(1, len(counts)):
+        goal = left / max(most - code, 1)
+        # a key that weighs as much as a run has a code of its own
+        full = weight >= goal or weight + weights[i] / 2.0 > goal
+        if full and mass >= _RARE * deviation * math.sqrt(width) and code + 1 < most:
+            left -= weight
+            mass = weight = 0.0
             width = 0
-            code = code + 1
+            code += 1
+        codes[i] = code
+        mass += float(counts[i])
+        weight += float(weights[i])
+        width += 1
     if code > 0 and mass < _RARE * deviation * math.sqrt(max(width, 1)):  # the tail alone is noise: join it
         codes[codes == code] = code - 1
     return codes

@@ -101,7 +101,7 @@ def _fit_tree(
     tier: str,
 ) -> FittedModel:
     """Return the model of a tree of pairs, chosen by scores for the share `scoring`; what is left measures them."""
-    compressed = one_way.compress()
+    compressed = one_way.compress(pair_deviation=math.sqrt(session.variance(tables=2 * len(one_way.columns))))
     pairs = list(itertools.combinations(range(len(compressed.columns)), 2))
     scores, _ = score_independence(session, compressed, pairs, scoring)
     tree = choose(dict(zip(pairs, scores.tolist(), strict=True)), compressed.sizes)
@@ -161,7 +161,7 @@ def fit_aim(session: FitSession, columns: Sequence[EncodedColumn], *, cap: float
     if len(columns) == 1:
         return independent_model(session.measure_one_way(columns, session.left), "AIM")
     one_way = session.measure_one_way(columns, share_of(_ONE_WAY * float(session.left)))
-    compressed = one_way.compress()
+    compressed = one_way.compress(pair_deviation=math.sqrt(session.variance(tables=2 * len(one_way.columns))))
     pairs = list(itertools.combinations(range(len(columns)), 2))
     measured: Measured = {}
     potentials: dict[tuple[int, ...], Floats] = {}
@@ -239,7 +239,7 @@ def fit_adaptive(
         return independent_model(session.measure_one_way(columns, session.left), tier)
     session.turn_gaussian()
     one_way = _measure_one_way(session, columns)
-    compressed = one_way.compress()
+    compressed = one_way.compress(pair_deviation=math.sqrt(session.variance(tables=2 * len(one_way.columns))))
     excess, deviation = score_independence(session, compressed, pairs, _share_of_scores(session, pairs, one_way.rows))
     scores = shrink_scores(excess, deviation)
     first = dict(zip(pairs, scores.tolist(), strict=True))
@@ -328,7 +328,7 @@ def _measure_one_way(session: FitSession, columns: Sequence[EncodedColumn]) -> O
     one_way = session.measure_one_way(columns, first)
     error = float(one_way.errors().mean())
     more = share_of(min(_ONE_WAY * (error / _ONE_WAY_ERROR) ** 2, _ONE_WAY_MOST)) - first
-    return combine_one_way(one_way, session.measure_one_way(columns, more)) if more > 0 else one_way
+    return combine_one_way(one_way, session.measure_one_way(one_way.columns, more)) if more > 0 else one_way
 
 
 def _choose_again(
