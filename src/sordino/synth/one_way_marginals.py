@@ -225,7 +225,7 @@ def most_runs(rows: float, deviation: float) -> int:
 
     The cells of two columns that rise together hold rows / codes each.
     """
-    return int(min(max(_SPREAD * math.sqrt(rows / max(deviation, 1e-9)), _FEWEST_RUNS), _MOST_BINS))
+    return int(min(max(_SPREAD * math.sqrt(rows / max(deviation, 1e-9)), _FEWEST_RUNS), _MOST_CODES))
 
 
 def compress_domain(
