@@ -317,7 +317,8 @@ def together(several: list[Any], place: int, domain: Domain) -> float:
     """Return the planned error of one aggregate of a question, by the strategy that is asked with."""
     question = as_aggregation(several)
     compiled, shares = compile_query(question, domain), [Fraction(1, len(several))] * len(several)
-    strategy = find_strategy(question.aggregates, compiled, Neighbors("add_remove", None), shares, squared=False)
+    bounded = compiled.bound(Neighbors("add_remove", None))
+    strategy = find_strategy(question.aggregates, bounded, shares, squared=False)
     mechanisms, _ = cheapest([(b.noise_sensitivity, b.share) for b in strategy.blocks], PureDP(1))
     reading = strategy.readings[place]
     laws = [mechanisms[block].law for block, _ in reading.vectors]
@@ -329,7 +330,8 @@ def apart(several: list[Any], place: int, domain: Domain) -> float:
     question = as_aggregation(several)
     compiled = compile_query(question, domain)
     parts = compiled.parts[place]
-    moved = [compiled.sensitivity(p, Neighbors("add_remove", None)).rescale(1 / p.unit).l1 for p in parts]
+    bounded = compiled.bound(Neighbors("add_remove", None))
+    moved = [s.rescale(1 / p.unit).l1 for p, s in zip(parts, bounded.sensitivities[place], strict=True)]
     laws = [DiscreteLaplace(by * len(several) * len(parts)) for by in moved]
     return question.aggregates[place].error(parts, ExpectedNoise(laws, 0.95, N))
 

@@ -16,7 +16,7 @@ from interval_check import Draws
 
 import sordino as sd
 from sordino.ask.curator.aggregation_procedure import exact_vectors
-from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.plan import DataAccess
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.core.noise.rng import Rng

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import postgres_server as postgres
 import sordino as sd
 from sordino.ask.curator.adaptive_session import AdaptiveSession
-from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.plan import DataAccess
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,9 +25,22 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
 
-# A worker late in a run holds a gigabyte of small objects, which a fork shares until it writes to them. One full collection in
-# a fork writes to all: 64 forks that happen to collect at once fill a machine of 24 GiB, and the kernel kills the worker.
-os.register_at_fork(before=gc.freeze, after_in_parent=gc.unfreeze, after_in_child=gc.disable)
+# Collecting garbage took a third of the time in which tests are collected, and a tenth of that in which they run: modules, tests
+# and parameters are a million objects that no collection frees.
+gc.set_threshold(50_000, 20, 20)
+
+
+def keep_out_of_collections() -> None:
+    """Let a forked process collect no garbage.
+
+    A worker late in a run holds a gigabyte of small objects, which a fork shares until it writes to them. One full collection
+    in a fork writes to all: 64 forks that happen to collect at once fill a machine of 24 GiB, and the kernel kills the worker.
+    """
+    gc.disable()
+    gc.freeze()
+
+
+os.register_at_fork(after_in_child=keep_out_of_collections)
 
 
 # A shell lets its jobs in the background ignore Ctrl-C, and commands inherit that: one that a test interrupts would not stop.
@@ -93,6 +106,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         rest = [share for share, _ in tests.most_common() if share not in LONG]
         place = {share: number for number, share in enumerate([*LONG, *rest])}
         items.sort(key=lambda item: place[name_share(item.nodeid)])
+
+
+def pytest_collection_finish() -> None:
+    """Take what is loaded by now out of every later collection of garbage: it stays to the end."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let all go at the end: libraries would tell of what they take for leaks."""
+    gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -10,6 +10,7 @@ imports the copy with the bug in it: a third of the time that a new Python would
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import itertools
 import os
@@ -76,8 +77,14 @@ class Mutant:
 
 def _find_symbol(text: str, symbol: str) -> tuple[int, int]:
     """Return where the source of a function or class starts and ends, the last of several of its name; nowhere if not there."""
+    return _find_symbols(text).get(symbol, (0, 0)) if symbol else (0, len(text))
+
+
+@functools.cache
+def _find_symbols(text: str) -> dict[str, tuple[int, int]]:
+    """Return where each function and class of a file starts and ends, by its dotted name."""
     starts = [0, *itertools.accumulate(len(line) for line in text.splitlines(keepends=True))]
-    span = (0, 0) if symbol else (0, len(text))
+    spans: dict[str, tuple[int, int]] = {}
     scopes: list[tuple[str, ast.AST]] = [("", ast.parse(text))]
     for prefix, scope in scopes:
         for node in ast.iter_child_nodes(scope):
@@ -85,10 +92,10 @@ def _find_symbol(text: str, symbol: str) -> tuple[int, int]:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 name = f"{prefix}{node.name}."
                 first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-                if name == f"{symbol}.":
-                    span = starts[first - 1], starts[node.end_lineno or first]
-            scopes.append((name, node))
-    return span
+                spans[name.removesuffix(".")] = starts[first - 1], starts[node.end_lineno or first]
+            if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+                scopes.append((name, node))
+    return spans
 
 
 @dataclass(frozen=True, slots=True)

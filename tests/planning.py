@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sordino.ask.curator.aggregation_procedure import AggregationProcedure
-from sordino.ask.curator.allocation import Allocation
+from sordino.ask.curator.aggregation_procedure import AggregationProcedure, Allocation
 from sordino.ask.curator.curator import Curator
-from sordino.ask.curator.data_access import DataAccess
 from sordino.ask.curator.most_common_procedure import MostCommonProcedure
-from sordino.ask.curator.plan import Plan
-from sordino.ask.engines.duckdb import DuckDBEngine
-from sordino.ask.engines.file_versions import FileVersions
+from sordino.ask.curator.plan import DataAccess, Plan
+from sordino.ask.engines.duckdb import DuckDBEngine, FileVersions
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.weighted_sum import SharedNoise

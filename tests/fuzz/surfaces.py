@@ -30,7 +30,7 @@ from fuzz.sql_ports import sql_session, sql_start
 from fuzz.surface import CANARY, Surface
 from protecting import protect
 from serving import served
-from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.plan import DataAccess
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.project.load import check_file, load_project
 from sordino.ask.queries.build import Selection

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,12 @@ import pytest
 
 from local.battery import population, squared_errors_until
 from sordino import local
+from sordino.core import registration
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.loss import Event, format_number, to_fraction
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
+from sordino.local.device.client_ledger import ClientLedger
 from sordino.local.estimates.frequency import FrequencyEstimate, shift_of, variance
 from sordino.local.labels import check_labels, codes_of, labels_hash
 from sordino.local.protocols.catalog import MAKERS, PERMANENT, PROTOCOLS, make_protocol
@@ -90,6 +94,14 @@ class Spinner:
         if rows.size and int(rows.view("<u2").max()) >= len(self.labels):
             raise DeclarationError("a report names no label")
 
+    on_device = True
+
+    def perturb_words(self, value: int | None, words: Any) -> bytes:
+        source = iter(words)
+        stopped = value if next(source) < self.threshold else next(source) % len(self.labels)
+        assert stopped is not None
+        return int(stopped).to_bytes(2, "little")
+
     def perturb(self, answers: Any, rng: Rng) -> local.Reports:
         reported = codes_of(answers, self.labels, missing=False).astype("<u2")
         for place in range(reported.size):
@@ -124,8 +136,8 @@ def registered() -> Iterator[None]:
     del PROTOCOLS["spinner"], MAKERS["spinner"]
 
 
-@pytest.mark.usefixtures("registered")
-def test_it_is_chosen_stored_signed_and_read_again() -> None:
+@pytest.mark.usefixtures("before_tables", "registered")
+def test_it_is_chosen_stored_signed_sent_and_read_again(tmp_path: Path) -> None:
     protocol = make_protocol("spinner", ["a", "b", "c"], epsilon=1)
     assert isinstance(protocol, Randomizer)
     assert not isinstance(protocol, local.GRR)
@@ -146,9 +158,19 @@ def test_it_is_chosen_stored_signed_and_read_again() -> None:
         origin="https://wheel.example",
     )
     assert read_task(task.envelope, key=task.key).protocol == protocol
+    with contextlib.closing(ClientLedger.open(tmp_path / "device", cap=10, rng=Rng.seeded(3))) as ledger:
+        body = local.Client(ledger).report(
+            task, "b", rng=Rng.seeded(4), now=datetime.datetime(2029, 1, 1, tzinfo=datetime.UTC)
+        )
+        assert ledger.spent() == 1
+        with pytest.raises(DeclarationError, match="none of the 3 labels"):
+            local.Client(ledger).report(
+                task, None, rng=Rng.seeded(4), now=datetime.datetime(2029, 1, 1, tzinfo=datetime.UTC)
+            )
+    assert len(local.Reports.from_rows(body[48:], protocol)) == 1
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("before_tables", "registered")
 def test_it_passes_the_battery_and_an_audit() -> None:
     protocol = make_protocol("spinner", range(5), epsilon=1)
     assert 0.999 < local.exact_epsilon(protocol) <= 1
@@ -158,13 +180,20 @@ def test_it_passes_the_battery_and_an_audit() -> None:
     assert simulated.to_dict()["protocol"] == "spinner"
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("before_tables", "registered")
 def test_a_name_is_registered_once_and_ours_are_kept() -> None:
     for kind, makers in (("spinner", {}), ("grr", {}), ("wheel", {"oue": Spinner.make})):
         with pytest.raises(DeclarationError, match="exists"):
             local.register_protocol(kind, Spinner, makers=makers)
     with pytest.raises(DeclarationError, match="its kind"):
         local.register_protocol("wheel", Spinner, makers={})
+
+
+def test_registering_ends_with_the_first_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "_first_table", "people")
+    with pytest.raises(DeclarationError, match="protocol 'spinner' cannot be registered any more"):
+        local.register_protocol("spinner", Spinner, makers={"spinner": Spinner.make})
+    assert "spinner" not in PROTOCOLS | MAKERS
 
 
 def test_the_makers_of_permanent_answers_are_those_that_memoize_takes() -> None:

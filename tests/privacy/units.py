@@ -19,7 +19,7 @@ from planning import data_access_of
 from sordino import col
 from sordino.ask.curator.adaptive_session import CountCache
 from sordino.ask.curator.aggregation_procedure import exact_vectors
-from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.plan import DataAccess
 from sordino.ask.queries.adaptive.contributions import Contributions
 from sordino.ask.queries.adaptive.distance_to import Distances
 from sordino.ask.queries.adaptive.magnitudes import MagnitudeHistogram, OutsideCount, TailCount, powers_of_two

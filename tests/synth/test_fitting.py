@@ -23,6 +23,7 @@ from sordino.ask.queries.expressions.expr import col
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
 from sordino.synth.constraints import Constraint
+from sordino.synth.methods import FitRequest, method_steps
 from synth.support import Source, small, small_source
 
 DOMAIN, KEYS = small()
@@ -199,6 +200,45 @@ def test_bad_input_is_refused_before_anything_is_spent() -> None:
         with pytest.raises(kind, match=words):
             act()
     assert data.sessions == []
+
+
+@pytest.mark.parametrize("method", ["independent", "marginals", "tree", "mst", "aim"])
+def test_each_step_spends_the_share_that_is_stated_beside_its_name(method: str) -> None:
+    data = small_source()
+    marginals = [("age", "job"), ("pay", "sex", "job")] if method == "marginals" else None
+    FitRequest(method, marginals=marginals).fit(data, rho="0.5")
+    (session,) = data.sessions
+    accesses = [(query, float(loss.amounts()["rho"]) / 0.5) for query, loss in session.accesses]
+    (_, one_way), *between, (_, check) = accesses
+    select = sum(share for query, share in between if isinstance(query, Distances))
+    measure = sum(share for query, share in between if isinstance(query, MarginalQuery))
+    spent = [share for share in (one_way, select, measure, check) if share > 0]
+    stated = [float(share.removesuffix("%")) / 100 for _, share in method_steps(method)]
+    assert spent == pytest.approx(stated, abs=0.001)
+
+
+def test_the_steps_of_the_default_keep_to_their_ranges() -> None:
+    assert dict(method_steps("auto")) == {
+        "count the rows, if no guess is given": "0.4%",
+        "measure the one-way marginals": "20% to 50%",
+        "score the pairs against independent columns": "1% to 3%",
+        "measure these again, if that saves more error than pairs do": "0% to 100% of what is left",
+        "measure the pairs that save the most error": "30% of what is left",
+        "score the pairs against the model of these": "1% to 3%",
+        "score triples of columns against the model": "0.5%",
+        "measure more pairs, and triples": "the rest",
+        "measure the model's own error": "5%",
+    }
+    data = small_source()
+    synth.fit(data, rho=1, rng=sd.Rng.seeded(2))
+    (session,) = data.sessions
+    shares = [(type(query), float(loss.amounts()["rho"])) for query, loss in session.accesses]
+    assert shares[0][1] == pytest.approx(0.004, abs=1e-6)
+    assert shares[-1][1] == pytest.approx(0.05, abs=1e-6)
+    scores = [share for query, share in shares if query is Distances]
+    assert len(scores) == 3
+    assert all(0.0099 < share <= 0.03 for share in (scores[0], scores[1]))
+    assert scores[2] == pytest.approx(0.005, abs=1e-6)
 
 
 def test_a_loss_too_small_for_more_gives_independence_and_says_so() -> None:

@@ -97,6 +97,10 @@ def test_a_model_answers_formulas_and_functions_of_a_row() -> None:
     assert half == pytest.approx(total["s"] / 2)
     long = rows(f"SELECT COUNT(*) AS n FROM model WHERE LENGTH(job) = {len(first)}")[0]["n"]
     assert 0 < long <= n * (1 + 1e-9)
+    found = rows(f"SELECT COUNT(*) AS n FROM model WHERE STRPOS(job, '{first}') > 0")[0]["n"]
+    assert found == pytest.approx(by_job[first])
+    with pytest.raises(QuestionRefused, match="a model does not compute to_whole"):
+        rows("SELECT COUNT(*) AS n FROM model WHERE CAST(age / 2 AS INTEGER) > 30")
 
 
 def test_answers_and_evaluations_print_and_show_as_tables() -> None:

@@ -83,7 +83,8 @@ _TASK = (
     "--epoch 2026 --expires 2027-01-01 --origin https://survey.example -o fruit.json"
 )
 
-Commands = tuple[tuple[str, Callable[..., None], str], ...]  # name, command, example
+# Each command's name, function and example.
+Commands = tuple[tuple[str, Callable[..., None], str], ...]
 
 _PANELS: dict[str, Commands] = {
     "Declare": (
@@ -226,7 +227,8 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # Typer's way to end when the output pipe is closed
+        # This is Typer's way to end when the output pipe is closed.
+        if isinstance(end.__context__, BrokenPipeError):
             raise end.__context__ from None
         return end.code if isinstance(end.code, int) else 1
     except Exception as error:

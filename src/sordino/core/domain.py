@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, get_args
@@ -355,6 +355,8 @@ class Domain:
     unreadable_rows: bool
     steps: tuple[object, ...]
     lists: Mapping[str, List]  # columns of lists: apart, since only `unnest` can ask about them
+    # Every declared column, lists among them.
+    stored: Mapping[str, Column | List] = field(compare=False)
 
     def __init__(
         self,
@@ -383,14 +385,10 @@ class Domain:
         plain = {name: column for name, column in columns.items() if not isinstance(column, List)}
         object.__setattr__(self, "columns", MappingProxyType(plain))
         object.__setattr__(self, "lists", MappingProxyType(lists))
+        object.__setattr__(self, "stored", MappingProxyType({**plain, **lists}))
         object.__setattr__(self, "row_ceiling", row_ceiling)
         object.__setattr__(self, "unreadable_rows", unreadable_rows)
         object.__setattr__(self, "steps", steps)
-
-    @property
-    def stored(self) -> Mapping[str, Column | List]:
-        """Every declared column, lists among them."""
-        return {**self.columns, **self.lists}
 
     def __getitem__(self, name: str) -> Column:
         if name in self.lists:

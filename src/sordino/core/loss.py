@@ -291,6 +291,28 @@ def loss_from(amounts: dict[str, Fraction], *, delta: Fraction | None = None) ->
     return PureDP(amounts["epsilon"])
 
 
+def scale_loss(loss: Loss, factor: Fraction) -> Loss:
+    """Return a loss with its epsilon or its rho times a factor; a delta and a slack stay.
+
+    >>> scale_loss(ApproxDP(1, "1e-6"), Fraction(1, 2))
+    ApproxDP(epsilon=0.5, delta=1e-6)
+    """
+    if factor == 1:
+        return loss
+    if isinstance(loss, ZCDP):
+        return ZCDP(loss.rho * factor, loss.delta, loss.slack)
+    return ApproxDP(loss.epsilon * factor, loss.delta) if isinstance(loss, ApproxDP) else PureDP(loss.epsilon * factor)
+
+
+def share_loss(loss: Loss, share: Fraction) -> Loss:
+    """Return a share of all that a loss counts, a delta and a slack too: shares of 1 in all compose to the loss.
+
+    >>> share_loss(ApproxDP(1, "1e-6"), Fraction(1, 2))
+    ApproxDP(epsilon=0.5, delta=5e-7)
+    """
+    return loss_from({name: amount * share for name, amount in loss.amounts().items()})
+
+
 def loss_to_numbers(loss: Loss) -> dict[str, float | str]:
     """Return a loss as JSON numbers, such as {"epsilon": 0.5}; see `to_json_number`."""
     numbers = {n: to_json_number(a) for n, a in loss.amounts().items()}

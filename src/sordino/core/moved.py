@@ -1,4 +1,4 @@
-"""Old paths of modules, from before there were eight packages: importing one gives the module where it is now.
+"""Old paths of modules, from before there were eight packages and of files that became one: importing one gives the new module.
 
 Scripts and notebooks that were written before keep working. New code imports the names of `sordino` itself, or a module
 from where it is.
@@ -17,6 +17,7 @@ from types import ModuleType
 # The longest prefix counts.
 _MOVED = {
     "accounting": "core.accounting",
+    "ask.curator.data_access": "ask.curator.plan",
     "assistant": "serve.assistant",
     "audit": "lab.audit",
     "cell_grammar": "core.cell_grammar",

@@ -46,11 +46,13 @@ def check_range(*numbers: int | Fraction | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class UnitCell:
-    """One value of all rows of a unit: rows, count, distinct, sum, mean, min, max, any, all, first or last.
+    """One value of all rows of a unit: rows, count, distinct, sum, mean, median, variance, mode, min, max, any, all, first, last.
 
     `form` is how it is held: a number in whole steps, a text or a truth. Missing values take no part. The first and the
     last value are those by the whole number `by`, and of several with the same one the least and the largest. A mean is
-    floor(parts * mean + 1/2), computed in whole numbers; no value of it is below `low`.
+    floor(parts * mean + 1/2), computed in whole numbers; no value of it is below `low`. A median is twice the mean of the
+    two values in the middle. Variances are in parts of a square step, that of a sample missing for one row. Of the values `low`
+    to `low` + `parts` - 1 the mode is the most frequent, the least of several; `labels` are what they stand for, if anything.
     """
 
     kind: str
@@ -59,6 +61,7 @@ class UnitCell:
     by: exp.Expression | None = None
     low: int = 0
     parts: int = 1
+    labels: tuple[str | int | bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +77,11 @@ class WindowOrder:
 class UnitWindow:
     """A value that a row has among its unit's rows, as SQL's OVER (PARTITION BY unit, `within` ORDER BY `order`).
 
-    `kind` is lag, lead (by `offset` rows), first_value, last_value, row_number, rank, dense_rank; or rows, count, sum, min or
-    max of the rows up to this one and those of equal order, of all rows where there is no order, or of the rows from
-    `frame[0]` to `frame[1]` places after this one, None for all. `form` is how it is held, as of `UnitCell`; a `wide` number
-    takes more than 64 bits.
+    `kind` is lag, lead (by `offset` rows), first_value, last_value, row_number, rank, dense_rank, ntile (of `offset` parts); or
+    rows, count, sum, mean, min or max of the rows up to this one and those of equal order, of all rows where there is no order,
+    or of the rows from `frame[0]` to `frame[1]` places after this one, None for all. Where `by_value`, the frame is of the rows
+    whose one number of the order lies so far from this one's. `form` is how it is held, as of `UnitCell`; a `wide` number takes
+    more than 64 bits. A mean is as of `UnitCell`, by `low` and `parts`.
     """
 
     kind: str
@@ -88,6 +92,9 @@ class UnitWindow:
     offset: int = 1
     frame: tuple[int | None, int | None] | None = None
     wide: bool = True
+    by_value: bool = False
+    low: int = 0
+    parts: int = 1
 
 
 class Primitives(Protocol):
@@ -123,6 +130,9 @@ class Primitives(Protocol):
         At most `copies` of its rows share a key. From then on its columns are named table.column. Without `left`, rows that
         meet no key are dropped.
         """
+
+    def blank(self, columns: Sequence[str], condition: exp.Expression) -> None:
+        """Make the cells of some columns of a joined table missing where a condition is not true."""
 
     def unnest(self, column: str, most: int) -> None:
         """Turn each row into one for each of the first `most` items of its list, which `column` is from then on.

@@ -1,4 +1,4 @@
-"""When code from outside may register a law, an event, a mechanism, a procedure, a synthesizer, an engine or a file format.
+"""When code from outside may register a law, an event, a mechanism, a procedure, a synthesizer, an engine or a protocol.
 
 Registering is code in the curator's own process, before its first table is opened: never an entry point, a project file,
 SQL, a request or a stored record. So what a plan means does not change between two questions, and no code that a question

@@ -98,20 +98,22 @@ class Release:
     model: ModelSource | None = None  # where the answer was computed from a model, and nothing was charged
     practice: bool = False  # of a made-up table: nothing was charged
     spender: str | None = None  # whose share of the budget it was charged to: `spent` and `remaining` are the share's
+    # The keys and outputs, and their names, in the order of the columns: as SELECT has them, else keys first.
+    parts: tuple[Key | Output, ...] = field(init=False, repr=False, compare=False)
+    columns: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    # The answers of a statement's private blocks and the SQL around them, where intervals follow from these.
+    statement: ReleasedStatement | None = field(init=False, repr=False, compare=False)
 
-    # ---- values
-
-    @property
-    def parts(self) -> tuple[Key | Output, ...]:
-        """The keys and outputs, in the order of the columns: as SELECT has them, else keys first."""
+    def __post_init__(self) -> None:
         named: dict[str, Key | Output] = {k.name: k for k in self.keys}
         named |= {o.name: o for o in self.outputs}
-        return tuple(named[n] for n in self.layout) if self.layout else tuple(named.values())
+        parts = tuple(named[n] for n in self.layout) if self.layout else tuple(named.values())
+        statements = (getattr(o.estimate, "statement", None) for o in self.outputs)
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "columns", tuple(p.name for p in parts))
+        object.__setattr__(self, "statement", next((s for s in statements if s is not None), None))
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in their order."""
-        return tuple(p.name for p in self.parts)
+    # ---- values
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -126,12 +128,6 @@ class Release:
         if not self.keys and len(self.outputs) == 1:
             return self.outputs[0].estimate.values()[0]
         return self.rows if self.keys else self.rows[0]
-
-    @property
-    def statement(self) -> ReleasedStatement | None:
-        """The answers of a statement's private blocks and the SQL around them, where intervals follow from these."""
-        found = (getattr(o.estimate, "statement", None) for o in self.outputs)
-        return next((statement for statement in found if statement is not None), None)
 
     @property
     def is_search(self) -> bool:

@@ -13,8 +13,16 @@ def columns_of(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seq
     ['job        n', 'Sales  1,216']
     """
     cells = [[plain(c).replace("\n", " ") for c in row] for row in (head, *rows)]
-    widths = [max(_width(row[i]) for row in cells) for i in range(len(head))]
-    return ["  ".join(_fit(c, widths[i], right=right[i]) for i, c in enumerate(row)).rstrip() for row in cells]
+    sizes = [[_width(cell) for cell in row] for row in cells]
+    widths = [max(column) for column in zip(*sizes, strict=True)]
+    lines: list[str] = []
+    for row, own in zip(cells, sizes, strict=True):
+        parts: list[str] = []
+        for cell, size, width, aligns_right in zip(row, own, widths, right, strict=True):
+            space = " " * (width - size)
+            parts.append(space + cell if aligns_right else cell + space)
+        lines.append("  ".join(parts).rstrip())
+    return lines
 
 
 def plain(text: str) -> str:
@@ -28,8 +36,3 @@ def plain(text: str) -> str:
 
 def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else not unicodedata.combining(c) for c in text)
-
-
-def _fit(text: str, width: int, *, right: bool) -> str:
-    space = " " * (width - _width(text))
-    return space + text if right else text + space

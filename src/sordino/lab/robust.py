@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
-from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.curator.plan import (
+    Answer,
+    DataAccess,
+    Plan,
+    PlannedColumn,
+    Procedure,
+    StatementWriter,
+    TableContext,
+    price,
+)
 from sordino.ask.curator.question_reading import register_procedure
 from sordino.ask.queries.aggregates.sums import require_bounds
 from sordino.ask.queries.build import Column, label

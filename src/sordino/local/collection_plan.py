@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError
@@ -39,6 +40,11 @@ class Candidate:
     protocol: Randomizer
     error: float
     shift: float
+    # What candidates are compared by.
+    score: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "score", self.error + self.shift)
 
     @property
     def name(self) -> str:
@@ -63,10 +69,11 @@ class ProtocolChoice:
     @property
     def why(self) -> str:
         """Why this protocol, in a sentence."""
-        least = min(self.candidates, key=self._score)
+        own = self._own
+        least = min(self.candidates, key=attrgetter("score"))
         others = [c for c in self.candidates if c.protocol != self.protocol]
-        next_ = min(others, key=self._score) if self._score(self._own) <= (1 + _TIE) * self._score(least) else least
-        gain = 1 - self._score(self._own) / self._score(next_)
+        next_ = min(others, key=attrgetter("score")) if own.score <= (1 + _TIE) * least.score else least
+        gain = 1 - own.score / next_.score
         less = f"{100 * gain:.0f}% less than {next_.name}"
         if gain < -_TIE:
             wider = f"as narrow as {next_.name} to within {round_up(-100 * gain, digits=1)}%"
@@ -77,7 +84,7 @@ class ProtocolChoice:
         return self._describe(beside)
 
     def _describe(self, beside: str) -> str:
-        score = round_up(100 * self._score(self._own), digits=2)
+        score = round_up(100 * self._own.score, digits=2)
         weighed = f", {score} with what {100 * self.malicious:g}% malicious clients can add" if self.malicious else ""
         bytes_ = f"{self.protocol.width} byte{'s' if self.protocol.width > 1 else ''}"
         return (
@@ -92,7 +99,7 @@ class ProtocolChoice:
         """An Arrow table of the candidates, best first: protocol, error, shift (by the malicious clients weighed), bytes."""
         import pyarrow as pa
 
-        ranked = sorted(self.candidates, key=self._score)
+        ranked = sorted(self.candidates, key=attrgetter("score"))
         return pa.table(
             {
                 "protocol": [c.name for c in ranked],
@@ -169,9 +176,6 @@ class ProtocolChoice:
     def _own(self) -> Candidate:
         return next(c for c in self.candidates if c.protocol == self.protocol)
 
-    def _score(self, candidate: Candidate) -> float:
-        return candidate.error + candidate.shift
-
     def __repr__(self) -> str:
         return f"<Choice {self.why}>"
 
@@ -238,8 +242,9 @@ def plan_collection(
     >>> plan_collection(range(14), epsilon=1, respondents=100_000).choice.protocol.name
     'subset selection'
     """
-    choice = best(labels, epsilon=epsilon, respondents=respondents, malicious=malicious)
-    needed = respondents_needed(labels, epsilon=epsilon, margin=margin)
+    protocols = candidates(labels, epsilon=epsilon)
+    choice = _choose(protocols, respondents, malicious)
+    needed = _find_needed(protocols, check_epsilon(epsilon), margin, _CONFIDENCE)
     mixed = None
     if shuffle_delta is not None:
         chosen = choice.protocol if isinstance(choice.protocol, Overlapping) else None
@@ -266,18 +271,21 @@ def best(labels: Labels, *, epsilon: Number, respondents: int, malicious: float 
     >>> [best(range(k), epsilon=1, respondents=1000).protocol.name for k in (2, 128, 1024)]
     ['GRR', 'subset selection', 'OLH']
     """
+    return _choose(candidates(labels, epsilon=epsilon), respondents, malicious)
+
+
+def _choose(protocols: Sequence[Randomizer], respondents: int, malicious: float) -> ProtocolChoice:
     if isinstance(respondents, bool) or not isinstance(respondents, int) or respondents < 1:
         raise DeclarationError("respondents must be a whole number, 1 or more")
     z = quantile(_CONFIDENCE)
     rated = tuple(
-        Candidate(m, z * math.sqrt(m.variance(share=0.0, n=respondents)), m.shift(malicious)[0])
-        for m in candidates(labels, epsilon=epsilon)
+        Candidate(m, z * math.sqrt(m.variance(share=0.0, n=respondents)), m.shift(malicious)[0]) for m in protocols
     )
-    least = min(c.error + c.shift for c in rated)
-    near = [c for c in rated if c.error + c.shift <= least * (1 + _NEAR)]
-    tied = min(near, key=lambda c: (c.protocol.width, c.error + c.shift))
-    most = (tied.error + tied.shift) * (1 + _TIE)
-    chosen = next(c for c in near if c.protocol.width == tied.protocol.width and c.error + c.shift <= most)
+    least = min(c.score for c in rated)
+    near = [c for c in rated if c.score <= least * (1 + _NEAR)]
+    tied = min(near, key=lambda c: (c.protocol.width, c.score))
+    most = tied.score * (1 + _TIE)
+    chosen = next(c for c in near if c.protocol.width == tied.protocol.width and c.score <= most)
     return ProtocolChoice(chosen.protocol, respondents, malicious, rated)
 
 
@@ -292,11 +300,15 @@ def respondents_needed(labels: Labels, *, epsilon: Number, margin: float, confid
     >>> respondents_needed(range(14), epsilon=1, margin=0.01).local
     117357
     """
+    return _find_needed(candidates(labels, epsilon=epsilon), check_epsilon(epsilon), margin, confidence)
+
+
+def _find_needed(protocols: Sequence[Randomizer], epsilon: Fraction, margin: float, confidence: float) -> Needed:
     if isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0 < margin < 1:
         raise DeclarationError("margin must be a share such as 0.01 (one percentage point), between 0 and 1")
     z = quantile(confidence)
-    choice = best(labels, epsilon=epsilon, respondents=1)
+    choice = _choose(protocols, 1, 0.0)
     one = choice.protocol.variance(share=0.0, n=1)
-    trusted = DiscreteLaplace(1 / check_epsilon(epsilon)).error(confidence)
+    trusted = DiscreteLaplace(1 / epsilon).error(confidence)
     people = max(1, math.ceil(trusted / to_fraction(margin, name="margin")))
     return Needed(math.ceil(z * z * one / margin**2), choice.protocol.name, people, margin, confidence)

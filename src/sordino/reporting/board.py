@@ -110,10 +110,13 @@ def render_board(board: Board) -> str:
 #
 # It reads declarations, charges and releases, never the data.
 
-Draw = Callable[[Any], str] | None  # a thing as SVG
+# Draws a thing as SVG; None draws nothing.
+Draw = Callable[[Any], str] | None
 
-_ROWS = 8  # rows of an answer that the table of the page shows; its picture shows more
-_PICTURES = 12  # the last so many answers of a budget are drawn
+# Rows of an answer that the table of the page shows; its picture shows more.
+_ROWS = 8
+# The last so many answers of a budget are drawn.
+_PICTURES = 12
 _STATES = {"failed": "failed", "reserved": "in doubt: whether it was answered is not known"}
 
 
@@ -140,33 +143,33 @@ def _account(project: Project, budget: Budget, draw: Draw) -> Account:
             amounts = _amounts(BudgetStatus(budget, None))
             sound = "Nothing has been asked yet: there is no ledger."
             return Account(plain(budget.name), reason, amounts, protects, None, (), (), (), sound)
-        found = ledger.verify()
+        report = ledger.verify()
         charges = ledger.charges()
         questions = _questions(ledger, [c for c in charges if c.state == "committed"], draw)
         return Account(
             name=plain(budget.name),
             reason=reason,
-            amounts=_amounts(BudgetStatus(budget, found)),
+            amounts=_amounts(BudgetStatus(budget, report)),
             protects=protects,
-            together=_together(found, ledger),
+            together=_together(report, ledger),
             questions=questions,
             unanswered=tuple(_unanswered(c) for c in charges if c.state != "committed"),
             amendments=tuple(_amendment(e) for e in ledger.entries() if e.kind == "amend"),
-            verified=f"Sound: {found.describe()}. The last entry's hash is {found.head}.",
-            remarks=_remarks(budget, found, drawn=0 if draw is None else len(questions)),
+            verified=f"Sound: {report.describe()}. The last entry's hash is {report.head}.",
+            remarks=_remarks(budget, report, drawn=0 if draw is None else len(questions)),
         )
 
 
 def _remarks(budget: Budget, found: Report, *, drawn: int) -> tuple[str, ...]:
-    said = []
+    remarks = []
     if found.cap != budget.cap:
-        said.append(f"The project file states a different cap from the ledger: {budget.cap.describe()}.")
-    said += [f"{words[0].upper()}{words[1:]}." for words in found.describe_before()]
+        remarks.append(f"The project file states a different cap from the ledger: {budget.cap.describe()}.")
+    remarks += [f"{words[0].upper()}{words[1:]}." for words in found.describe_before()]
     if drawn > _PICTURES:
-        said.append(f"Pictures: the last {_PICTURES} of {drawn} answers.")
+        remarks.append(f"Pictures: the last {_PICTURES} of {drawn} answers.")
     for who, one in BudgetStatus(budget, found).shares.items():
-        said.append(f"{plain(who)} has spent {one.spent.describe()} of a share of {one.cap.describe()}.")
-    return tuple(said)
+        remarks.append(f"{plain(who)} has spent {one.spent.describe()} of a share of {one.cap.describe()}.")
+    return tuple(remarks)
 
 
 def _amounts(status: BudgetStatus) -> tuple[Amount, ...]:
@@ -174,8 +177,8 @@ def _amounts(status: BudgetStatus) -> tuple[Amount, ...]:
 
 
 def _questions(ledger: Ledger, answered: Sequence[Charge], draw: Draw) -> tuple[AnsweredCharge, ...]:
-    drawn = {c.id for c in answered[-_PICTURES:]}
-    return tuple(_question(ledger, c, draw if c.id in drawn else None) for c in answered)
+    with_picture = {c.id for c in answered[-_PICTURES:]}
+    return tuple(_question(ledger, c, draw if c.id in with_picture else None) for c in answered)
 
 
 def _question(ledger: Ledger, charge: Charge, draw: Draw) -> AnsweredCharge:

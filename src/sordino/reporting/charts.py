@@ -41,9 +41,9 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     `plots`.
     """
     need_plots()
-    drawn = _drawer(thing)
-    chart, said = drawn(thing, confidence, title)
-    return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), said)
+    draw = _drawer(thing)
+    chart, caption = draw(thing, confidence, title)
+    return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), caption)
 
 
 def svg_drawer() -> Callable[[Any], str] | None:
@@ -78,9 +78,9 @@ def _drawer(thing: Any) -> Drawer:
     of_one, of_several = _drawers()
     several = isinstance(thing, (list, tuple))
     kinds = {type(one) for one in thing} if several else {type(thing)}
-    known = (of_several if several else of_one).get(kinds.pop()) if len(kinds) == 1 else None
-    if known is not None:
-        return known
+    drawer = (of_several if several else of_one).get(kinds.pop()) if len(kinds) == 1 else None
+    if drawer is not None:
+        return drawer
     if several and representations.is_compared(thing):
         return representations.draw_several
     if isinstance(thing, audit_charts.Audited):

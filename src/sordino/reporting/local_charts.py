@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from sordino.local.simulation import CollectionSimulation
     from sordino.reporting.picture import AnyChart
 
-MOST_LABELS = 200  # as many rows as a release shows
+# As many rows as a release shows.
+MOST_LABELS = 200
 _MALICIOUS = 0.01
-_DRAWN = 20  # times the least error of a protocol: a longer bar would hide the others
-_PARTS = {"error": "the noise", "shift": "what the assumed malicious clients can add"}  # column: what the bar is due to
+# A protocol with more than so many times the least error is left out: its bar would hide the others.
+_DRAWN = 20
+# For each column, what that part of a bar is due to.
+_PARTS = {"error": "the noise", "shift": "what the assumed malicious clients can add"}
 _TRUE = "true"
 _LOCAL = "local model"
 _CENTRAL = "trusted curator (Laplace)"
@@ -53,17 +56,17 @@ def draw(shares: FrequencyEstimate | BloomEstimate, confidence: float, title: st
             x=_axis("share", "share of respondents"), tooltip=[alt.Tooltip(field=f) for f in fields]
         ),
     ]
-    said = title or "Estimated shares, local model"
-    added, taken = shares.shift(_MALICIOUS)
+    caption = title or "Estimated shares, local model"
+    added, removed = shares.shift(_MALICIOUS)
     up = round_up(100 * added, digits=2)
-    down = round_up(100 * taken, digits=2)
+    down = round_up(100 * removed, digits=2)
     notes = [
         f"lines: {100 * confidence:g}% intervals, each by itself; a raw share may be below 0",
         f"bands: if 1% collude, up to {up} points added or {down} taken",
         *_cut(shares.labels),
     ]
-    heading = title_of(said, notes, width=480, alarm=False)
-    return alt.layer(*layers).properties(width=360, height=alt.Step(20), title=heading), said
+    heading = title_of(caption, notes, width=480, alarm=False)
+    return alt.layer(*layers).properties(width=360, height=alt.Step(20), title=heading), caption
 
 
 def draw_spread(spread: DistributionEstimate, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -87,14 +90,14 @@ def draw_spread(spread: DistributionEstimate, confidence: float, title: str | No
             tooltip=[alt.Tooltip(field=f) for f in ("lower", "upper", "share")],
         )
     )
-    said = title or "Estimated distribution, local model"
+    caption = title or "Estimated distribution, local model"
     low, high = spread.quantile_interval(0.5, confidence)
     notes = [
         f"median about {spread.quantile(0.5):.4g}, {100 * confidence:g}% interval {low:.4g} to {high:.4g}",
         "bars are smoothed and biased where the shape bends; no single bar has an interval",
     ]
-    heading = title_of(said, notes, width=480, alarm=False)
-    return alt.layer(bars).properties(width=420, height=220, title=heading), said
+    heading = title_of(caption, notes, width=480, alarm=False)
+    return alt.layer(bars).properties(width=420, height=220, title=heading), caption
 
 
 def draw_weighed(choice: ProtocolChoice, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -130,16 +133,16 @@ def draw_weighed(choice: ProtocolChoice, confidence: float, title: str | None) -
             ),
         )
     )
-    said = title or "Protocols of the local model"
-    heading = title_of(said, remarks, width=480, alarm=False)
-    return alt.layer(bars).properties(width=360, height=alt.Step(22), title=heading), said
+    caption = title or "Protocols of the local model"
+    heading = title_of(caption, remarks, width=480, alarm=False)
+    return alt.layer(bars).properties(width=360, height=alt.Step(22), title=heading), caption
 
 
 def draw_plan(plan: CollectionPlan, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a plan: the error of each protocol, and below it how many respondents a margin needs."""
     import altair as alt
 
-    above, said = draw_weighed(plan.choice, confidence, title or "Plan of a collection")
+    above, caption = draw_weighed(plan.choice, confidence, title or "Plan of a collection")
     needed = plan.needed
     rows = [
         {"who": f"local model, by {needed.protocol}", "people": needed.local},
@@ -162,7 +165,7 @@ def draw_plan(plan: CollectionPlan, confidence: float, title: str | None) -> tup
         alarm=False,
     )
     below = alt.layer(points, words).properties(width=360, height=alt.Step(34), title=heading)
-    return alt.vconcat(above, below), said
+    return alt.vconcat(above, below), caption
 
 
 def draw_simulation(simulated: CollectionSimulation, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -198,14 +201,14 @@ def draw_simulation(simulated: CollectionSimulation, confidence: float, title: s
             tooltip=[alt.Tooltip(field=f) for f in ("label", "who", "count")],
         ),
     ]
-    said = mark_title(title or simulated.subject, simulated.mark)
+    caption = mark_title(title or simulated.subject, simulated.mark)
     notes = [
         "lines: 95% intervals of the local model, cut to 0 or more; a raw estimate may lie outside",
         *simulated.remarks,
         *_cut(simulated.rows),
     ]
-    heading = title_of(said, notes, width=520, alarm=True)
-    return alt.layer(*layers).properties(width=380, height=alt.Step(22), title=heading), said
+    heading = title_of(caption, notes, width=520, alarm=True)
+    return alt.layer(*layers).properties(width=380, height=alt.Step(22), title=heading), caption
 
 
 def _names(labels: Sequence[Any]) -> list[str]:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from sordino.reporting.picture import AnyChart
 
 MOST_DRAWN = 60
-_REACH = 3  # scales of the wider noise that are drawn on either side
+# Scales of the wider noise that are drawn on either side.
+_REACH = 3
 _POINTS = 241
 
 
@@ -21,10 +22,12 @@ def draw(found: Neighborhoods, confidence: float, title: str | None) -> tuple[An
     import altair as alt
 
     del confidence
-    kept = found.rows
-    notes = [f"{found.relation}; {len(kept):,} tables of {found.size} values out of {list_values(found.universe, 12)}"]
-    if len(kept) > MOST_DRAWN:
-        kept = tuple(sorted(kept, key=lambda row: -row.local)[:MOST_DRAWN])
+    tables = found.rows
+    notes = [
+        f"{found.relation}; {len(tables):,} tables of {found.size} values out of {list_values(found.universe, 12)}"
+    ]
+    if len(tables) > MOST_DRAWN:
+        tables = tuple(sorted(tables, key=lambda row: -row.local)[:MOST_DRAWN])
         notes.append(f"the {MOST_DRAWN} tables that can move most")
     points = [
         {
@@ -34,9 +37,9 @@ def draw(found: Neighborhoods, confidence: float, title: str | None) -> tuple[An
             "neighbors": len(row.neighbors),
             "attains": "attains it" if found.attains(row) else "stays below",
         }
-        for row in kept
+        for row in tables
     ]
-    said = mark_title(title or f"How far the {found.query} of each table can move", found.mark)
+    caption = mark_title(title or f"How far the {found.query} of each table can move", found.mark)
     bars = (
         alt.Chart(data_of(points))
         .mark_bar(opacity=0.85)
@@ -55,8 +58,8 @@ def draw(found: Neighborhoods, confidence: float, title: str | None) -> tuple[An
     whole = alt.Chart(data_of([{"global": float(found.value)}]))
     rule = whole.mark_rule(color="#d55e00", strokeDash=[5, 3]).encode(x=alt.X(field="global", type="quantitative"))
     notes.append(f"dashed line: global sensitivity {found.value:.6g}, the largest local one")
-    heading = title_of(said, notes, width=560, alarm=found.mark is not None)
-    return alt.layer(bars, rule).properties(width=380, height=alt.Step(20), title=heading), said
+    heading = title_of(caption, notes, width=560, alarm=found.mark is not None)
+    return alt.layer(bars, rule).properties(width=380, height=alt.Step(20), title=heading), caption
 
 
 def draw_local_noise(found: LocalNoise, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -66,7 +69,8 @@ def draw_local_noise(found: LocalNoise, confidence: float, title: str | None) ->
     """
     del confidence
     widest = _REACH * max(found.scales)
-    start, end = min(found.answers) - widest, max(found.answers) + widest
+    start = min(found.answers) - widest
+    end = max(found.answers) + widest
     outputs = sorted({*(start + (end - start) * i / (_POINTS - 1) for i in range(_POINTS)), *found.answers})
     names = [list_values(table, 12) for table in found.tables]
     if names[0] == names[1]:

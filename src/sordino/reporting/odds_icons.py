@@ -19,10 +19,14 @@ from sordino.reporting.picture import COLORS, add_title, data_of, title_of
 if TYPE_CHECKING:
     from sordino.reporting.picture import AnyChart
 
-_NAMED = 9  # epsilons named along a curve, at most
-_REACH = 100.0  # how far below the least error asked a curve is drawn
-_SIDE = 10  # icons a row, and rows
-_SLACK = 1e-9  # of an icon: what rounding may add to a share that is a whole number of icons
+# The most values of epsilon that are named along a curve.
+_NAMED = 9
+# A curve is drawn down to the least requested error over this.
+_REACH = 100.0
+# Icons in a row, and rows.
+_SIDE = 10
+# The part of an icon that rounding may add to a share that is a whole number of icons.
+_SLACK = 1e-9
 _TINY = 1e-9
 _LEAST = "least epsilon"
 _MOST = "largest epsilon"
@@ -55,7 +59,7 @@ def tradeoff_of(found: TableChoice) -> Tradeoff:
 
     Raises DeclarationError where no question with an error was stated.
     """
-    made = found.choice
+    choice = found.choice
     precision = found.precision
     rows = found.rows
     prior = found.attacker_prior
@@ -67,28 +71,28 @@ def tradeoff_of(found: TableChoice) -> Tradeoff:
     def point(epsilon: float) -> tuple[float, float, float]:
         return epsilon, precision.error(epsilon, rows=rows), posterior_bounds(epsilon, prior=prior)[1]
 
-    ends = [e for e in (made.lower, made.upper) if 0 < e < math.inf] or [1.0]
-    low, high = min(ends) / 4, max(max(ends) * 4, min(ends) * 40)
+    ends = [e for e in (choice.lower, choice.upper) if 0 < e < math.inf] or [1.0]
+    low = min(ends) / 4
+    high = max(max(ends) * 4, min(ends) * 40)
     even = [point(low * (high / low) ** (step / 80)) for step in range(81)]
     marked = [point(e) for e in ends]
-    least = (
-        min(error for _, error, _ in marked) / _REACH
-    )  # where an error is far below all that is asked, nothing is seen
+    # Where an error is far below all that is asked, nothing is seen.
+    least = min(error for _, error, _ in marked) / _REACH
     points = sorted([*(p for p in even if p[1] >= least), *marked])
     high = points[-1][0]
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [e for power in decades for e in (float(f"1e{power}"), float(f"3e{power}")) if low <= e <= high]
     ticks = ticks[:: math.ceil(len(ticks) / _NAMED)]
-    odds = None if made.epsilon is None or precision.delta else posterior_bounds(made.epsilon, prior=prior)
+    odds = None if choice.epsilon is None or precision.delta else posterior_bounds(choice.epsilon, prior=prior)
     but = f"at delta {float(precision.delta):g}: the posterior reads epsilon alone, and is passed more often than delta"
     return Tradeoff(
         subject=precision.describe(),
         prior=prior,
         curve=points,
         labels=[point(e) for e in ticks],
-        least=point(made.lower) if made.lower > 0 else None,
-        most=point(made.upper) if made.upper < math.inf else None,
-        chosen=made.epsilon,
+        least=point(choice.lower) if choice.lower > 0 else None,
+        most=point(choice.upper) if choice.upper < math.inf else None,
+        chosen=choice.epsilon,
         odds=None if odds is None else (odds[1], odds[0]),
         remarks=[but] if precision.delta else [],
     )
@@ -198,7 +202,8 @@ def _tradeoff(made: Tradeoff) -> Any:
     """Return the curve with names of epsilon along it, the ends as marks, and the feasible band."""
     import altair as alt
 
-    log = made.curve[-1][1] > _TINY * made.curve[0][1]  # an error that is 0, or nearly, has no place on a log scale
+    # An error that is 0, or nearly, has no place on a log scale.
+    log = made.curve[-1][1] > _TINY * made.curve[0][1]
     x = alt.X(
         field="error",
         type="quantitative",
@@ -224,7 +229,8 @@ def _tradeoff(made: Tradeoff) -> Any:
         *_ends(made, x, y, tips),
     ]
     heading = title_of("Epsilon, named along the curve", _notes(made), width=420, alarm=False)
-    heading.fontSize, heading.subtitleFontSize = 12, 10
+    heading.fontSize = 12
+    heading.subtitleFontSize = 10
     return alt.layer(*layers).properties(width=380, height=260, title=heading)
 
 
@@ -252,7 +258,8 @@ def _band(made: Tradeoff) -> list[Any]:
 
     if _conflicting(made) or (made.least is None and made.most is None):
         return []
-    low, high = made.most or made.curve[-1], made.least or made.curve[0]
+    low = made.most or made.curve[-1]
+    high = made.least or made.curve[0]
     rows = [{"error": low[1], "until": high[1]}]
     band = alt.Chart(data_of(rows)).mark_rect(color=COLORS[2], opacity=0.15)
     return [band.encode(x=alt.X(field="error", type="quantitative"), x2=alt.X2(field="until"))]

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 NOT_PRIVATE = "NOT PRIVATE"
 SEEDED = "its noise was seeded"
-COLORS = (  # Okabe and Ito's, distinct to the color-blind, then darker ones
+# Okabe and Ito's palette, distinct to the color-blind, then darker ones.
+COLORS = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"),
     *("#7f3c8d", "#8c564b", "#999999", "#4b5320", "#b22222"),
 )
@@ -47,7 +48,8 @@ def title_of(title: str, notes: Sequence[str], *, width: int, alarm: bool) -> al
 
     more: dict[str, Any] = {"color": "#b22222"} if alarm else {}
     return alt.TitleParams(
-        text=_lines(title, width * 10 // 93),  # DejaVu, the widest font that a plain system falls back on, fits too
+        # DejaVu, the widest font that a plain system falls back on, fits too.
+        text=_lines(title, width * 10 // 93),
         subtitle=[line for note in notes for line in _lines(note, width * 10 // 66)],
         anchor="start",
         fontSize=14,
@@ -97,7 +99,8 @@ def render(template: str, **values: object) -> str:
 # It knows charts and files; not what a chart says.
 
 PICTURE_ENDINGS = (".svg", ".png", ".html", ".json")
-SHARPNESS = 1.5  # pixels of a PNG per unit of the chart
+# Pixels of a PNG per unit of the chart.
+SHARPNESS = 1.5
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -116,8 +119,8 @@ class Picture:
 
     def spec(self) -> dict[str, Any]:
         """Return the Vega-Lite specification, its data in it."""
-        made: dict[str, Any] = self.chart.to_dict()
-        return made
+        specification: dict[str, Any] = self.chart.to_dict()
+        return specification
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         del include, exclude
@@ -173,15 +176,15 @@ def need_plots() -> None:
 def _svg(picture: Picture) -> bytes:
     import vl_convert
 
-    made: str = vl_convert.vegalite_to_svg(picture.spec(), vl_version=_version())
-    return made.encode()
+    svg: str = vl_convert.vegalite_to_svg(picture.spec(), vl_version=_version())
+    return svg.encode()
 
 
 def _png(picture: Picture) -> bytes:
     import vl_convert
 
-    made: bytes = vl_convert.vegalite_to_png(picture.spec(), vl_version=_version(), scale=SHARPNESS)
-    return squeeze(made)
+    png: bytes = vl_convert.vegalite_to_png(picture.spec(), vl_version=_version(), scale=SHARPNESS)
+    return squeeze(png)
 
 
 def squeeze(png: bytes) -> bytes:
@@ -199,7 +202,8 @@ def squeeze(png: bytes) -> bytes:
             pixels += body
         else:
             chunks.append((kind, body))
-    chunks.insert(-1, (b"IDAT", zlib.compress(zlib.decompress(pixels), 9)))  # the last chunk is IEND
+    # The last chunk is IEND.
+    chunks.insert(-1, (b"IDAT", zlib.compress(zlib.decompress(pixels), 9)))
     return head + b"".join(
         len(body).to_bytes(4, "big") + kind + body + zlib.crc32(kind + body).to_bytes(4, "big") for kind, body in chunks
     )
@@ -245,7 +249,9 @@ _LIGHTER = {
     "#666666": _FINE,
     "#0072b2": "#4d9fd6",
 }
-_WHITE, _MIDDLE = "#ffffff", "#2b313a"  # of a scale from one color to another, whose cells hold words
+# Cells of a color scale that starts at white hold words, so on a dark page the scale starts at this color instead.
+_WHITE = "#ffffff"
+_MIDDLE = "#2b313a"
 
 
 def darken(picture: Picture) -> Picture:

@@ -21,7 +21,8 @@ PROFILE_COLUMNS = ("query", "distance", "scope", "relation", "value", "exact")
 _RELATIONS = {"add_remove": "add/remove (unbounded)", "replace": "replace (bounded)"}
 _SCOPES = {"global": "global: any table of the size", "local": "local: this table"}
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
-_WIDE_APART = 50  # largest value of one query over that of another, from where a log scale shows both
+# If the largest value of one query is so many times that of another, a log scale shows both.
+_WIDE_APART = 50
 
 
 def is_profile(thing: Any) -> bool:
@@ -47,12 +48,12 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, st
     if not all(p["exact"] for p in points):
         notes.append("filled marks: exact; hollow marks: a bound, the true value may be smaller")
     if undrawn:
-        drawn = {p["query"] for p in points}
-        whole = [query for query in undrawn if query not in drawn]
+        drawn_queries = {p["query"] for p in points}
+        whole = [query for query in undrawn if query not in drawn_queries]
         if whole:
             notes.append(f"not drawn, because unbounded or unknown: {', '.join(whole)}")
         for query in undrawn:
-            if query in drawn:
+            if query in drawn_queries:
                 gaps = ", ".join(f"{distance} ({panel})" for distance, panel in undrawn[query])
                 notes.append(f"{query}: unbounded or without an answer at distance {gaps}")
     across = 1 if one else len({p["across"] for p in points})
@@ -119,8 +120,8 @@ def _facet(chart: Any, points: list[dict[str, Any]]) -> Any:
     import altair as alt
 
     def distinct(name: str, known: dict[str, str]) -> list[str]:
-        found = list(dict.fromkeys(p[name] for p in points))
-        return sorted(found, key=lambda text: list(known.values()).index(text) if text in known.values() else -1)
+        values = list(dict.fromkeys(p[name] for p in points))
+        return sorted(values, key=lambda text: list(known.values()).index(text) if text in known.values() else -1)
 
     header = alt.Header(title=None, labelFontSize=12, labelFontWeight="bold")
     side = alt.Header(title=None, labelFontSize=12, labelFontWeight="bold", labelOrient="left")
@@ -138,7 +139,8 @@ def _height(points: list[dict[str, Any]]) -> tuple[alt.Scale, alt.Axis]:
     if not _far_apart(points):
         return alt.Scale(zero=True), alt.Axis(title="sensitivity")
     positive = [p["value"] for p in points if p["value"] > 0]
-    least, most = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
+    least = math.floor(math.log10(min(positive)))
+    most = math.ceil(math.log10(max(positive)))
     factors = (1, 2, 5) if most - least <= 3 else (1,)
     ticks = [float(f"{factor}e{power}") for power in range(least, most + 1) for factor in factors]
     named = alt.Axis(title="sensitivity, log scale", values=[0.0, *ticks], format="~g")
@@ -162,9 +164,9 @@ def _panels(points: list[dict[str, Any]]) -> list[str]:
 
 def _mark(table: Any) -> str | None:
     """Return why a table is NOT PRIVATE, as its schema's metadata says, or None."""
-    said = (table.schema.metadata or {}).get(b"sordino", b"").decode("utf-8", "replace")
+    metadata = (table.schema.metadata or {}).get(b"sordino", b"").decode("utf-8", "replace")
     start = "NOT PRIVATE"
-    return said[len(start) :].lstrip(": ") or "read from a file" if said.startswith(start) else None
+    return metadata[len(start) :].lstrip(": ") or "read from a file" if metadata.startswith(start) else None
 
 
 def _words(names: dict[str, str], key: Any) -> str:

@@ -26,10 +26,14 @@ if TYPE_CHECKING:
     from sordino.core.release import Output, Release
     from sordino.reporting.picture import AnyChart
 
-MOST_ROWS = 200  # as many rows as a release shows in a notebook
-MOST_GROUPS = 8  # values of a second key that are distinct by color
-_LONG = 30  # rows from which the axis stands at both ends
-_TALL = 1_300  # pixels that rows share, before they get closer
+# As many rows as a release shows in a notebook.
+MOST_ROWS = 200
+# Values of a second key that are distinct by color.
+MOST_GROUPS = 8
+# Rows from which the axis stands at both ends.
+_LONG = 30
+# Pixels that rows share, before they get closer.
+_TALL = 1_300
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class _Rows:
 
 def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a release, and its title."""
-    release.interval(confidence)  # refuses a confidence outside (0, 1)
+    # This refuses a confidence outside (0, 1).
+    release.interval(confidence)
     rows = _rows(release)
     panels = [
         _quantile_panel(outputs, rows, confidence, first=i == 0)
@@ -78,18 +83,19 @@ def _rows(release: Release) -> _Rows:
         return _Rows([""], None)
     counts = [len(set(labels)) for labels in keys]
     for group, label in ((1, 0), (0, 1)) if len(keys) == 2 else ():
-        if 1 < counts[group] <= min(MOST_GROUPS, counts[label]):  # few enough values to be distinct by color
+        # Few enough values are distinct by color.
+        if 1 < counts[group] <= min(MOST_GROUPS, counts[label]):
             return _Rows(keys[label], names[label], keys[group], names[group])
     return _Rows(_distinct([" / ".join(parts) for parts in zip(*keys, strict=True)]), ", ".join(names))
 
 
 def _distinct(labels: list[str]) -> list[str]:
     """Return labels of which no two are equal, as equal ones would share a bar."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     distinct = []
     for label in labels:
-        seen[label] = seen.get(label, 0) + 1
-        distinct.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
+        counts[label] = counts.get(label, 0) + 1
+        distinct.append(label if counts[label] == 1 else f"{label} ({counts[label]})")
     return distinct
 
 
@@ -166,8 +172,8 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
             x=alt.value(8), text="text:N", color=color, tooltip=tips
         )
         return words.properties(width=340, height=height, title=alt.TitleParams(output.name, fontSize=11, dy=6))
-    shown = output.estimate.of if isinstance(output.estimate, Selected) else output.estimate
-    bars = isinstance(shown, (Noisy, WeightedSum)) and keyed
+    estimate = output.estimate.of if isinstance(output.estimate, Selected) else output.estimate
+    bars = isinstance(estimate, (Noisy, WeightedSum)) and keyed
     timed = any(isinstance(v, datetime.date) for v in output.estimate.values())
     spread = not bars and len({v for v in output.estimate.values() if v is not None}) > 1
     placed = [point["value"] for point in _points(output, rows, confidence) if point["value"] is not None]
@@ -176,10 +182,12 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
     ticks = placed[:1] if not (bars or timed or spread or ended) else []
     layers = _draw_layers(base, output.name, bars=bars, timed=timed, spread=spread, ticks=ticks, color=color, tips=tips)
     kind: Any = "temporal" if timed else "quantitative"
-    if not keyed:  # a single number is written out
+    # A single number is written out.
+    if not keyed:
         layers.append(base.mark_text(dy=-16, fontSize=13).encode(x=alt.X(field="value", type=kind), text="text:N"))
     chart = alt.layer(*layers).properties(width=340, height=height)
-    if len(rows.labels) > _LONG:  # the numbers stand above too, as the lower end is far
+    # The numbers stand above too, since the lower end is far.
+    if len(rows.labels) > _LONG:
         upper = alt.X(field="value", type=kind, axis=alt.Axis(orient="top", title=output.name, tickCount=5))
         chart = alt.layer(chart, base.mark_point(opacity=0).encode(x=upper)).resolve_axis(x="independent")
     return chart
@@ -189,8 +197,10 @@ def _places(rows: _Rows, *, first: bool) -> dict[str, Any]:
     """Return the encodings that place a row; only the first panel has labels."""
     import altair as alt
 
-    shown = {"title": rows.axis, "labelLimit": 220} if first else {"title": None, "labels": False, "ticks": False}
-    axis = None if rows.axis is None else alt.Axis(**shown)
+    label_options = (
+        {"title": rows.axis, "labelLimit": 220} if first else {"title": None, "labels": False, "ticks": False}
+    )
+    axis = None if rows.axis is None else alt.Axis(**label_options)
     places: dict[str, Any] = {"y": alt.Y(field="label", type="nominal", sort=None, axis=axis)}
     if rows.groups is not None:
         places["yOffset"] = alt.YOffset(field="group", type="nominal", sort=list(dict.fromkeys(rows.groups)))
@@ -219,8 +229,8 @@ def _draw_layers(
     kind: Any = "temporal" if timed else "quantitative"
     scale = alt.Scale(type="utc") if timed else alt.Scale(zero=bars, padding=12 if spread else alt.Undefined)
 
-    chosen = {"values": ticks, "format": ",.6~r"} if ticks else {"tickCount": 5}
-    axis = alt.Axis(**chosen, labelOverlap="greedy", labelSeparation=12)
+    tick_options = {"values": ticks, "format": ",.6~r"} if ticks else {"tickCount": 5}
+    axis = alt.Axis(**tick_options, labelOverlap="greedy", labelSeparation=12)
     x = alt.X(field="value", type=kind, title=name, scale=scale, axis=axis)
     mark = base.mark_bar(opacity=0.65) if bars else base.mark_point(filled=True, size=60, opacity=1)
     stated = "isValid(datum.lower) && isValid(datum.upper)"
@@ -261,8 +271,8 @@ def _points(output: Output, rows: _Rows, confidence: float) -> list[dict[str, An
 def _number(value: Any) -> float | None:
     """Return what an axis can place: a chosen text, or no value, has no place on it; a moment as its clock shows it."""
     if isinstance(value, datetime.date):
-        shown = value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
-        wall = datetime.datetime.fromisoformat(shown.isoformat())
+        clock_time = value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
+        wall = datetime.datetime.fromisoformat(clock_time.isoformat())
         return (wall - datetime.datetime(1970, 1, 1)) / datetime.timedelta(milliseconds=1)
     return None if value is None or isinstance(value, str) else float(value)
 

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 # ---- A release as lines of text: values with their intervals, to as many figures as the error leaves sense in
 
-_FIGURES = 9  # of the largest number of a column, and one more
-_PLACES = 9  # beyond so many decimal places a number is shown by its figures
+# Figures of the largest number of a column, and one more.
+_FIGURES = 9
+# Beyond so many decimal places a number is shown by its figures.
+_PLACES = 9
 
 
 def table_lines(release: Release, *, confidence: float, most: int | None = None) -> list[str]:
@@ -37,18 +39,18 @@ def table_lines(release: Release, *, confidence: float, most: int | None = None)
         )
         return lines[1:]
     height = len(keys[0].labels)
-    kept = height if most is None or height <= most else most
+    visible = height if most is None or height <= most else most
     head = [t for p in release.parts for t in ([p.name] if p.name not in cells else [p.name, interval])]
     body = [
         [c for p in release.parts for c in ([_label(p.labels[i])] if isinstance(p, Key) else cells[p.name][i])]
-        for i in range(kept)
+        for i in range(visible)
     ]
     right = [r for p in release.parts for r in ([False] if isinstance(p, Key) else [True, True])]
     lines = columns_of(head, body, right=right)
     if not height:
         lines.append("no row is shown: the notes say which rows are")
-    if kept < height:
-        lines.append(f"... {height - kept} more declared {'value' if len(keys) == 1 else 'combination'}s")
+    if visible < height:
+        lines.append(f"... {height - visible} more declared {'value' if len(keys) == 1 else 'combination'}s")
     return lines
 
 
@@ -62,13 +64,16 @@ def _format_estimate(estimate: Any, confidence: float) -> list[tuple[str, str]]:
     values = estimate.values()
     errors = estimate.errors(confidence)
     ends = estimate.intervals(confidence)
-    known = [i for i, (a, _) in enumerate(ends) if a is not None]
-    if len(known) < len(values):  # an error in rows says nothing about values, and some intervals have no ends
+    bounded = [i for i, (a, _) in enumerate(ends) if a is not None]
+    # An error in rows says nothing about values, and some intervals have no ends.
+    if len(bounded) < len(values):
         unit = getattr(estimate, "error_unit", "")
         why = explain_no_ends(estimate)
         cells = [(_cell(v), why if e is None else show_rows(e, unit)) for v, e in zip(values, errors, strict=True)]
-        shown = _format_interval([values[i] for i in known], [errors[i] for i in known], [ends[i] for i in known])
-        for i, cell in zip(known, shown, strict=True):
+        formatted = _format_interval(
+            [values[i] for i in bounded], [errors[i] for i in bounded], [ends[i] for i in bounded]
+        )
+        for i, cell in zip(bounded, formatted, strict=True):
             cells[i] = cell
         return cells
     return _format_interval(values, errors, ends)
@@ -84,7 +89,8 @@ def _format_interval(values: Sequence[Any], errors: Sequence[Any], ends: Sequenc
         ]
     largest = max(abs(x) for v, pair in zip(values, ends, strict=True) for x in (v, *pair) if math.isfinite(x))
     places = max(0, min(1 - math.floor(math.log10(least)), _FIGURES - math.floor(math.log10(largest or 1.0))))
-    if places > _PLACES:  # such as 2.9e-11, which no fixed number of places shows well
+    # No fixed number of places shows a number such as 2.9e-11 well.
+    if places > _PLACES:
         return [
             (_short(v, ROUND_HALF_EVEN), f"{_short(a, ROUND_FLOOR)} - {_short(b, ROUND_CEILING)}")
             for v, (a, b) in zip(values, ends, strict=True)

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from sordino.reporting.picture import AnyChart
 
 _EXACT = "exact counts"
-_MOST_CELLS = 20_000  # of a table of two columns
-_MOST_ROWS = 60  # values on an axis of a table that all have room
+# Cells of a table of two columns.
+_MOST_CELLS = 20_000
+# Values on an axis of a table that all have room.
+_MOST_ROWS = 60
 
 
 def is_compared(things: Sequence[Any]) -> bool:
@@ -39,11 +41,21 @@ def draw(thing: Representation, confidence: float, title: str | None) -> tuple[A
     """
     if thing.others:
         return _draw_table(thing, title)
-    made = _histograms_of(thing, confidence, "exact" if thing.is_exact else "released")
-    said = title or f"{made.column}, {'exactly' if thing.is_exact else 'as released'}"
+    histograms = _histograms_of(thing, confidence, "exact" if thing.is_exact else "released")
+    caption = title or f"{histograms.column}, {'exactly' if thing.is_exact else 'as released'}"
     remarks = [*([] if thing.is_exact else [f"band: {100 * confidence:g}% interval of each count"]), thing.facts]
     return draw_histograms(
-        Histograms(made.column, made.bins, made.series, made.errors, made.ordered, made.mark, remarks), confidence, said
+        Histograms(
+            histograms.column,
+            histograms.bins,
+            histograms.series,
+            histograms.errors,
+            histograms.ordered,
+            histograms.mark,
+            remarks,
+        ),
+        confidence,
+        caption,
     )
 
 
@@ -54,14 +66,14 @@ def draw_several(things: Sequence[Any], confidence: float, title: str | None) ->
     """
     if any(one.others for one in things if isinstance(one, Representation)):
         raise DeclarationError("histograms drawn together are of one column; sd.plot draws one of two columns alone")
-    drawn = [one for one in things if not isinstance(one, Representation)]
-    made = [_series(things[0], one, i + 1, confidence, shares=bool(drawn)) for i, one in enumerate(things)]
-    if len({(m.column, tuple(m.bins)) for m in made}) != 1:
+    row_tables = [one for one in things if not isinstance(one, Representation)]
+    histograms = [_series(things[0], one, i + 1, confidence, shares=bool(row_tables)) for i, one in enumerate(things)]
+    if len({(m.column, tuple(m.bins)) for m in histograms}) != 1:
         raise DeclarationError("histograms drawn together are of one column over the same bins")
-    first = made[0]
-    mark = next((m.mark for m in made if m.mark is not None), None)
-    series = [s for m in made for s in m.series]
-    axis = "share of rows" if drawn else "rows"
+    first = histograms[0]
+    mark = next((m.mark for m in histograms if m.mark is not None), None)
+    series = [s for m in histograms for s in m.series]
+    axis = "share of rows" if row_tables else "rows"
     together = Histograms(first.column, first.bins, series, (), first.ordered, mark, (), axis)
     return draw_histograms(together, confidence, title)
 
@@ -80,10 +92,10 @@ def _series(first: Representation, thing: Any, place: int, confidence: float, *,
     [keys] = encode_table(thing, [first.column])
     bins, ordered = bins_of(first.column, None, unit=float(first.unit))
     counts = np.bincount(keys[keys >= 0], minlength=first.column.size)
-    found = (counts / max(int(counts.sum()), 1)).tolist()
+    row_shares = (counts / max(int(counts.sum()), 1)).tolist()
     raw = "PRIVATE" in ((thing.schema.metadata or {}).get(b"sordino", b"")).decode()
     mark = "raw rows are shown" if raw else None
-    return Histograms(first.column.name, bins, [(f"{place}: {len(keys):,} rows", found)], (), ordered, mark)
+    return Histograms(first.column.name, bins, [(f"{place}: {len(keys):,} rows", row_shares)], (), ordered, mark)
 
 
 def _histograms_of(thing: Representation, confidence: float, name: str) -> Histograms:
@@ -110,8 +122,8 @@ def _reach(thing: Representation, bins: Sequence[Any], confidence: float) -> lis
     upper = keyed.column.upper
     beyond = upper + (datetime.timedelta(days=1) if isinstance(upper, datetime.date) else 1)
     inner = bins[:-1] if keyed.missing else bins
-    found = [float(thing.range(a, b).error(confidence)) for a, b in itertools.pairwise([*inner, beyond])]
-    return [*found, found[-1]] if keyed.missing else found
+    errors = [float(thing.range(a, b).error(confidence)) for a, b in itertools.pairwise([*inner, beyond])]
+    return [*errors, errors[-1]] if keyed.missing else errors
 
 
 def _draw_table(thing: Representation, title: str | None) -> tuple[AnyChart, str]:
@@ -126,7 +138,8 @@ def _draw_table(thing: Representation, title: str | None) -> tuple[AnyChart, str
         )
     across, down = thing.columns
     if across.size < down.size:
-        across, down, counts = down, across, counts.T
+        across, down = down, across
+        counts = counts.T
     names = [["(missing)" if (v := label_of(c, k)) is None else str(v) for k in range(c.size)] for c in (across, down)]
     rows = [
         {across.name: a, down.name: d, "rows": float(counts[i, j])}
@@ -142,12 +155,13 @@ def _draw_table(thing: Representation, title: str | None) -> tuple[AnyChart, str
         scale=alt.Scale(range=["#ffffff", COLORS[0]], interpolate="rgb", domainMin=0, clamp=True),
     )
     tips = [alt.Tooltip(field=f) for f in (across.name, down.name, "rows")]
-    width, height = max(160, min(560, 12 * len(names[0]))), max(80, min(420, 16 * len(names[1])))
+    width = max(160, min(560, 12 * len(names[0])))
+    height = max(80, min(420, 16 * len(names[1])))
     chart = alt.Chart(data_of(rows)).mark_rect().encode(x=x, y=y, color=color, tooltip=tips)
     words = "exactly" if thing.is_exact else "as released; counts below 0 are drawn as 0"
-    said = mark_title(title or f"{across.name} and {down.name}, {words}", _mark_of(thing))
-    heading = title_of(said, [thing.facts], width=width + 120, alarm=_mark_of(thing) is not None)
-    return chart.properties(width=width, height=height, title=heading), said
+    caption = mark_title(title or f"{across.name} and {down.name}, {words}", _mark_of(thing))
+    heading = title_of(caption, [thing.facts], width=width + 120, alarm=_mark_of(thing) is not None)
+    return chart.properties(width=width, height=height, title=heading), caption
 
 
 def _is_known(one: Any) -> bool:

@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     from sordino.lab.risk.worlds import Worlds
     from sordino.reporting.picture import AnyChart
 
-MOST_LINES = 12  # more densities than anyone can distinguish
-_FEW = 100_000  # worlds up to which a curve has many points
-_FEW_VALUES = 8  # of a universe, that a panel names one by one
-_BARS = 40  # more worlds than anyone reads
-_REACH = 4  # scales of the noise that are drawn past the outermost answers
+# More densities than these nobody can distinguish.
+MOST_LINES = 12
+# Worlds up to which a curve has many points.
+_FEW = 100_000
+# Values of a universe that a panel names one by one.
+_FEW_VALUES = 8
+# More worlds than these nobody reads.
+_BARS = 40
+# Scales of the noise that are drawn past the outermost answers.
+_REACH = 4
 _BOUND = "closed-form upper bound"
 _EXACT = "exact risk"
 
@@ -67,8 +72,8 @@ def risks_of(assessments: Sequence[RiskAssessment]) -> Risks | list[Risks]:
     """
     marked = [(one.epsilon, one.epsilon_bound, one.at) for one in assessments]
     end = 2 * max((e for three in marked for e in three if e), default=2.0)
-    made = [_risks(one, end=one.up_to or end) for one in assessments]
-    return made if len(made) > 1 else made[0]
+    risks = [_risks(one, end=one.up_to or end) for one in assessments]
+    return risks if len(risks) > 1 else risks[0]
 
 
 def draw_worlds(thing: Worlds | Sequence[Worlds], confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -78,19 +83,19 @@ def draw_worlds(thing: Worlds | Sequence[Worlds], confidence: float, title: str 
     end = max((e for e in ends if math.isfinite(e)), default=2.0)
     names = [f"{w.query} of {_values(w.universe)}" for w in several]
     names = [f"{name} ({i})" if names.count(name) > 1 else name for i, name in enumerate(names, 1)]
-    made = [
+    risks = [
         Risks(_subject(w), _curve(w, end), None, None, None, counted=w.exact, column=name)
         for w, name in zip(several, names, strict=True)
     ]
-    return draw(made[0], confidence, title) if len(made) == 1 else draw_columns(made, confidence, title)
+    return draw(risks[0], confidence, title) if len(risks) == 1 else draw_columns(risks, confidence, title)
 
 
 def draw_assessments(
     thing: RiskAssessment | Sequence[RiskAssessment], confidence: float, title: str | None
 ) -> tuple[AnyChart, str]:
     """Return the chart of assessed risks, a panel a column."""
-    made = risks_of(thing if isinstance(thing, Sequence) else [thing])
-    return draw_columns(made, confidence, title) if isinstance(made, list) else draw(made, confidence, title)
+    risks = risks_of(thing if isinstance(thing, Sequence) else [thing])
+    return draw_columns(risks, confidence, title) if isinstance(risks, list) else draw(risks, confidence, title)
 
 
 def _values(universe: Sequence[float]) -> str:
@@ -167,8 +172,8 @@ def draw(risks: Risks, confidence: float, title: str | None) -> tuple[AnyChart, 
     del confidence
     if not risks.curve:
         raise DeclarationError("these risks have no curve to draw: give a few values of epsilon")
-    asked = [] if risks.requirement is None else [f"dotted line: the requested risk, {risks.requirement:.6g}"]
-    notes = [*asked, *_notes(risks), *risks.remarks]
+    requested = [] if risks.requirement is None else [f"dotted line: the requested risk, {risks.requirement:.6g}"]
+    notes = [*requested, *_notes(risks), *risks.remarks]
     panels = [_curves(risks)]
     if risks.beliefs:
         panels.append(alt.vconcat(*_belief_panels(risks)).resolve_scale(color="independent"))
@@ -193,8 +198,8 @@ def draw_columns(several: Sequence[Risks], confidence: float, title: str | None)
     if "" in names or len(set(names)) < len(names):
         raise DeclarationError("risks side by side need a column each, by a name of its own: Risks(..., column=...)")
     notes = ["dotted line: the requested risk"] if any(r.requirement is not None for r in several) else []
-    said = [(risks.column, "; ".join([*_notes(risks), *risks.remarks])) for risks in several]
-    notes += [f"{column}: {words}" for column, words in said if words]
+    remarks = [(risks.column, "; ".join([*_notes(risks), *risks.remarks])) for risks in several]
+    notes += [f"{column}: {words}" for column, words in remarks if words]
     panels = [_column(risks) for risks in several]
     chart = alt.hconcat(*panels).resolve_scale(color="independent")
     title = title or f"What an attacker can learn from {', '.join(dict.fromkeys(r.subject for r in several))}"
@@ -228,17 +233,17 @@ def _notes(risks: Risks) -> list[str]:
     if risks.exact is None and risks.requirement is not None:
         notes.append("no epsilon reaches the risk: some worlds hide each other")
     for epsilon, exact, bound in risks.marks:
-        found = f"exact risk {exact:.6g}, bound {bound:.6g}" if risks.counted else f"risk at most {bound:.6g}"
-        notes.append(f"dashed line at epsilon {epsilon:.6g}: {found}")
+        figures = f"exact risk {exact:.6g}, bound {bound:.6g}" if risks.counted else f"risk at most {bound:.6g}"
+        notes.append(f"dashed line at epsilon {epsilon:.6g}: {figures}")
     return notes
 
 
 def _marks(risks: Risks) -> list[tuple[str, float]]:
     """Return the epsilon at which each figure comes to the requested risk."""
-    found = [(_BOUND, risks.bound)]
+    epsilons = [(_BOUND, risks.bound)]
     if risks.counted:
-        found.append((_EXACT, risks.exact))
-    return [(name, at) for name, at in found if at is not None]
+        epsilons.append((_EXACT, risks.exact))
+    return [(name, at) for name, at in epsilons if at is not None]
 
 
 def _curves(risks: Risks, width: int = 380) -> Any:
@@ -251,7 +256,7 @@ def _curves(risks: Risks, width: int = 380) -> Any:
     marks: list[dict[str, Any]] = []
     if risks.requirement is not None:
         marks = [{"epsilon": at, "risk": risks.requirement, "figure": name} for name, at in _marks(risks)]
-    seen = [{"epsilon": e, "risk": r, "figure": n} for e, x, b in risks.marks for n, r in ((_BOUND, b), (_EXACT, x))]
+    marked = [{"epsilon": e, "risk": r, "figure": n} for e, x, b in risks.marks for n, r in ((_BOUND, b), (_EXACT, x))]
     names = [_BOUND, _EXACT] if risks.counted else [_BOUND]
     color = alt.Color(
         field="figure",
@@ -266,15 +271,15 @@ def _curves(risks: Risks, width: int = 380) -> Any:
     lines = alt.Chart(data_of(rows)).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, tooltip=tips)
     layers: list[Any] = [lines]
     if risks.requirement is not None:
-        asked = alt.Chart(data_of([{"risk": risks.requirement}]))
-        layers.append(asked.mark_rule(strokeDash=[2, 3], color="#555555").encode(y=y))
+        requirement = alt.Chart(data_of([{"risk": risks.requirement}]))
+        layers.append(requirement.mark_rule(strokeDash=[2, 3], color="#555555").encode(y=y))
     if marks:
         drops = alt.Chart(data_of(marks)).mark_rule(strokeDash=[5, 3])
         layers.append(drops.encode(x=x, y=y, y2=alt.Y2Datum(0), color=color))
-    if seen:
-        layers.append(alt.Chart(data_of(seen[:1])).mark_rule(strokeDash=[5, 3], color="#555555").encode(x=x))
-    if shown := marks + [row for row in seen if row["figure"] in names]:
-        dots = alt.Chart(data_of(shown)).mark_point(filled=True, size=70, opacity=1)
+    if marked:
+        layers.append(alt.Chart(data_of(marked[:1])).mark_rule(strokeDash=[5, 3], color="#555555").encode(x=x))
+    if dots_shown := marks + [row for row in marked if row["figure"] in names]:
+        dots = alt.Chart(data_of(dots_shown)).mark_point(filled=True, size=70, opacity=1)
         layers.append(dots.encode(x=x, y=y, color=color, tooltip=tips))
     return alt.layer(*layers).properties(width=width, height=260)
 
@@ -283,15 +288,15 @@ def _bars(risks: Risks) -> Any:
     """Return a bar a world, its posterior, with a tick at its prior."""
     import altair as alt
 
-    kept = sorted(sorted(range(len(risks.beliefs)), key=lambda i: -risks.beliefs[i][2])[:_BARS])
-    found = [risks.beliefs[i] for i in kept]
-    rows = [{"place": i, "world": w, "prior": p, "posterior": q} for i, (w, p, q) in enumerate(found)]
+    likeliest = sorted(sorted(range(len(risks.beliefs)), key=lambda i: -risks.beliefs[i][2])[:_BARS])
+    beliefs = [risks.beliefs[i] for i in likeliest]
+    rows = [{"place": i, "world": w, "prior": p, "posterior": q} for i, (w, p, q) in enumerate(beliefs)]
     labels = f"{[row['world'] for row in rows]!r}[datum.value]"
     y = alt.Y(field="place", type="ordinal", title="world", axis=alt.Axis(labelExpr=labels))
     tips = [alt.Tooltip(field=name) for name in ("world", "prior", "posterior")]
     base = alt.Chart(data_of(rows)).encode(y=y, tooltip=tips)
     # of many worlds none is likely: on an axis from 0 to 1 their bars would have no length
-    longest = max(max(prior, posterior) for _, prior, posterior in found)
+    longest = max(max(prior, posterior) for _, prior, posterior in beliefs)
     scale = alt.Scale(domain=[0, 1 if longest > 0.25 else longest * 1.1])
     bars = base.mark_bar(color=COLORS[0]).encode(
         x=alt.X(field="posterior", type="quantitative", title=f"posterior (tick: prior), {risks.seen}", scale=scale)
@@ -337,7 +342,7 @@ def _densities(made: Densities) -> Any:
 def _places(made: Densities) -> list[float]:
     """Return where a density is drawn: evenly past all answers and the output, and at each peak."""
     answers = [answer for _, answer, _ in made.worlds]
-    low, high = min([*answers, made.output]), max([*answers, made.output])
-    low, high = low - _REACH * made.scale, high + _REACH * made.scale
+    low = min([*answers, made.output]) - _REACH * made.scale
+    high = max([*answers, made.output]) + _REACH * made.scale
     even = [low + (high - low) * step / 160 for step in range(161)]
     return sorted({*even, *answers})

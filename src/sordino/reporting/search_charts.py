@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from sordino.reporting.picture import AnyChart
 
 _HEIGHT = 260
-_WIDE_BOUNDS = 200.0  # times: bounds that span more are drawn on a logarithmic scale
-_WIDE_CAPS = 32  # times: caps that span more are drawn on a logarithmic scale
+# Bounds that span more times than this are drawn on a logarithmic scale.
+_WIDE_BOUNDS = 200.0
+# Caps that span more times than this are drawn on a logarithmic scale.
+_WIDE_CAPS = 32
 
 
 def draw_bounds(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a release that chose bounds, and its title: one panel a side."""
-    release.interval(confidence)  # refuses a confidence outside (0, 1)
-    chosen = f"{release.lower:,} to {release.upper:,}" if release.found else "none found"
+    # This refuses a confidence outside (0, 1).
+    release.interval(confidence)
+    bounds_text = f"{release.lower:,} to {release.upper:,}" if release.found else "none found"
     sides = list(dict.fromkeys(release.keys[0].labels))
     notes = [*release.notes, *_read(release, sides, confidence), release.summary()]
     panels = [_side(release, str(side), confidence) for side in sides] or [_ends(release)]
@@ -34,7 +37,7 @@ def draw_bounds(release: Release, confidence: float, title: str | None) -> tuple
         notes.append(
             "right: what clipping loses of the smoothed sums, the noise of each sum, and the root mean square of both"
         )
-    title = title or f"{release.question}: {chosen}"
+    title = title or f"{release.question}: {bounds_text}"
     mark = None if release.private else SEEDED
     return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
 
@@ -68,10 +71,11 @@ def _side(release: Release, side: str, confidence: float) -> Any:
     base = alt.Chart(data_of(rows))
     band = base.mark_area(opacity=0.25, color=COLORS[0]).encode(x=x, y=alt.Y("low:Q", title="clipped sum"), y2="high:Q")
     line = base.mark_line(point=alt.OverlayMarkDef(size=18), color=COLORS[0]).encode(x=x, y="sum:Q")
-    chosen = release.upper if side == "upper" else release.lower
-    rule = alt.Chart(data_of([{"bound": chosen, "label": f"chosen: {chosen:,}"}]))
+    bound = release.upper if side == "upper" else release.lower
+    rule = alt.Chart(data_of([{"bound": bound, "label": f"chosen: {bound:,}"}]))
     mark = rule.mark_rule(color=COLORS[1], strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
-    word = rule.mark_text(color=COLORS[1], baseline="bottom", y=-4).encode(x=x, text="label:N")  # above the plot
+    # The word stands above the plot, where nothing is drawn.
+    word = rule.mark_text(color=COLORS[1], baseline="bottom", y=-4).encode(x=x, text="label:N")
     return (band + line + mark + word).properties(width=420, height=_HEIGHT)
 
 
@@ -79,9 +83,9 @@ def _decades(rows: list[dict[str, Any]]) -> list[float]:
     """Return the ticks of an axis that is logarithmic but for 0: powers of ten within what is drawn, and 0."""
     bounds = [float(r["bound"] or 0) for r in rows]
     powers = [10.0**k for k in range(-12, 19)]
-    found = [0.0, *powers, *(-p for p in powers)]
+    ticks = [0.0, *powers, *(-p for p in powers)]
     least = min((abs(b) for b in bounds if b), default=1.0)
-    return sorted(t for t in found if min(bounds) <= t <= max(bounds) and (t == 0 or abs(t) >= least))
+    return sorted(t for t in ticks if min(bounds) <= t <= max(bounds) and (t == 0 or abs(t) >= least))
 
 
 def _bound_axis(side: str, rows: list[dict[str, Any]]) -> Any:
@@ -151,15 +155,16 @@ _LOST = {
 
 def draw_caps(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
     """Return the chart of a release that chose caps, and its title: one panel a cap."""
-    release.interval(confidence)  # refuses a confidence outside (0, 1)
-    chosen = ", ".join(f"{name} = {value:,}" for name, value in release.value.items())
+    # This refuses a confidence outside (0, 1).
+    release.interval(confidence)
+    caps_text = ", ".join(f"{name} = {value:,}" for name, value in release.value.items())
     notes = [
         *release.notes,
         f"band: {100 * confidence:g}% interval of what is lost, of the units that are visible",
         release.summary(),
     ]
     panels = [_caps_panel(release, name, confidence) for name in release.value]
-    title = title or f"{release.question}: {chosen}"
+    title = title or f"{release.question}: {caps_text}"
     mark = None if release.private else SEEDED
     return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
 
@@ -169,16 +174,18 @@ def _caps_panel(release: Release, name: str, confidence: float) -> Any:
     import altair as alt
 
     lost = release.outputs[0].estimate.intervals(confidence)
-    one = len(release.value) == 1  # panels share a legend, in which one color has one name
+    # Panels share a legend, in which one color has one name.
+    one = len(release.value) == 1
     words = {"lost": _LOST.get(name, "lost") if one else "rows, or pairs, lost by visible units", "noise": "noise"}
     words["error"] = "both"
-    if "hidden" in release.columns:  # releases of earlier versions lack it
+    # Releases of earlier versions lack this column.
+    if "hidden" in release.columns:
         words["hidden"] = "lost by hidden units"
     lines: list[dict[str, Any]] = []
     band: list[dict[str, Any]] = []
     for i, row in enumerate(release.rows):
         if row["cap"] == name:
-            lines += [{"cap": row["at"], "what": said, "value": row[key]} for key, said in words.items()]
+            lines += [{"cap": row["at"], "what": meaning, "value": row[key]} for key, meaning in words.items()]
             band.append({"cap": row["at"], "low": max(0.0, lost[i][0] or 0.0), "high": max(0.0, lost[i][1] or 0.0)})
     last = max(float(r["cap"] or 0) for r in band)
     scale = alt.Scale(type="log") if last > _WIDE_CAPS else alt.Scale(zero=False)
@@ -194,10 +201,11 @@ def _caps_panel(release: Release, name: str, confidence: float) -> Any:
     y = alt.Y("value:Q", title="expected error (log scale, 0 added)", scale=alt.Scale(type="symlog"), axis=axis)
     hues = alt.Scale(domain=list(words.values()), range=list(COLORS[: len(words)]))
     color = alt.Color("what:N", title=None, scale=hues, legend=alt.Legend(orient="bottom"))
-    drawn = alt.Chart(data_of(lines)).mark_line(point=alt.OverlayMarkDef(size=18)).encode(x=x, y=y, color=color)
+    lines_chart = alt.Chart(data_of(lines)).mark_line(point=alt.OverlayMarkDef(size=18)).encode(x=x, y=y, color=color)
     doubt = alt.Chart(data_of(band)).mark_area(opacity=0.2, color=COLORS[0]).encode(x=x, y=alt.Y("low:Q"), y2="high:Q")
     at = release.value[name]
     rule = alt.Chart(data_of([{"cap": at, "label": f"chosen: {at:,}"}]))
     mark = rule.mark_rule(strokeDash=[5, 3], strokeWidth=1.5).encode(x=x)
-    word = rule.mark_text(baseline="bottom", y=-4).encode(x=x, text="label:N")  # above the plot, where nothing is drawn
-    return (doubt + drawn + mark + word).properties(width=420, height=260)
+    # The word stands above the plot, where nothing is drawn.
+    word = rule.mark_text(baseline="bottom", y=-4).encode(x=x, text="label:N")
+    return (doubt + lines_chart + mark + word).properties(width=420, height=260)

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 ACCURACY_COLUMNS = ("method", "epsilon", "distance")
 OPEN = "computed on the table itself"
 SEEDED = "its noise was seeded"
-MISSING = "(missing)"  # the bin of a missing value
+# The bin of a missing value.
+MISSING = "(missing)"
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _EPOCH = datetime.date(1970, 1, 1)
-_MOST_LABELS = 60  # labels of a column without an order
-_MOST_NAMED = 40  # labels that all have room
+# The most labels of a column without an order.
+_MOST_LABELS = 60
+# The most labels that all have room.
+_MOST_NAMED = 40
 _MOST_PANELS = 12
 _HEAT = ("#d55e00", "#ffffff", "#0072b2")
 
@@ -84,10 +87,10 @@ def draw_histograms(made: Histograms, confidence: float, title: str | None) -> t
     import altair as alt
 
     del confidence
-    said = mark_title(title or f"{made.column}: {', '.join(n for n, _ in made.series)}", made.mark)
+    caption = mark_title(title or f"{made.column}: {', '.join(n for n, _ in made.series)}", made.mark)
     chart = _panel(made, width=520, height=260)
-    heading = title_of(said, made.remarks, width=560, alarm=made.mark is not None)
-    return alt.layer(chart).properties(title=heading), said
+    heading = title_of(caption, made.remarks, width=560, alarm=made.mark is not None)
+    return alt.layer(chart).properties(title=heading), caption
 
 
 def draw_model(model: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -97,18 +100,18 @@ def draw_model(model: Any, confidence: float, title: str | None) -> tuple[AnyCha
     del confidence
     parts = model.parts
     mark = None if model.private else SEEDED
-    said = mark_title(title or f"A model of {model.facts.get('table', 'a table')}, each column by itself", mark)
-    shown = list(enumerate(parts.columns))[:_MOST_PANELS]
+    caption = mark_title(title or f"A model of {model.facts.get('table', 'a table')}, each column by itself", mark)
+    columns = list(enumerate(parts.columns))[:_MOST_PANELS]
     panels = []
-    for i, column in shown:
+    for i, column in columns:
         bins, ordered = bins_of(column, parts.domain)
         one = Histograms(column.name, bins, [("model", _one_way(parts, i))], ordered=ordered)
         panels.append(_panel(one, width=170, height=100, titled=True))
     rows = [alt.hconcat(*panels[i : i + 3], spacing=24) for i in range(0, len(panels), 3)]
-    more = len(parts.columns) - len(shown)
-    remarks = [model.describe(), *([f"the first {len(shown)} columns; {more} more"] if more else [])]
-    heading = title_of(said, remarks, width=660, alarm=mark is not None)
-    return alt.vconcat(*rows, spacing=18).properties(title=heading), said
+    more = len(parts.columns) - len(columns)
+    remarks = [model.describe(), *([f"the first {len(columns)} columns; {more} more"] if more else [])]
+    heading = title_of(caption, remarks, width=660, alarm=mark is not None)
+    return alt.vconcat(*rows, spacing=18).properties(title=heading), caption
 
 
 def draw_accuracy(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -126,7 +129,7 @@ def draw_accuracy(table: Any, confidence: float, title: str | None) -> tuple[Any
         raise DeclarationError("this table of accuracies has no row to draw")
     meta = (table.schema.metadata or {}).get(b"sordino", b"").decode()
     mark = "distances to the table itself" if "PRIVATE" in meta else None
-    said = mark_title(title or "Accuracy against epsilon", mark)
+    caption = mark_title(title or "Accuracy against epsilon", mark)
     methods = list(dict.fromkeys(r["method"] for r in rows))
     color = alt.Color(
         "method:N", title=None, sort=methods, scale=alt.Scale(domain=methods, range=list(COLORS[: len(methods)]))
@@ -137,8 +140,8 @@ def draw_accuracy(table: Any, confidence: float, title: str | None) -> tuple[Any
     remarks = [
         "mean total-variation distance: 0 alike, 1 apart; where there are several seeds, the bar is least to most"
     ]
-    heading = title_of(said, remarks, width=80 + 340 * len(panels), alarm=mark is not None)
-    return alt.hconcat(*panels).properties(title=heading), said
+    heading = title_of(caption, remarks, width=80 + 340 * len(panels), alarm=mark is not None)
+    return alt.hconcat(*panels).properties(title=heading), caption
 
 
 def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -146,7 +149,7 @@ def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChar
     import altair as alt
 
     del confidence
-    said = mark_title(title or "Distance from the original", made.mark)
+    caption = mark_title(title or "Distance from the original", made.mark)
     rows = [
         {"ways": f"{w} column{'s' * (w != 1)}", "value": v, "low": max(v - e, 0.0), "high": v + e, "floor": f}
         for w, v, e, f in made.rows
@@ -158,8 +161,8 @@ def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChar
     ends = base.mark_rule(strokeWidth=1.4).encode(x="low:Q", x2="high:Q")
     floor = base.mark_tick(color=COLORS[1], thickness=3, size=22).encode(x="floor:Q")
     remarks = ["orange: the floor, the distance of as many rows sampled from the original itself", *made.remarks]
-    heading = title_of(said, remarks, width=520, alarm=made.mark is not None)
-    return alt.layer(bars, ends, floor).properties(width=420, height=alt.Step(34), title=heading), said
+    heading = title_of(caption, remarks, width=520, alarm=made.mark is not None)
+    return alt.layer(bars, ends, floor).properties(width=420, height=alt.Step(34), title=heading), caption
 
 
 def draw_evaluation(evaluation: Evaluation, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -170,12 +173,12 @@ def draw_evaluation(evaluation: Evaluation, confidence: float, title: str | None
     mark = None if evaluation.private else OPEN if evaluation.exact else SEEDED
     figures = [(w, e.mean(w), 0.0 if e.exact else e.error(w, confidence), e.floor(w)) for w in e.ways]
     remarks = (*e.figures(), e.cost)
-    above, said = draw_ways(Ways(figures, mark, remarks), confidence, title or "Synthetic rows beside the table")
+    above, caption = draw_ways(Ways(figures, mark, remarks), confidence, title or "Synthetic rows beside the table")
     if e.correlations is None:
-        return above, said
+        return above, caption
     pair = [("synthetic", e.correlations.synthetic), ("original", e.correlations.original)]
     below, _ = draw_matrices(Matrices(e.correlations.columns, pair, mark), confidence, None)
-    return alt.vconcat(above, below), said
+    return alt.vconcat(above, below), caption
 
 
 def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -183,7 +186,7 @@ def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple
     import altair as alt
 
     del confidence
-    said = mark_title(title or "Correlations", made.mark)
+    caption = mark_title(title or "Correlations", made.mark)
     names = list(made.columns)
     side = max(150, 24 * len(names))
     color = alt.Color(
@@ -207,8 +210,8 @@ def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple
         heat = base.mark_rect().encode(color=color, tooltip=["row:N", "column:N", "told:N"])
         text = base.mark_text(fontSize=9).encode(text="told:N")
         panels.append(alt.layer(heat, text).properties(width=side, height=side, title=name))
-    heading = title_of(said, made.remarks, width=120 + side * len(panels), alarm=made.mark is not None)
-    return alt.hconcat(*panels).properties(title=heading), said
+    heading = title_of(caption, made.remarks, width=120 + side * len(panels), alarm=made.mark is not None)
+    return alt.hconcat(*panels).properties(title=heading), caption
 
 
 # ---- inside
@@ -315,20 +318,20 @@ def bins_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list
     size = keyed.size - keyed.missing
     values = getattr(declared, "values", None)
     if values is not None:
-        made: list[Any] = [str(v) for v in values]
+        bins: list[Any] = [str(v) for v in values]
     elif not keyed.ordered:
-        made = ["false", "true"]
+        bins = ["false", "true"]
     else:
         low = declared.lower
         days = isinstance(low, datetime.date)
         first = (low - _EPOCH).days if days else int(low or 0)
         steps = list(range(first, first + size)) if keyed.edges is None else list(keyed.edges[:size])
         if days:
-            made = [(_EPOCH + datetime.timedelta(days=s)).isoformat() for s in steps]
+            bins = [(_EPOCH + datetime.timedelta(days=s)).isoformat() for s in steps]
         else:
             scale = _unit(keyed, domain) if unit is None else unit
-            made = [s * scale if scale != 1 else s for s in steps]
-    return ([*made, MISSING] if keyed.missing else made), keyed.ordered
+            bins = [s * scale if scale != 1 else s for s in steps]
+    return ([*bins, MISSING] if keyed.missing else bins), keyed.ordered
 
 
 def _unit(keyed: Any, domain: Any) -> float:
@@ -344,5 +347,5 @@ def _one_way(parts: Any, column: int) -> list[float]:
     home = next(i for i, clique in enumerate(tree.cliques) if column in clique)
     axes = tuple(a for a, c in enumerate(tree.cliques[home]) if c != column)
     counts = parts.field.tables[home].sum(axis=axes)
-    made: list[float] = (counts[parts.codes[column].codes] * parts.within[column]).tolist()
-    return made
+    key_counts: list[float] = (counts[parts.codes[column].codes] * parts.within[column]).tolist()
+    return key_counts

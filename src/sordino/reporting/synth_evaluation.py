@@ -67,11 +67,11 @@ def evaluation_sheet(model: Model, evaluation: Evaluation, *, subject: str, draw
 
 def _drawings(draw: Draw, *things: tuple[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the pictures that can be drawn: what was paid for must not be lost for the sake of one."""
-    made: list[tuple[str, str]] = []
+    drawings: list[tuple[str, str]] = []
     for words, thing in things if draw is not None else ():
         with suppress(Exception):
-            made.append((words, draw(thing)))  # type: ignore[misc]  # not None, or there are no things
-    return tuple(made)
+            drawings.append((words, draw(thing)))  # type: ignore[misc]  # not None, or there are no things
+    return tuple(drawings)
 
 
 def _seal(evaluation: Evaluation) -> str:
@@ -178,8 +178,8 @@ def _histograms(model: Model, evaluation: Evaluation, draw: Draw) -> Section:
             column = model.parts.columns[one.column]
             bins, ordered = bins_of(column, model.parts.domain)
             series = [("original", one.original), ("synthetic", one.synthetic)]
-            made = Histograms(column.name, bins, series, ordered=ordered, mark="an original is shown")
-            things.append((f"{column.name}: original against synthetic", made))
+            histograms = Histograms(column.name, bins, series, ordered=ordered, mark="an original is shown")
+            things.append((f"{column.name}: original against synthetic", histograms))
         return Section(
             "Column by column", "NOT PRIVATE: the original's counts are shown", drawings=_drawings(draw, *things)
         )

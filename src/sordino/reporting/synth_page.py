@@ -53,8 +53,11 @@ def sheet_from(plain: Mapping[str, Any]) -> Sheet:
 
 def redraw(sheet: Sheet, draw: Callable[[str], str]) -> Sheet:
     """Return the page with each drawing made of what stood in its place, such as SVG of a specification."""
-    made = [replace(one, drawings=tuple((said, draw(kept)) for said, kept in one.drawings)) for one in sheet.sections]
-    return replace(sheet, sections=tuple(made))
+    sections = [
+        replace(one, drawings=tuple((caption, draw(drawing)) for caption, drawing in one.drawings))
+        for one in sheet.sections
+    ]
+    return replace(sheet, sections=tuple(sections))
 
 
 def sheet_page(sheet: Sheet) -> str:

@@ -37,8 +37,10 @@ from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import KeyShares, MeasuredCounts, NoisyTable, Question, rake_pairs
 from sordino.synth.one_way_marginals import DomainCompression
 
-_NOTHING = PureDP(0)  # what post-processing costs
-_MOST_CELLS = 3_000_000  # of the table in which an answer's constraints are applied
+# What post-processing costs.
+_NOTHING = PureDP(0)
+# The largest table in which an answer's constraints are applied.
+_MOST_CELLS = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +81,44 @@ def answer_question(
     missing = [n for n in names if n not in by_name]
     if missing:
         raise QuestionRefused(f"the model has no column {missing[0]!r}; it has {', '.join(by_name)}")
-    asked = _Columns(
+    question_columns = _Columns(
         by_name,
         parts.domain,
         whole,
         tuple(predicates_of(question.where)),
         functional_dependencies(constraints, by_name),
     )
-    grid, forbidden, notes = _apply_constraints(asked, names, constraints)
+    grid, forbidden, notes = _apply_constraints(question_columns, names, constraints)
     allowed = math.prod(1.0 - evaluate_condition(condition, grid.cells)[0] for condition in forbidden)
     meets = 1.0 if question.where is None else evaluate_condition(question.where, grid.cells)[0]
     inside = np.ones(grid.shape) * meets * allowed
     counts = _model_counts(parts, grid, allowed)
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
     place = {c.name: i for i, c in enumerate(parts.columns)}
-    kind = kind_of([place[asked.dependencies[n][0] if n in asked.dependencies else n] for n in names], parts.measured)
-    exact = not forbidden and not asked.dependencies.keys() & set(names) and _is_exact(meets, asked)
+    kind = kind_of(
+        [place[question_columns.dependencies[n][0] if n in question_columns.dependencies else n] for n in names],
+        parts.measured,
+    )
+    exact = (
+        not forbidden and not question_columns.dependencies.keys() & set(names) and _is_exact(meets, question_columns)
+    )
     every_row = resolved.key_rows()
     # of the declared keys, those that a row meeting WHERE may have: a public fact, as for a table
-    kept = np.arange(len(every_row))
+    shown_groups = np.arange(len(every_row))
     if groups is not None and question.where is not None:
         possible = np.broadcast_to(groups, grid.shape)[np.broadcast_to(meets, grid.shape) > 0]
-        kept = np.unique(possible[possible >= 0])
-    sums = _Sums(parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes, kept, exact)
-    rows = [every_row[i] for i in kept]
+        shown_groups = np.unique(possible[possible >= 0])
+    sums = _Sums(
+        parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes, shown_groups, exact
+    )
+    rows = [every_row[i] for i in shown_groups]
     columns = [tuple(row[i] for row in rows) for i in range(len(question.groups))]
     keys = [Key(g.alias, labels, label_kind(labels)) for g, labels in zip(question.groups, columns, strict=True)]
-    found = [sums.estimate(a) for a in question.aggregates]
-    outputs = [Output(a.alias, f, "the model's tables") for a, (f, _) in zip(question.aggregates, found, strict=True)]
-    kind = "noise" if all(known for _, known in found) else kind
+    estimates = [sums.estimate(a) for a in question.aggregates]
+    outputs = [
+        Output(a.alias, f, "the model's tables") for a, (f, _) in zip(question.aggregates, estimates, strict=True)
+    ]
+    kind = "noise" if all(known for _, known in estimates) else kind
     return _make_release(question, keys, outputs, notes=notes, kind=kind, facts=facts)
 
 
@@ -121,14 +132,14 @@ def _make_release(
     facts: Mapping[str, str],
 ) -> Release:
     """Return the answer as a release of no cost, with the rows that HAVING, ORDER BY and LIMIT leave."""
-    shown = finish_answer(
+    rows_shown = finish_answer(
         question.after, question.formulas, question.hidden, tuple(keys), tuple(outputs), together=False
     )
     unit, _, relation = facts.get("neighbors", "").rpartition(", ")
     return Release(
         question=question.describe(),
-        keys=shown[0],
-        outputs=shown[1],
+        keys=rows_shown[0],
+        outputs=rows_shown[1],
         cost=_NOTHING,
         spent=_NOTHING,
         remaining=_NOTHING,
@@ -204,13 +215,15 @@ def _apply_constraints(
 def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:
     """Return the model's counts on the grid, with nothing where a constraint forbids rows."""
     place = {c.name: i for i, c in enumerate(parts.columns)}
-    chosen = [place[n] for n in grid.names]
+    column_places = [place[n] for n in grid.names]
     shares: list[Floats] = []
-    for column, member, size in zip(chosen, grid.members, grid.shape, strict=True):
+    for column, member, size in zip(column_places, grid.members, grid.shape, strict=True):
         weights = np.zeros((parts.codes[column].size, size))
         np.add.at(weights, (parts.codes[column].codes, member), parts.within[column])
         shares.append(weights)
-    table = rake_pairs(joint(parts.field, chosen, [c.size for c in parts.codes], shares), chosen, shares, parts.loose)
+    table = rake_pairs(
+        joint(parts.field, column_places, [c.size for c in parts.codes], shares), column_places, shares, parts.loose
+    )
     total = float(table.sum())
     table *= allowed
     left = float(table.sum())
@@ -237,8 +250,8 @@ class _Sums:
         values, deviations, known = (np.asarray(column)[self.kept] for column in every)
         values = np.clip(values, least, max(most[0], least))
         laplace = self.parts.counts.laplace and bool(known.any())
-        made = ModelEstimate(tuple(values.tolist()), tuple(deviations.tolist()), least, most, laplace=laplace)
-        return made, bool(known.all())
+        estimate = ModelEstimate(tuple(values.tolist()), tuple(deviations.tolist()), least, most, laplace=laplace)
+        return estimate, bool(known.all())
 
     def _column(self, aggregate: Any) -> tuple[tuple[Floats, Floats, Any], float, tuple[float, float]]:
         """Return what `_linear` does, and the least and most possible value of one aggregate over all groups."""
@@ -269,18 +282,18 @@ class _Sums:
 
         What lies within a measured table comes of the measured counts, all else of the model.
         """
-        found = self._sum(values)
+        sums = self._sum(values)
         deviation = self._deviation(values)
         known = np.zeros(self.sizes if self.groups is not None else 1, dtype=bool)
         if not self.exact or not self.chosen:
-            return found, deviation, known
+            return sums, deviation, known
         weights = np.broadcast_to(self.inside * values, self.grid.shape)
-        asked = Question(self.chosen, self.grid.members, weights, self.groups, len(known))
+        linear_question = Question(self.chosen, self.grid.members, weights, self.groups, len(known))
         rows = max(float(self.parts.field.tables[0].sum()), 1.0)
         keys = KeyShares(self.parts.codes, self.parts.within, self.parts.errors, rows)
-        measured = self.parts.counts.estimate(asked, keys)
+        measured = self.parts.counts.estimate(linear_question, keys)
         if measured is None:
-            return found, deviation, known
+            return sums, deviation, known
         axes = zip(self.chosen, self.grid.members, self.grid.shape, strict=True)
         known[:] = len(self.chosen) == 1 or all(keys.aligned(*axis) for axis in axes)
         return *measured, known
@@ -290,8 +303,8 @@ class _Sums:
         return _sum_by_group(weight, self.groups, self.sizes)
 
     def _deviation(self, values: Any) -> Floats:
-        asked = np.broadcast_to(self.inside * values, self.grid.shape)
-        return self.parts.errors.deviation(self.chosen, self.grid.members, asked, self.groups, self.sizes)
+        cell_weights = np.broadcast_to(self.inside * values, self.grid.shape)
+        return self.parts.errors.deviation(self.chosen, self.grid.members, cell_weights, self.groups, self.sizes)
 
 
 def _absent(node: Node, cells: Mapping[str, ColumnCells]) -> Any:
@@ -302,10 +315,10 @@ def _sum_by_group(weight: Floats, groups: Any, sizes: int) -> Floats:
     if groups is None:
         return np.array([float(weight.sum())])
     place = np.broadcast_to(groups, weight.shape).ravel()
-    kept = place >= 0
-    found = np.bincount(place[kept], weights=weight.ravel()[kept], minlength=sizes)
-    made: Floats = np.asarray(found, dtype=np.float64)
-    return made
+    in_group = place >= 0
+    sums = np.bincount(place[in_group], weights=weight.ravel()[in_group], minlength=sizes)
+    totals: Floats = np.asarray(sums, dtype=np.float64)
+    return totals
 
 
 def _groups(
@@ -314,8 +327,8 @@ def _groups(
     """Return the group of each cell, -1 for one that is dropped, and how many groups there are."""
     place: Any = None
     for group, size in zip(question.groups, sizes, strict=True):
-        found = _key_of(group.of, domain, cells)
-        place = found if place is None else np.where((place < 0) | (found < 0), -1, place * size + found)
+        codes = _key_of(group.of, domain, cells)
+        place = codes if place is None else np.where((place < 0) | (codes < 0), -1, place * size + codes)
     return place, math.prod(sizes)
 
 
@@ -343,12 +356,12 @@ def _key_of(node: Node, domain: Domain, cells: Mapping[str, ColumnCells]) -> Any
         if any(isinstance(e, datetime.date) for e in edges):
             raise QuestionRefused("a model groups dates as they are declared: bins of dates are asked of the table")
         cuts = np.array([float(e) for e in edges if isinstance(e, Fraction)])
-    found = np.searchsorted(cuts, value, side="right") - 1
-    found = np.where((value == cuts[-1]), len(cuts) - 2, found)
-    kept = isinstance(node.of, Name) and _keeps_missing(cells[node.of.name].encoded)
-    outside = len(cuts) - 1 if kept else -1
-    found = np.where((found < 0) | (found > len(cuts) - 2), outside, found)
-    return np.where(absent, outside, found)
+    bins = np.searchsorted(cuts, value, side="right") - 1
+    bins = np.where((value == cuts[-1]), len(cuts) - 2, bins)
+    missing_is_key = isinstance(node.of, Name) and _keeps_missing(cells[node.of.name].encoded)
+    outside = len(cuts) - 1 if missing_is_key else -1
+    bins = np.where((bins < 0) | (bins > len(cuts) - 2), outside, bins)
+    return np.where(absent, outside, bins)
 
 
 def _text_key(node: Node, domain: Domain, cells: Mapping[str, ColumnCells]) -> Any:
@@ -377,6 +390,6 @@ def _compile_answerable(question: Aggregation, domain: Domain) -> CompiledQuery:
         raise QuestionRefused("a model answers counts, sums and means: ask for one, such as COUNT(*), by these keys")
     if compiled.listed:
         raise QuestionRefused("a model answers for every declared key, at no cost: leave the list of keys out")
-    if any(p.time for own in compiled.parts for p in own):
+    if any(p.time for outputs in compiled.parts for p in outputs):
         raise QuestionRefused("a model answers no means of dates: ask for counts by day or month, or ask the table")
     return compiled

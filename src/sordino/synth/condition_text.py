@@ -25,14 +25,21 @@ def parse_condition(text: str, columns: Sequence[str]) -> Expr:
     if not text.strip() or ";" in text:
         raise QuestionRefused("a condition is what follows WHERE, such as \"age > 30 AND sex = 'Female'\"")
     try:
-        asked = parse_sql(f"SELECT COUNT(*) AS n FROM model WHERE (\n{text}\n)", table="model", columns=columns)
-    except QuestionRefused as error:  # the words name no place in a text that the user did not write
+        statement = parse_sql(f"SELECT COUNT(*) AS n FROM model WHERE (\n{text}\n)", table="model", columns=columns)
+    # The message is reworded: it must not point at a place in a statement that the user did not write.
+    except QuestionRefused as error:
         words = _PLACE.sub("", str(error))
         kind = type(error)
     else:
-        if asked.where is None or asked.groups or asked.after is not None or asked.steps or len(asked.aggregates) != 1:
+        if (
+            statement.where is None
+            or statement.groups
+            or statement.after is not None
+            or statement.steps
+            or len(statement.aggregates) != 1
+        ):
             raise QuestionRefused("a condition is what follows WHERE alone, without GROUP BY, ORDER BY or LIMIT")
-        return Expr(asked.where)
+        return Expr(statement.where)
     raise kind(words)
 
 

@@ -21,7 +21,8 @@ from sordino.synth.encoded_column import Codes, EncodedColumn, label_of
 from sordino.synth.equivalence_classes import Dependencies, class_grid, predicates_of
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, names_in
 
-_MOST_CELLS = 4_000_000  # cells that are searched for one that constraints leave
+# The most cells that are searched for one that the constraints leave.
+_MOST_CELLS = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,12 @@ def check_constraints(constraints: Sequence[Constraint], columns: Sequence[Encod
     of = {c.column: c.of for c in constraints if isinstance(c, Determines)}
     for start in of:
         at = start
-        seen = {start}
+        visited = {start}
         while at in of:
             at = of[at]
-            if at in seen:
+            if at in visited:
                 raise DeclarationError(f"{start!r} follows from itself by a circle of constraints: leave one out")
-            seen.add(at)
+            visited.add(at)
     _require_a_row(constraints, by_name)
 
 
@@ -105,13 +106,13 @@ def functional_dependencies(
 ) -> dict[str, tuple[str, Codes]]:
     """Return for each column that follows from others the first of them, and its key for each key of that one."""
     direct = {c.column: (c.of, _mapping(c, by_name)) for c in constraints if isinstance(c, Determines)}
-    found: dict[str, tuple[str, Codes]] = {}
+    dependencies: dict[str, tuple[str, Codes]] = {}
     for name, (parent, table) in direct.items():
         while parent in direct:
             parent, above = direct[parent]
             table = table[above]
-        found[name] = (parent, table)
-    return found
+        dependencies[name] = (parent, table)
+    return dependencies
 
 
 def apply_dependencies(constraints: Sequence[Constraint], columns: Sequence[EncodedColumn], keys: list[Any]) -> None:
@@ -124,11 +125,11 @@ def apply_dependencies(constraints: Sequence[Constraint], columns: Sequence[Enco
 
 def rows_allowed(constraints: Sequence[Constraint], cells: Mapping[str, ColumnCells], rows: int) -> Any:
     """Return which rows break none of the conditions that no row may meet."""
-    kept = np.ones(rows, dtype=bool)
+    allowed = np.ones(rows, dtype=bool)
     for one in constraints:
         if isinstance(one, Never):
-            kept &= np.broadcast_to(evaluate_condition(one.condition, cells)[0], kept.shape) <= 0.0
-    return kept
+            allowed &= np.broadcast_to(evaluate_condition(one.condition, cells)[0], allowed.shape) <= 0.0
+    return allowed
 
 
 def _require_columns(names: Sequence[str], by_name: Mapping[str, EncodedColumn], one: Constraint) -> None:
@@ -166,7 +167,8 @@ def _require_a_cell(group: Sequence[Never], by_name: Mapping[str, EncodedColumn]
         return
     left = np.ones(grid.shape)
     for cells in grid.cells.values():
-        if cells.encoded.dropped:  # a row that takes no part does not keep to a rule
+        # A row with a missing cell takes no part in the table, so it need not keep to a rule.
+        if cells.encoded.dropped:
             left = left * ~cells.missing
     for one in group:
         left = left * (evaluate_condition(one.condition, grid.cells)[0] < 1.0)
@@ -180,18 +182,21 @@ def _mapping(one: Determines, by_name: Mapping[str, EncodedColumn]) -> Any:
     target = by_name[one.column]
     if source.edges is not None or target.edges is not None:
         raise DeclarationError(f"{one.describe()}: both need a declared value each key; declare them as categories")
-    given = dict(one.values)
-    if source.dropped:  # a column that drops missing cells need not map them
-        given.setdefault(None, None if target.missing else label_of(target, 0))
+    keys_by_value = dict(one.values)
+    # A column that drops missing cells need not map them.
+    if source.dropped:
+        keys_by_value.setdefault(None, None if target.missing else label_of(target, 0))
     places = {label_of(target, k): k for k in range(target.size)}
     table = np.zeros(source.size, dtype=np.int64)
     for key in range(source.size):
         label = label_of(source, key)
-        if label not in given:
+        if label not in keys_by_value:
             raise DeclarationError(
                 f"{one.describe()}: the mapping has no entry for {label!r}; map every declared value"
             )
-        if given[label] not in places:
-            raise DeclarationError(f"{one.describe()}: {given[label]!r} is not a declared value of {one.column!r}")
-        table[key] = places[given[label]]
+        if keys_by_value[label] not in places:
+            raise DeclarationError(
+                f"{one.describe()}: {keys_by_value[label]!r} is not a declared value of {one.column!r}"
+            )
+        table[key] = places[keys_by_value[label]]
     return table

@@ -22,18 +22,28 @@ from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import marginal
 from sordino.synth.measurement import FitSession, rake_pairs
 
-_FEWEST, _MOST = 8, 40  # tables asked
-_SETS = 20  # distinct sets of columns: each is a scan of its own
-_ORDER = 3  # columns of a table
-_CLEAR = 5.0  # as many tables are asked as leave the noise of eight cells this many times the rows for its variance
-_EDGE = 1e-3  # least share of the rows on either side of a cut, in the scale of a contrast
-_FEW = 6  # contrasts below which measured and other pairs are taken together
+# The fewest and the most tables that are asked.
+_FEWEST = 8
+_MOST = 40
+# Distinct sets of columns: each is a scan of its own.
+_SETS = 20
+# Columns of a table.
+_ORDER = 3
+# As many tables are asked as leave the noise of eight cells this many times the rows for its variance.
+_CLEAR = 5.0
+# The least share of the rows on either side of a cut, in the scale of a contrast.
+_EDGE = 1e-3
+# Contrasts below which measured and other pairs are taken together.
+_FEW = 6
 _NORMAL = NormalDist()
 _CUTS = np.linspace(0.0, 4.0, 81)
-_BEYOND = np.array([_NORMAL.pdf(c) - c * (1.0 - _NORMAL.cdf(c)) for c in _CUTS.tolist()])  # E[max(Z - cut, 0)]
-_LARGE = 2.0  # deviations at which a count is taken to be none of those that are noise alone
+# E[max(Z - cut, 0)] for each cut.
+_BEYOND = np.array([_NORMAL.pdf(c) - c * (1.0 - _NORMAL.cdf(c)) for c in _CUTS.tolist()])
+# Deviations at which a count is taken to be none of those that are noise alone.
+_LARGE = 2.0
 
-Contrast = tuple[tuple[int, ...], tuple[float, float, float]]  # columns; square, variance a unit of scale, of noise
+# The columns; the square, the variance per unit of scale, and the variance of the noise.
+Contrast = tuple[tuple[int, ...], tuple[float, float, float]]
 
 
 def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Floats]) -> ErrorLaw:
@@ -48,20 +58,20 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
     contrasts = list(_contrasts(session, fitted, within, columns))
     rows = fitted.compressed.rows
     measured = frozenset(fitted.measured)
-    own = np.geomspace(0.25, 64.0, 80)
-    about = np.maximum(np.exp(-0.5 * np.square(np.log(own) / math.log(1.6))), 0.02 / np.sqrt(own))
+    column_scales = np.geomspace(0.25, 64.0, 80)
+    about = np.maximum(np.exp(-0.5 * np.square(np.log(column_scales) / math.log(1.6))), 0.02 / np.sqrt(column_scales))
     wide = np.geomspace(0.5 * rows, max(rows, 2.0) ** 2, 120)
     orders: dict[int, list[Contrast]] = {n: [c for c in contrasts if len(c[0]) == n] for n in (1, 2, 3)}
-    known = [c for c in orders[2] if any(set(c[0]) <= set(m) for m in measured)]
-    other = [c for c in orders[2] if c not in known]
+    measured_pairs = [c for c in orders[2] if any(set(c[0]) <= set(m) for m in measured)]
+    other_pairs = [c for c in orders[2] if c not in measured_pairs]
     flat = np.ones(len(wide))
-    known, other = (one if len(one) >= _FEW else orders[2] for one in (known, other))
+    measured_pairs, other_pairs = (one if len(one) >= _FEW else orders[2] for one in (measured_pairs, other_pairs))
     return ErrorLaw(
         columns,
         measured,
-        own=_scale(orders[1], own, about),
-        measured=_scale(known, wide, flat),
-        unmeasured=_scale(other, wide, flat),
+        own=_scale(orders[1], column_scales, about),
+        measured=_scale(measured_pairs, wide, flat),
+        unmeasured=_scale(other_pairs, wide, flat),
         higher=_scale(orders[3], wide, flat),
         rows=fitted.one_way.rows_deviation,
     )
@@ -82,11 +92,11 @@ def _contrasts(
     encoded = fitted.compressed.columns
     clear = _CLEAR * fitted.compressed.rows / (2**_ORDER * session.variance())
     sets = _sets(len(encoded), min(max(int(clear), _FEWEST), _MOST), session.rng)
-    asked = [(chosen, [_half(encoded[c], session.rng) for c in chosen]) for chosen in sets]
-    tables = [ContingencyTable(tuple(encoded[c].axis(h) for c, h in zip(*one, strict=True))) for one in asked]
-    counts = session.measure(tables, session.left)
-    for (chosen, halves), found in zip(asked, counts, strict=True):
-        residual = found.cells - _model(fitted, within, chosen, halves)
+    random_tables = [(chosen, [_half(encoded[c], session.rng) for c in chosen]) for chosen in sets]
+    tables = [ContingencyTable(tuple(encoded[c].axis(h) for c, h in zip(*one, strict=True))) for one in random_tables]
+    answers = session.measure(tables, session.left)
+    for (chosen, halves), table in zip(random_tables, answers, strict=True):
+        residual = table.cells - _model(fitted, within, chosen, halves)
         shares = [float((columns[c].share * h).sum()) for c, h in zip(chosen, halves, strict=True)]
         sides = [_standard(min(max(p, _EDGE), 1.0 - _EDGE)) for p in shares]
         for order in range(1, len(chosen) + 1):
@@ -99,7 +109,7 @@ def _contrasts(
                     of_sides = columns[chosen[part[0]]].by_class(halves[part[0]], 2)
                     unit = float(of_sides.spread(sides[part[0]], np.arange(2), np.zeros(2, dtype=np.int64), 1)[0])
                 square = float((residual * weights).sum()) ** 2
-                noise = found.variance * float(np.square(weights).sum())
+                noise = table.variance * float(np.square(weights).sum())
                 yield tuple(chosen[i] for i in part), (square, unit, noise)
 
 
@@ -140,11 +150,11 @@ def _sets(columns: int, count: int, rng: Rng) -> list[tuple[int, ...]]:
     """Return `count` sets of three columns (all, where there are fewer), distinct while there are others to take."""
     order = min(_ORDER, columns)
     distinct = min(count, _SETS, math.comb(columns, order))
-    found: dict[tuple[int, ...], None] = {}
-    while len(found) < distinct:
+    sets: dict[tuple[int, ...], None] = {}
+    while len(sets) < distinct:
         places = np.argsort(rng.uniform_doubles(columns), kind="stable")[:order]
-        found[tuple(sorted(places.tolist()))] = None
-    return [one for one, _ in zip(itertools.cycle(found), range(count), strict=False)]
+        sets[tuple(sorted(places.tolist()))] = None
+    return [one for one, _ in zip(itertools.cycle(sets), range(count), strict=False)]
 
 
 def _half(column: EncodedColumn, rng: Rng) -> Codes:
@@ -173,5 +183,5 @@ def _model(fitted: FittedModel, within: Sequence[Floats], chosen: tuple[int, ...
         inside = codes.sum_by_code(within[c] * half)
         sides = [codes.sum_by_code(within[c]) - inside, inside] if half.any() else [codes.sum_by_code(within[c])]
         classes.append(np.stack(sides, axis=1))
-    found = joint(fitted.field, chosen, fitted.compressed.sizes, classes)
-    return rake_pairs(found, chosen, classes, fitted.outside)
+    cells = joint(fitted.field, chosen, fitted.compressed.sizes, classes)
+    return rake_pairs(cells, chosen, classes, fitted.outside)

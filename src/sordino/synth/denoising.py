@@ -13,15 +13,25 @@ import numpy as np
 from sordino.core.noise.rng import Rng
 from sordino.synth.encoded_column import Floats
 
-_ROUNDS = 30  # of expectation maximisation
-_FINEST, _RATIO = 1.0 / 16.0, 2.8  # of the grid of variances: the least in variances of the noise, and the steps
-_FEWEST = 8  # ordered counts below which nothing is smoothed
-_LEAST, _LOOSEST = 1e-3, 0.01  # bounds of c and of 1 / c, see `shrunken`
-_DRAWN = 0.7  # the least factor that is made up for, there
-_THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 3.5)  # in deviations of the noise, of cells that are taken to be empty
-_SPLITS = 4  # of the noise, to choose among them
-_RAKED = 25  # rounds of proportional fitting
-_FAINT = 1e-3  # of independent counts, in cells that are taken to be empty
+# Rounds of expectation maximisation.
+_ROUNDS = 30
+# The grid of prior variances: the least, in variances of the noise, and the ratio of one to the next.
+_FINEST = 1.0 / 16.0
+_RATIO = 2.8
+# Ordered counts below which nothing is smoothed.
+_FEWEST = 8
+# Bounds of c and of 1 / c, and the least factor that is made up for, see `draw_to_product`.
+_LEAST = 1e-3
+_LOOSEST = 0.01
+_DRAWN = 0.7
+# Thresholds below which cells of a pair are taken to be empty, in deviations of the noise.
+_THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 3.5)
+# Ways in which the noise is split to choose among them.
+_SPLITS = 4
+# Rounds of proportional fitting.
+_RAKED = 25
+# What a cell that is taken to be empty holds of its independent count: the margins may need it.
+_FAINT = 1e-3
 
 
 def shrink(values: Floats, variance: float) -> tuple[Floats, float]:
@@ -41,8 +51,8 @@ def shrink(values: Floats, variance: float) -> tuple[Floats, float]:
         weights = weights * (likelihood / (likelihood @ weights)[:, None]).mean(axis=0)
     factors = grid / (grid + variance)
     whole = likelihood @ weights
-    kept, squared = ((likelihood @ (weights * factors**power)) / whole for power in (1, 2))
-    return values * kept, float((variance * kept + squares * (squared - kept**2)).mean())
+    mean, squared = ((likelihood @ (weights * factors**power)) / whole for power in (1, 2))
+    return values * mean, float((variance * mean + squares * (squared - mean**2)).mean())
 
 
 def smooth(counts: Floats, variance: float) -> tuple[Floats, float]:
@@ -64,12 +74,12 @@ def smooth(counts: Floats, variance: float) -> tuple[Floats, float]:
         means = (means + later) / 2.0
         width = 2 * width
     left = variance / width
-    for found, spread in reversed(levels):
+    for difference, spread in reversed(levels):
         width //= 2
-        means = ((means + found) + np.roll(means - found, width)) / 2.0
+        means = ((means + difference) + np.roll(means - difference, width)) / 2.0
         left += spread
-    made: Floats = (means[:count] + means[count:][::-1]) / 2.0
-    return made, min(left, variance)
+    smoothed: Floats = (means[:count] + means[count:][::-1]) / 2.0
+    return smoothed, min(left, variance)
 
 
 def denoise_pair(deviations: Floats, means: Floats, variance: float) -> tuple[Floats, float] | None:
@@ -86,10 +96,10 @@ def denoise_pair(deviations: Floats, means: Floats, variance: float) -> tuple[Fl
     rest = deviations - low
     rows, columns = deviations.shape
     free = rank * (rows + columns - rank)
-    shown = float(np.square(rest).sum()) - (rest.size - free) * variance
-    tau = max(shown / max(float(means.sum()), 1e-9), 0.0)
-    kept = tau * means / (tau * means + variance)
-    return low + rest * kept, variance * min((free + float(kept.sum())) / rest.size, 1.0)
+    excess = float(np.square(rest).sum()) - (rest.size - free) * variance
+    tau = max(excess / max(float(means.sum()), 1e-9), 0.0)
+    factors = tau * means / (tau * means + variance)
+    return low + rest * factors, variance * min((free + float(factors.sum())) / rest.size, 1.0)
 
 
 def _low_rank(values: Floats, deviation: float) -> tuple[Floats, int]:
@@ -101,15 +111,21 @@ def _low_rank(values: Floats, deviation: float) -> tuple[Floats, int]:
     scaled = singular / max(unit, 1e-9)
     beyond = np.maximum(np.square(np.square(scaled) - ratio - 1.0) - 4.0 * ratio, 0.0)
     shrunk = np.where(scaled > 1.0 + math.sqrt(ratio), np.sqrt(beyond) / np.maximum(scaled, 1e-9), 0.0) * unit
-    made: Floats = (left * shrunk) @ right
-    return made, int(np.count_nonzero(shrunk))
+    shrunken: Floats = (left * shrunk) @ right
+    return shrunken, int(np.count_nonzero(shrunk))
 
 
-def shrunken(product: Floats, cells: Floats, variance: float, pair: bool) -> tuple[Floats, float]:
-    """Return the cells to which a table is fitted, and how softly, if they lie about `product` with variance tau times it."""
+def draw_to_product(product: Floats, cells: Floats, variance: float, *, pair: bool) -> tuple[Floats, float]:
+    """Return the cells to which a table is fitted, and lam = c sigma^2, c by empirical Bayes.
+
+    Cells are taken to lie about the independent counts m with variance tau m; tau is what the measured squares show above
+    the noise, (sum r^2 - cells sigma^2) / sum m, and c = 1 / tau. The fit draws a cell towards what it expects by the factor
+    m / (m + lam). A pair's cells that were drawn there before, with less noise (`denoise_pair`), are moved out by as much,
+    but for cells that the noise hides.
+    """
     residual = cells - product
-    shown = float(np.square(residual).sum()) - residual.size * variance
-    tau = max(shown / max(float(product.sum()), 1e-9), _LOOSEST)
+    excess = float(np.square(residual).sum()) - residual.size * variance
+    tau = max(excess / max(float(product.sum()), 1e-9), _LOOSEST)
     softer = denoise_pair(residual, product, variance) if pair else None
     if softer is not None:
         residual, variance = softer
@@ -134,11 +150,10 @@ def sparse_pair(cells: Floats, margins: tuple[Floats, Floats], threshold: float)
 
 def rake(table: Floats, rows: Floats, columns: Floats) -> Floats:
     """Return a table above 0 scaled to margins of one sum, by proportional fitting (Deming & Stephan 1940)."""
-    made = table
     for _ in range(_RAKED):
-        made = made * (rows / np.maximum(made.sum(axis=1), 1e-9))[:, None]
-        made = made * (columns / np.maximum(made.sum(axis=0), 1e-9))
-    return made
+        table = table * (rows / np.maximum(table.sum(axis=1), 1e-9))[:, None]
+        table = table * (columns / np.maximum(table.sum(axis=0), 1e-9))
+    return table
 
 
 def choose_threshold(cells: Floats, margins: tuple[Floats, Floats], variance: float) -> float | None:
@@ -153,11 +168,13 @@ def choose_threshold(cells: Floats, margins: tuple[Floats, Floats], variance: fl
     product = np.outer(rows, columns) / max(float(rows.sum()), 1e-9)
     deviation = math.sqrt(variance)
     risks = np.zeros(1 + len(_THRESHOLDS))
-    for noise in deviation * _split_noise(_SPLITS * cells.size).reshape(_SPLITS, *cells.shape):
+    noises = deviation * _split_noise(_SPLITS * cells.size).reshape(_SPLITS, *cells.shape)
+    for noise in noises:
         one = cells + noise
         other = cells - noise
-        goal, softness = shrunken(product, one, 2.0 * variance, True)
-        fitted = rake(np.maximum(product + (goal - product) * product / (product + softness), 1e-3 * product), rows, columns)
+        goal, softness = draw_to_product(product, one, 2.0 * variance, pair=True)
+        drawn = product + (goal - product) * product / (product + softness)
+        fitted = rake(np.maximum(drawn, _FAINT * product), rows, columns)
         risks[0] += float(np.square(fitted - other).sum())
         for i, threshold in enumerate(_THRESHOLDS):
             fitted = sparse_pair(one, margins, threshold * deviation * math.sqrt(2.0))
@@ -169,5 +186,6 @@ def choose_threshold(cells: Floats, margins: tuple[Floats, Floats], variance: fl
 def _split_noise(count: int) -> Floats:
     """Return standard normal numbers, the same at each call, so that a released table is read in one way only."""
     one, other = Rng.seeded(0).uniform_doubles(2 * count).reshape(2, count)
-    made: Floats = np.sqrt(-2.0 * np.log(1.0 - one)) * np.cos(2.0 * math.pi * other)
-    return made
+    # Box and Muller 1958
+    scores: Floats = np.sqrt(-2.0 * np.log(1.0 - one)) * np.cos(2.0 * math.pi * other)
+    return scores

@@ -51,10 +51,10 @@ def moment_steps_of(cells: Any, declared: DateTime) -> npt.NDArray[np.int64]:
     micros = np.asarray(pc.fill_null(moments.cast(pa.int64()), 0))
     low, high = (end * declared.resolution for end in declared.steps)
     if not aware:
-        found = offsets(declared.zone, int(low), int(high))
-        starts = np.array([start * _MICROS for start in found.local_starts], dtype=np.int64)
-        away = np.array(found.values, dtype=np.int64) * _MICROS
-        micros = micros - away[np.searchsorted(starts, micros, side="right")]
+        zone_offsets = offsets(declared.zone, int(low), int(high))
+        starts = np.array([start * _MICROS for start in zone_offsets.local_starts], dtype=np.int64)
+        offset_micros = np.array(zone_offsets.values, dtype=np.int64) * _MICROS
+        micros = micros - offset_micros[np.searchsorted(starts, micros, side="right")]
     steps: npt.NDArray[np.int64] = micros // int(declared.resolution * _MICROS)
     return steps
 
@@ -76,7 +76,8 @@ def moment_cells(steps: npt.NDArray[np.int64], declared: DateTime, absent: Any) 
 # keeps it. A value is drawn from a run uniformly over the column's own steps, and stated on the declared resolution.
 
 _MOST_KEYS = 1024
-_MOST_RUNS = 256  # an engine compares each cell with the edges of runs
+# An engine compares each cell with every edge of these runs.
+_MOST_RUNS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +144,12 @@ def encode_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neigh
     Raises UnknownName for one that is not declared, QuestionRefused for one whose values are not public.
     """
     unit = neighbors.id_column
-    chosen = names
-    if chosen is None:
-        chosen = [n for n in domain if n != unit and not isinstance(domain[n], Identifier)]
-    if not chosen or len(set(chosen)) != len(chosen):
+    columns = names
+    if columns is None:
+        columns = [n for n in domain if n != unit and not isinstance(domain[n], Identifier)]
+    if not columns or len(set(columns)) != len(columns):
         raise QuestionRefused("a synthetic table takes one column or more, each once")
-    return [model_column(name, domain) for name in chosen]
+    return [model_column(name, domain) for name in columns]
 
 
 def histogram_column(name: str, domain: Domain) -> EncodedColumn:
@@ -203,16 +204,16 @@ def _encode(column: EncodedColumn, cells: Any) -> Codes:
     if isinstance(declared, (Category, Boolean)):
         if isinstance(declared, Category):
             kind = pa.string() if isinstance(declared.values[0], str) else pa.int64()
-            found = pc.index_in(cells.cast(kind), value_set=pa.array(list(declared.values), type=kind))
+            indices = pc.index_in(cells.cast(kind), value_set=pa.array(list(declared.values), type=kind))
             if declared.other is not None:
-                other = pa.scalar(declared.values.index(declared.other), found.type)
-                found = pc.if_else(pc.and_(pc.is_valid(cells), pc.is_null(found)), other, found)
+                other = pa.scalar(declared.values.index(declared.other), indices.type)
+                indices = pc.if_else(pc.and_(pc.is_valid(cells), pc.is_null(indices)), other, indices)
             filled = -1 if fill is None else declared.values.index(fill)
         else:
-            found = cells
+            indices = cells
             filled = -1 if fill is None else int(bool(fill))
         absent = column.size - 1 if column.missing else filled
-        return np.asarray(pc.fill_null(found.cast(pa.int64()), absent))
+        return np.asarray(pc.fill_null(indices.cast(pa.int64()), absent))
     numbers = cells.cast(pa.date32()).cast(pa.int32()) if isinstance(declared, Date) else cells
     if isinstance(declared, DateTime):
         numbers = pc.if_else(pc.is_valid(cells), pa.scalar(0.0), pa.scalar(None, pa.float64()))
@@ -282,10 +283,11 @@ def steps_of(column: EncodedColumn, keys: Codes, rng: Rng) -> Codes:
     edges = np.asarray(column.edges, dtype=np.int64)
     place = np.minimum(keys, len(edges) - 2)
     width = edges[place + 1] - edges[place]
-    width[place == len(edges) - 2] += 1  # the last run is closed
+    # The last run is closed, so it has one step more.
+    width[place == len(edges) - 2] += 1
     offset = np.floor(rng.uniform_doubles(len(keys)) * width).astype(np.int64)
-    made: Codes = edges[place] + np.minimum(offset, width - 1)
-    return made
+    steps: Codes = edges[place] + np.minimum(offset, width - 1)
+    return steps
 
 
 def _reals(declared: Real, steps: Codes) -> Floats:
@@ -294,8 +296,8 @@ def _reals(declared: Real, steps: Codes) -> Floats:
     near = steps.astype(np.float64) * float(step.numerator) / float(step.denominator)
     low = -math.inf if declared.lower is None else float(declared.lower)
     high = math.inf if declared.upper is None else float(declared.upper)
-    made: Floats = np.clip(near, low, high)
-    return made
+    numbers: Floats = np.clip(near, low, high)
+    return numbers
 
 
 def equal_runs(low: int, high: int, most: int) -> tuple[int, ...]:
@@ -305,4 +307,5 @@ def equal_runs(low: int, high: int, most: int) -> tuple[int, ...]:
     cuts |= (
         set(range(low, high + 1)) if high - low <= inner else {low + (high - low) * i // inner for i in range(inner)}
     )
-    return (*sorted(cuts), high)  # the last run is [high, high], closed
+    # The last run is [high, high], closed.
+    return (*sorted(cuts), high)

@@ -24,7 +24,8 @@ from sordino.core.errors import QuestionRefused
 from sordino.synth.encoded_column import Codes, EncodedColumn
 from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
 
-Dependencies = Mapping[str, tuple[str, Codes]]  # a column: the one it follows from, and its key for each key of that
+# For each column the one it follows from, and its key for each key of that one.
+Dependencies = Mapping[str, tuple[str, Codes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +54,19 @@ def class_grid(
     axes = tuple(dict.fromkeys(parents.values()))
     shared = {n for p in predicates if len(names_in(p)) > 1 for n in names_in(p)}
     split = {parents[n] for n in {*shared, *whole} if n in parents} | {parents[n] for n in names if n in dependencies}
-    found: list[tuple[Codes, Codes]] = []
+    classes: list[tuple[Codes, Codes]] = []
     for name in axes:
-        own = [] if name in split else [p for p in predicates if names_in(p) == [name]]
-        found.append(_classes(columns[name], own, split=name in split))
-    shape = tuple(len(keys) for _, keys in found)
+        on_column = [] if name in split else [p for p in predicates if names_in(p) == [name]]
+        classes.append(_classes(columns[name], on_column, split=name in split))
+    shape = tuple(len(keys) for _, keys in classes)
     cells: dict[str, ColumnCells] = {}
     for name in {*names, *axes}:
         parent = parents.get(name, name)
         axis = axes.index(parent)
-        keys = found[axis][1] if name == parent else dependencies[name][1][found[axis][1]]
+        keys = classes[axis][1] if name == parent else dependencies[name][1][classes[axis][1]]
         along = tuple(n if i == axis else 1 for i, n in enumerate(shape))
         cells[name] = column_cells(columns[name], keys).reshape(along)
-    return ClassGrid(axes, tuple(m for m, _ in found), shape, cells)
+    return ClassGrid(axes, tuple(m for m, _ in classes), shape, cells)
 
 
 def predicates_of(node: Node | None) -> list[Node]:
@@ -93,6 +94,6 @@ def _classes(encoded: EncodedColumn, predicates: Sequence[Node], *, split: bool)
     marks = [m for p in predicates for m in evaluate_condition(p, cells)]
     if not marks:
         return np.zeros(encoded.size, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    seen = np.stack([np.broadcast_to(m, keys.shape) for m in marks], axis=1)
-    _, firsts, member = np.unique(seen, axis=0, return_index=True, return_inverse=True)
+    outcomes = np.stack([np.broadcast_to(m, keys.shape) for m in marks], axis=1)
+    _, firsts, member = np.unique(outcomes, axis=0, return_index=True, return_inverse=True)
     return member.ravel(), firsts

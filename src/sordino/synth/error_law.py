@@ -16,8 +16,10 @@ import numpy as np
 
 from sordino.synth.encoded_column import Floats
 
-_WIDER = 1.3  # on each variance: that columns, pairs and triples differ among themselves
-_STEP = 0.25  # added to the variance of a sum of counts, in units of its largest weight: counts are whole
+# A factor on each variance, since columns, pairs and triples differ among themselves.
+_WIDER = 1.3
+# Added to the variance of a sum of counts, in units of its largest weight: counts are whole.
+_STEP = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,10 @@ class ColumnNoise:
         linear = [_sum_by(owners, weights * part[classes], count) for part in self._parts()]
         noise = _sum_by(owners, np.square(weights) * self.variance[classes], count)
         total = max(float(self.variance.sum()), 1e-12)
-        found: Floats = (
+        squares: Floats = (
             np.maximum(noise - np.square(linear[0]) / total, 0.0) + np.square(linear[1]) + np.square(linear[2])
         )
-        return found
+        return squares
 
     def _parts(self) -> tuple[Floats, Floats, Floats]:
         return self.variance, self.lean, self.drift
@@ -83,11 +85,11 @@ class ErrorLaw:
         place = np.zeros(flat.size, dtype=np.int64) if groups is None else np.broadcast_to(groups, shape).ravel()
         cells = np.flatnonzero((flat != 0) & (place >= 0))
         noises = [self.columns[c].by_class(m, n) for c, m, n in zip(chosen, members, shape, strict=True)]
-        asked = _Weighted(noises, np.unravel_index(cells, shape) if shape else (), flat[cells], place[cells], count)
+        weighted = _Weighted(noises, np.unravel_index(cells, shape) if shape else (), flat[cells], place[cells], count)
         largest = np.zeros(count)
-        np.maximum.at(largest, asked.groups, np.abs(asked.values))
-        made: Floats = np.sqrt(_WIDER * self._variance(asked, chosen) + _STEP * np.square(largest))
-        return made
+        np.maximum.at(largest, weighted.groups, np.abs(weighted.values))
+        deviations: Floats = np.sqrt(_WIDER * self._variance(weighted, chosen) + _STEP * np.square(largest))
+        return deviations
 
     def typical(self, kind: str) -> float:
         """Return the deviation of a count of half of the rows by conditions of a kind, alike, on an average column."""
@@ -118,8 +120,8 @@ class ErrorLaw:
 
     def pair(self, one: int, other: int) -> float:
         """Return the variance of a pair's own part."""
-        known = any(one in p and other in p for p in self.pairs)
-        return self.measured if known else self.unmeasured
+        is_measured = any(one in p and other in p for p in self.pairs)
+        return self.measured if is_measured else self.unmeasured
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +146,13 @@ class _Weighted:
         for i, size in zip(axes, sizes, strict=True):
             code = code * size + self.classes[i]
         weights = self.values * self._product(i for i in range(len(self.noises)) if i not in axes)
-        seen, place = np.unique(code, return_inverse=True)
-        means = _sum_by(place.ravel(), weights, len(seen))
-        found: list[Any] = []
+        codes, place = np.unique(code, return_inverse=True)
+        means = _sum_by(place.ravel(), weights, len(codes))
+        classes: list[Any] = []
         for size in reversed(sizes):
-            found.append(seen % size)
-            seen = seen // size
-        return seen, tuple(reversed(found)), means
+            classes.append(codes % size)
+            codes = codes // size
+        return codes, tuple(reversed(classes)), means
 
     def moment(self, axes: Sequence[int]) -> Floats:
         """Return E[E[f | axes]^2] by group."""
@@ -161,10 +163,10 @@ class _Weighted:
         return _sum_by(owners, weights, self.count)
 
     def _product(self, axes: Any) -> Floats:
-        made = np.ones(len(self.values))
+        product = np.ones(len(self.values))
         for i in axes:
-            made *= self.noises[i].share[self.classes[i]]
-        return made
+            product *= self.noises[i].share[self.classes[i]]
+        return product
 
 
 def _sum_by(places: Any, weights: Floats, minlength: int) -> Floats:
@@ -173,9 +175,9 @@ def _sum_by(places: Any, weights: Floats, minlength: int) -> Floats:
 
 def kind_of(columns: Sequence[int], measured: frozenset[tuple[int, ...]]) -> str:
     """Return the kind of a question by the columns that it is about."""
-    chosen = tuple(sorted(set(columns)))
-    if len(chosen) <= 1:
+    distinct = tuple(sorted(set(columns)))
+    if len(distinct) <= 1:
         return "one"
-    if any(set(chosen) <= set(m) for m in measured):
+    if any(set(distinct) <= set(m) for m in measured):
         return "measured"
-    return "unmeasured" if len(chosen) == 2 else "many"
+    return "unmeasured" if len(distinct) == 2 else "many"

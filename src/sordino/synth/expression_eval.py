@@ -1,15 +1,14 @@
-"""What a condition or a number means for keys of a model, or for drawn rows: the same evaluator for both. Knows no data.
+"""Cells of a model's keys, or of drawn rows, and what an expression over them is. Knows no data.
 
-Truth is a pair (true, false) of shares between 0 and 1, since a run of steps may meet a condition in part; a missing value
-is neither, as in SQL. Within a run, values are taken to be spread evenly.
+The interpreter is that of all released numbers (`core.estimates.evaluation`). What is said here is what a model's cells are to
+it: a run of steps may meet a condition in part, values being spread evenly within it, and codes stand for declared values.
 """
 
 from __future__ import annotations
 
 import datetime
-import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -20,7 +19,6 @@ from sordino.ask.queries.expressions.bound_number import code_of, number_cell
 from sordino.ask.queries.expressions.declared_values import bind_values, is_text, pattern_test, text_number
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
-    OPERATORS,
     Absolute,
     Apply,
     Arithmetic,
@@ -40,12 +38,11 @@ from sordino.ask.queries.expressions.nodes import (
     walk,
 )
 from sordino.ask.queries.expressions.times import moment_constant
+from sordino.ask.queries.formulas import check_conditions, is_condition, to_tree
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain
 from sordino.core.errors import QuestionRefused
-from sordino.core.estimates.formula import evaluate
+from sordino.core.estimates.evaluation import OF_ONE, Tree, Truth, evaluate, evaluate_truth
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
-
-Truth = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,74 +81,19 @@ def names_in(node: Node | None) -> list[str]:
 
 
 def evaluate_condition(node: Node, cells: Mapping[str, ColumnCells]) -> Truth:
-    """Return in which share each cell meets, and fails, a condition."""
-    if isinstance(node, Connective):
-        (a, not_a), (b, not_b) = evaluate_condition(node.left, cells), evaluate_condition(node.right, cells)
-        if node.op == "and":
-            return a * b, 1.0 - (1.0 - not_a) * (1.0 - not_b)
-        return 1.0 - (1.0 - a) * (1.0 - b), not_a * not_b
-    if isinstance(node, Not):
-        true, false = evaluate_condition(node.of, cells)
-        return false, true
-    if isinstance(node, IsNull):
-        absent = _missing(node.of, cells).astype(np.float64)
-        return absent, 1.0 - absent
-    if isinstance(node, IsIn):
-        both = [_compare(Compare("=", node.of, Constant(v)), cells) for v in node.values]
-        true = np.minimum(sum(t for t, _ in both), 1.0)
-        present = both[0][0] + both[0][1]
-        return true, present - true
-    if isinstance(node, Compare):
-        return _compare(node, cells)
-    if isinstance(node, Match):
-        matches = pattern_test(node.kind, node.pattern)
-        return _choose(node.of, cells, lambda value: matches(str(value)))
-    if isinstance(node, Name) and isinstance(cells[node.name].encoded.column, Boolean):
-        return _compare(Compare("=", node, Constant(True)), cells)
-    if isinstance(node, Constant) and isinstance(node.value, bool):
-        one = np.array(float(node.value))
-        return one, 1.0 - one
-    raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
+    """Return in which share each cell meets, and fails, a condition; raises QuestionRefused for what is none."""
+    truths = [name for name, one in cells.items() if isinstance(one.encoded.column, Boolean)]
+    if not is_condition(node, truths):
+        raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
+    check_conditions(node, truths)
+    met, failed = evaluate_truth(_tree(node, cells))
+    return Truth(np.asarray(met, dtype=np.float64), np.asarray(failed, dtype=np.float64))
 
 
 def evaluate_number(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[Floats, Any]:
     """Return the value of a number in each cell, the middle of a run, and where it is missing."""
-    if isinstance(node, Name):
-        one = cells[node.name]
-        if isinstance(one.encoded.column, Category):
-            # Its keys are places in the declaration: what is compared are the whole numbers that it declares.
-            if not all(isinstance(value, int) for value in one.encoded.column.values):
-                raise QuestionRefused(f"{node.name} is not a number: a model compares it with a value by = and != only")
-            return _text_number(TextFunction("number", node), cells)
-        unit = one.encoded.unit
-        middle = (one.low + one.high) / 2.0 * float(unit.numerator) / float(unit.denominator)
-        return middle, one.missing
-    if isinstance(node, Constant):
-        return np.array(float(_constant(node.value))), np.array(False)
-    if isinstance(node, Absolute):
-        value, missing = evaluate_number(node.of, cells)
-        return np.abs(value), missing
-    if isinstance(node, Clip):
-        value, missing = evaluate_number(node.of, cells)
-        if isinstance(node.lower, datetime.date) or isinstance(node.upper, datetime.date):
-            raise QuestionRefused("a model does not clip dates: compare them with a day")
-        low = -math.inf if node.lower is None else float(node.lower)
-        high = math.inf if node.upper is None else float(node.upper)
-        return np.clip(value, low, high), missing
-    if isinstance(node, Arithmetic):
-        (a, absent), (b, lacking) = evaluate_number(node.left, cells), evaluate_number(node.right, cells)
-        return OPERATORS[node.op](a, b), absent | lacking
-    if isinstance(node, Apply):
-        pairs = [evaluate_number(part, cells) for part in (node.of, node.right) if part is not None]
-        tree = ["/" if node.function == "divide" else node.function, *(["column", i] for i in range(len(pairs)))]
-        made = evaluate(tree, [value for value, _ in pairs])
-        return made, np.isnan(made) | functools.reduce(np.logical_or, [absent for _, absent in pairs])
-    if isinstance(node, TextFunction) and not is_text(node):
-        return _text_number(node, cells)
-    if isinstance(node, (Compare, Connective, Not, IsIn, IsNull, Match)):
-        true, false = evaluate_condition(node, cells)
-        return true, true + false == 0
-    raise QuestionRefused(f"a number is needed, not {describe(node)}")
+    value = evaluate(_tree(node, cells))
+    return value, np.isnan(value)
 
 
 def text_values(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[tuple[Any, ...], ColumnCells]:
@@ -163,31 +105,85 @@ def text_values(node: Node, cells: Mapping[str, ColumnCells]) -> tuple[tuple[Any
     return bind_values(node, Domain({names[0]: one.encoded.column})).values, one
 
 
+def _tree(node: Node, cells: Mapping[str, ColumnCells]) -> Tree:
+    """Return an expression as the interpreter reads it, with what the model's cells are in it."""
+
+    def leaf(at: Node) -> Tree | None:
+        value = _leaf(at, cells)
+        return None if value is None else ["value", value]
+
+    return to_tree(node, leaf)
+
+
+def _leaf(node: Node, cells: Mapping[str, ColumnCells]) -> Any:
+    """Return what a part is that the interpreter does not compute from its own parts; None for what it does."""
+    if isinstance(node, Name):
+        return _middles(cells[node.name])
+    if isinstance(node, Constant):
+        return np.array(float(node.value if isinstance(node.value, bool) else _constant(node.value)))
+    if isinstance(node, Compare):
+        return _compare(node, cells)
+    if isinstance(node, IsIn):
+        # Values exclude each other, so that the shares of a run that meet them add up.
+        several = [evaluate_condition(Compare("=", node.of, Constant(value)), cells) for value in node.values]
+        met = np.minimum(sum(true for true, _ in several), 1.0)
+        return Truth(met, several[0].true + several[0].false - met)
+    if isinstance(node, IsNull) and isinstance(node.of, Name):
+        missing = cells[node.of.name].missing
+        return Truth(missing, ~missing)
+    if isinstance(node, Match):
+        matches = pattern_test(node.kind, node.pattern)
+        return _choose(node.of, cells, lambda value: matches(str(value)))
+    if isinstance(node, TextFunction) and not is_text(node):
+        return _text_number(node, cells)
+    if isinstance(node, Apply) and (node.function in OF_ONE or node.right is not None):
+        return None
+    if isinstance(node, (Absolute, Arithmetic, Clip, Connective, IsNull, Not)):
+        return None
+    # Among them is a cast to whole numbers: how it rounds follows from the type that an engine holds, and a model holds none.
+    raise QuestionRefused(f"a model does not compute {describe(node)}: use arithmetic, ROUND, FLOOR or CEIL")
+
+
+def _middles(one: ColumnCells) -> Floats:
+    """Return the middle of each run, NaN where it is missing; raises QuestionRefused for text."""
+    if isinstance(one.encoded.column, Category):
+        # Its keys are places in the declaration: what is compared are the whole numbers that it declares.
+        values = one.encoded.column.values
+        if not all(isinstance(value, int) for value in values):
+            raise QuestionRefused(
+                f"{one.encoded.name} is not a number: a model compares it with a value by = and != only"
+            )
+        return _look_up([text_number("number", value) for value in values], one)
+    unit = one.encoded.unit
+    middle = (one.low + one.high) / 2.0 * float(unit.numerator) / float(unit.denominator)
+    return np.where(one.missing, math.nan, middle)
+
+
 def _choose(node: Node, cells: Mapping[str, ColumnCells], chosen: Callable[[Any], bool]) -> Truth:
     """Return where the value of a text is one of those chosen."""
     values, one = text_values(node, cells)
     met = np.isin(one.keys, [i for i, v in enumerate(values) if v is not None and chosen(v)])
     present = np.isin(one.keys, [i for i, v in enumerate(values) if v is not None]) & ~one.missing
-    return (met & present).astype(np.float64), (~met & present).astype(np.float64)
+    return Truth(met & present, ~met & present)
 
 
-def _text_number(node: TextFunction, cells: Mapping[str, ColumnCells]) -> tuple[Floats, Any]:
+def _text_number(node: TextFunction, cells: Mapping[str, ColumnCells]) -> Floats:
     """Return the number that a function makes of each declared value: its length, or the number that it writes."""
-    names = names_in(node)
-    if (
-        len(names) == 1
-        and isinstance(node.of, Name)
-        and not isinstance(cells[names[0]].encoded.column, (Category, Boolean))
-    ):
-        return evaluate_number(node.of, cells)  # a cast of a number
+    if isinstance(node.of, Name) and not isinstance(cells[node.of.name].encoded.column, (Category, Boolean)):
+        # a cast of a number
+        return _middles(cells[node.of.name])
     values, one = text_values(node.of, cells)
-    numbers = [None if v is None else text_number(node.function, v) for v in values]
+    return _look_up([None if v is None else text_number(node.function, v, *node.arguments) for v in values], one)
+
+
+def _look_up(numbers: Sequence[Any], one: ColumnCells) -> Floats:
+    """Return the number of each cell's declared value, NaN where there is none."""
     table = np.array([math.nan if n is None else float(n) for n in numbers] + [math.nan])
-    made = table[np.minimum(one.keys, len(values))]
-    return made, np.isnan(made) | one.missing
+    return np.where(one.missing, math.nan, table[np.minimum(one.keys, len(numbers))])
 
 
-def _compare(node: Compare, cells: Mapping[str, ColumnCells]) -> Truth:
+def _compare(node: Compare, cells: Mapping[str, ColumnCells]) -> Truth | None:
+    """Return where a column, or a text, compares so with a value; None for numbers, which the interpreter compares."""
     left = node.left
     right = node.right
     op = node.op
@@ -197,17 +193,13 @@ def _compare(node: Compare, cells: Mapping[str, ColumnCells]) -> Truth:
         if op not in ("=", "!=") or not isinstance(right, Constant):
             raise QuestionRefused(f"{describe(left)} is not a number: it can be compared with a value by = and != only")
         wanted = right.value
-        return _choose(left, cells, lambda value: (value == wanted) == (op == "="))
-    if isinstance(left, Name) and isinstance(right, Constant):
-        one = cells[left.name]
-        share = _share(one, op, right.value)
-        present = (~one.missing).astype(np.float64)
-        return share * present, (1.0 - share) * present
-    a, absent = evaluate_number(left, cells)
-    b, lacking = evaluate_number(right, cells)
-    met = OPERATORS[op](a, b)
-    present = (~(absent | lacking)).astype(np.float64)
-    return met * present, (1.0 - met) * present
+        return _choose(left, cells, lambda value: bool(value == wanted) == (op == "="))
+    if not isinstance(left, Name) or not isinstance(right, Constant):
+        return None
+    one = cells[left.name]
+    share = _share(one, op, right.value)
+    present = (~one.missing).astype(np.float64)
+    return Truth(share * present, (1.0 - share) * present)
 
 
 def _share(one: ColumnCells, op: str, value: Value) -> Floats:
@@ -242,10 +234,6 @@ def _share(one: ColumnCells, op: str, value: Value) -> Floats:
         "!=": 1.0 - upto + below,
     }
     return by_op[op]
-
-
-def _missing(node: Node, cells: Mapping[str, ColumnCells]) -> Any:
-    return cells[node.name].missing if isinstance(node, Name) else evaluate_number(node, cells)[1]
 
 
 def _constant(value: Value) -> Fraction:

@@ -6,24 +6,27 @@ It knows released numbers only; what is asked next is decided elsewhere.
 from __future__ import annotations
 
 import math
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.synth.denoising import choose_threshold, shrunken, sparse_pair
+from sordino.synth.denoising import choose_threshold, draw_to_product, sparse_pair
 from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import junction_tree
 from sordino.synth.markov_random_field import Factor, MarkovRandomField, calibrate, independent_field, restart
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals
 
-Measured = dict[tuple[int, ...], NoisyTable]  # noisy tables by their columns, ascending
+# Noisy tables by their columns, ascending.
+Measured = dict[tuple[int, ...], NoisyTable]
 
-_FIRM = 1e-3  # softness of one-way counts, relative to their variance: they are all but exact
-_HARDEST = 2e-8  # of the rows: below it the fit's steps would no longer be exact, and nothing would be gained
-_SPARSE = 1e-3  # softness of a sparse pair, relative to its variance: what noise hides is gone from it
+# Softness of one-way counts, relative to their variance: they are all but exact.
+_FIRM = 1e-3
+# In rows: below it the fit's steps would no longer be exact, and nothing would be gained.
+_HARDEST = 2e-8
+# Softness of a sparse pair, relative to its variance: what the noise hides has been taken from it.
+_SPARSE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,16 @@ def independent_model(one_way: OneWayMarginals, tier: str) -> FittedModel:
 
 def merge_measurements(known: Measured, fresh: Measured) -> Measured:
     """Return all measurements, repeated ones combined by inverse variance."""
-    made = dict(known)
+    merged = dict(known)
     for pair, new in fresh.items():
-        old = made.get(pair)
+        old = merged.get(pair)
         if old is None:
-            made[pair] = new
+            merged[pair] = new
         else:
             total = old.variance + new.variance
             cells = (old.cells * new.variance + new.cells * old.variance) / total
-            made[pair] = NoisyTable(cells, old.variance * new.variance / total)
-    return made
+            merged[pair] = NoisyTable(cells, old.variance * new.variance / total)
+    return merged
 
 
 def fit_field(
@@ -81,18 +84,18 @@ def fit_field(
     rows = compressed.rows
     sizes = compressed.sizes
     field = independent_field(junction_tree(cliques), compressed.counts, rows)
-    given: list[tuple[tuple[int, ...], Floats, Floats | float]] = [
+    measurements: list[tuple[tuple[int, ...], Floats, Floats | float]] = [
         ((c,), counts, np.maximum(_FIRM * variance, _HARDEST * rows))
         for c, (counts, variance) in enumerate(zip(compressed.counts, compressed.variances, strict=True))
     ]
-    given += [
+    measurements += [
         (columns, *_soften(compressed, columns, table))
         for columns, table in measured.items()
         if field.tree.home(columns, sizes) is not None
     ]
     factors = [
         Factor(columns, counts, softness, potentials.get(columns, np.zeros_like(counts)).copy())
-        for columns, counts, softness in given
+        for columns, counts, softness in measurements
     ]
     if potentials:
         restart(field, factors, sizes)
@@ -105,20 +108,18 @@ def fit_field(
 
 
 def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> tuple[Floats, float]:
-    """Return the cells of one measured table and lam = c sigma^2, c by empirical Bayes.
+    """Return the cells to which one measured table is fitted, and how softly.
 
-    Cells are taken to lie about the independent counts m with variance tau m; tau is what the measured squares show above
-    the noise, (sum r^2 - cells sigma^2) / sum m, and c = 1 / tau. The fit draws a cell towards what it expects by the factor
-    m / (m + lam). A pair's cells that were drawn there before, with less noise (`denoise_pair`), are moved out by as much,
-    but for cells that the noise hides. A pair whose rows lie in few cells is better read as `sparse_pair` does: `reads_better`
-    says whether.
+    A pair whose rows lie in few cells is read as a sparse one (`choose_threshold`), all else as lying about independence
+    (`draw_to_product`).
     """
-    product = compressed.independent(columns)
+    hardest = _HARDEST * compressed.rows
     if len(columns) == 2:
         margins = compressed.counts[columns[0]], compressed.counts[columns[1]]
         threshold = choose_threshold(counts.cells, margins, counts.variance)
         if threshold is not None:
             cells = sparse_pair(counts.cells, margins, threshold * math.sqrt(counts.variance))
-            return cells, max(_SPARSE * counts.variance, _HARDEST * compressed.rows)
-    cells, softness = shrunken(product, counts.cells, counts.variance, len(columns) == 2)
-    return cells, max(softness, _HARDEST * compressed.rows)
+            return cells, max(_SPARSE * counts.variance, hardest)
+    product = compressed.independent(columns)
+    cells, softness = draw_to_product(product, counts.cells, counts.variance, pair=len(columns) == 2)
+    return cells, max(softness, hardest)

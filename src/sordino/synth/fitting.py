@@ -22,17 +22,30 @@ from sordino.synth.measurement import (
     LossShares,
     MeasuredCounts,
     NoisyTable,
+    Step,
+    describe_steps,
     open_session,
-    share_of,
+    rest,
     split_loss,
 )
 from sordino.synth.methods import ALL_PAIRS, method_name
 from sordino.synth.model import Model
 from sordino.synth.pair_selection import one_way_noise
-from sordino.synth.trees import fit_adaptive, fit_aim, fit_marginals, fit_mst, fit_tree, require_cells
+from sordino.synth.trees import (
+    AIM_STEPS,
+    AUTO_STEPS,
+    MARGINALS_STEPS,
+    MST_STEPS,
+    TREE_STEPS,
+    fit_adaptive,
+    fit_aim,
+    fit_marginals,
+    fit_mst,
+    fit_tree,
+    require_cells,
+)
 
 Algorithm = Callable[[FitSession, Sequence[EncodedColumn]], FittedModel]
-_CHECKING = 0.05  # of the loss, for measuring the model's own error
 
 
 @show_arguments(LossArguments)
@@ -50,9 +63,9 @@ def fit(
     """Return a model of the table, as rich as the loss can pay: independent columns, a small tree, or a clique tree.
 
     `columns` are all but identifiers unless named. `workload` is "all 2-way", or the sets of columns whose pairs matter.
-    `cap` bounds the cells of the model. .4% of the loss counts rows: with few of them for the loss, all goes to
+    `cap` bounds the cells of the model. A part of the loss counts rows: with few of them for the loss, all goes to
     independent columns, with Laplace noise where that is less; `assume_rows` is a public guess in place of that count. The
-    choice above it is made from noisy scores. A twentieth of the loss measures the model's own error.
+    choice above it is made from noisy scores. The last part of the loss measures the model's own error (`AUTO_STEPS`).
     `rng` serves sampling inside the fit, which is post-processing.
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
@@ -63,14 +76,25 @@ def fit(
 class Fitter(ABC):
     """A synthesizer: what it models is in its fields, and `run` is its algorithm. `synth.methods` lists them by name.
 
-    A subclass states its `label` for people, and its `title` on the ledger.
+    A subclass states its `label` for people, its `title` on the ledger, and the `steps` of its algorithm with their shares.
     """
 
     __slots__ = ()
 
     label: ClassVar[str]
     title: ClassVar[str]
+    steps: ClassVar[tuple[Step, ...]]
     constraints: Sequence[Constraint]
+
+    @classmethod
+    def describe(cls) -> str:
+        """Return the steps of the algorithm, each with its share of the loss.
+
+        A model of one column has no pairs: all but the check goes to its marginal.
+        """
+        lines = describe_steps(cls.steps)
+        width = max(len(share) for _, share in lines)
+        return "\n".join([f"{cls.label}:", *(f"  {share:>{width}}  {name}" for name, share in lines)])
 
     @show_arguments(LossArguments)
     def fit(
@@ -118,6 +142,7 @@ class Automatic(Fitter):
 
     label = "chosen for the loss (auto)"
     title = "fit"
+    steps = AUTO_STEPS
 
     def run(self, plan: FitPlan, rng: Rng | None) -> Model:
         """Check the options, charge and fit; one column has no pairs, so it takes the noise that errs less for it."""
@@ -149,6 +174,7 @@ class Independent(Fitter):
 
     label = "each column by itself (independent)"
     title = "Independent"
+    steps = (rest("measure the one-way marginals"),)
 
     def run(self, plan: FitPlan, rng: Rng | None) -> Model:
         """Charge and fit."""
@@ -168,6 +194,7 @@ class Marginals(Fitter):
 
     label = "the tables that you name (marginals)"
     title = "Marginals"
+    steps = MARGINALS_STEPS
 
     def options(self) -> dict[str, Any]:
         """Return the tables and the cap."""
@@ -195,6 +222,7 @@ class Tree(Fitter):
 
     label = "a tree of pairs (tree)"
     title = "Tree"
+    steps = TREE_STEPS
 
     def run(self, plan: FitPlan, rng: Rng | None) -> Model:
         """Charge and fit."""
@@ -210,6 +238,7 @@ class MST(Fitter):
 
     label = "maximum spanning tree (MST)"
     title = "MST"
+    steps = MST_STEPS
 
     def run(self, plan: FitPlan, rng: Rng | None) -> Model:
         """Charge and fit."""
@@ -226,6 +255,7 @@ class AIM(Fitter):
 
     label = "adaptive and iterative (AIM)"
     title = "AIM"
+    steps = AIM_STEPS
 
     def run(self, plan: FitPlan, rng: Rng | None) -> Model:
         """Charge and fit."""
@@ -257,19 +287,19 @@ class FitPlan:
 
         A budget of rho counts no epsilon.
         """
-        asked = read_loss(**self.loss)
-        if not isinstance(asked, ApproxDP) or not asked.delta or not asked.epsilon:
+        requested = read_loss(**self.loss)
+        if not isinstance(requested, ApproxDP) or not requested.delta or not requested.epsilon:
             return False
         if isinstance(getattr(self.source, "remaining", None), ZCDP):
             return False
         sizes = [c.size for c in self.columns]
-        pure = split_loss(PureDP(asked.epsilon), self.source.neighbors)
+        pure = split_loss(PureDP(requested.epsilon), self.source.neighbors)
         return one_way_noise(pure, sizes) < one_way_noise(self.split, sizes)
 
     def run(self, algorithm: Algorithm, method: str, rng: Rng | None, *, draws: Draws = "vectors") -> Model:
         """Charge the whole loss, fit, measure the model's error with what was kept for it, and return the model."""
         declared = self.source.domain
-        own = Rng.secure() if rng is None else rng
+        fit_rng = Rng.secure() if rng is None else rng
         domain = Domain(
             {c.name: declared[c.name] for c in self.columns},
             row_ceiling=declared.row_ceiling,
@@ -277,7 +307,7 @@ class FitPlan:
         )
         caps = self.source.neighbors.describe_caps()
         (parts, tier), release = self.source.adapt(
-            lambda data: _fit_parts(data, self.columns, domain, algorithm, own),
+            lambda data: _fit_parts(data, self.columns, domain, algorithm, fit_rng),
             describe=f"a synthetic table ({method}) of {', '.join(domain)}",
             record=lambda found: ReleaseContent(notes=(found[1], *caps)),
             draws=draws,
@@ -326,7 +356,7 @@ def _fit_parts(
     data: Queryable, columns: Sequence[EncodedColumn], domain: Domain, algorithm: Algorithm, rng: Rng
 ) -> tuple[ModelParts, str]:
     """Return what answering needs of the model, and the name of its tier."""
-    session = open_session(data, rng, kept=share_of(_CHECKING))
+    session = open_session(data, rng)
     fitted = algorithm(session, columns)
     session.left = session.kept
     codes = fitted.compressed.codes
@@ -337,7 +367,9 @@ def _fit_parts(
         tuple(NoisyTable(n, v) for n, v in one_way), fitted.measured, laplace=session.split.currency == "epsilon"
     )
     measured = frozenset(fitted.measured)
-    return ModelParts(domain, fitted.compressed.columns, codes, within, fitted.field, measured, errors, counts), fitted.tier
+    return ModelParts(
+        domain, fitted.compressed.columns, codes, within, fitted.field, measured, errors, counts
+    ), fitted.tier
 
 
 def _workload(
@@ -349,10 +381,10 @@ def _workload(
             raise DeclarationError('workload is "all 2-way", or a list of sets of columns, such as [("age", "sex")]')
         return None
     place = {c.name: i for i, c in enumerate(columns)}
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for names in workload:
         chosen = sorted(place[n] for n in names if n in place)
         if isinstance(names, str) or len(chosen) != len(list(names)):
             raise DeclarationError("a workload names columns of the synthetic table, such as [('age', 'sex')]")
-        found |= {(a, b) for i, a in enumerate(chosen) for b in chosen[i + 1 :]}
-    return sorted(found) or None
+        pairs |= {(a, b) for i, a in enumerate(chosen) for b in chosen[i + 1 :]}
+    return sorted(pairs) or None

@@ -80,7 +80,7 @@ def layout_of(size: int, branch: int | None) -> Layout:
 def best_layout(size: int, ranges: Sequence[tuple[int, int]], *, pure: bool) -> Layout:
     """Return the layout with the least total variance over ranges of keys [a, b): by public parameters alone."""
     layouts = [layout_of(size, b) for b in (None, *BRANCHES) if b is None or b < size]
-    return min(layouts, key=lambda made: float(range_variances(made, ranges, pure=pure).sum()))
+    return min(layouts, key=lambda layout: float(range_variances(layout, ranges, pure=pure).sum()))
 
 
 def range_variances(layout: Layout, ranges: Sequence[tuple[int, int]], *, pure: bool) -> Floats:
@@ -89,20 +89,20 @@ def range_variances(layout: Layout, ranges: Sequence[tuple[int, int]], *, pure: 
     With k levels a level's noise has k^2 times the variance for a pure loss, k times for rho.
     """
     level = float(len(layout.widths)) ** (2 if pure else 1)
-    chosen = np.zeros((len(ranges), layout.size))
+    in_range = np.zeros((len(ranges), layout.size))
     for row, (low, high) in enumerate(ranges):
-        chosen[row, low:high] = 1.0
-    found: Floats = level * ((chosen @ _spread(layout)) * chosen).sum(axis=1)
-    return found
+        in_range[row, low:high] = 1.0
+    variances: Floats = level * ((in_range @ _spread(layout)) * in_range).sum(axis=1)
+    return variances
 
 
 def combine_levels(layout: Layout, levels: Sequence[Floats]) -> Floats:
     """Return the best linear unbiased counts of single keys from the noisy counts of every level, equally noisy."""
-    gathered = np.zeros(layout.size)
-    for width, counts in zip(layout.widths, levels, strict=True):
-        gathered += counts[layout.codes(width)]
-    made: Floats = _spread(layout) @ gathered
-    return made
+    sums = np.zeros(layout.size)
+    for width, level_counts in zip(layout.widths, levels, strict=True):
+        sums += level_counts[layout.codes(width)]
+    counts: Floats = _spread(layout) @ sums
+    return counts
 
 
 @lru_cache(maxsize=16)
@@ -112,18 +112,18 @@ def _spread(layout: Layout) -> Floats:
     for width in layout.widths:
         run = layout.codes(width)
         square += run[:, None] == run[None, :]
-    made: Floats = np.asarray(np.linalg.inv(square), dtype=np.float64)
-    return made
+    covariance: Floats = np.asarray(np.linalg.inv(square), dtype=np.float64)
+    return covariance
 
 
 def weights_of(layout: Layout, low: int, high: int) -> list[Floats]:
     """Return how much each level's counts weigh in the estimate of a range."""
-    chosen = np.zeros(layout.size)
-    chosen[low:high] = 1.0
-    spread = _spread(layout) @ chosen
+    in_range = np.zeros(layout.size)
+    in_range[low:high] = 1.0
+    spread = _spread(layout) @ in_range
     codes = [layout.codes(w) for w in layout.widths]
-    found: list[Floats] = [np.asarray(np.bincount(c, weights=spread), dtype=np.float64) for c in codes]
-    return found
+    weights: list[Floats] = [np.asarray(np.bincount(c, weights=spread), dtype=np.float64) for c in codes]
+    return weights
 
 
 def sum_quantile(law: NoiseLaw, count: int, confidence: float) -> int:
@@ -137,13 +137,14 @@ def sum_quantile(law: NoiseLaw, count: int, confidence: float) -> int:
     tails = [1.0]
     while tails[-1] > _NEGLIGIBLE:
         tails.append(law.tail(len(tails) - 1))
-    sides = -np.diff(tails)  # P(|X| = 0), P(|X| = 1), ...
+    # P(|X| = 0), P(|X| = 1), ...
+    sides = -np.diff(tails)
     one = np.concatenate([sides[:0:-1] / 2.0, sides[:1], sides[1:] / 2.0])
     width = (len(one) - 1) * count + 1
     law_of_sum = np.fft.irfft(np.fft.rfft(one, 2 * width) ** count, 2 * width)[:width]
     middle = width // 2
-    held = np.cumsum(np.concatenate([law_of_sum[middle : middle + 1], 2.0 * law_of_sum[middle + 1 :]]))
-    return int(np.searchsorted(held, min(confidence + 1e-10, held[-1])))
+    cumulative = np.cumsum(np.concatenate([law_of_sum[middle : middle + 1], 2.0 * law_of_sum[middle + 1 :]]))
+    return int(np.searchsorted(cumulative, min(confidence + 1e-10, cumulative[-1])))
 
 
 def quantile(confidence: float, excess: float) -> float:
@@ -163,7 +164,8 @@ def quantile(confidence: float, excess: float) -> float:
 #
 # It knows noise and public parameters, no table.
 
-_FEW = 60.0  # deviations up to which whole steps matter, and the exact law is computed
+# Deviations up to which whole steps matter, and the exact law is computed.
+_FEW = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +254,11 @@ class HistogramPlan:
 #
 # Everything after the release is post-processing of its noisy counts.
 
-_MOST_BINS = 4096  # of a hierarchy
+# The most bins of a hierarchy.
+_MOST_BINS = 4096
 _EXACT = "NOT PRIVATE (exact counts)"
-_COUNTED = 0.1  # of the loss, for the number of rows where it is asked for
+# The share of the loss for the number of rows, where it is asked for.
+_COUNTED = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,8 +316,8 @@ class Histogram:
         Raises UnknownName, QuestionRefused or DeclarationError as `fit` does.
         """
         columns = self._columns(source.domain)
-        asked = read_loss(**loss)
-        split = split_loss(asked, source.neighbors)
+        requested = read_loss(**loss)
+        split = split_loss(requested, source.neighbors)
         layout = self._layout(columns, pure=split.currency == "epsilon")
         part = (1 - share_of(_COUNTED) if self.rows else Fraction(1)) / len(layout.widths)
         spread = split.total * part
@@ -323,7 +327,7 @@ class Histogram:
             else DiscreteGaussian(split.move_l2_squared / (2 * spread))
         )
         bins = math.prod(c.size for c in columns)
-        return HistogramPlan(tuple(c.name for c in columns), bins, len(layout.widths), asked, law)
+        return HistogramPlan(tuple(c.name for c in columns), bins, len(layout.widths), requested, law)
 
     def exact(self, table: pa.Table, *, domain: Domain) -> Representation:
         """Return the exact counts of rows that one may see, as a representation: NOT PRIVATE, for teaching, and marked so.
@@ -332,11 +336,11 @@ class Histogram:
         """
         columns = self._columns(domain)
         keys = np.array(encode_table(table, columns))
-        kept = keys[:, (keys >= 0).all(axis=0)]
+        complete = keys[:, (keys >= 0).all(axis=0)]
         shape = tuple(c.size for c in columns)
-        counts = np.bincount(np.ravel_multi_index(tuple(kept), shape), minlength=math.prod(shape)).reshape(shape)
+        counts = np.bincount(np.ravel_multi_index(tuple(complete), shape), minlength=math.prod(shape)).reshape(shape)
         exact = NoisyTable(counts.astype(np.float64), 0.0)
-        rows = NoisyTable(np.array([float(kept.shape[1])]), 0.0)
+        rows = NoisyTable(np.array([float(complete.shape[1])]), 0.0)
         facts = f"{_EXACT}: {self._words()}, without noise"
         layout = layout_of(columns[0].value_count, None)
         return Representation(columns[0], layout, (exact,), rows, columns[0].unit, facts, tuple(columns[1:]))
@@ -449,8 +453,8 @@ class Representation:
 
         labels = [[label_of(c, key) for key in range(c.size)] for c in self.columns]
         bins = zip(*itertools.product(*labels), strict=True)
-        found: dict[str, Any] = {c.name: list(column) for c, column in zip(self.columns, bins, strict=True)}
-        return pa.table(found | {"count": self.counts().ravel(), "probability": self.probabilities().ravel()})
+        cells: dict[str, Any] = {c.name: list(column) for c, column in zip(self.columns, bins, strict=True)}
+        return pa.table(cells | {"count": self.counts().ravel(), "probability": self.probabilities().ravel()})
 
     def sample(self, rows: int | None = None, *, rng: Rng | None = None, independent: bool = False) -> pa.Table:
         """Return rows drawn from the probabilities, each value drawn evenly from its bin.
@@ -472,10 +476,10 @@ class Representation:
             rows = max(round(float(self.total.cells.sum())), 0)
         group = np.zeros(rows, dtype=np.int64)
         weights = self.probabilities()
-        drawn = draw_within(
+        bins = draw_within(
             weights.reshape(1, -1), group, [], alpha=math.sqrt(2.0) % 1.0, rng=source, independent=independent
         )
-        each = zip(self.columns, np.unravel_index(drawn, weights.shape), strict=True)
+        each = zip(self.columns, np.unravel_index(bins, weights.shape), strict=True)
         return pa.table({c.name: values_of(c, keys, steps_of(c, keys, source)) for c, keys in each})
 
     def _between(self, low: int, high: int) -> Range:
@@ -521,10 +525,10 @@ class RangePlan:
     @property
     def cheapest(self) -> Literal["direct", "flat", "hierarchy"]:
         """The way that errs least."""
-        found: dict[Literal["direct", "flat", "hierarchy"], float] = {"direct": self.direct, "flat": self.flat}
+        errors: dict[Literal["direct", "flat", "hierarchy"], float] = {"direct": self.direct, "flat": self.flat}
         if self.hierarchy is not None:
-            found["hierarchy"] = self.hierarchy
-        return min(found, key=lambda n: found[n])
+            errors["hierarchy"] = self.hierarchy
+        return min(errors, key=lambda n: errors[n])
 
     def describe(self) -> str:
         """Return the comparison as a sentence."""
@@ -586,17 +590,18 @@ def _codes(column: EncodedColumn, layout: Layout, width: int) -> Codes:
 
 def _bins(name: str, domain: Domain, width: Number | None) -> EncodedColumn:
     """Return the bins of a column: its declared keys, or runs of `width`."""
-    found = histogram_column(name, domain)
+    encoded = histogram_column(name, domain)
     if width is None:
-        return found
-    if not found.ordered:
+        return encoded
+    if not encoded.ordered:
         raise QuestionRefused(f"{name!r} is not a number: its bins are its values, so leave out width")
-    steps = to_fraction(width, name="width") / found.unit
+    steps = to_fraction(width, name="width") / encoded.unit
     if steps < 1 or steps.denominator != 1:
-        raise DeclarationError(f"width must be a whole number of steps of {format_number(found.unit)}, one or more")
-    high = found.highest
-    edges = (*range(found.lowest, high + 1, int(steps)), high)  # the last bin is closed: it holds the upper bound
-    return replace(found, edges=edges, size=len(edges) - 1 + found.missing)
+        raise DeclarationError(f"width must be a whole number of steps of {format_number(encoded.unit)}, one or more")
+    high = encoded.highest
+    # The last bin is closed: it holds the upper bound.
+    edges = (*range(encoded.lowest, high + 1, int(steps)), high)
+    return replace(encoded, edges=edges, size=len(edges) - 1 + encoded.missing)
 
 
 def _bins_between(column: EncodedColumn, lower: Any, upper: Any) -> tuple[int, int]:

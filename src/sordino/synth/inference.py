@@ -16,7 +16,8 @@ from sordino.synth.sampler import draw_codes, spacings
 _MOST_CELLS = 30_000_000
 _TINY = 1e-250
 _LETTERS = string.ascii_letters
-_CLASS = 1 << 20  # added to a column's number for the axis of its classes
+# Added to a column's number, this is the axis of its classes.
+_CLASS = 1 << 20
 _ROWS = 400_000
 
 
@@ -31,10 +32,10 @@ def joint(field: MarkovRandomField, columns: Sequence[int], sizes: Sequence[int]
     home = field.tree.home(columns, sizes)
     if home is None:
         try:
-            found, axes = _collect(field, dict(zip(columns, classes, strict=True)))
+            counts, axes = _collect(field, dict(zip(columns, classes, strict=True)))
         except _TooLarge:
             return _estimate_by_rows(field, columns, sizes, classes)
-        return found.transpose([axes.index(c + _CLASS) for c in columns])
+        return counts.transpose([axes.index(c + _CLASS) for c in columns])
     wanted = sorted(columns)
     table = marginal(field.tables[home], field.tree.cliques[home], wanted)
     table = table.transpose([wanted.index(c) for c in columns])
@@ -45,12 +46,12 @@ def joint(field: MarkovRandomField, columns: Sequence[int], sizes: Sequence[int]
 
 def condition_on(field: MarkovRandomField, evidence: Mapping[int, Floats], sizes: Sequence[int]) -> MarkovRandomField:
     """Return the tree with each column's counts multiplied by its evidence, and made to agree again."""
-    made = MarkovRandomField(field.tree, [t.copy() for t in field.tables], [s.copy() for s in field.separators])
+    conditioned = MarkovRandomField(field.tree, [t.copy() for t in field.tables], [s.copy() for s in field.separators])
     for column, weights in evidence.items():
-        home = made.tree.require_home((column,), sizes)
-        made.tables[home] *= spread(weights, (column,), made.tree.cliques[home])
-    make_consistent(made)
-    return made
+        home = conditioned.tree.require_home((column,), sizes)
+        conditioned.tables[home] *= spread(weights, (column,), conditioned.tree.cliques[home])
+    make_consistent(conditioned)
+    return conditioned
 
 
 class _TooLarge(Exception):
@@ -92,7 +93,8 @@ def _collect(field: MarkovRandomField, wanted: Mapping[int, Floats]) -> tuple[Fl
         ]
         for i in below[clique]:
             message, names = done[i]
-            if any(n >= _CLASS for n in names):  # else it says nothing that this clique does not know
+            # A message without classes says nothing that this clique does not know.
+            if any(n >= _CLASS for n in names):
                 shared = spread(field.separators[i], tree.links[i].separator, names)
                 ratio = np.divide(message, shared, out=np.zeros_like(message), where=shared > _TINY)
                 messages.append((ratio, names))

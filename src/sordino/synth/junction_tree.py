@@ -31,10 +31,10 @@ class JunctionTree:
     @property
     def below(self) -> list[list[int]]:
         """The places of the links to each clique's children."""
-        found: list[list[int]] = [[] for _ in self.cliques]
+        children: list[list[int]] = [[] for _ in self.cliques]
         for i, link in enumerate(self.links):
-            found[link.parent].append(i)
-        return found
+            children[link.parent].append(i)
+        return children
 
     def home(self, columns: Sequence[int], sizes: Sequence[int]) -> int | None:
         """Return the clique with the fewest cells that holds all of `columns`, None where none does."""
@@ -55,12 +55,12 @@ class JunctionTree:
 
 def columns_of(mask: int) -> tuple[int, ...]:
     """Return the columns of a set, ascending."""
-    found = []
+    columns = []
     while mask:
         low = mask & -mask
-        found.append(low.bit_length() - 1)
+        columns.append(low.bit_length() - 1)
         mask ^= low
-    return tuple(found)
+    return tuple(columns)
 
 
 def count_cells(mask: int, sizes: Sequence[int]) -> int:
@@ -76,13 +76,13 @@ def maximal_cliques(neighbors: Sequence[int], sizes: Sequence[int], *, cap: floa
     around = list(neighbors)
     left = (1 << len(around)) - 1
     cost = [count_cells(n | 1 << i, sizes) for i, n in enumerate(around)]
-    found: list[int] = []
+    cliques: list[int] = []
     total = 0
     while left:
         i = min(columns_of(left), key=lambda c: (cost[c], c))
         clique = around[i] | 1 << i
-        if not any(clique & ~other == 0 for other in found):
-            found.append(clique)
+        if not any(clique & ~other == 0 for other in cliques):
+            cliques.append(clique)
             total += cost[i]
             if total > cap:
                 return None
@@ -92,7 +92,7 @@ def maximal_cliques(neighbors: Sequence[int], sizes: Sequence[int], *, cap: floa
             if joined != around[j]:
                 around[j] = joined
                 cost[j] = count_cells(joined | 1 << j, sizes)
-    return found
+    return cliques
 
 
 def grow_clique(
@@ -107,28 +107,29 @@ def grow_clique(
         around[a] |= 1 << b
         around[b] |= 1 << a
     cliques = maximal_cliques(around, sizes) or []
-    taken: list[Pair] = []
+    accepted: list[Pair] = []
     for a, b in pairs:
-        if most is not None and len(taken) >= most:
+        if most is not None and len(accepted) >= most:
             break
         both = 1 << a | 1 << b
         if any(c & both == both for c in cliques):
-            taken.append((a, b))
-            around[a] |= 1 << b  # kept as an edge, so that no later triangulation parts the two
+            accepted.append((a, b))
+            # The pair stays an edge, so that no later triangulation parts the two.
+            around[a] |= 1 << b
             around[b] |= 1 << a
             continue
         if sizes[a] * sizes[b] > cap:
             continue
         around[a] |= 1 << b
         around[b] |= 1 << a
-        found = maximal_cliques(around, sizes, cap=cap)
-        if found is None:
+        grown = maximal_cliques(around, sizes, cap=cap)
+        if grown is None:
             around[a] &= ~(1 << b)
             around[b] &= ~(1 << a)
         else:
-            cliques = found
-            taken.append((a, b))
-    return taken, cliques
+            cliques = grown
+            accepted.append((a, b))
+    return accepted, cliques
 
 
 def junction_tree(cliques: Sequence[int]) -> JunctionTree:

@@ -14,7 +14,9 @@ import numpy as np
 from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import JunctionTree, Link
 
-_STEP, _FARTHEST = 4.0, 25.0  # the most that one update, and all together, may move the log of a cell
+# The most that one update, and all together, may move the log of a cell.
+_STEP = 4.0
+_FARTHEST = 25.0
 _TINY = 1e-250
 
 
@@ -71,8 +73,8 @@ def marginal(table: Floats, axes: Sequence[int], wanted: Sequence[int]) -> Float
     middle = range(kept[0], kept[-1] + 1)
     flat = flat.reshape([shape[i] for i in middle])
     dropped = tuple(i - kept[0] for i in middle if i not in kept)
-    made: Floats = flat.sum(axis=dropped) if dropped else flat
-    return made
+    sums: Floats = flat.sum(axis=dropped) if dropped else flat
+    return sums
 
 
 def wright_omega(x: Floats) -> Floats:
@@ -83,11 +85,12 @@ def wright_omega(x: Floats) -> Floats:
     """
     at = np.clip(x, -700.0, None)
     log = np.where(at > 1.0, np.log(np.maximum(at, 1.0)), np.minimum(at, 1.0) - np.exp(np.minimum(at, 0.0)) * 0.4)
-    for _ in range(5):  # v + e^v = x is convex in v = ln w; Newton from either side converges quadratically
+    # v + e^v = x is convex in v = ln w, so Newton's steps from either side converge quadratically.
+    for _ in range(5):
         grown = np.exp(log)
         log = log - (log + grown - at) / (1.0 + grown)
-    made: Floats = np.exp(log)
-    return made
+    omega: Floats = np.exp(log)
+    return omega
 
 
 def calibrate(field: MarkovRandomField, factors: Sequence[Factor], sizes: Sequence[int], *, sweeps: int) -> None:
@@ -104,7 +107,8 @@ def calibrate(field: MarkovRandomField, factors: Sequence[Factor], sizes: Sequen
     below = field.tree.below
     for _ in range(sweeps):
         _sweep(field, at_home, below)
-    for i, link in enumerate(field.tree.links):  # what the root learned last goes to all
+    # What the root learned last goes to all.
+    for i, link in enumerate(field.tree.links):
         _send(field, i, link, up=False)
 
 

@@ -33,10 +33,14 @@ from sordino.synth.value_edges import find_edges
 #
 # All goes through a Queryable; nothing here sees data.
 
-_FINE = 1 << 30  # parts that shares are counted in
-_LEAST = 1e-12  # a variance that underflows is still not zero
-EDGES = 0.25  # of what pays for one-way counts, for the edges of wide columns
-_MARGIN = Fraction(1, 1 << 40)  # of epsilon: sums of it are rounded up where they are counted
+# Shares of the loss are counted in this many parts.
+_FINE = 1 << 30
+# A variance that underflows is still not zero.
+_LEAST = 1e-12
+# A share of epsilon: sums of it are rounded up where they are counted.
+_MARGIN = Fraction(1, 1 << 40)
+# Of what pays for one-way counts, the part that finds the edges of wide columns.
+EDGES = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +75,18 @@ def split_loss(loss: Loss, neighbors: Neighbors) -> LossShares:
     moved = count_sensitivity(neighbors, cells=2, droppable=True)
     # a table of two cells moves as far as any larger one in l1 and l2: C, C under add_remove; 2C, sqrt(2) C under replace
     if isinstance(loss, ZCDP):
-        made = LossShares("rho", loss.rho, loss.delta, moved.l1, moved.l2_squared)
+        shares = LossShares("rho", loss.rho, loss.delta, moved.l1, moved.l2_squared)
     elif isinstance(loss, ApproxDP) and loss.delta > 0:
         rho = vectors_rho_for(loss.epsilon, loss.delta) or rho_for(loss.epsilon, loss.delta)
-        made = LossShares("rho", rho, loss.delta, moved.l1, moved.l2_squared)
+        shares = LossShares("rho", rho, loss.delta, moved.l1, moved.l2_squared)
     else:
-        made = LossShares("epsilon", loss.epsilon, None, moved.l1, moved.l2_squared)
-    if made.total <= 0:
+        shares = LossShares("epsilon", loss.epsilon, None, moved.l1, moved.l2_squared)
+    if shares.total <= 0:
         raise DeclarationError(
             f"a synthetic table needs a loss above 0: give {arg('epsilon=')}, "
             f"{arg('epsilon=')} and {arg('delta=')}, or {arg('rho=')}"
         )
-    return made
+    return shares
 
 
 def share_of(value: float) -> Fraction:
@@ -92,6 +96,62 @@ def share_of(value: float) -> Fraction:
     True
     """
     return Fraction(math.floor(value * _FINE), _FINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a synthesizer's algorithm, by the name its paper gives it, and the share of the loss that it spends.
+
+    `share` is `of` the whole loss, of the "fit" (the loss without what CHECK keeps), of what is "left" after the steps
+    before, or of a "round" of several that spend all that is left. With `most`, released numbers choose between the two.
+    """
+
+    name: str
+    share: Fraction | float
+    of: Literal["loss", "fit", "left", "round"] = "fit"
+    most: float = 0.0
+
+    def part(self, whole: Fraction) -> Fraction:
+        """Return the step's share of `whole`: exact if the share is a fraction, else rounded down."""
+        return whole * self.share if isinstance(self.share, Fraction) else share_of(float(whole) * self.share)
+
+
+CHECK = Step("measure the model's own error", 0.05, of="loss")
+_ALL = Fraction(1)
+
+
+def rest(name: str) -> Step:
+    """Return the step that spends all that the steps before it leave."""
+    return Step(name, _ALL, of="left")
+
+
+def describe_steps(steps: Sequence[Step]) -> list[tuple[str, str]]:
+    """Return the name of each step and its share of the whole loss, in words; the check of the model is the last.
+
+    >>> describe_steps([Step("select", Fraction(1, 3)), rest("measure")])
+    [('select', '31.7%'), ('measure', '63.3%'), ("measure the model's own error", '5%')]
+    """
+    fit = 1.0 - float(CHECK.share)
+    # None once a step's share depends on released numbers: what is left is then a number that nobody knows beforehand
+    left: float | None = fit
+    lines: list[tuple[str, str]] = []
+    for step in steps:
+        whole = {"loss": 1.0, "fit": fit}.get(step.of, left)
+        share = float(step.share)
+        suffix = " of what is left" if whole is None else ""
+        if step.most:
+            text = f"{_percent(share, whole)} to {_percent(step.most, whole)}{suffix}"
+        elif whole is None and step.share == _ALL:
+            text = "the rest"
+        else:
+            text = _percent(share, whole) + suffix
+        lines.append((step.name, text))
+        left = None if whole is None or left is None or step.most else left - whole * share
+    return [*lines, (CHECK.name, _percent(float(CHECK.share), 1.0))]
+
+
+def _percent(share: float, whole: float | None) -> str:
+    return f"{100 * share * (1.0 if whole is None else whole):.3g}%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +167,10 @@ def release_counts(
     data: Queryable, tables: Sequence[ContingencyTable], loss: Loss, *, shares: Sequence[Fraction] | None = None
 ) -> list[NoisyTable]:
     """Return the noisy counts of each table, shaped as its axes."""
-    made = data.release(MarginalQuery(tuple(tables), None if shares is None else tuple(shares)), loss)
-    found = [_noisy_table(output) for output in made.outputs]
+    release = data.release(MarginalQuery(tuple(tables), None if shares is None else tuple(shares)), loss)
+    vectors = [_noisy_table(output) for output in release.outputs]
     shapes = [table.shape(data.domain) for table in tables]
-    return [NoisyTable(n.cells.reshape(shape), n.variance, n.law) for n, shape in zip(found, shapes, strict=True)]
+    return [NoisyTable(n.cells.reshape(shape), n.variance, n.law) for n, shape in zip(vectors, shapes, strict=True)]
 
 
 def release_vectors(
@@ -118,13 +178,14 @@ def release_vectors(
 ) -> tuple[Floats, float]:
     """Return the noisy l1 distance of each table to its model, in rows, and the variance of the noise."""
     whole = tuple(np.rint(m.ravel() * PARTS).astype(np.int64) for m in models)
-    found = _noisy_table(data.release(Distances(tuple(tables), whole), loss).outputs[0])
-    return found.cells, found.variance
+    distances = _noisy_table(data.release(Distances(tuple(tables), whole), loss).outputs[0])
+    return distances.cells, distances.variance
 
 
-def open_session(data: Queryable, rng: Rng, *, kept: Fraction) -> FitSession:
-    """Return the session of a fit; a share `kept` is not `left`. A pair is spent as epsilon until `turn_gaussian`."""
+def open_session(data: Queryable, rng: Rng) -> FitSession:
+    """Return the session of a fit; CHECK's share is not `left`. A pair is spent as epsilon until `turn_gaussian`."""
     loss = data.loss
+    kept = CHECK.part(_ALL)
     if isinstance(loss, ApproxDP) and loss.delta > 0:
         pure = split_loss(PureDP(loss.epsilon), data.neighbors)
         return FitSession(data, pure, rng, left=1 - kept, kept=kept, delta=loss.delta)
@@ -156,23 +217,31 @@ class FitSession:
     def turn_gaussian(self) -> None:
         """Spend rho from here on, as the Queryable does from the first question of rho."""
         if self.delta is not None:
-            self.split, self.left, self.delta = self.gaussian, 1 - self.kept, None
+            self.split = self.gaussian
+            self.left = 1 - self.kept
+            self.delta = None
 
     def count_rows(self, column: EncodedColumn, share: Fraction) -> float:
         """Return a noisy number of rows, 1 at least: all keys of a column share a code."""
-        (found,) = self.measure([ContingencyTable((column.axis(np.zeros(column.size, dtype=np.int64)),))], share)
-        return max(float(found.cells[0]), 1.0)
+        (count,) = self.measure([ContingencyTable((column.axis(np.zeros(column.size, dtype=np.int64)),))], share)
+        return max(float(count.cells[0]), 1.0)
+
+    def share(self, step: Step) -> Fraction:
+        """Return what a step spends of the whole loss; for a step of a round, `Step.part` of that round."""
+        whole = {"loss": _ALL, "fit": 1 - self.kept, "left": self.left}[step.of]
+        return step.part(whole)
 
     def measure_one_way(self, columns: Sequence[EncodedColumn], share: Fraction) -> OneWayMarginals:
         """Return noisy one-way counts of all columns, each with the share of the loss that makes the whole error least.
 
         The sum of n sigma over columns of n keys is least where the share ~ n^(2/3) with sigma ~ share^(-1/2) (Gaussian),
-        and where it ~ n^(1/2) with scale ~ 1 / share (Laplace).
+        and where it ~ n^(1/2) with scale ~ 1 / share (Laplace). Wide columns are cut at edges that are found first, for a
+        part of the share: `columns` of what is returned have them.
         """
         if any(c.equally_cut for c in columns):
-            edges = share_of(float(share) * EDGES)
-            columns = find_edges(self, columns, edges)
-            share = share - edges
+            for_edges = share_of(float(share) * EDGES)
+            columns = find_edges(self, columns, for_edges)
+            share = share - for_edges
         power = 0.5 if self.split.currency == "epsilon" else 2.0 / 3.0
         shares = _exact_shares([c.size**power for c in columns])
         counts = self.measure([ContingencyTable((c.axis(),)) for c in columns], share, shares=shares)
@@ -189,12 +258,12 @@ class FitSession:
         self, tables: Sequence[ContingencyTable], share: Fraction, weights: Sequence[float]
     ) -> dict[int, NoisyTable]:
         """Return noisy tables by place, with information in proportion to `weights`; none where the weight is 0."""
-        chosen = [i for i, w in enumerate(weights) if w > 0]
-        if not chosen:
+        weighted = [i for i, w in enumerate(weights) if w > 0]
+        if not weighted:
             return {}
         power = 0.5 if self.split.currency == "epsilon" else 1.0
-        shares = _exact_shares([weights[i] ** power for i in chosen])
-        return dict(zip(chosen, self.measure([tables[i] for i in chosen], share, shares=shares), strict=True))
+        shares = _exact_shares([weights[i] ** power for i in weighted])
+        return dict(zip(weighted, self.measure([tables[i] for i in weighted], share, shares=shares), strict=True))
 
     def measure_distances(
         self, tables: Sequence[ContingencyTable], models: Sequence[Floats], share: Fraction
@@ -206,6 +275,10 @@ class FitSession:
     def variance(self, share: Fraction | float | None = None, *, tables: int = 1) -> float:
         """Return the variance of each cell of `tables` tables that share this share, or all that is left."""
         return self.split.variance(self.left if share is None else share, tables=tables)
+
+    def pair_deviation(self, columns: Sequence[EncodedColumn]) -> float:
+        """Return about the noise of a cell of a pair, if two pairs a column share all that is left."""
+        return math.sqrt(self.variance(tables=2 * len(columns)))
 
     def _take(self, share: Fraction) -> None:
         if not 0 < share <= self.left:
@@ -238,12 +311,16 @@ def _noisy_table(output: Output) -> NoisyTable:
 # A question within one measured table needs no model: its answer is a sum of released noisy counts, and its error is their
 # noise, in closed form.
 
-_STEP = 0.25  # added to a variance, in units of the largest weight: noisy counts are whole
-_MOST_NUMBERS = 20_000_000  # of the matrix by which margins sharpen an answer by many groups
+# Added to a variance, in units of the largest weight: noisy counts are whole.
+_STEP = 0.25
+# The most numbers in the matrix by which margins sharpen an answer by many groups.
+_MOST_NUMBERS = 20_000_000
 _ROUNDS = 5
-_LEAST_measured_counts = 0.01  # of tau, see `rake_pairs`
+# The least tau, see `rake_pairs`.
+_LEAST_TAU = 0.01
 
-Cells = tuple[Floats, Floats]  # noisy counts and the variance of each
+# Noisy counts and the variance of each.
+Cells = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,15 +365,15 @@ class KeyShares:
         """
         t = max(self.law.unmeasured, self.rows)
         shares = [self.law.columns[c].by_class(m, n).share for c, (m, n) in zip(columns, classes, strict=True)]
-        made = np.zeros(tuple(n for _, n in classes))
+        variance = np.zeros(tuple(n for _, n in classes))
         for axis, (column, (member, size)) in enumerate(zip(columns, classes, strict=True)):
             p = self.by_class(column, member, size)
-            own = self.codes[column].sum_by_code(self.law.columns[column].share) @ (p * (1.0 - p))
+            spread = self.codes[column].sum_by_code(self.law.columns[column].share) @ (p * (1.0 - p))
             part = np.ones(())
             for other in range(len(columns)):
-                part = np.multiply.outer(part, own if other == axis else shares[other])
-            made += t * part
-        return made
+                part = np.multiply.outer(part, spread if other == axis else shares[other])
+            variance += t * part
+        return variance
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,13 +398,13 @@ class MeasuredCounts:
         """
         if not self.one_way:
             return None
-        chosen = set(asked.columns)
+        wanted = set(asked.columns)
         shape = asked.values.shape
-        own = _combine([self._cells(t, asked, keys) for t in self._all() if chosen <= set(t)])
-        if own is None:
+        combined = _combine([self._cells(t, asked, keys) for t in self._all() if wanted <= set(t)])
+        if combined is None:
             return None
-        cells = own[0].ravel()
-        variance = own[1].ravel()
+        cells = combined[0].ravel()
+        variance = combined[1].ravel()
         sums = list(self._sums(asked, keys)) if shape else []
         place = np.zeros(cells.size, dtype=np.int64)
         if asked.groups is not None:
@@ -365,8 +442,8 @@ class MeasuredCounts:
         order = [c for c in asked.columns if c in table]
         cells = cells.sum(axis=tuple(i for i, c in enumerate(table) if c not in places))
         variance = variance * (noisy.cells.size / cells.size)
-        kept = [c for c in table if c in places]
-        cells = cells.transpose([kept.index(c) for c in order])
+        remaining = [c for c in table if c in places]
+        cells = cells.transpose([remaining.index(c) for c in order])
         classes = [(asked.members[places[c]], asked.values.shape[places[c]]) for c in order]
         if len(table) > 1 and len(order) == 1 and not keys.aligned(order[0], *classes[0]):
             return None
@@ -380,24 +457,28 @@ class MeasuredCounts:
 
     def _sums(self, asked: Question, keys: KeyShares) -> Iterator[tuple[int | None, Cells]]:
         """Yield what tables that do not hold all the columns say of one of them (its axis), or of all rows (None)."""
-        chosen = set(asked.columns)
-        if len(chosen) > 1:
+        wanted = set(asked.columns)
+        if len(wanted) > 1:
             for axis, column in enumerate(asked.columns):
-                found = _combine([self._cells(t, asked, keys) for t in self._all() if chosen & set(t) == {column}])
-                if found is not None:
-                    yield axis, found
-        whole = _combine([self._cells(t, asked, keys) for t in self._all() if not chosen & set(t)])
+                sums = _combine([self._cells(t, asked, keys) for t in self._all() if wanted & set(t) == {column}])
+                if sums is not None:
+                    yield axis, sums
+        whole = _combine([self._cells(t, asked, keys) for t in self._all() if not wanted & set(t)])
         if whole is not None:
             yield None, (whole[0].reshape(1), whole[1].reshape(1))
 
     def _hidden(self, asked: Question, codes: Sequence[DomainCompression]) -> float:
         """Return the square of the missing values that share a code with another class, as far as they show."""
-        found = 0.0
+        total = 0.0
         for column, member in zip(asked.columns, asked.members, strict=True):
-            own = codes[column].codes
-            if len(asked.columns) > 1 and (own[:-1] == own[-1]).any() and member[-1] != member[own == own[-1]][0]:
-                found += max(float(self.one_way[column].cells[-1]), 0.0) ** 2
-        return found
+            column_codes = codes[column].codes
+            if (
+                len(asked.columns) > 1
+                and (column_codes[:-1] == column_codes[-1]).any()
+                and member[-1] != member[column_codes == column_codes[-1]][0]
+            ):
+                total += max(float(self.one_way[column].cells[-1]), 0.0) ** 2
+        return total
 
 
 def _combine(several: Sequence[Cells | None]) -> Cells | None:
@@ -412,14 +493,14 @@ def _combine(several: Sequence[Cells | None]) -> Cells | None:
 
 def _labels(axes: Sequence[int | None], shape: tuple[int, ...]) -> list[Any]:
     """Return for each axis the row of H that each cell belongs to."""
-    made: list[Any] = []
+    labels: list[Any] = []
     start = 0
     for axis in axes:
         size = 1 if axis is None else shape[axis]
-        own = np.zeros(shape, dtype=np.int64) if axis is None else np.indices(shape, sparse=True)[axis]
-        made.append(np.broadcast_to(own + start, shape).ravel())
+        along_axis = np.zeros(shape, dtype=np.int64) if axis is None else np.indices(shape, sparse=True)[axis]
+        labels.append(np.broadcast_to(along_axis + start, shape).ravel())
         start += size
-    return made
+    return labels
 
 
 def _gain(
@@ -455,15 +536,15 @@ def rake_pairs(
             noisy = loose[pair]
             cells = noisy.cells if chosen[i] < chosen[j] else noisy.cells.T
             squares = [np.square(shares[axis]).sum(axis=0) for axis in (i, j)]
-            found = shares[i].T @ cells @ shares[j]
-            targets.append((i, j, _target(_margin(table, i, j), found, noisy.variance * np.outer(*squares))))
-    made = table
+            counts = shares[i].T @ cells @ shares[j]
+            targets.append((i, j, _target(_margin(table, i, j), counts, noisy.variance * np.outer(*squares))))
+    raked = table
     for _ in range(_ROUNDS if len(targets) > 1 else len(targets)):
         for i, j, target in targets:
-            now = _margin(made, i, j)
+            now = _margin(raked, i, j)
             ratio = np.divide(target, now, out=np.ones_like(now), where=now > 1e-9)
-            made = made * ratio.reshape([n if axis in (i, j) else 1 for axis, n in enumerate(table.shape)])
-    return made
+            raked = raked * ratio.reshape([n if axis in (i, j) else 1 for axis, n in enumerate(table.shape)])
+    return raked
 
 
 def _target(means: Floats, found: Floats, variance: Floats) -> Floats:
@@ -474,16 +555,16 @@ def _target(means: Floats, found: Floats, variance: Floats) -> Floats:
     beyond = beyond - np.outer(beyond.sum(axis=1), columns / total) - np.outer(rows / total, beyond.sum(axis=0))
     beyond = beyond + np.outer(rows, columns) * (float((found - means).sum()) / total**2)
     free = math.prod(n - 1 for n in means.shape) / means.size
-    tau = max((float(np.square(beyond).sum()) - free * float(variance.sum())) / (free * total), _LEAST_measured_counts)
+    tau = max((float(np.square(beyond).sum()) - free * float(variance.sum())) / (free * total), _LEAST_TAU)
     prior = tau * (means + np.outer(rows, columns) / total) / 2.0
-    made = np.maximum(means + beyond * prior / (prior + np.maximum(variance, 1e-12)), 1e-9 * means)
+    target = np.maximum(means + beyond * prior / (prior + np.maximum(variance, 1e-12)), 1e-9 * means)
     for _ in range(_ROUNDS):
-        made = made * (rows / np.maximum(made.sum(axis=1), 1e-9))[:, None]
-        made = made * (columns / np.maximum(made.sum(axis=0), 1e-9))
-    return np.asarray(made, dtype=np.float64)
+        target = target * (rows / np.maximum(target.sum(axis=1), 1e-9))[:, None]
+        target = target * (columns / np.maximum(target.sum(axis=0), 1e-9))
+    return np.asarray(target, dtype=np.float64)
 
 
 def _margin(table: Floats, i: int, j: int) -> Floats:
     """Return the sums over all axes but two, i < j."""
-    made: Floats = table.sum(axis=tuple(a for a in range(table.ndim) if a not in (i, j)))
-    return made
+    sums: Floats = table.sum(axis=tuple(a for a in range(table.ndim) if a not in (i, j)))
+    return sums

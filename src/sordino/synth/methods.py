@@ -36,6 +36,7 @@ METHODS: dict[str, str | type[Any]] = {
 def register_synthesizer(name: str, fitter: type[Any]) -> None:
     """Add a synthesizer from outside: a frozen dataclass with `fit(source, *, epsilon, delta, rho, rng)` and a `label`.
 
+    With `steps`, as `sordino.synth.measurement.Step`, its price is shown with what each step spends.
     Its fields are among those of a `FitRequest`: columns, constraints, cap, workload, assume_rows, and cliques for
     marginals. It sees a Queryable only, so its privacy is the curator's. Raises DeclarationError where the name is taken,
     and once a table is open.
@@ -62,6 +63,18 @@ def method_name(fitter: type[Any]) -> str:
     """Return the name of a synthesizer, by which requests ask for it."""
     path = f"{fitter.__module__}.{fitter.__qualname__}"
     return next(name for name, entry in METHODS.items() if entry in (fitter, path))
+
+
+def method_steps(name: str) -> list[tuple[str, str]]:
+    """Return the steps of a synthesizer's algorithm, each with its share of the loss; none for a foreign one without `steps`.
+
+    >>> method_steps("mst")[0]
+    ('measure the one-way marginals', '31.7%')
+    """
+    from sordino.synth.measurement import describe_steps
+
+    steps = getattr(load_method(name), "steps", ())
+    return describe_steps(steps) if steps else []
 
 
 def methods_with(option: str) -> list[str]:
@@ -111,11 +124,11 @@ class FitRequest:
             "assume_rows": self.assume_rows,
         }
         options = {name: value for name, value in stated.items() if value is not None}
-        taken = {field.name: field for field in fields(fitter)}
-        for name in [name for name in options if name not in taken]:
+        parameters = {field.name: field for field in fields(fitter)}
+        for name in [name for name in options if name not in parameters]:
             others = " or ".join(methods_with(name))
             raise DeclarationError(f"{_spell(name)} goes with the method {others}, not with {self.method}")
-        for name, field in taken.items():
+        for name, field in parameters.items():
             if field.default is MISSING and name not in options:
                 raise DeclarationError(f"the method {self.method} needs {_spell(name)}")
         return fitter(**options)

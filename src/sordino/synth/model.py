@@ -37,9 +37,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ORDERED_BY = 6
-_REFINED = 200_000  # rows that are refined at most: beyond it the noise of sampling is small, and the time is not
-_CHUNK = 250_000  # rows drawn at a time
-_TRIES = 12  # rounds of drawing again what a condition or a constraint refuses
+# Rows that are refined at most: beyond it the noise of sampling is small, and the time is not.
+_REFINED = 200_000
+# Rows drawn at a time.
+_CHUNK = 250_000
+# Rounds of drawing again what a condition or a constraint refuses.
+_TRIES = 12
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -111,9 +114,9 @@ class Model:
             return answer_question(self.parts, as_aggregation(question), self.constraints, self.facts)
         table = self.facts.get("table", "model")
         name = "model" if question.parse().table.lower() == "model" else table
-        asked = parse_sql(question.text, table=name, columns=self.columns)
+        aggregation = parse_sql(question.text, table=name, columns=self.columns)
         try:
-            return answer_question(self.parts, asked, self.constraints, self.facts)
+            return answer_question(self.parts, aggregation, self.constraints, self.facts)
         except QuestionRefused as refused:
             raise refused.in_sql() from None
 
@@ -164,10 +167,10 @@ class Model:
     def describe(self) -> str:
         """Return how the model was made, in a sentence or two."""
         seal = "" if self.private else "NOT PRIVATE (seeded noise). "
-        held = f" Always: {'; '.join(c.describe() for c in self.constraints)}." if self.constraints else ""
+        rules = f" Always: {'; '.join(c.describe() for c in self.constraints)}." if self.constraints else ""
         return (
             f"{seal}{len(self.columns)} columns and about {self.rows:,} rows; {self.facts.get('tier', 'a model')}; "
-            f"{self.facts.get('loss', 'loss unknown')}; {self.facts.get('neighbors', '')}.{self._caps()}{held}"
+            f"{self.facts.get('loss', 'loss unknown')}; {self.facts.get('neighbors', '')}.{self._caps()}{rules}"
         )
 
     def _caps(self) -> str:
@@ -195,22 +198,22 @@ class Model:
         kept_keys: list[list[Codes]] = []
         kept_steps: list[list[Codes]] = []
         have = 0
-        asked = rows
+        attempt = rows
         for _ in range(_TRIES):
-            keys = self._keys(asked, evidence, rng, independent)
+            keys = self._keys(attempt, evidence, rng, independent)
             apply_dependencies(self.constraints, self.parts.columns, keys)
             steps = [steps_of(c, k, rng) for c, k in zip(self.parts.columns, keys, strict=True)]
-            good = self._good(keys, steps, rest if where is None else where, asked)
-            if not have and asked == rows and good.all():
+            good = self._good(keys, steps, rest if where is None else where, attempt)
+            if not have and attempt == rows and good.all():
                 return keys, steps
-            chosen = np.flatnonzero(good)[: rows - have]
-            kept_keys.append([k[chosen] for k in keys])
-            kept_steps.append([s[chosen] for s in steps])
-            have += len(chosen)
+            accepted = np.flatnonzero(good)[: rows - have]
+            kept_keys.append([k[accepted] for k in keys])
+            kept_steps.append([s[accepted] for s in steps])
+            have += len(accepted)
             if have >= rows:
                 break
-            share = max(float(good.mean()) if asked else 0.0, 1.0 / 200.0)
-            asked = min(int((rows - have) / share * 1.1) + 100, 2_000_000)
+            share = max(float(good.mean()) if attempt else 0.0, 1.0 / 200.0)
+            attempt = min(int((rows - have) / share * 1.1) + 100, 2_000_000)
         if have < rows:
             raise QuestionRefused(
                 f"the model has hardly any rows that meet the condition and the constraints: {have} of {rows} were found; "
@@ -233,7 +236,7 @@ class Model:
         for name in names_in(where):
             if name not in place:
                 raise QuestionRefused(f"the model has no column {name!r}; it has {', '.join(place)}")
-        found: dict[int, Floats] = {}
+        evidence: dict[int, Floats] = {}
         determined = {getattr(c, "column", None) for c in self.constraints}
         for part in _chain(where):
             names = names_in(part)
@@ -242,8 +245,8 @@ class Model:
                 cells = {encoded.name: column_cells(encoded, np.arange(encoded.size))}
                 share = np.broadcast_to(evaluate_condition(part, cells)[0], (encoded.size,))
                 at = place[names[0]]
-                found[at] = found[at] * share if at in found else np.array(share)
-        return found, where
+                evidence[at] = evidence[at] * share if at in evidence else np.array(share)
+        return evidence, where
 
     def _keys(self, rows: int, evidence: dict[int, Floats], rng: Rng, independent: bool) -> list[Codes]:
         """Return the keys of drawn rows: codes from the tree, given the evidence, then keys within codes."""
@@ -257,8 +260,12 @@ class Model:
             if float(field.tables[0].sum()) <= 0:
                 raise QuestionRefused("the model has no rows that meet the condition")
         chunks = [min(_CHUNK, rows - start) for start in range(0, rows, _CHUNK)] or [0]
-        made = [self._chunk(field, weights, n, rng, independent) for n in chunks]
-        return made[0] if len(made) == 1 else [np.concatenate(several) for several in zip(*made, strict=True)]
+        drawn_chunks = [self._chunk(field, weights, n, rng, independent) for n in chunks]
+        return (
+            drawn_chunks[0]
+            if len(drawn_chunks) == 1
+            else [np.concatenate(several) for several in zip(*drawn_chunks, strict=True)]
+        )
 
     def _chunk(
         self, field: MarkovRandomField, weights: Sequence[Floats], rows: int, rng: Rng, independent: bool

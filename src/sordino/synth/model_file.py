@@ -50,13 +50,15 @@ from sordino.synth.one_way_marginals import DomainCompression
 
 Stored = tuple[ModelParts, tuple[Constraint, ...], dict[str, str]]
 
-_FORMAT = "sordino model 3"  # 3: errors by column, pair and more; 2: missing cells a key of their own
+# Format 3 has errors by column, pair and more; format 2 had a key of its own for missing cells.
+_FORMAT = "sordino model 3"
 _LARGEST = 1 << 31
 _SCALES = ("own", "measured", "unmeasured", "higher", "rows")
 _NODES: dict[str, Any] = {
     kind.__name__: kind for kind in (Absolute, Arithmetic, Clip, Compare, Connective, Constant, IsIn, IsNull, Name, Not)
 }
-_BROKEN = (  # what reading an altered archive may raise
+# What reading an altered archive may raise.
+_BROKEN = (
     ValueError,
     KeyError,
     ArithmeticError,
@@ -103,18 +105,18 @@ def read(path: str | Path) -> Stored:
     if not source.is_file():
         raise SourceError(f"there is no model file at {source}")
     try:
-        made = _read(source)
+        stored = _read(source)
     except _BROKEN:
-        made = None
-    if isinstance(made, str):
-        raise DeclarationError(f"{source} is of the format {made!r}; this version of sordino reads {_FORMAT!r}")
-    if made is None:
+        stored = None
+    if isinstance(stored, str):
+        raise DeclarationError(f"{source} is of the format {stored!r}; this version of sordino reads {_FORMAT!r}")
+    if stored is None:
         raise DeclarationError(f"{source} is not a whole model file: it was altered, cut short, or is something else")
-    if any(len(k.codes) != c.size for c, k in zip(made[0].columns, made[0].codes, strict=True)):
+    if any(len(k.codes) != c.size for c, k in zip(stored[0].columns, stored[0].codes, strict=True)):
         raise DeclarationError(
             f"{source} was fitted by a version that cut its columns otherwise: use that version, or fit again"
         )
-    return made
+    return stored
 
 
 def _read(source: Path) -> Stored | str | None:
@@ -127,7 +129,8 @@ def _read(source: Path) -> Stored | str | None:
     if raw.pop("checksum").tobytes() != _checksum(raw):
         return None
     header = json.loads(raw["header"].tobytes().decode())
-    json.dumps(header, ensure_ascii=False).encode()  # half a character, as an escape can state, is no text
+    # Half of a surrogate pair, which a JSON escape can state, is no text.
+    json.dumps(header, ensure_ascii=False).encode()
     if header["format"] != _FORMAT:
         return str(header["format"])[:40]
     domain = Domain({n: column_from_dict(d) for n, d in header["domain"]})
@@ -226,14 +229,16 @@ def _errors(header: Any, measured: frozenset[tuple[int, ...]], raw: dict[str, An
 
 
 def _arrays(parts: ModelParts) -> dict[str, Any]:
-    found: dict[str, Any] = {f"codes{i}": c.codes for i, c in enumerate(parts.codes)}
-    found |= {f"within{i}": w for i, w in enumerate(parts.within)}
-    found |= {f"noise{i}": np.stack([c.share, c.variance, c.lean, c.drift]) for i, c in enumerate(parts.errors.columns)}
-    found |= {f"table{i}": t for i, t in enumerate(parts.field.tables)}
-    found |= {f"loose{i}": t.cells for i, t in enumerate(parts.counts.tables.values())}
-    found |= {f"own{i}": t.cells for i, t in enumerate(parts.counts.one_way)}
-    found |= {f"separator{i}": s for i, s in enumerate(parts.field.separators)}
-    return found
+    arrays: dict[str, Any] = {f"codes{i}": c.codes for i, c in enumerate(parts.codes)}
+    arrays |= {f"within{i}": w for i, w in enumerate(parts.within)}
+    arrays |= {
+        f"noise{i}": np.stack([c.share, c.variance, c.lean, c.drift]) for i, c in enumerate(parts.errors.columns)
+    }
+    arrays |= {f"table{i}": t for i, t in enumerate(parts.field.tables)}
+    arrays |= {f"loose{i}": t.cells for i, t in enumerate(parts.counts.tables.values())}
+    arrays |= {f"own{i}": t.cells for i, t in enumerate(parts.counts.one_way)}
+    arrays |= {f"separator{i}": s for i, s in enumerate(parts.field.separators)}
+    return arrays
 
 
 def _header(parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> dict[str, Any]:
@@ -303,8 +308,8 @@ def _node_from(data: Any) -> Node:
     parts = [_node_from(r) if isinstance(r, list) else r for r in rest]
     if kind == "Clip":
         parts = [parts[0], *(p.value if isinstance(p, Constant) else None for p in parts[1:])]
-    made: Node = _NODES[kind](*parts)
-    return made
+    node: Node = _NODES[kind](*parts)
+    return node
 
 
 def _value_to(value: Value) -> list[str]:

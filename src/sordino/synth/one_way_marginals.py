@@ -17,12 +17,21 @@ from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.junction_tree import Pair
 from sordino.synth.value_edges import weigh_runs
 
-_MEAN = 0.8  # E|Z| of a standard normal
-_MOST_BINS, _MOST_CODES = 64, 512  # codes of a column, where its noise is large and where it is small
-_SPREAD, _FEWEST_RUNS = float(__import__("os").environ.get("CC", ".4")), 8
-_CLEAR = 25.0  # deviations of noise in the mean count of a code, above the least number of codes
-_RARE = 2.0  # deviations of noise below which a value's count cannot be distinguished from none
-_ABSENT = 3.0  # the same for missing values that the declaration drops: a table without any should show none
+# E|Z| of a standard normal.
+_MEAN = 0.8
+# The most codes of a column, where its noise is large and where it is small.
+_MOST_BINS = 64
+_MOST_CODES = 512
+# Codes of an ordered column in pairs: this times the root of rows over noise, the fewest, and for columns of values.
+_SPREAD = 0.4
+_SPREAD_OF_VALUES = 0.7
+_FEWEST_RUNS = 8
+# Deviations of noise in the mean count of a code, above the least number of codes.
+_CLEAR = 25.0
+# Deviations of noise below which a value's count cannot be distinguished from none.
+_RARE = 2.0
+# The same for missing values that the declaration drops: a table without any should show none.
+_ABSENT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +48,8 @@ class DomainCompression:
 
     def sum_by_code(self, counts: Floats) -> Floats:
         """Return counts by code."""
-        made: Floats = np.asarray(np.bincount(self.codes, weights=counts, minlength=self.size), dtype=np.float64)
-        return made
+        sums: Floats = np.asarray(np.bincount(self.codes, weights=counts, minlength=self.size), dtype=np.float64)
+        return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +70,21 @@ class OneWayMarginals:
 
     def errors(self) -> Floats:
         """Return the expected distance of each column's counts from the truth, as a share of rows: E|noise| up to the count."""
-        found = [
+        distances = [
             float(np.minimum(_MEAN * math.sqrt(v), c).sum()) / (2.0 * self.rows)
             for c, v in zip(self.projected, self.left, strict=True)
         ]
-        return np.array(found)
+        return np.array(distances)
 
     def compress(
         self, codes: Sequence[DomainCompression] | None = None, *, pair_deviation: float | None = None
     ) -> CompressedMarginals:
         """Return the marginals over codes: those given, or as few as noise allows.
 
-        That is the noise of each column, and, where it is stated, that of a cell of a pair (`pair_deviation`).
+        That is the noise of each column and, for ordered ones, that of a cell of a pair (`pair_deviation`), if it is stated.
         """
         if codes is None:
-            codes = [
-                compress_domain(
-                    p,
-                    math.sqrt(v),
-                    middles=c.middles if c.ordered else None,
-                    missing=c.missing,
-                    dropped=c.dropped,
-                    most=most_runs(self.rows, pair_deviation) if c.ordered and pair_deviation is not None else most_codes(self.rows, math.sqrt(v)),
-                )
-                for c, p, v in zip(self.columns, self.projected, self.variances, strict=True)
-            ]
+            codes = [self._compress(i, pair_deviation) for i in range(len(self.columns))]
         both = list(zip(codes, self.projected, self.left, strict=True))
         return CompressedMarginals(
             self.columns,
@@ -95,14 +94,35 @@ class OneWayMarginals:
             self.rows,
         )
 
-    def identity_codes(self) -> list[DomainCompression]:
-        """Return a code a key; a missing value that the declaration drops, and that does not show, has none of its own."""
-        made: list[DomainCompression] = []
-        for column, fewer in zip(self.columns, self.compress().codes, strict=True):
+    def _compress(self, place: int, pair_deviation: float | None) -> DomainCompression:
+        column = self.columns[place]
+        deviation = math.sqrt(self.variances[place])
+        most = most_codes(self.rows, deviation)
+        if column.ordered and pair_deviation is not None:
+            most = most_runs(self.rows, pair_deviation, values=not column.released)
+        return compress_domain(
+            self.projected[place],
+            deviation,
+            middles=column.middles if column.ordered else None,
+            missing=column.missing,
+            dropped=column.dropped,
+            most=most,
+        )
+
+    def named_codes(self, pair_deviation: float) -> list[DomainCompression]:
+        """Return the codes of tables that a person names: a code a key, but fewer for long ordered columns, as noise allows.
+
+        A missing value that the declaration drops, and that does not show, has none of its own.
+        """
+        identity: list[DomainCompression] = []
+        for column, fewer in zip(self.columns, self.compress(pair_deviation=pair_deviation).codes, strict=True):
+            if column.ordered and column.size > _MOST_BINS:
+                identity.append(fewer)
+                continue
             shared = column.dropped and int((fewer.codes == fewer.codes[-1]).sum()) > 1
             codes = np.minimum(np.arange(column.size), column.size - 1 - shared)
-            made.append(DomainCompression(codes, column.size - shared))
-        return made
+            identity.append(DomainCompression(codes, column.size - shared))
+        return identity
 
     def shares_within(self, codes: Sequence[DomainCompression]) -> tuple[Floats, ...]:
         """Return each key's share of its code's count."""
@@ -138,8 +158,8 @@ class CompressedMarginals:
         """Return the variance of those counts that comes of the noise of the one-way counts."""
         a, b = pair
         first = np.multiply.outer(self.variances[a], np.square(self.counts[b] / self.rows))
-        made: Floats = first + np.multiply.outer(np.square(self.counts[a] / self.rows), self.variances[b])
-        return made
+        variance: Floats = first + np.multiply.outer(np.square(self.counts[a] / self.rows), self.variances[b])
+        return variance
 
     def table(self, columns: Sequence[int]) -> ContingencyTable:
         """Return the question for the counts over the codes of some columns."""
@@ -170,9 +190,10 @@ def _denoise(column: EncodedColumn, noisy: Floats, variance: float) -> tuple[Flo
         return noisy, variance
     last = len(noisy) - 1 if column.missing else len(noisy)
     smoothed, left = smooth(noisy[:last], variance)
-    first, end = _shown_range(noisy[:last], math.sqrt(variance))
-    smoothed[:first] = 0.0
-    smoothed[end:] = 0.0
+    if column.released:
+        first, end = _shown_range(noisy[:last], math.sqrt(variance))
+        smoothed[:first] = 0.0
+        smoothed[end:] = 0.0
     return np.concatenate([smoothed, noisy[last:]]), left
 
 
@@ -182,10 +203,10 @@ def _shown_range(counts: Floats, deviation: float) -> tuple[int, int]:
     The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
     """
     bound = _ABSENT * deviation * np.sqrt(np.arange(1, len(counts) + 1))
-    shown = [np.flatnonzero(np.cumsum(c) > bound) for c in (counts, counts[::-1])]
-    if not len(shown[0]) or not len(shown[1]):
+    from_below, from_above = (np.flatnonzero(np.cumsum(c) > bound) for c in (counts, counts[::-1]))
+    if not len(from_below) or not len(from_above):
         return 0, len(counts)
-    return int(shown[0][0]), len(counts) - int(shown[1][0])
+    return int(from_below[0]), len(counts) - int(from_above[0])
 
 
 def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMarginals:
@@ -210,9 +231,9 @@ def project(counts: Floats, total: float) -> Floats:
     flat = np.asarray(counts, dtype=np.float64).ravel()
     falling = np.sort(flat)[::-1]
     excess = (np.cumsum(falling) - max(float(total), 0.0)) / np.arange(1, len(flat) + 1)
-    kept = int(np.count_nonzero(falling > excess))
-    made: Floats = np.maximum(flat - excess[max(kept, 1) - 1], 0.0).reshape(np.shape(counts))
-    return made
+    positive = int(np.count_nonzero(falling > excess))
+    nearest: Floats = np.maximum(flat - excess[max(positive, 1) - 1], 0.0).reshape(np.shape(counts))
+    return nearest
 
 
 def most_codes(rows: float, deviation: float) -> int:
@@ -220,12 +241,14 @@ def most_codes(rows: float, deviation: float) -> int:
     return int(min(max(rows / (_CLEAR * max(deviation, 1e-9)), _MOST_BINS), _MOST_CODES))
 
 
-def most_runs(rows: float, deviation: float) -> int:
+def most_runs(rows: float, deviation: float, *, values: bool) -> int:
     """Return how many codes an ordered column may have in pairs whose cells have noise of this deviation.
 
-    The cells of two columns that rise together hold rows / codes each.
+    Of k codes, two columns that rise together fill k cells with rows / k each, and noise fills k^2: both count alike where
+    k^2 is in proportion to rows / deviation. A column whose codes are single `values` loses less by fewer rows a code.
     """
-    return int(min(max(_SPREAD * math.sqrt(rows / max(deviation, 1e-9)), _FEWEST_RUNS), _MOST_CODES))
+    spread = _SPREAD_OF_VALUES if values else _SPREAD
+    return int(min(max(spread * math.sqrt(rows / max(deviation, 1e-9)), _FEWEST_RUNS), _MOST_CODES))
 
 
 def compress_domain(
@@ -247,10 +270,11 @@ def compress_domain(
     if last <= 2:
         codes = np.arange(last)
     else:
-        codes = _frequent(counts[:last], deviation, most) if middles is None else _runs(counts[:last], middles, deviation, most)
+        shown = counts[:last]
+        codes = _frequent(shown, deviation, most) if middles is None else _runs(shown, middles, deviation, most)
     if missing:
-        own = last == 0 or not dropped or counts[last] >= _ABSENT * deviation
-        codes = np.append(codes, codes[-1] if not own else codes.max() + 1 if last else 0)
+        has_code = last == 0 or not dropped or counts[last] >= _ABSENT * deviation
+        codes = np.append(codes, codes[-1] if not has_code else codes.max() + 1 if last else 0)
     return DomainCompression(codes, int(codes.max()) + 1)
 
 
@@ -263,7 +287,8 @@ def shares_within(codes: Codes, noisy: Floats, variance: float, totals: Floats, 
     for code in np.flatnonzero(np.bincount(codes) > 1).tolist():
         members = np.flatnonzero(codes == code)
         if missing and members[-1] == len(codes) - 1:
-            shares[members[-1]], members = 0.0, members[:-1]
+            shares[members[-1]] = 0.0
+            members = members[:-1]
         if len(members) > 1:
             goal = max(float(totals[code]), 1e-9)
             shares[members] = project(_shrink(noisy[members], variance), goal) / goal
@@ -274,9 +299,9 @@ def _shrink(counts: Floats, variance: float) -> Floats:
     """Return counts drawn towards their mean by as much as their noise explains (James & Stein 1961), same total."""
     mean = counts.mean()
     spread = float(np.square(counts - mean).sum())
-    kept = 0.0 if spread <= 0 else max(0.0, 1.0 - max(len(counts) - 3, 1) * variance / spread)
-    made: Floats = mean + kept * (counts - mean)
-    return made
+    factor = 0.0 if spread <= 0 else max(0.0, 1.0 - max(len(counts) - 3, 1) * variance / spread)
+    shrunken: Floats = mean + factor * (counts - mean)
+    return shrunken
 
 
 def _runs(counts: Floats, middles: Floats, deviation: float, most: int) -> Codes:
@@ -290,7 +315,7 @@ def _runs(counts: Floats, middles: Floats, deviation: float, most: int) -> Codes
     code = 0
     for i in range(1, len(counts)):
         goal = left / max(most - code, 1)
-        # a key that weighs as much as a run has a code of its own
+        # A key that weighs as much as a run has a code of its own.
         full = weight >= goal or weight + weights[i] / 2.0 > goal
         if full and mass >= _RARE * deviation * math.sqrt(width) and code + 1 < most:
             left -= weight
@@ -301,17 +326,18 @@ def _runs(counts: Floats, middles: Floats, deviation: float, most: int) -> Codes
         mass += float(counts[i])
         weight += float(weights[i])
         width += 1
-    if code > 0 and mass < _RARE * deviation * math.sqrt(max(width, 1)):  # the tail alone is noise: join it
+    # The tail alone is noise: join it to the run before.
+    if code > 0 and mass < _RARE * deviation * math.sqrt(max(width, 1)):
         codes[codes == code] = code - 1
     return codes
 
 
 def _frequent(counts: Floats, deviation: float, most: int) -> Codes:
-    kept = np.flatnonzero(counts >= _RARE * deviation)
-    if len(kept) > most - 1:
-        kept = np.sort(kept[np.argsort(-counts[kept], kind="stable")[: most - 1]])
-    if len(kept) >= len(counts) - 1 and len(counts) <= most:
+    frequent = np.flatnonzero(counts >= _RARE * deviation)
+    if len(frequent) > most - 1:
+        frequent = np.sort(frequent[np.argsort(-counts[frequent], kind="stable")[: most - 1]])
+    if len(frequent) >= len(counts) - 1 and len(counts) <= most:
         return np.arange(len(counts))
-    codes = np.full(len(counts), len(kept), dtype=np.int64)
-    codes[kept] = np.arange(len(kept))
+    codes = np.full(len(counts), len(frequent), dtype=np.int64)
+    codes[frequent] = np.arange(len(frequent))
     return codes

@@ -13,7 +13,7 @@ from sordino.synth.encoded_column import EncodedColumn, Floats
 from sordino.synth.fitted_model import Measured
 from sordino.synth.junction_tree import Pair, grow_clique
 from sordino.synth.markov_random_field import MarkovRandomField, marginal
-from sordino.synth.measurement import FitSession, LossShares, share_of
+from sordino.synth.measurement import FitSession, LossShares, Step
 from sordino.synth.one_way_marginals import CompressedMarginals
 from sordino.synth.sampler import draw_codes, spacings
 
@@ -25,11 +25,13 @@ from sordino.synth.sampler import draw_codes, spacings
 
 Columns = tuple[int, ...]
 
-_MEAN = 0.8  # E|Z| of a standard normal, about sqrt(2 / pi)
+# E|Z| of a standard normal, about sqrt(2 / pi).
+_MEAN = 0.8
 _THRESHOLDS = np.arange(0.5, 4.25, 0.25)
 _LOG_FACTORIALS = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, 1002.0)))])
 _SAMPLE = 200_000
-_OUTSIDE = 0.4  # of the gain where no clique can hold a pair: it shapes the rows, but not what other tables say of it
+# The part of the gain that counts where no clique can hold a pair: it shapes the rows, but not what other tables say of it.
+_OUTSIDE = 0.4
 
 
 def score_independence(
@@ -67,8 +69,8 @@ def measure_pairs(
     floor = _MEAN * math.sqrt(each * max(len(pairs), 1))
     cells = [float((compressed.independent(p) > floor).sum()) for p in pairs]
     weights = allocation(cells, [1.0 / known[p].variance if p in known else 0.0 for p in pairs], 1.0 / each)
-    found = session.measure_weighted([compressed.table(p) for p in pairs], share, weights)
-    return {pairs[i]: counts for i, counts in found.items()}
+    tables = session.measure_weighted([compressed.table(p) for p in pairs], share, weights)
+    return {pairs[i]: counts for i, counts in tables.items()}
 
 
 def model_pairs(
@@ -78,19 +80,21 @@ def model_pairs(
     sizes = compressed.sizes
     tree = field.tree
     rows = int(max(min(2 * compressed.rows, _SAMPLE), 1000))
-    drawn = None
-    found: list[Floats] = []
+    sampled_codes = None
+    tables: list[Floats] = []
     for columns in pairs:
         home = tree.home(columns, sizes)
         if home is not None:
-            found.append(marginal(field.tables[home], tree.cliques[home], columns))
+            tables.append(marginal(field.tables[home], tree.cliques[home], columns))
             continue
-        if drawn is None:
-            drawn = draw_codes(field, sizes, rows=rows, alphas=spacings(), rng=session.rng)
+        if sampled_codes is None:
+            sampled_codes = draw_codes(field, sizes, rows=rows, alphas=spacings(), rng=session.rng)
         shape = [sizes[c] for c in columns]
-        counts = np.bincount(np.ravel_multi_index([drawn[c] for c in columns], shape), minlength=math.prod(shape))
-        found.append(np.asarray(counts.reshape(shape) * (compressed.rows / rows), dtype=np.float64))
-    return found
+        counts = np.bincount(
+            np.ravel_multi_index([sampled_codes[c] for c in columns], shape), minlength=math.prod(shape)
+        )
+        tables.append(np.asarray(counts.reshape(shape) * (compressed.rows / rows), dtype=np.float64))
+    return tables
 
 
 def choose_pairs(
@@ -145,8 +149,8 @@ def allocation(cells: Sequence[float], known: Sequence[float], total: float) -> 
         low, high = (low, level) if spent > total else (level, high)
     extra = np.maximum(weights * low - have, 0.0)
     scale = total / float(extra.sum()) if extra.sum() > 0 else 0.0
-    made: list[float] = (extra * scale).tolist()
-    return made
+    information: list[float] = (extra * scale).tolist()
+    return information
 
 
 def mean_distance(model: Floats, margin_variance: Floats | float = 0.0) -> float:
@@ -182,24 +186,24 @@ def expected_gains(
     A cell's distance from the model is taken to be exponential with mean r m, r = distance / rows and m the model's cell;
     what exceeds the noise .8 s is kept: the sum of r m exp(-.8 s / (r m)).
     """
-    found = np.zeros(len(distances))
+    gains = np.zeros(len(distances))
     for i, (distance, cells) in enumerate(zip(distances, means, strict=True)):
         if distance <= 0:
             continue
         spread = cells * (distance / rows)
         live = spread[spread > _MEAN * deviation / 30.0]
-        found[i] = float((live * np.exp(-_MEAN * deviation / live)).sum())
-    return found
+        gains[i] = float((live * np.exp(-_MEAN * deviation / live)).sum())
+    return gains
 
 
 def _poisson_deviation(means: Floats) -> Floats:
     """Return E|X - m| for X Poisson of mean m; by its limit sqrt(2 m / pi) above a thousand."""
     small = means < 1000.0
-    made = np.sqrt(2.0 * means / math.pi)
+    deviations = np.sqrt(2.0 * means / math.pi)
     m = np.maximum(means[small], 1e-300)
     k = np.floor(m).astype(np.int64)
-    made[small] = 2.0 * np.exp((k + 1) * np.log(m) - m - _LOG_FACTORIALS[k])
-    return made
+    deviations[small] = 2.0 * np.exp((k + 1) * np.log(m) - m - _LOG_FACTORIALS[k])
+    return deviations
 
 
 # ---- Which triples of columns to measure: those whose noisy score shows what no pair of them does. Knows no data
@@ -207,15 +211,24 @@ def _poisson_deviation(means: Floats) -> Floats:
 # A score is the l1 distance between a triple's table and the model's. Few triples are looked at, those with the fewest cells:
 # each costs noise in every score, and a scan.
 
-_SHARE = 0.005  # of the loss, for the scores
-_CLEAR = 0.03  # the noise of a score, in shares of the rows, up to which triples are looked at
-_SHOWN = 4.0  # deviations of its noise above which a score shows a dependence
-_STRONG = 0.05  # of the rows: a distance below it is left to pairs
-_BEYOND = 3.0  # times the farthest pair of a triple
-_VISIBLE = 0.5  # of a distance that a measurement must take away
-_FEWEST, _MOST = 8, 60  # triples looked at, unless there are fewer
-_ROWS = 2_000_000  # rows counted for all triples together, above the fewest: it bounds the time
-_CELLS = 20_000  # of one triple
+SCORE_TRIPLES = Step("score triples of columns against the model", 0.005, of="loss")
+# The noise of a score, in shares of the rows, up to which triples are looked at.
+_CLEAR = 0.03
+# Deviations of its noise above which a score shows a dependence.
+_SHOWN = 4.0
+# The share of the rows below which a distance is left to pairs.
+_STRONG = 0.05
+# A triple must be so many times as far as the farthest of its pairs.
+_BEYOND = 3.0
+# The share of a distance that a measurement must take away.
+_VISIBLE = 0.5
+# The fewest and the most triples that are looked at, unless there are fewer.
+_FEWEST = 8
+_MOST = 60
+# Rows counted for all triples together, above the fewest: it bounds the time.
+_ROWS = 2_000_000
+# The most cells of one triple.
+_CELLS = 20_000
 
 
 def choose_triples(
@@ -237,7 +250,7 @@ def choose_triples(
     candidates = _candidates(session, compressed)
     if not candidates:
         return []
-    share = share_of(_SHARE)
+    share = session.share(SCORE_TRIPLES)
     if field is None:
         models = [compressed.independent(t) for t in candidates]
     else:
@@ -245,9 +258,14 @@ def choose_triples(
     excess, deviation = score_pairs(session, compressed, candidates, models, share)
     within = [max(scores.get(pair, 0.0) for pair in itertools.combinations(t, 2)) for t in candidates]
     excess = np.where(excess > _BEYOND * np.array(within), excess, 0.0)
-    shown = [i for i, x in enumerate(excess.tolist()) if x > max(_SHOWN * deviation, _STRONG * compressed.rows)]
+    significant = [i for i, x in enumerate(excess.tolist()) if x > max(_SHOWN * deviation, _STRONG * compressed.rows)]
     return _worthwhile(
-        session, [candidates[i] for i in shown], excess[shown], [models[i] for i in shown], compressed, tables
+        session,
+        [candidates[i] for i in significant],
+        excess[significant],
+        [models[i] for i in significant],
+        compressed,
+        tables,
     )
 
 
@@ -262,11 +280,13 @@ def _candidates(session: FitSession, compressed: CompressedMarginals) -> list[Co
     rows = compressed.rows
     live = [c for c, size in enumerate(sizes) if size > 1]
     every = math.comb(len(live), 3)
-    clear = (_CLEAR * rows) ** 2 / session.variance(share_of(_SHARE))
-    if session.split.currency == "epsilon":  # Laplace noise grows with the number of scores, not with its root
+    share = session.share(SCORE_TRIPLES)
+    clear = (_CLEAR * rows) ** 2 / session.variance(share)
+    # Laplace noise grows with the number of scores, Gaussian noise with its root
+    if session.split.currency == "epsilon":
         clear = math.sqrt(clear)
     count = int(min(clear, max(_ROWS / rows, _FEWEST), _MOST))
-    if share_of(_SHARE) >= session.left or not every or count < min(_FEWEST, every):
+    if share >= session.left or not every or count < min(_FEWEST, every):
         return []
     cells = [(sizes[a] * sizes[b] * sizes[c], (a, b, c)) for a, b, c in itertools.combinations(live, 3)]
     return [columns for n, columns in sorted(cells)[:count] if n <= _CELLS]
@@ -284,8 +304,8 @@ def _worthwhile(
     order = np.argsort(-distances, kind="stable").tolist()[: 1 + len(compressed.sizes) // 4]
     while order:
         deviation = math.sqrt(session.variance(tables=tables + len(order)))
-        chosen = [models[i] for i in order]
-        gains = expected_gains(distances[order], chosen, compressed.rows, deviation)
+        chosen_models = [models[i] for i in order]
+        gains = expected_gains(distances[order], chosen_models, compressed.rows, deviation)
         if float((gains / distances[order]).min()) >= _VISIBLE:
             break
         order = order[:-1]
@@ -298,15 +318,19 @@ def _worthwhile(
 # pairs costs both. It pays where the noise of a pair's score is small beside the rows, and where what the one-way counts lose
 # by it is small: beside the pairs that are found, and beside what a sample of so many rows misses of its pairs anyway.
 
-SCORES = 0.03  # of the loss, for each round of scores
-_CLEAR_independence_gate, _CLEAR_FREE = (
-    0.066,
-    0.2,
-)  # noise of a score, in shares of the rows, up to which a look pays; where it costs nothing
-_FREE = 0.03  # of the noise of one-way counts: a look that costs less is free
-_GAP, _GAP_IN_SAMPLES = 0.017, 0.48  # what a pair's distance may lose: of all, and of what a sample's pairs miss by
-_RUNS = 64  # keys of an ordered column that count for its noise: neighbors are smoothed, and share codes
-_ONCE = 0.35  # of the information of one round is in the three rounds that Laplace noise is drawn in
+SCORE_PAIRS = Step("score the pairs against independent columns", 0.01, of="loss", most=0.03)
+# The noise of a score, in shares of the rows, up to which a look pays, and up to which one that costs nothing does.
+_LOOK_PAYS = 0.066
+_FREE_LOOK_PAYS = 0.2
+# Keys of an ordered column that count for its noise: neighbors are smoothed, and share codes.
+_RUNS = 64
+# A look that costs less than this share of the noise of one-way counts is free.
+_FREE = 0.03
+# What a pair's distance may lose: of all, and of what a sample's pairs miss by.
+_GAP = 0.017
+_GAP_IN_SAMPLES = 0.48
+# The share of the information of one round that the three rounds hold in which Laplace noise is drawn.
+_ONCE = 0.35
 
 
 def one_way_noise(split: LossShares, sizes: Sequence[int]) -> float:
@@ -329,14 +353,14 @@ def look_pays(
     The bounds were found on nine tables of 4 to 40 columns and 1,000 to 100,000 rows, at epsilon .05 to 10.
     """
     sizes = [min(c.size, _RUNS) if c.ordered else c.size for c in columns]
-    score = math.sqrt(looking.variance(SCORES, tables=pairs)) / rows
+    score = math.sqrt(looking.variance(SCORE_PAIRS.most, tables=pairs)) / rows
     least = one_way_noise(alone, sizes)
-    kept = _ONCE if looking.currency == "epsilon" else 1.0 - SCORES
-    loss = one_way_noise(looking, sizes) / math.sqrt(kept) - least
+    remaining = _ONCE if looking.currency == "epsilon" else 1.0 - SCORE_PAIRS.most
+    loss = one_way_noise(looking, sizes) / math.sqrt(remaining) - least
     if loss <= _FREE * least:
-        return score <= _CLEAR_FREE
+        return score <= _FREE_LOOK_PAYS
     gap = loss / (2.0 * rows * len(sizes))
     free = [math.sqrt(max(c.value_count - 1, 0)) for c in columns]
     missed = [a * b for a, b in itertools.combinations(free, 2)]
     sampled = _MEAN / 2.0 * sum(missed) / len(missed) / math.sqrt(rows)
-    return score <= _CLEAR_independence_gate and gap <= _GAP and 2.0 * gap <= _GAP_IN_SAMPLES * sampled
+    return score <= _LOOK_PAYS and gap <= _GAP and 2.0 * gap <= _GAP_IN_SAMPLES * sampled

@@ -18,12 +18,18 @@ from sordino.synth.markov_random_field import MarkovRandomField, marginal
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import project
 
-_MOVES = (16, 8, 4, 2, 1)  # in each sweep, the rows that leave one code, or come to one, by the same residuals
-_LOOKED_AT = 0.2  # of the rows, those that fit worst, are looked at in each sweep
-_TOGETHER = 500  # rows looked at together: they move by the same residuals
-_EMPTY = 1e-3  # expected rows below which a cell is as good as impossible
-_LEAST = 0.01  # of tau, see `expected_pairs`
-_BARRED = 8.0  # added to what such a cell has too much
+# In each sweep, the rows that leave one code, or come to one, by the same residuals.
+_MOVES = (16, 8, 4, 2, 1)
+# The share of the rows, those that fit worst, that is looked at in each sweep.
+_LOOKED_AT = 0.2
+# Rows looked at together: they move by the same residuals.
+_TOGETHER = 500
+# Expected rows below which a cell is as good as impossible.
+_EMPTY = 1e-3
+# The least tau, see `expected_pairs`.
+_LEAST = 0.01
+# Added to the excess of such a cell.
+_BARRED = 8.0
 
 
 def expected_pairs(
@@ -34,18 +40,18 @@ def expected_pairs(
     A loose table is the drawn rows', drawn in turn towards the noisy counts: a cell is taken to lie about its drawn count
     with variance tau m, tau by empirical Bayes, as in the fit.
     """
-    found: dict[Pair, Floats] = {}
+    tables: dict[Pair, Floats] = {}
     for i in sorted(range(len(field.tables)), key=lambda i: field.tables[i].size):
         for pair in itertools.combinations(field.tree.cliques[i], 2):
-            if pair not in found:
-                found[pair] = marginal(field.tables[i], field.tree.cliques[i], pair)
+            if pair not in tables:
+                tables[pair] = marginal(field.tables[i], field.tree.cliques[i], pair)
     if len(codes[0]):
         scale = float(field.tables[0].sum()) / len(codes[0])
         for (a, b), noisy in loose.items():
             rows, columns = noisy.cells.shape
             counts = np.bincount(codes[a] * columns + codes[b], minlength=rows * columns)
-            found[a, b] = _shrink(np.asarray(counts * scale, dtype=np.float64).reshape(rows, columns), noisy)
-    return found
+            tables[a, b] = _shrink(np.asarray(counts * scale, dtype=np.float64).reshape(rows, columns), noisy)
+    return tables
 
 
 def _shrink(drawn: Floats, noisy: NoisyTable) -> Floats:
@@ -64,19 +70,19 @@ def refine_rows(codes: Sequence[Codes], sizes: Sequence[int], targets: Mapping[P
     2 sum (R_t - R_v + 1), over the pairs of the column: it goes where that is least, if it is below 0. Few rows move by the
     same residuals, and fewer from sweep to sweep, so that they do not all fill the same cells.
     """
-    made = [np.array(c) for c in codes]
-    rows = len(made[0]) if made else 0
+    refined = [np.array(c) for c in codes]
+    rows = len(refined[0]) if refined else 0
     if rows < 2:
-        return made
+        return refined
     for most in _MOVES:
-        for column in np.argsort(rng.uniform_doubles(len(made)), kind="stable").tolist():
-            others = [c for c in range(len(made)) if (min(c, column), max(c, column)) in targets]
+        for column in np.argsort(rng.uniform_doubles(len(refined)), kind="stable").tolist():
+            others = [c for c in range(len(refined)) if (min(c, column), max(c, column)) in targets]
             if not others or sizes[column] < 2:
                 continue
             tables = [targets[c, column] if c < column else targets[column, c].T for c in others]
             expected = [t * (rows / max(float(t.sum()), 1e-9)) for t in tables]
-            _move_column(made[column], [made[c] for c in others], expected, most, rng)
-    return made
+            _move_column(refined[column], [refined[c] for c in others], expected, most, rng)
+    return refined
 
 
 def _move_column(own: Codes, others: Sequence[Codes], expected: Sequence[Floats], most: int, rng: Rng) -> None:
@@ -94,13 +100,13 @@ def _move_column(own: Codes, others: Sequence[Codes], expected: Sequence[Floats]
         excesses.append(counts - table + _BARRED * (table < _EMPTY))
         worse += excesses[-1].reshape(-1)[cells]
     worst = min(rows, max(int(rows * _LOOKED_AT), _TOGETHER))
-    chosen = np.argpartition(-worse, worst - 1)[:worst]
-    chosen = chosen[np.argsort(rng.uniform_doubles(worst), kind="stable")]
+    candidates = np.argpartition(-worse, worst - 1)[:worst]
+    candidates = candidates[np.argsort(rng.uniform_doubles(worst), kind="stable")]
     excess = np.concatenate(excesses)
     starts = np.cumsum([0, *(len(e) for e in excesses)])
-    places = np.stack([codes[chosen] + start for codes, start in zip(others, starts.tolist(), strict=False)])
+    places = np.stack([codes[candidates] + start for codes, start in zip(others, starts.tolist(), strict=False)])
     for start in range(0, worst, _TOGETHER):
-        some = chosen[start : start + _TOGETHER]
+        some = candidates[start : start + _TOGETHER]
         at = places[:, start : start + _TOGETHER]
         here = own[some]
         each = np.arange(len(some))
@@ -124,6 +130,6 @@ def _rank(codes: Codes) -> Codes:
     """Return for each place how many places before it hold the same code."""
     order = np.argsort(codes, kind="stable")
     ranked = codes[order]
-    made = np.empty_like(order)
-    made[order] = np.arange(len(codes)) - np.searchsorted(ranked, ranked)
-    return made
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(codes)) - np.searchsorted(ranked, ranked)
+    return ranks

@@ -18,9 +18,11 @@ from sordino.core.noise.rng import Rng
 from sordino.synth.encoded_column import Codes, Floats
 from sordino.synth.markov_random_field import MarkovRandomField
 
-_ORDERED_BY = 6  # other columns that rows are put in the order of
+# Rows are put in the order of at most so many other columns.
+_ORDERED_BY = 6
 _KEY_BITS = 62
-_BLOCK = 16  # rows whose quantiles are handed out at random
+# Rows whose quantiles are handed out at random.
+_BLOCK = 16
 
 
 def spacings() -> Iterator[float]:
@@ -46,12 +48,13 @@ def draw_codes(
     """Return the code of each of `rows` rows in each column, drawn from the tables of the tree."""
     columns: dict[int, Codes] = {}
     for clique in [0, *(link.child for link in field.tree.links)]:
-        held = field.tree.cliques[clique]
-        known = [c for c in held if c in columns]  # the separator, by the running intersection
-        fresh = [c for c in held if c not in columns]
+        members = field.tree.cliques[clique]
+        # The columns drawn already are the separator, by the running intersection property.
+        known = [c for c in members if c in columns]
+        fresh = [c for c in members if c not in columns]
         if not fresh:
             continue
-        table = field.tables[clique].transpose([held.index(c) for c in (*known, *fresh)])
+        table = field.tables[clique].transpose([members.index(c) for c in (*known, *fresh)])
         weights = table.reshape(math.prod(sizes[c] for c in known), -1)
         group = np.zeros(rows, dtype=np.int64)
         for c in known:
@@ -78,7 +81,8 @@ def draw_within(
     With `independent`, each row has a uniform quantile of its own, so the counts of a group's cells are multinomial. A group
     whose weights are all zero is drawn from the sum over all groups.
     """
-    rows, (groups, cells) = len(group), weights.shape
+    rows = len(group)
+    groups, cells = weights.shape
     rising = np.cumsum(weights, axis=1)
     empty = rising[:, -1] <= 0
     if empty.any():
@@ -95,10 +99,10 @@ def draw_within(
         start = float(rng.uniform_doubles(1)[0])
         quantile = (_shuffle_blocks(rows, rng) * alpha + start) % 1.0
     sorted_group = group[place]
-    found = np.searchsorted(rising.ravel(), sorted_group + quantile, side="right") - sorted_group * cells
-    made = np.empty(rows, dtype=np.int64)
-    made[place] = np.clip(found, 0, cells - 1)
-    return made
+    positions = np.searchsorted(rising.ravel(), sorted_group + quantile, side="right") - sorted_group * cells
+    cells_drawn = np.empty(rows, dtype=np.int64)
+    cells_drawn[place] = np.clip(positions, 0, cells - 1)
+    return cells_drawn
 
 
 def _shuffle_blocks(rows: int, rng: Rng) -> Floats:
@@ -108,8 +112,8 @@ def _shuffle_blocks(rows: int, rng: Rng) -> Floats:
     words |= np.arange(_BLOCK, dtype=np.uint16)
     words.sort(axis=1)
     words &= np.uint16(_BLOCK - 1)
-    made: Floats = words + np.arange(0.0, blocks * _BLOCK, _BLOCK)[:, None]
-    return made.ravel()[:rows]
+    shuffled: Floats = words + np.arange(0.0, blocks * _BLOCK, _BLOCK)[:, None]
+    return shuffled.ravel()[:rows]
 
 
 def _sort_rows(group: Codes, groups: int, order: Sequence[tuple[Codes, int]], rng: Rng) -> Codes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,10 +14,11 @@ from sordino.core.errors import DeclarationError
 from sordino.synth.encoded_column import EncodedColumn, Floats
 from sordino.synth.fitted_model import FittedModel, Measured, fit_field, independent_model, merge_measurements
 from sordino.synth.junction_tree import Pair, columns_of, count_cells, grow_clique, maximal_cliques
-from sordino.synth.measurement import FitSession, share_of
+from sordino.synth.measurement import FitSession, Step, rest, share_of
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals, combine_one_way
 from sordino.synth.pair_selection import (
-    SCORES,
+    SCORE_PAIRS,
+    SCORE_TRIPLES,
     Columns,
     choose_pairs,
     choose_triples,
@@ -31,50 +33,63 @@ from sordino.synth.pair_selection import (
 
 # ---- Trees of pairs and fixed tables: MST, a PrivBayes-like tree, and marginals that a person names. Knows no data
 
-_SWEEPS = 40
+_TREE_SWEEPS = 40
+
+MST_STEPS = (
+    Step("measure the one-way marginals", Fraction(1, 3)),
+    Step("select the pairs of the maximum spanning tree", Fraction(1, 3)),
+    Step("measure the two-way marginals of these pairs", Fraction(1, 3)),
+)
+TREE_STEPS = (
+    Step("measure the one-way marginals", 0.3),
+    Step("learn the network: a parent for each column", 0.15, of="left"),
+    rest("learn the distributions: measure each column with its parent"),
+)
+MARGINALS_STEPS = (
+    Step("measure the one-way marginals", Fraction(1, 3)),
+    rest("measure the marginals that you name"),
+)
 
 
 def fit_mst(session: FitSession, columns: Sequence[EncodedColumn]) -> FittedModel:
-    """Return the tree of the d - 1 pairs that lie farthest from independence, a third of the loss each step.
+    """Return the tree of the d - 1 pairs that lie farthest from independence.
 
     McKenna, Miklau, Sheldon 2021, Winning the NIST contest, section 4 - with one noisy vector of all scores in place of
     d - 1 exponential mechanisms, and codes merged under two deviations in place of three.
     """
     if len(columns) == 1:
         return independent_model(session.measure_one_way(columns, session.left), "MST")
-    one_way = session.measure_one_way(columns, session.left / 3)
-    return _fit_tree(session, one_way, session.left / 2, _spanning_tree, "MST: a tree of pairs")
+    return _fit_tree(session, columns, MST_STEPS, _spanning_tree, "MST: a tree of pairs")
 
 
 def fit_tree(session: FitSession, columns: Sequence[EncodedColumn]) -> FittedModel:
     """Return a Bayesian network of one parent a column, grown from the column with the most keys that show.
 
     After PrivBayes (Zhang, Cormode, Procopiuc, Srivastava, Xiao 2017, section 4): each column joins the parent it lies
-    farthest from independent of, by noisy distances with a tenth of the loss rather than mutual information, whose
-    sensitivity is larger.
+    farthest from independent of, by noisy distances rather than mutual information, whose sensitivity is larger.
     """
     if len(columns) == 1:
         return independent_model(session.measure_one_way(columns, session.left), "tree")
-    one_way = session.measure_one_way(columns, share_of(float(session.left) * 0.3))
-    scoring = share_of(float(session.left) * 0.15)
-    return _fit_tree(session, one_way, scoring, _grow_tree, "a tree of one parent a column")
+    return _fit_tree(session, columns, TREE_STEPS, _grow_tree, "a tree of one parent a column")
 
 
 def fit_marginals(
     session: FitSession, columns: Sequence[EncodedColumn], cliques: Sequence[tuple[str, ...]]
 ) -> FittedModel:
-    """Return the model fitted to one-way counts (a third of the loss) and to the tables of the cliques named."""
+    """Return the model fitted to one-way counts and to the tables of the cliques named."""
     place = {c.name: i for i, c in enumerate(columns)}
     wanted = [tuple(sorted(place[n] for n in clique)) for clique in cliques]
     several = list(dict.fromkeys(w for w in wanted if len(w) > 1))
     if not several:
         return independent_model(session.measure_one_way(columns, session.left), "one-way marginals")
-    one_way = session.measure_one_way(columns, session.left / 3)
-    compressed = one_way.compress(one_way.identity_codes())
+    measure_one_way, measure_named = MARGINALS_STEPS
+    one_way = session.measure_one_way(columns, session.share(measure_one_way))
+    compressed = one_way.compress(one_way.named_codes(session.pair_deviation(columns)))
     masks = _maximal_cliques(several, compressed.sizes)
-    counts = session.measure_weighted([compressed.table(w) for w in several], session.left, [1.0] * len(several))
+    tables = [compressed.table(w) for w in several]
+    counts = session.measure_weighted(tables, session.share(measure_named), [1.0] * len(several))
     measured = {several[i]: c for i, c in counts.items()}
-    field = fit_field(compressed, measured, masks, sweeps=_SWEEPS, potentials={})
+    field = fit_field(compressed, measured, masks, sweeps=_TREE_SWEEPS, potentials={})
     return FittedModel(one_way, compressed, field, measured, f"{len(several)} marginals")
 
 
@@ -95,42 +110,44 @@ def require_cells(columns: Sequence[EncodedColumn], cliques: Sequence[tuple[str,
 
 def _fit_tree(
     session: FitSession,
-    one_way: OneWayMarginals,
-    scoring: Fraction,
+    columns: Sequence[EncodedColumn],
+    steps: tuple[Step, Step, Step],
     choose: Callable[[dict[Pair, float], Sequence[int]], list[Pair]],
     tier: str,
 ) -> FittedModel:
-    """Return the model of a tree of pairs, chosen by scores for the share `scoring`; what is left measures them."""
-    compressed = one_way.compress(pair_deviation=math.sqrt(session.variance(tables=2 * len(one_way.columns))))
+    """Return the model of a tree of pairs: measure one-way marginals, select the tree by noisy scores, measure its pairs."""
+    measure_one_way, select, measure_two_way = steps
+    one_way = session.measure_one_way(columns, session.share(measure_one_way))
+    compressed = one_way.compress(pair_deviation=session.pair_deviation(columns))
     pairs = list(itertools.combinations(range(len(compressed.columns)), 2))
-    scores, _ = score_independence(session, compressed, pairs, scoring)
+    scores, _ = score_independence(session, compressed, pairs, session.share(select))
     tree = choose(dict(zip(pairs, scores.tolist(), strict=True)), compressed.sizes)
-    measured = measure_pairs(session, compressed, tree, session.left, {})
+    measured = measure_pairs(session, compressed, tree, session.share(measure_two_way), {})
     cliques = _maximal_cliques(tree, compressed.sizes)
-    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS, potentials={})
+    field = fit_field(compressed, measured, cliques, sweeps=_TREE_SWEEPS, potentials={})
     return FittedModel(one_way, compressed, field, measured, tier)
 
 
 def _spanning_tree(scores: dict[Pair, float], sizes: Sequence[int]) -> list[Pair]:
     """Return the spanning tree of the greatest total score, the best pair first (Kruskal)."""
     root = list(range(len(sizes)))
-    chosen: list[Pair] = []
+    tree: list[Pair] = []
     for a, b in sorted(scores, key=lambda p: -scores[p]):
         if root[a] != root[b]:
-            chosen.append((a, b))
+            tree.append((a, b))
             root = [root[a] if r == root[b] else r for r in root]
-    return chosen
+    return tree
 
 
 def _grow_tree(scores: dict[Pair, float], sizes: Sequence[int]) -> list[Pair]:
     """Return the same tree, grown from the column of the most codes (Prim)."""
     joined = {int(np.argmax(sizes))}
-    chosen: list[Pair] = []
+    tree: list[Pair] = []
     while len(joined) < len(sizes):
         best = max((p for p in scores if (p[0] in joined) != (p[1] in joined)), key=lambda p: (scores[p], p))
-        chosen.append(best)
+        tree.append(best)
         joined |= set(best)
-    return chosen
+    return tree
 
 
 def _maximal_cliques(cliques: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int]:
@@ -143,12 +160,16 @@ def _maximal_cliques(cliques: Sequence[Sequence[int]], sizes: Sequence[int]) -> 
 
 # ---- AIM: adaptive rounds that each measure the pair of a workload that the model answers worst. Knows no data
 
-_ONE_WAY = 0.2
 _ROUNDS = 8
-_SWEEPS_aim = 10
-_SWEEPS_LAST = 40
-_SCORES = 0.3  # of a round's part, for its scores
+_AIM_SWEEPS = 10
+_AIM_LAST_SWEEPS = 40
 _MEAN = math.sqrt(2.0 / math.pi)
+
+AIM_STEPS = (
+    Step("measure the one-way marginals", 0.2),
+    Step(f"select, in {_ROUNDS} rounds: score the pairs against the model", 0.3, of="round"),
+    rest(f"measure, in {_ROUNDS} rounds: the pairs that the model answers worst"),
+)
 
 
 def fit_aim(session: FitSession, columns: Sequence[EncodedColumn], *, cap: float) -> FittedModel:
@@ -160,8 +181,9 @@ def fit_aim(session: FitSession, columns: Sequence[EncodedColumn], *, cap: float
     """
     if len(columns) == 1:
         return independent_model(session.measure_one_way(columns, session.left), "AIM")
-    one_way = session.measure_one_way(columns, share_of(_ONE_WAY * float(session.left)))
-    compressed = one_way.compress(pair_deviation=math.sqrt(session.variance(tables=2 * len(one_way.columns))))
+    measure_one_way, select, measure_worst = AIM_STEPS
+    one_way = session.measure_one_way(columns, session.share(measure_one_way))
+    compressed = one_way.compress(pair_deviation=session.pair_deviation(columns))
     pairs = list(itertools.combinations(range(len(columns)), 2))
     measured: Measured = {}
     potentials: dict[tuple[int, ...], Floats] = {}
@@ -171,23 +193,25 @@ def fit_aim(session: FitSession, columns: Sequence[EncodedColumn], *, cap: float
     most = max(1, len(columns) // 4)
     for turn in range(_ROUNDS):
         part = _round(session.left, turn)
-        scores_share = share_of(float(part) * _SCORES)
+        scores_share = select.part(part)
         models = model_pairs(session, compressed, field, pairs)
         distance, _ = score_pairs(session, compressed, pairs, models, scores_share)
-        rest = part - scores_share if turn < _ROUNDS - 1 else session.left
-        deviation = math.sqrt(session.variance(rest, tables=most))
+        measurement_share = part - scores_share if turn < _ROUNDS - 1 else session.share(measure_worst)
+        deviation = math.sqrt(session.variance(measurement_share, tables=most))
         visible = np.array([_visible_cells(m, deviation) for m in models])
         worth = distance - _MEAN * deviation * visible
         order = [pairs[i] for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0]
         best = order or [pairs[int(np.argmax(distance))]]
-        taken, cliques = grow_clique(best, compressed.sizes, cap=cap, start=edges, most=most)
-        taken = taken or edges[:1]
-        if not taken:
+        best_pairs, cliques = grow_clique(best, compressed.sizes, cap=cap, start=edges, most=most)
+        best_pairs = best_pairs or edges[:1]
+        if not best_pairs:
             break
-        counts = session.measure_weighted([compressed.table(p) for p in taken], rest, [1.0] * len(taken))
-        measured = merge_measurements(measured, {taken[i]: c for i, c in counts.items()})
-        edges = list(dict.fromkeys([*edges, *taken]))
-        sweeps = _SWEEPS_LAST if turn == _ROUNDS - 1 else _SWEEPS_aim
+        counts = session.measure_weighted(
+            [compressed.table(p) for p in best_pairs], measurement_share, [1.0] * len(best_pairs)
+        )
+        measured = merge_measurements(measured, {best_pairs[i]: c for i, c in counts.items()})
+        edges = list(dict.fromkeys([*edges, *best_pairs]))
+        sweeps = _AIM_LAST_SWEEPS if turn == _ROUNDS - 1 else _AIM_SWEEPS
         field = fit_field(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)
     return FittedModel(one_way, compressed, field, measured, f"AIM: {len(measured)} pairs in {_ROUNDS} rounds")
 
@@ -208,15 +232,37 @@ def _visible_cells(model: Floats, deviation: float) -> float:
 # Every access is a release of tables of counts or of distances to a public model; all that is decided between is
 # post-processing, so the privacy proof is the curator's. Knows no data.
 
-_COUNT = 0.004  # of the loss, for the number of rows
-_ONE_WAY_MOST = 0.5  # where their error is large
-_ONE_WAY_ERROR = 0.006  # the mean error of one-way counts above which they get more
-_SHARP, _SCORES_LEAST = 0.012, 0.01  # noise of a score, in shares of the rows, that is small; what scores get at least
-_FIRST = 0.3  # of what is left after the first scores, for the first round of pairs
-_SMALL, _LARGE = 3e4, 1.5e5  # cells of all cliques, first and last round: pairs beyond them shape the rows alone
-_SWEEPS_adaptive = 10
-_SWEEPS_LAST_adaptive = 30
-_FAINT_ERROR = 0.02  # the mean error of one-way counts above which a second round of pairs does not pay
+_COUNT_ROWS = Step("count the rows, if no guess is given", 0.004, of="loss")
+_MEASURE_ONE_WAY = Step("measure the one-way marginals", 0.2, of="loss", most=0.5)
+_MEASURE_ONE_WAY_AGAIN = Step(
+    "measure these again, if that saves more error than pairs do", Fraction(0), of="left", most=1.0
+)
+_MEASURE_PAIRS = Step("measure the pairs that save the most error", 0.3, of="left")
+_SCORE_PAIRS_AGAIN = replace(SCORE_PAIRS, name="score the pairs against the model of these")
+_MEASURE_MORE = rest("measure more pairs, and triples")
+
+AUTO_STEPS = (
+    _COUNT_ROWS,
+    _MEASURE_ONE_WAY,
+    SCORE_PAIRS,
+    _MEASURE_ONE_WAY_AGAIN,
+    _MEASURE_PAIRS,
+    _SCORE_PAIRS_AGAIN,
+    SCORE_TRIPLES,
+    _MEASURE_MORE,
+)
+
+# The mean error of one-way counts above which they get more of the loss.
+_ONE_WAY_ERROR = 0.006
+# The mean error of one-way counts above which a second round of pairs does not pay.
+_FAINT_ERROR = 0.02
+# The noise of a score, in shares of the rows, that is small enough.
+_SHARP = 0.012
+# Cells of all cliques in the first and the last round: pairs beyond them shape the rows alone.
+_SMALL = 3e4
+_LARGE = 1.5e5
+_AUTO_SWEEPS = 10
+_AUTO_LAST_SWEEPS = 30
 
 
 def fit_adaptive(
@@ -233,27 +279,29 @@ def fit_adaptive(
     """
     pairs = list(itertools.combinations(range(len(columns)), 2)) if pairs is None else pairs
     if rows is None:
-        rows = session.count_rows(min(columns, key=lambda c: c.size), share_of(_COUNT))
+        rows = session.count_rows(min(columns, key=lambda c: c.size), session.share(_COUNT_ROWS))
     if not look_pays(session.split, session.gaussian, columns, pairs=len(pairs), rows=rows):
         tier = "independent columns: the loss is too small for more, with so few rows"
         return independent_model(session.measure_one_way(columns, session.left), tier)
     session.turn_gaussian()
     one_way = _measure_one_way(session, columns)
-    compressed = one_way.compress(pair_deviation=math.sqrt(session.variance(tables=2 * len(one_way.columns))))
-    excess, deviation = score_independence(session, compressed, pairs, _share_of_scores(session, pairs, one_way.rows))
+    compressed = one_way.compress(pair_deviation=session.pair_deviation(columns))
+    excess, deviation = score_independence(
+        session, compressed, pairs, _share_of_scores(session, SCORE_PAIRS, pairs, one_way.rows)
+    )
     scores = shrink_scores(excess, deviation)
     first = dict(zip(pairs, scores.tolist(), strict=True))
-    part, taken = _share_of_one_way(session, one_way, compressed, pairs, scores)
+    part, first_pairs = _share_of_one_way(session, one_way, compressed, pairs, scores)
     large = _LARGE if cap is None else cap
-    if not taken:
+    if not first_pairs:
         triples = _fitting(choose_triples(session, compressed, None, first, 0), compressed, [], large)
         if triples:
             measured = measure_pairs(session, compressed, triples, session.left, {})
             return _fit_final(
                 one_way, compressed, measured, grow_clique(edges_of(triples), compressed.sizes, cap=large)[1]
             )
-    if not taken or (part and float(one_way.errors().mean()) > _FAINT_ERROR):
-        return _fit_in_one_round(session, one_way, compressed, taken, part)
+    if not first_pairs or (part and float(one_way.errors().mean()) > _FAINT_ERROR):
+        return _fit_in_one_round(session, one_way, compressed, first_pairs, part)
     return _fit_in_two_rounds(session, one_way, compressed, first, large)
 
 
@@ -267,44 +315,46 @@ def _fit_in_two_rounds(
     """Return the model of pairs chosen twice, by their `first` scores and by those against the model of the first round."""
     pairs = list(first)
     scores = np.array(list(first.values()))
-    budget = share_of(float(session.left) * _FIRST)
+    budget = session.share(_MEASURE_PAIRS)
     each = session.variance(budget)
-    taken, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))
-    measured = measure_pairs(session, compressed, taken, budget, {})
-    inside, cliques = grow_clique(taken, compressed.sizes, cap=min(_SMALL, large))
+    first_pairs, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))
+    measured = measure_pairs(session, compressed, first_pairs, budget, {})
+    inside, cliques = grow_clique(first_pairs, compressed.sizes, cap=min(_SMALL, large))
     potentials: dict[tuple[int, ...], Floats] = {}
-    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS_adaptive, potentials=potentials)
+    field = fit_field(compressed, measured, cliques, sweeps=_AUTO_SWEEPS, potentials=potentials)
     models = model_pairs(session, compressed, field, pairs)
-    share = _share_of_scores(session, pairs, compressed.rows)
+    share = _share_of_scores(session, _SCORE_PAIRS_AGAIN, pairs, compressed.rows)
     again = dict(zip(pairs, shrink_scores(*score_pairs(session, compressed, pairs, models, share)), strict=True))
-    triples = _fitting(choose_triples(session, compressed, field, again, 2 * len(taken)), compressed, inside, large)
+    triples = _fitting(
+        choose_triples(session, compressed, field, again, 2 * len(first_pairs)), compressed, inside, large
+    )
     inside = list(dict.fromkeys([*inside, *edges_of(triples)]))
-    wanted = _choose_again(session, compressed, again, first, taken, inside, large)
+    wanted = _choose_again(session, compressed, again, first, first_pairs, inside, large)
     cliques = grow_clique(wanted, compressed.sizes, cap=large, start=inside)[1]
-    more = measure_pairs(session, compressed, [*wanted, *triples], session.left, measured)
+    more = measure_pairs(session, compressed, [*wanted, *triples], session.share(_MEASURE_MORE), measured)
     return _fit_final(one_way, compressed, merge_measurements(measured, more), cliques, potentials)
 
 
-def _share_of_scores(session: FitSession, pairs: Sequence[Pair], rows: float) -> Fraction:
+def _share_of_scores(session: FitSession, step: Step, pairs: Sequence[Pair], rows: float) -> Fraction:
     """Return the share for one round of scores: no more than makes their noise small beside the rows."""
-    beyond = session.variance(share_of(SCORES), tables=len(pairs)) / (_SHARP * rows) ** 2
+    beyond = session.variance(share_of(step.most), tables=len(pairs)) / (_SHARP * rows) ** 2
     power = 0.5 if session.split.currency == "epsilon" else 1.0
-    return share_of(min(max(SCORES * beyond**power, _SCORES_LEAST), SCORES))
+    return share_of(min(max(step.most * beyond**power, float(step.share)), step.most))
 
 
 def _fitting(
     triples: Sequence[Columns], compressed: CompressedMarginals, inside: Sequence[Pair], cap: float
 ) -> list[Columns]:
     """Return the triples that cliques within the cap hold beside the pairs `inside`."""
-    found: list[Columns] = []
+    fitting_triples: list[Columns] = []
     start = list(inside)
     for triple in triples:
         edges = edges_of([triple])
-        taken, _ = grow_clique(edges, compressed.sizes, cap=cap, start=start)
-        if len(taken) == len(edges):
-            found.append(triple)
+        inside_cap, _ = grow_clique(edges, compressed.sizes, cap=cap, start=start)
+        if len(inside_cap) == len(edges):
+            fitting_triples.append(triple)
             start += edges
-    return found
+    return fitting_triples
 
 
 def _fit_final(
@@ -315,7 +365,7 @@ def _fit_final(
     potentials: dict[Columns, Floats] | None = None,
 ) -> FittedModel:
     """Return the model of the last round."""
-    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS_LAST_adaptive, potentials=potentials or {})
+    field = fit_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials=potentials or {})
     triples = any(len(columns) > 2 for columns in measured)
     return FittedModel(
         one_way, compressed, field, measured, f"a clique tree of pairs{' and triples' if triples else ''}"
@@ -324,10 +374,11 @@ def _fit_final(
 
 def _measure_one_way(session: FitSession, columns: Sequence[EncodedColumn]) -> OneWayMarginals:
     """Return the one-way counts, asked again where their error is large."""
-    first = share_of(_ONE_WAY)
+    first = session.share(_MEASURE_ONE_WAY)
     one_way = session.measure_one_way(columns, first)
     error = float(one_way.errors().mean())
-    more = share_of(min(_ONE_WAY * (error / _ONE_WAY_ERROR) ** 2, _ONE_WAY_MOST)) - first
+    wanted = float(_MEASURE_ONE_WAY.share) * (error / _ONE_WAY_ERROR) ** 2
+    more = share_of(min(wanted, _MEASURE_ONE_WAY.most)) - first
     return combine_one_way(one_way, session.measure_one_way(one_way.columns, more)) if more > 0 else one_way
 
 
@@ -373,13 +424,13 @@ def _share_of_one_way(
     for part in (Fraction(0), Fraction(1, 2), Fraction(1)):
         more = 1.0 / session.variance(session.left * part, tables=len(errors)) if part else 0.0
         gain = (len(errors) - 1) * float(errors.sum()) * (1.0 - math.sqrt(have / (have + more)))
-        taken: list[Pair] = []
+        measurable: list[Pair] = []
         worth = 0.0
         if part < 1:
             each = session.variance(session.left * (1 - part))
-            taken, worth = choose_pairs(compressed, pairs, scores, variance_each=each, cap=_SMALL)
+            measurable, worth = choose_pairs(compressed, pairs, scores, variance_each=each, cap=_SMALL)
         if gain + worth > best[0]:
-            best = (gain + worth, part, taken)
+            best = (gain + worth, part, measurable)
     return (best[1], best[2]) if best[2] else (Fraction(1), [])
 
 
@@ -398,5 +449,5 @@ def _fit_in_one_round(
     compressed = one_way.compress(compressed.codes)
     measured = measure_pairs(session, compressed, taken, session.left, {})
     cliques = grow_clique(taken, compressed.sizes, cap=_SMALL)[1]
-    field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS_LAST_adaptive, potentials={})
+    field = fit_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials={})
     return FittedModel(one_way, compressed, field, measured, "a small tree of pairs")

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from sordino.synth.measurement import FitSession
 
-_LEVELS = 4  # of cutting: a run of one level is cut into up to 60 in the next, so bounds may be a million times too wide
+_LEVELS = (
+    4  # of cutting: a run of one level is cut into up to 60 in the next, so bounds may be a million times too wide
+)
 _FIRST = 64  # runs of equal width that the first level counts
 _RUNS = 96  # runs that the weight of a column is spread over
 _MOST = 240  # runs of a column, those that hold next to nothing included: an engine compares each cell with their edges
@@ -47,9 +49,10 @@ class CountedRuns:
     @property
     def widths(self) -> Codes:
         """The number of steps in each run; the last run holds its upper edge too."""
-        made = np.diff(np.asarray(self.edges, dtype=np.int64))
-        made[-1] += 1
-        return made
+        edges = np.asarray(self.edges, dtype=np.int64)
+        widths: Codes = edges[1:] - edges[:-1]
+        widths[-1] += 1
+        return widths
 
 
 def find_edges(session: FitSession, columns: Sequence[EncodedColumn], share: Fraction) -> list[EncodedColumn]:

@@ -41,8 +41,11 @@ class WatchedTable:
     """A curator's table whose adaptive runs are watched: each question of the algorithm names a stage."""
 
     def __init__(self, source: Any, watch: Stages) -> None:
-        self._source, self._watch = source, watch
-        self.domain, self.neighbors, self.plan = source.domain, source.neighbors, source.plan
+        self._source = source
+        self._watch = watch
+        self.domain = source.domain
+        self.neighbors = source.neighbors
+        self.plan = source.plan
 
     @property
     def remaining(self) -> Loss:
@@ -76,16 +79,20 @@ class _WatchedQueryable:
     """A Queryable that shows what it is asked."""
 
     def __init__(self, data: Queryable, watch: Stages) -> None:
-        self._data, self._watch = data, watch
-        self.domain, self.neighbors, self.loss = data.domain, data.neighbors, data.loss
-        self.select, self.above = data.select, data.above
+        self._data = data
+        self._watch = watch
+        self.domain = data.domain
+        self.neighbors = data.neighbors
+        self.loss = data.loss
+        self.select = data.select
+        self.above = data.above
 
     def release(self, query: Any, loss: Loss) -> Release:
         """Return the answer, the stage named before, and the model's own work after it."""
         self._watch.enter(_stage(query))
-        made = self._data.release(query, loss)
+        release = self._data.release(query, loss)
         self._watch.enter("fitting the model")
-        return made
+        return release
 
 
 def _stage(query: Any) -> str:

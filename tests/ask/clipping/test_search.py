@@ -52,6 +52,7 @@ def test_octaves_tell_every_number_by_its_binary_digits() -> None:
         assert (place > TOP) == (value > 0)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("method", ["histogram", "sparse_vector", "quantile"])
 @pytest.mark.parametrize("scale", [1, 1000, 2**40])
 def test_bounds_hold_nearly_all_rows_at_any_scale_and_are_not_far_off(method: Any, scale: int) -> None:

@@ -157,7 +157,7 @@ def test_sql_is_asked_directly_and_priced_once(project: Path, monkeypatch: pytes
         made.append(given)
         return plan_aggregation(*given, **words)
 
-    monkeypatch.setattr("sordino.ask.curator.planning.plan_aggregation", count)
+    monkeypatch.setattr("sordino.ask.curator.curator.plan_aggregation", count)
     connection = sd.connect(project)
     seen: list[sd.Plan] = []
     release = connection.ask(sd.sql("SELECT COUNT(*) AS n FROM people"), epsilon="0.1", confirm=seen.append)

@@ -54,6 +54,10 @@ STORES = sd.Domain(
     }
 )
 GOALS = sd.Domain({"region": sd.Category(REGIONS), "goal": sd.Integer(0, 5000)})
+STANDARD = sd.Domain({"band": sd.Category(["cheap", "dear"]), "weight": sd.Integer(0, 100)})
+YEARS = sd.Domain({"year": sd.Integer(2023, 2024), "target": sd.Integer(0, 9000)})
+SIZES = sd.Domain({"lo": sd.Integer(0, 20), "hi": sd.Integer(0, 20), "size": sd.Category(["one", "some", "many"])})
+HEADS = sd.Domain({"title": sd.Category(["NORTH", "SOUTH", "EAST", "WEST"]), "head": sd.Category(["ann", "bo", "cy"])})
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,10 @@ def tables() -> dict[str, pa.Table]:
             }
         ),
         "goals": pa.table({"region": REGIONS, "goal": [1000, 900, 800, 300]}),
+        "standard": pa.table({"band": ["cheap", "dear"], "weight": [30, 70]}),
+        "years": pa.table({"year": [2023, 2024], "target": [5000, 6000]}),
+        "sizes": pa.table({"lo": [0, 2, 6], "hi": [2, 6, 11], "size": ["one", "some", "many"]}),
+        "heads": pa.table({"title": ["NORTH", "SOUTH", "EAST", "WEST"], "head": ["ann", "bo", "cy", "ann"]}),
     }
 
 
@@ -160,6 +168,10 @@ def shop() -> Any:
         public={
             "stores": sd.public(tables()["stores"], key="store_id", columns=STORES),
             "goals": sd.public(tables()["goals"], key="region", columns=GOALS),
+            "standard": sd.public(tables()["standard"], key="band", columns=STANDARD),
+            "years": sd.public(tables()["years"], key="year", columns=YEARS),
+            "sizes": sd.public(tables()["sizes"], key="lo", columns=SIZES),
+            "heads": sd.public(tables()["heads"], key="title", columns=HEADS),
         },
         rng=sd.Rng.seeded(5),
     )

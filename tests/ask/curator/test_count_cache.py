@@ -8,7 +8,7 @@ import pytest
 
 import sordino as sd
 from sordino.ask.curator.adaptive_session import CountCache
-from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.plan import DataAccess
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.engines.engine import Statement
 from sordino.ask.queries.adaptive.marginal import MOST_AXES, Axis, ContingencyTable

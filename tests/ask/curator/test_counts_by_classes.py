@@ -11,7 +11,7 @@ import pytest
 import sordino as sd
 from ask.engines.support import engine_of
 from sordino.ask.curator.adaptive_session import CountCache
-from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.plan import DataAccess
 from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, coarsest_grouping
 from sordino.core.neighbors import Neighbors
 from sordino.synth.encoded_column import encode_columns, encode_table

@@ -60,6 +60,7 @@ KINDS: dict[str, tuple[Any, float, float]] = {
 }  # fmt: skip
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("groups", [600, pytest.param(20_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)

@@ -16,7 +16,7 @@ import sordino as sd
 from ask.curator.test_statements import answer_and_duckdb, is_near, open_visits, rows  # noqa: F401
 from privacy.units import parts_of, within
 from sordino.ask.curator.aggregation_procedure import exact_vectors
-from sordino.ask.curator.data_access import open_rows
+from sordino.ask.curator.plan import open_rows
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Compare, Name, Released
 from sordino.ask.queries.expressions.released import TOKEN, ReleasedValues, check_tokens, label_text, whole_steps
@@ -146,7 +146,7 @@ def test_a_text_runs_at_both_ends_of_the_range_and_at_null(rows: pa.Table, steps
     visits = open_visits(rows)
     plan = visits.plan(sd.sql(text), epsilon=3)
     assert plan.question.released[0].unit.denominator == 10**9
-    with open_rows(visits._engine, plan.question) as access:
+    with open_rows(visits._engine, plan.reads) as access:
         bound = access.bind(ReleasedValues({"sordino_released_0": steps}, {}, {}))
         block = plan.procedure.plans[-1].procedure
         answer = block.release(block.write(bound), bound, sd.Rng.seeded(1))
@@ -216,7 +216,7 @@ def test_no_person_moves_the_outer_block_by_more_than_its_sensitivity(rows: pa.T
         lookup: dict[str | None, int | None] = dict.fromkeys(["north", "west"], steps)
         lookups = {n: lookup for n, node in zip(names, plan.question.released, strict=True) if node.kind == "lookup"}
         values = dict.fromkeys(names, frozenset(["north", "west", None]))
-        with open_rows(open_visits(table)._engine, plan.question) as access:
+        with open_rows(open_visits(table)._engine, plan.reads) as access:
             on = access.bind(ReleasedValues(dict.fromkeys(names, steps), lookups, values))
             found = on.run(on.write(compiled.select(on.primitives())))
         vectors = exact_vectors(found, compiled, [vector.part for vector in parts_of(block)])

@@ -254,7 +254,7 @@ def test_computed_columns_cover_the_truth(people: Any) -> None:
         sums = people.ask(years, epsilon=1).query(by_region)
         ends = sums.interval(0.8)
         covered += sum(row["n_lower"] <= truth[row["region"]] <= row["n_upper"] for row in ends.to_pylist())
-        assert sd.Release.from_dict(json.loads(sums.to_json())).interval(0.8) == ends
+    assert sd.Release.from_dict(json.loads(sums.to_json())).interval(0.8) == ends
     assert 160 < covered < 225
 
 

@@ -63,7 +63,7 @@ def bounds(domain: sd.Domain, question: Aggregation, neighbors: Neighbors) -> li
     if key not in _BOUNDS:
         found = compile_query(question, step_domain(domain, question.steps))
         wider = step_neighbors(neighbors, question.steps)
-        _BOUNDS[key] = domain, [found.sensitivity(part, wider) for several in found.parts for part in several]
+        _BOUNDS[key] = domain, [s for several in found.bound(wider).sensitivities for s in several]
     return _BOUNDS[key][1]
 
 

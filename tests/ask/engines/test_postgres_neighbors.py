@@ -22,7 +22,6 @@ from ask.engines.every_kind import DAYS, FIXED, KIN, MOMENTS, PUBLIC, WORDS, Eve
 from ask.engines.test_postgres_extremes import BOTH, fill
 from ask.engines.test_same_people import HERE, PERSON, QUESTIONS, STAYS, THERE, UNITS, VISITS, World, asked_of, check
 from sordino.ask.curator.aggregation_procedure import exact_vectors
-from sordino.ask.curator.data_access import private_tables
 from sordino.ask.engines.postgres import PostgresEngine
 from sordino.ask.engines.table_layout import PeopleTable
 from sordino.ask.queries.aggregation import Aggregation, compile_query
@@ -50,7 +49,7 @@ KINDS += ("public table", "formulas")
 def exact(engine: Any, asked: Aggregation, domain: sd.Domain) -> list[list[Fraction]]:
     """Return the exact parts of a question, in its own units."""
     meant = compile_query(asked, step_domain(domain, asked.steps))
-    wider = engine.open_tables(private_tables(asked))
+    wider = engine.open_tables(asked.reads)
     found = exact_vectors(wider.run(meant.select(apply_steps(wider.primitives, asked.steps, domain))), meant)
     flat = [p for several in meant.parts for p in several]
     return [[v * p.unit for v in vector] for p, vector in zip(flat, found, strict=True)]
@@ -150,7 +149,7 @@ def compare(held: Sequence[sd.Curator], relation: Relation, rng: random.Random, 
         if meant.private_keys or not meant.terms:
             continue
         wider = step_neighbors(held[0].neighbors, asked.steps)
-        bounds = [meant.sensitivity(part, wider) for several in meant.parts for part in several]
+        bounds = [s for several in meant.bound(wider).sensitivities for s in several]
         found = [exact(curator._engine, asked, domain) for curator in held]
         pairs = [(found[0], other) for other in found[1:]]
         for one, other in pairs if relation == "add_remove" else itertools.combinations(found[1:], 2):

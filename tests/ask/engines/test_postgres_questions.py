@@ -64,6 +64,18 @@ KINDS = sd.public(
     key="kind",
     columns=sd.Domain({"kind": sd.Identifier(), "price": sd.Category(["low", "high"])}),
 )
+AGES = sd.public(
+    pa.table({"name": ["young", "mid", "old"], "low": [0, 40, 80], "high": [40, 80, 126], "weight": [5, 3, 1]}),
+    key=("name", "low"),
+    columns=sd.Domain(
+        {
+            "name": sd.Category(["young", "mid", "old"]),
+            "low": sd.Integer(0, 200),
+            "high": sd.Integer(0, 200),
+            "weight": sd.Integer(0, 9),
+        }
+    ),
+)
 PUBLIC = sd.public(
     REGIONS,
     key="region",
@@ -98,6 +110,16 @@ WINDOWS = [
     "SELECT AVG(g) FROM (SELECT id, MAX(gap) AS g FROM (SELECT id, LEAST(day - LAG(day) OVER (PARTITION BY id ORDER BY seen), 90)"
     " AS gap FROM visits) v GROUP BY id) u",
 ]
+WINDOWS += [
+    "SELECT q, COUNT(*), SUM(m) FROM (SELECT NTILE(3) OVER (PARTITION BY id ORDER BY cost DESC) AS q, AVG(cost) OVER"
+    " (PARTITION BY id ORDER BY day ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) AS m FROM visits) t GROUP BY q",
+    "SELECT SUM(s), SUM(n), SUM(k), SUM(c) FROM (SELECT SUM(cost) OVER (PARTITION BY id ORDER BY day RANGE BETWEEN INTERVAL"
+    " 30 DAYS PRECEDING AND CURRENT ROW) AS s, COUNT(*) OVER (PARTITION BY id ORDER BY cost DESC RANGE BETWEEN 1.5 PRECEDING AND"
+    " 2 FOLLOWING) AS n, MAX(cost) OVER (PARTITION BY id ORDER BY seen RANGE BETWEEN INTERVAL '20 hours' PRECEDING AND INTERVAL"
+    " '3 hours' FOLLOWING) AS k, AVG(cost) OVER (PARTITION BY id) AS c FROM visits) t",
+    "SELECT COUNT(*), SUM(gap) FROM (SELECT kind, LAG(kind) OVER (PARTITION BY id ORDER BY seen) AS k, day - LAG(day) OVER"
+    " (PARTITION BY id ORDER BY day) AS gap FROM visits) t WHERE kind <> k",
+]
 VALUES = [
     "SELECT MONTH(f.first) AS m, COUNT(*), SUM(cost) FROM visits JOIN (SELECT id, MIN(day) AS first FROM visits GROUP BY id) f"
     " USING (id) GROUP BY 1",
@@ -108,9 +130,34 @@ VALUES = [
     " FROM visits GROUP BY id) b ON a.id = b.id WHERE MONTH(b.s) < 4",
     "SELECT COUNT(*), SUM(b.cost) FROM visits a JOIN visits b ON a.id = b.id AND b.day > a.day AND b.day <= a.day + 90",
 ]
+JOINS = [
+    # By an age band, by what is computed of a name, by a range that is no key; conditions beside a key.
+    "SELECT a.weight, COUNT(*), SUM(p.age) FROM people p JOIN ages a ON a.low <= p.age AND p.age < a.high GROUP BY a.weight",
+    "SELECT r.since, COUNT(*) FROM people p JOIN regions r ON r.region = CASE WHEN p.age < 30 THEN 'North' ELSE 'South' END"
+    " GROUP BY r.since",
+    "SELECT COUNT(*), SUM(a.weight) FROM people p LEFT JOIN ages a ON a.low = p.age - p.age % 40 AND (p.member OR a.high < 50)",
+    "SELECT r.since, COUNT(*), SUM(r.tax) FROM people p LEFT JOIN regions r ON r.region = p.region AND (r.tax < 1 OR p.age > 50)"
+    " GROUP BY r.since",
+    "SELECT a.name, COUNT(*) FROM people p LEFT JOIN ages a ON p.age BETWEEN a.low AND a.high - 1 AND p.member GROUP BY a.name",
+    # Values of a person, and of different values.
+    "SELECT AVG(m), SUM(v), COUNT(s) FROM (SELECT id, MEDIAN(cost) AS m, VARIANCE(cost) AS v, STDDEV_POP(cost) AS s FROM visits"
+    " GROUP BY id) t",
+    "SELECT m, COUNT(*), SUM(k) FROM (SELECT id, MODE(CASE WHEN cost > 6 THEN 'high' ELSE 'low' END) AS m,"
+    " MODE(MONTH(day)) AS k FROM visits GROUP BY id) t GROUP BY m",
+    "SELECT region, VARIANCE(DISTINCT age), STDDEV_POP(DISTINCT age % 9 - 4) FROM people GROUP BY region",
+    # Conditions on what a person has in several tables.
+    "SELECT region, COUNT(*) FROM people WHERE id IN (SELECT id FROM visits GROUP BY id HAVING COUNT(*) > 2) GROUP BY region",
+    "SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v JOIN people q ON q.id = v.id WHERE v.id = p.id"
+    " AND q.age > v.cost)",
+    "SELECT COUNT(*) FROM visits WHERE id IN (SELECT id FROM people WHERE id IN (SELECT id FROM visits WHERE cost > 11))",
+    "SELECT (SELECT COUNT(*) FROM visits WHERE id IN (SELECT id FROM people WHERE member)) AS n, COUNT(*) AS m FROM people",
+    "SELECT COUNT(*) FROM people WHERE id IN (SELECT id FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY id ORDER BY day) > 1"
+    " UNION SELECT v.id FROM visits v JOIN kinds k ON k.kind = v.kind AND k.price = 'high')",
+]
 QUESTIONS = [
     *WINDOWS,
     *VALUES,
+    *JOINS,
     "SELECT region, COUNT(*), AVG(age), STDDEV(age) FROM people GROUP BY region",
     "SELECT MEDIAN(age), QUANTILE_CONT(age, 0.9) FROM people WHERE member",
     "SELECT region, MEDIAN(age) FROM people GROUP BY region",
@@ -181,7 +228,7 @@ def sources(
             ledger=None,
             relation={table: table for table in DOMAINS},
             rng=sd.Rng.seeded(7),
-            public={"regions": PUBLIC, "kinds": KINDS},
+            public={"regions": PUBLIC, "kinds": KINDS, "ages": AGES},
         )
 
     return {

@@ -120,7 +120,7 @@ def bounds(place: int, neighbors: Relation) -> list[Any]:
     asked = asked_of(QUESTIONS[place], neighbors)
     meant = compile_query(asked, step_domain(VISITS, asked.steps))
     wider = step_neighbors(private(neighbors)[0].neighbors, asked.steps)
-    return [meant.sensitivity(part, wider) for several in meant.parts for part in several]
+    return [s for several in meant.bound(wider).sensitivities for s in several]
 
 
 def check(one: Any, other: Any, neighbors: Relation) -> list[Fraction]:

@@ -49,9 +49,9 @@ def protect(frame):
 rows = session.range(200_000).selectExpr("CAST(id % 90 AS INT) AS age", "CAST(id % 80000 AS STRING) AS id")
 people = protect(rows.repartition(8))
 assert len(executors()) == 2
-found = people.ask(sd.sql("SELECT COUNT(*), SUM(age) FROM data"), epsilon=10**6).rows[0]
+found = people.ask(sd.sql("SELECT COUNT(*) AS n, SUM(age) AS years FROM data"), epsilon=10**6).rows[0]
 expected = sum(i % 90 for i in range(200_000))
-assert (round(found["count"]), round(found["sum_age"])) == (200_000, expected), found
+assert (round(found["n"]), round(found["years"])) == (200_000, expected), found
 
 slow = rows.repartition(8).where("length(sha2(repeat(CAST(age AS STRING), 20000), 512)) > 0")
 watched = protect(slow)
@@ -67,10 +67,10 @@ def kill():
 
 thread = threading.Thread(target=kill)
 thread.start()
-found = watched.ask(sd.sql("SELECT COUNT(*), SUM(age) FROM data"), epsilon=10**6).rows[0]
+found = watched.ask(sd.sql("SELECT COUNT(*) AS n, SUM(age) AS years FROM data"), epsilon=10**6).rows[0]
 thread.join()
 assert killed
-assert (round(found["count"]), round(found["sum_age"])) == (200_000, expected), found
+assert (round(found["n"]), round(found["years"])) == (200_000, expected), found
 
 """
 
@@ -114,12 +114,13 @@ def protect(source, unit, **more):
 
 
 people = protect(rows, sd.PrivacyUnit("id", max_rows=3), ledger=None, public={"sizes": sizes})
-found = people.ask(sd.sql("SELECT sex, COUNT(*), SUM(age), MEDIAN(age) FROM data GROUP BY sex"), epsilon=10**6).rows
+asked = "SELECT sex, COUNT(*) AS n, SUM(age) AS years, MEDIAN(age) AS middle FROM data GROUP BY sex"
+found = people.ask(sd.sql(asked), epsilon=10**6).rows
 ages = {sex: [i % 90 for i in range(2000) if i % 2 == (sex == "M")] for sex in "FM"}
-assert [(r["sex"], r["count"], r["sum_age"]) for r in found] == [(s, 1000, sum(a)) for s, a in ages.items()], found
-assert [r["median_age"] for r in found] == [44, 45], found
+assert [(r["sex"], r["n"], r["years"]) for r in found] == [(s, 1000, sum(a)) for s, a in ages.items()], found
+assert [r["middle"] for r in found] == [44, 45], found
 asked = "SELECT sizes.size, COUNT(*) FROM data JOIN sizes USING (sex) GROUP BY sizes.size"
-assert {r["size"]: round(r["count"]) for r in people.ask(sd.sql(asked), epsilon=10**6).rows} == {"s": 1000, "l": 1000}
+assert {r["size"]: round(r["count_star()"]) for r in people.ask(sd.sql(asked), epsilon=10**6).rows} == {"s": 1000, "l": 1000}
 found = people.ask(Selection().sample("1/2").agg(sd.count(), sd.median("age")), epsilon=50, delta="1e-9").rows[0]
 assert 600 < found["count"] < 1400, found
 

@@ -14,7 +14,7 @@ import sordino as sd
 from ask.engines.support import engine_of
 from ask.engines.test_spark import spark_engine
 from sordino.ask.curator.adaptive_session import CountCache
-from sordino.ask.curator.data_access import DataAccess
+from sordino.ask.curator.plan import DataAccess
 from sordino.ask.engines.engine import Statement
 from sordino.ask.engines.spark import SordinoSpark, SparkPrimitives
 from sordino.ask.queries.adaptive.marginal import ContingencyTable, select_groupings

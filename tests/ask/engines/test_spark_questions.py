@@ -10,7 +10,18 @@ import duckdb
 import pytest
 
 import sordino as sd
-from ask.engines.test_postgres_questions import DOMAINS, KINDS, PEOPLE, PUBLIC, QUESTIONS, TAGS, UNITS, VISITS, content
+from ask.engines.test_postgres_questions import (
+    AGES,
+    DOMAINS,
+    KINDS,
+    PEOPLE,
+    PUBLIC,
+    QUESTIONS,
+    TAGS,
+    UNITS,
+    VISITS,
+    content,
+)
 from protecting import protect
 from sordino import col
 from sordino.ask.queries.build import Selection
@@ -63,7 +74,7 @@ def both(folder: Path, spark: SparkSession) -> list[sd.Connection]:
             ledger=None,
             relation={table: table for table in DOMAINS} if source is there else None,
             rng=sd.Rng.seeded(7),
-            public={"regions": PUBLIC, "kinds": KINDS},
+            public={"regions": PUBLIC, "kinds": KINDS, "ages": AGES},
         )
         for source in (there, frames)
     ]

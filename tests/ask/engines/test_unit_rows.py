@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import random
+import statistics
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +31,7 @@ from sordino.ask.queries.expressions.nodes import When
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.per_unit import PerUnit, UnitValue
 from sordino.ask.queries.row_steps import apply_steps, step_domain, step_neighbors
+from sordino.ask.queries.unit_aggregates import mode
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.core.source import Csv, source_from
 from sordino.errors import QuestionRefused
@@ -81,6 +83,11 @@ VALUES: dict[str, AggregateExpr] = {
     "mean_r": sd.mean("r"),
     "min": sd.min("x"),
     "max_r": sd.max("r"),
+    "median": sd.median("x"),
+    "median_r": sd.median("r"),
+    "variance": sd.variance("x", ddof=1),
+    "variance_r": sd.variance("r"),
+    "mode": mode("f"),
     "first": sd.first("x", by="d"),
     "last": sd.last("r", by="f"),
     "day": sd.max("d"),
@@ -141,10 +148,29 @@ def value_of(of: UnitValue, rows: Sequence[Row]) -> Any:
         return Fraction(len(some) if of.kind == "count" else len(set(some)))
     if not some:
         return None
+    if of.kind == "mode":
+        return min(set(some), key=lambda cell: (-some.count(cell), cell))
+    if of.kind == "median":
+        return Fraction(statistics.median(some))
+    if of.kind in ("variance", "variance_pop"):
+        return variance_of(some, Fraction(1, 4) if "r" in str(of.of) else Fraction(1), of.kind == "variance")
     if of.kind == "mean":
         step = Fraction(1, 4000) if "r" in str(of.of) else Fraction(1, 1000)
         return step * math.floor(sum(some, Fraction(0)) / len(some) / step + Fraction(1, 2))
     return sum(some, Fraction(0)) if of.kind == "sum" else min(some) if of.kind == "min" else max(some)
+
+
+def variance_of(cells: Sequence[Fraction], unit: Fraction, is_sample: bool) -> Fraction | None:
+    """Return a variance to a part of 1000 of a square step, of which the one that is lost in a division is rounded up."""
+    count = len(cells)
+    if count < 1 + is_sample:
+        return None
+    mean = sum(cells, Fraction(0)) / count
+    away = math.floor(mean / unit)
+    squares = sum((cell / unit - away) ** 2 for cell in cells)
+    rest = (mean / unit - away) * count
+    apart = 1000 * squares - math.floor(1000 * rest**2 / count)
+    return unit**2 / 1000 * math.floor(apart / (count - is_sample) + Fraction(1, 2))
 
 
 def rows(count: int, rng: random.Random, ids: Sequence[Any] = ("u", "v", "w", None)) -> list[Row]:
@@ -263,10 +289,9 @@ def check(relation: Relation) -> list[list[Fraction]]:
     for i, asked in enumerate(QUESTIONS):
         bound = bind(asked)
         compiled, wider = compile_query(bound, step_domain(DOMAIN, bound.steps)), step_neighbors(neighbors, bound.steps)
-        parts = [p for several in compiled.parts for p in several]
-        moves = [Fraction(0)] * len(parts)
-        for (one, other), (j, part) in itertools.product(pairs, enumerate(parts)):
-            bounds = compiled.sensitivity(part, wider)
+        sizes = [s for several in compiled.bound(wider).sensitivities for s in several]
+        moves = [Fraction(0)] * len(sizes)
+        for (one, other), (j, bounds) in itertools.product(pairs, enumerate(sizes)):
             moved = [abs(a - b) for a, b in zip(one[i][j], other[i][j], strict=True)]
             assert sum(moved) <= bounds.l1, (asked.describe(), relation, bounds)
             assert sum(m * m for m in moved) <= bounds.l2_squared, (asked.describe(), relation, bounds)

@@ -120,9 +120,8 @@ def by_duckdb(asked: Aggregation, table: Sequence[dict[str, Any]]) -> list[list[
 def check(asked: Aggregation, relation: Relation, exact: Exact, pairs: list[tuple[Any, Any]]) -> list[Fraction]:
     """Hold each pair's distance against each part's sensitivity; return the largest l1 distance of each part."""
     found = compile_query(asked, DOMAIN)
-    parts = [p for several in found.parts for p in several]
-    bounds = [found.sensitivity(p, Neighbors(relation, None)) for p in parts]
-    largest = [Fraction(0)] * len(parts)
+    bounds = [s for several in found.bound(Neighbors(relation, None)).sensitivities for s in several]
+    largest = [Fraction(0)] * len(bounds)
     # a table is in many pairs
     tables = {id(table): table for pair in pairs for table in pair}
     exact_parts = {key: exact(asked, table) for key, table in tables.items()}

@@ -127,9 +127,9 @@ def test_cells_are_those_listed_and_rows_may_drop_out(relation: Any) -> None:
     asked = S.group_by("state", "year", keys=[("TX", 2022)]).agg(sd.count())
     found = compile_query(asked, DOMAIN)
     assert (found.cells, found.key_rows()) == (1, [("TX", 2022)])
-    assert found.sensitivity(found.parts[0][0], Neighbors(relation, None)).l1 == 1
+    assert found.bound(Neighbors(relation, None)).sensitivities[0][0].l1 == 1
     two = compile_query(S.group_by("town", keys=["a", "b"]).agg(sd.count()), DOMAIN)
-    assert two.sensitivity(two.parts[0][0], Neighbors(relation, None)).l1 == (1 if relation == "add_remove" else 2)
+    assert two.bound(Neighbors(relation, None)).sensitivities[0][0].l1 == (1 if relation == "add_remove" else 2)
 
 
 def test_the_limit_counts_the_list_and_not_the_product() -> None:

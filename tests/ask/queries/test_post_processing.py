@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from datetime import date, datetime
+from fractions import Fraction
 from typing import Any
 
 import duckdb
@@ -17,7 +19,9 @@ from sordino.ask.queries.aggregates.quantile import quantiles
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.nodes import Apply, Compare, Constant, Name
 from sordino.ask.queries.post_processing import PostProcessing, select_rows
+from sordino.core.estimates.evaluation import OF_ONE
 from sordino.errors import QuestionRefused, UnknownName
 
 S = Selection()
@@ -85,6 +89,8 @@ def test_it_is_part_of_the_question() -> None:
         (lambda a: a.having(col("n") + 1), QuestionRefused, "needs a condition"),
         (lambda a: a.having(col("n").bin([0, 1]) > 0), QuestionRefused, "cannot be computed from an answer"),
         (lambda a: a.having("n > 3"), QuestionRefused, "takes a condition"),
+        (lambda a: a.having(col("n").days() > 1), QuestionRefused, "cannot be computed from an answer"),
+        (lambda a: a.order_by(col("n").seconds()), QuestionRefused, "cannot be computed from an answer"),
         (lambda a: a.limit(-1), QuestionRefused, "number of rows"),
         (lambda a: a.limit(True), QuestionRefused, "number of rows"),
     ],
@@ -129,3 +135,25 @@ def test_text_never_meets_a_number() -> None:
     after = PostProcessing((col("job") > 3).node, ((col("x").node, False),))
     assert select_rows(after, {"job": ["a", "b"], "x": ["1", None]}) == []
     assert select_rows(PostProcessing(None, ((col("x").node, False),)), {"x": ["b", 2, None, 1]}) == [3, 1, 0, 2]
+
+
+def test_a_day_meets_a_moment_as_its_midnight() -> None:
+    moments = [datetime(2020, 1, 1, 9), datetime(2020, 1, 2), None]
+    columns: dict[str, list[Any]] = {"day": [date(2020, 1, 2)] * 3, "at": moments}
+    for node, rows in ((col("at") < col("day"), [0]), (col("day") <= col("at"), [1]), (col("day") == col("at"), [1])):
+        assert select_rows(PostProcessing(node.node), columns) == rows
+
+
+def test_every_function_of_an_answer_is_computed_or_refused_before_the_charge() -> None:
+    columns: dict[str, list[Any]] = {"n": [4, 0, -2], "m": [0.5, None, 1e308], "job": ["a", None, "b"]}
+    lengths_of_time = ("weeks", "days", "hours", "minutes", "seconds")
+    for function in (*OF_ONE, "divide", "modulo", "/", "abs", "to_whole", *lengths_of_time, "unheard_of"):
+        for right in (None, Constant(Fraction(3))):
+            for name in columns:
+                node = Apply(function, Name(name), right)
+                after = PostProcessing(Compare(">", node, Constant(Fraction(1))), ((node, True),))
+                try:
+                    after.check(list(columns))
+                except QuestionRefused:
+                    continue
+                select_rows(after, columns)

@@ -169,7 +169,8 @@ def error_apart(asked: Any, count: int) -> float:
     """Return the error at 95% where each of `count` aggregates, and each of its parts, has noise of its own at epsilon 1."""
     compiled = compile_query(as_aggregation(asked), WIDE)
     parts = compiled.parts[0]
-    moved = [compiled.sensitivity(p, Neighbors("add_remove", None)).rescale(1 / p.unit).l1 for p in parts]
+    (sensitivities,) = compiled.bound(Neighbors("add_remove", None)).sensitivities
+    moved = [s.rescale(1 / p.unit).l1 for p, s in zip(parts, sensitivities, strict=True)]
     laws = [DiscreteLaplace(by * count * len(parts)) for by in moved]
     return float(asked.aggregate.error(parts, ExpectedNoise(laws, 0.95, 10_000)))
 

@@ -88,9 +88,8 @@ def check(neighbors: Neighbors, pairs: list[tuple[Any, Any]]) -> Counter[int]:
     for one, other in pairs:
         for place, asked in enumerate(QUESTIONS):
             found = compile_query(asked, DOMAIN)
-            parts = [p for several in found.parts for p in several]
-            for part, a, b in zip(parts, one[place], other[place], strict=True):
-                bound = found.sensitivity(part, neighbors)
+            bounds = [s for several in found.bound(neighbors).sensitivities for s in several]
+            for bound, a, b in zip(bounds, one[place], other[place], strict=True):
                 moved = sum((abs(x - y) for x, y in zip(a, b, strict=True)), Fraction(0))
                 assert moved <= bound.l1, (asked.describe(), neighbors.relation)
                 reached[place] += moved == bound.l1

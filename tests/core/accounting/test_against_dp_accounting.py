@@ -10,6 +10,7 @@ from sordino.core.accounting.pld import pld_epsilon
 from sordino.core.loss import Event
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("event", "times"),
     [

@@ -71,6 +71,7 @@ def test_mse_over_formula_in_20000_runs(method: str) -> None:
         assert 0.9 < np.mean(errors**2) / (formula(method, 1, t) / 50) < 1.1
 
 
+@pytest.mark.each(5)
 @EVERY
 @pytest.mark.parametrize("about", ["respondents", "population"])
 def test_mean_intervals_cover(method: str, about: str) -> None:

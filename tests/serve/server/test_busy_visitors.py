@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from far import listening
 from serving import COUNT, Served, served
-from sordino.ask.curator import planning
+from sordino.ask.curator import curator as curator_module
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.errors import QuestionRefused, TooManyRequests
 from sordino.serve.server import jobs as work_queue
@@ -231,7 +231,7 @@ def test_more_questions_than_a_batch_holds_are_too_large(server: Served) -> None
 @pytest.mark.parametrize("path", ["/v1/plan", "/v1/ask"])
 def test_planning_stops_when_whoever_asked_has_gone(server: Served, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setattr(work_queue, "_LOOK_EVERY", 0.01)
-    plan, plans = planning.plan_question, list[object]()
+    plan, plans = curator_module.plan_question, list[object]()
 
     def count(*args: Any, **more: Any) -> Any:
         plans.append(args)

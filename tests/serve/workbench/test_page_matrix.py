@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple, get_args
 
 import pytest
@@ -197,31 +196,38 @@ def test_the_owner_has_all_but_accounts(people: dict[str, Person]) -> None:
         server.service.desk.sessions, server.app = before, app
 
 
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Person, Person]]:
+    """An analyst and an officer of a server with a model and an evaluation: a route of theirs finds them by a right number."""
+    with served(tmp_path_factory.mktemp("fitted")) as server:
+        ana = person_of(server)
+        wait_for(ana, ana.post("/models/fit", **FIT).headers["location"])
+        wait_for(ana, ana.post("/models/1/evaluations", epsilon="0.001").headers["location"])
+        yield ana, person_of(server, "ola")
+
+
 @pytest.mark.parametrize(
     "number", ["99999999999999999999", "-99999999999999999999", "-1", "0", "1" * 5000, "1e9", "%F1"]
 )
-def test_no_number_in_an_address_makes_a_route_fail(tmp_path: Path, number: str) -> None:
+def test_no_number_in_an_address_makes_a_route_fail(fitted: tuple[Person, Person], number: str) -> None:
     """Whatever a route reads as a whole number: too large for the stores, below nothing, or none."""
-    with served(tmp_path) as server:
-        ana, ola = person_of(server), person_of(server, "ola")
-        routers = (*PAGE_ROUTERS, QUESTIONS, DESK, MODELS_AND_JOBS, COLLECTIONS)
-        routes = routes_with_numbers(route for router in routers for route in router.routes)
-        assert {"show_drawing", "show_model", "show_job", "revoke_token", "read_audit_log"} <= {r.name for r in routes}
-        assert wait_for_fit(ana)
-        for route in routes:
-            numbers = [f.name for f in route.dependant.path_params if is_whole(f)]
-            queries = [f.name for f in route.dependant.query_params if is_whole(f)]
-            for wrong in [*numbers, *queries]:
-                address = route.path
-                for name in re.findall(r"{(\w+)}", address):
-                    right = {"shade": "light", "name": "ana"}.get(name, "1")
-                    address = address.replace(f"{{{name}}}", number if name == wrong else right)
-                if wrong in queries:
-                    address += f"?{wrong}={number}"
-                for person in (ana, ola):
-                    for method in route.methods or ():
-                        answer = person.get(address) if method == "GET" else person.post(address)
-                        assert answer.status_code < 500, (method, address, answer.text)
+    routers = (*PAGE_ROUTERS, QUESTIONS, DESK, MODELS_AND_JOBS, COLLECTIONS)
+    routes = routes_with_numbers(route for router in routers for route in router.routes)
+    assert {"show_drawing", "show_model", "show_job", "revoke_token", "read_audit_log"} <= {r.name for r in routes}
+    for route in routes:
+        numbers = [f.name for f in route.dependant.path_params if is_whole(f)]
+        queries = [f.name for f in route.dependant.query_params if is_whole(f)]
+        for wrong in [*numbers, *queries]:
+            address = route.path
+            for name in re.findall(r"{(\w+)}", address):
+                right = {"shade": "light", "name": "ana"}.get(name, "1")
+                address = address.replace(f"{{{name}}}", number if name == wrong else right)
+            if wrong in queries:
+                address += f"?{wrong}={number}"
+            for person in fitted:
+                for method in route.methods or ():
+                    answer = person.get(address) if method == "GET" else person.post(address)
+                    assert answer.status_code < 500, (method, address, answer.text)
 
 
 def routes_with_numbers(routes: Iterable[object]) -> list[APIRoute]:
@@ -231,10 +237,3 @@ def routes_with_numbers(routes: Iterable[object]) -> list[APIRoute]:
 
 def is_whole(field: ModelField) -> bool:
     return int in (field.field_info.annotation, *get_args(field.field_info.annotation))
-
-
-def wait_for_fit(person: Person) -> bool:
-    """Fit a model and evaluate it, so that a route of theirs finds something by a right number."""
-    wait_for(person, person.post("/models/fit", **FIT).headers["location"])
-    wait_for(person, person.post("/models/1/evaluations", epsilon="0.001").headers["location"])
-    return True

@@ -362,7 +362,9 @@ def test_what_an_officer_approved_is_fetched_by_the_page_that_waits(tmp_path: Pa
     made.add("ola", "officer")
     person, officer = person_of(made), person_of(made, "ola")
     fit = FIT | {"column:age": "on", "column:sex": "on", "request_id": "f"}
-    assert "An officer has to approve this first" in person.post("/models/price", **fit).text
+    price = person.post("/models/price", **fit).text
+    assert "An officer has to approve this first" in price
+    assert "Measure the model&#39;s own error" in price
     waits = person.post("/models/fit", **fit)
     assert (waits.status_code, 'action="/models/fit"' in waits.text) == (202, True)
     fields = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', waits.text))

@@ -14,7 +14,7 @@ from sordino.ask.queries.expressions.bound_number import BoundNumber
 from sordino.ask.queries.expressions.nodes import Node
 from sordino.ask.queries.queryable import Queryable, is_monotone
 from sordino.core.estimates.noisy import Noisy
-from sordino.core.loss import Loss, loss_from
+from sordino.core.loss import Loss, share_loss
 
 SHARES = {"upper": Fraction(1, 4), "lower": Fraction(3, 20), "beyond": Fraction(1, 20)}  # of a question's loss
 EACH = 4  # candidates a power of two
@@ -61,10 +61,12 @@ def find_ends(q: Queryable, node: Node, number: BoundNumber, loss: Loss) -> Ends
     if number.interval.upper is None:
         zero = next((j for j, edge in enumerate(edges) if edge >= 0), top)
         steps = [Fraction(max(j - zero, 0)) + Fraction(min(j - zero, 0), 8) for j in range(top + 1)]
-        last = max(1, _select(q, histogram, take(loss, SHARES["upper"]), steps, below=False))
+        last = max(1, _select(q, histogram, share_loss(loss, SHARES["upper"]), steps, below=False))
     if number.interval.lower is None:
-        first = _select(q, histogram, take(loss, SHARES["lower"]), _lower_handicaps(edges[: last + 1]), below=True)
-    answer = q.release(OutsideCount(histogram, first, last), take(loss, SHARES["beyond"]))
+        first = _select(
+            q, histogram, share_loss(loss, SHARES["lower"]), _lower_handicaps(edges[: last + 1]), below=True
+        )
+    answer = q.release(OutsideCount(histogram, first, last), share_loss(loss, SHARES["beyond"]))
     found = answer.outputs[0].estimate
     assert isinstance(found, Noisy)
     margin = found.law.error(1 - _MISS / 2)
@@ -86,11 +88,6 @@ def ends_histogram(node: Node, number: BoundNumber) -> MagnitudeHistogram:
     """Return the bins whose edges are the candidates; raise QuestionRefused where a declared end lies beyond all bins."""
     check_reach(number)
     return MagnitudeHistogram(node, clip_edges(_edges(), number), offsets=False)
-
-
-def take(loss: Loss, share: Fraction) -> Loss:
-    """Return a share of a loss."""
-    return loss_from({name: amount * share for name, amount in loss.amounts().items()})
 
 
 def _edges() -> tuple[int, ...]:

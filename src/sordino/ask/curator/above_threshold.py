@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sordino.ask.curator.adaptive_session import plan_adaptive
 from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.curator.charging import Charging, Failure, failure_of
-from sordino.ask.curator.data_access import Answer, DataAccess, open_rows
-from sordino.ask.curator.plan import TableContext
+from sordino.ask.curator.plan import Answer, DataAccess, TableContext, open_rows
 from sordino.ask.curator.question_reading import read_question
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
@@ -98,7 +97,7 @@ class AboveThreshold:
             if isinstance(found, Failure):
                 self._guard.end_held()
                 self._fail(found)
-            self._told.append((f"{asked.question.describe()}, above {format_number(level)}", found))
+            self._told.append((f"{asked.resolved.words}, above {format_number(level)}", found))
             return found
 
     def close(self) -> Release:
@@ -161,17 +160,16 @@ class AboveThreshold:
                 "a monotone session takes counts, and sums of values that cannot be below 0, neither negated: clip the values "
                 "at 0, or open a session without monotone=True"
             )
-        moved = abs(slope) * resolved.sensitivity(part, self._table.neighbors).l1
+        moved = abs(slope) * resolved.bound(self._table.neighbors).sensitivities[0][0].l1
         if not moved:
             raise QuestionRefused("no unit can move this answer: ask for it as it is, at no cost")
-        return _Linear(asked, resolved, slope * part.unit, constant, moved)
+        return _Linear(resolved, slope * part.unit, constant, moved)
 
 
 @dataclass(frozen=True, slots=True)
 class _Linear:
     """A question whose answer is `factor` times the steps of one exact number, plus `constant`."""
 
-    question: Aggregation
     resolved: CompiledQuery
     factor: Fraction
     constant: Fraction
@@ -211,7 +209,7 @@ def open_above_threshold(
     mechanism = sparse_vector_for(PARTS + 1, crossings=count, monotone=monotone, epsilon=pure.epsilon, rho=rho)
     words = f"which answers are above their thresholds, until {count} of them {'is' if count == 1 else 'are'}"
     plan = plan_adaptive(words, table, asked=asked if mechanism.redraws else pure)
-    with open_rows(engine, None):  # a server that is gone costs nothing
+    with open_rows(engine):  # a server that is gone costs nothing
         charged = charging.charge_new(plan)
 
     def commit(answer: Answer) -> Release:

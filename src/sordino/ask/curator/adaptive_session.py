@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
-from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter, private_tables
 from sordino.ask.curator.most_common_procedure import plan_most_common
-from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.curator.plan import (
+    UNKNOWN_ROWS,
+    Answer,
+    DataAccess,
+    Plan,
+    PlannedColumn,
+    Procedure,
+    StatementWriter,
+    TableContext,
+    price,
+)
 from sordino.ask.curator.question_reading import read_question
 from sordino.ask.queries.adaptive.marginal import (
     MOST_AXES,
@@ -314,7 +323,7 @@ class AdaptiveSession:
             raise QuestionRefused(
                 f"{question.describe()} is a question of its own: ask for it with ask(...), not in an adaptive session"
             )
-        if private_tables(question):
+        if question.reads:
             raise QuestionRefused(
                 "an adaptive session reads one private table: ask a question that reads others by itself, with ask(...)"
             )

@@ -185,7 +185,7 @@ def _share_out(
     equal = [plan_at(i, each) for i in range(count)]
     if split.is_equal:
         return Batch(tuple(equal), confidence)
-    from sordino.ask.curator.allocation import check_scale, least_error_shares, relative_error, weigh
+    from sordino.ask.curator.loss_shares import check_scale, least_error_shares, relative_error, weigh
 
     weights = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
     shares = [w / sum(weights, Fraction(0)) for w in weights]

@@ -12,10 +12,10 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, NoReturn
 
-from sordino.ask.curator.data_access import Answer, private_tables
-from sordino.ask.curator.plan import Plan
+from sordino.ask.curator.plan import Answer, Plan
 from sordino.ask.engines.engine import EngineFailed
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.core.accounting.event_fields import event_to_dict
@@ -25,6 +25,7 @@ from sordino.core.ledger.records import Charge, ShareSums, StoredAnswer, check_r
 from sordino.core.loss import Loss, loss_from
 from sordino.core.neighbors import Neighbors
 from sordino.core.release import Release
+from sordino.core.source import PrivateTable
 
 DEFECT = (
     "this is a defect of Sordino, whatever the data: please report the question and the version, and ask it another way"
@@ -34,8 +35,8 @@ _MANY = 1_000  # keys
 # What runs code from outside: an algorithm, or an engine. No later frame of its failure is of ours.
 _CALL_OUT = (
     ("sordino.ask.curator.adaptive_session", "run_adaptive"),
-    ("sordino.ask.curator.data_access", "run"),
-    ("sordino.ask.curator.data_access", "sample"),
+    ("sordino.ask.curator.plan", "run"),
+    ("sordino.ask.curator.plan", "sample"),
 )
 
 
@@ -83,7 +84,7 @@ class Charging:
         if share is not None:
             self._on_record = ledger.is_share(*share) and self._on_record
 
-    def declare(self, question: object = None) -> None:
+    def declare(self, others: Mapping[str, PrivateTable] = MappingProxyType({})) -> None:
         """Put the declaration on the ledger's record, once, and those of the other private tables that a question reads.
 
         Raises DeclarationChanged where the ledger holds another one.
@@ -93,7 +94,7 @@ class Charging:
             if self.spender is not None and self._share is not None:
                 self.ledger.declare_share(self.spender, self._share)
             self._on_record = True
-        for name, table in private_tables(question).items():
+        for name, table in others.items():
             self.ledger.declare(name, dict(table.declaration))
 
     def spent(self) -> Loss:

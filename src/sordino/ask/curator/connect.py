@@ -24,7 +24,6 @@ from sordino.ask.queries.sql.text import is_same_table, known_dialect
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.lazy import load_feature
 from sordino.core.ledger.ledger import Ledger
-from sordino.core.ledger.records import declaration_of
 from sordino.core.loss import Loss, Number, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.core.notebook_tables import html_table
@@ -86,15 +85,15 @@ class Connection:
                 self._engines[declared.name] = open_engine(self.project, declared, public_rows)
                 self._public_rows[declared.name] = public_rows
             engine = self._engines[declared.name]
-            others = {name: _as_other(table, declared) for name, table in self.project.tables.items()}
-            del others[declared.name]
+            tables = self.project.tables.items()
+            others = {name: _as_other(table, declared) for name, table in tables if name != declared.name}
             self._curators[declared.name] = Curator(
                 declared.name,
                 engine=engine,
                 domain=declared.domain,
                 neighbors=declared.neighbors,
                 ledger=self.ledger(declared.budget),
-                declaration=declaration_of(declared.domain, declared.neighbors, declared.source),
+                declaration=declared.declaration,
                 rng=self._rng,
                 public=self.project.public,
                 public_rows=self._public_rows[declared.name],
@@ -307,9 +306,8 @@ def _remarks(project: Project, table: DeclaredTable, provider: str) -> tuple[str
 
 def _as_other(table: DeclaredTable, beside: DeclaredTable) -> PrivateTable:
     """Return what the questions of one declared table may know of another."""
-    declared = declaration_of(table.domain, table.neighbors, table.source)
     apart = why_apart(beside.source, table.source)
-    return PrivateTable(table.domain, table.neighbors, declared, table.budget == beside.budget, apart)
+    return PrivateTable(table.domain, table.neighbors, table.declaration, table.budget == beside.budget, apart)
 
 
 def open_project(

@@ -16,25 +16,41 @@ from sordino.ask.clipping.contribution_bounds import find_contribution_bounds
 from sordino.ask.clipping.search import find_bounds
 from sordino.ask.curator.above_threshold import AboveThreshold, open_above_threshold
 from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
+from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
 from sordino.ask.curator.batch import Batch, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
-from sordino.ask.curator.data_access import DataAccess, check_text, open_rows
 from sordino.ask.curator.dummy_table import check_target, open_dummy, practice_curator
 from sordino.ask.curator.explain import explain
+from sordino.ask.curator.found_bounds_procedure import plan_with_found_bounds
 from sordino.ask.curator.plan import (
     EQUAL,
+    DataAccess,
     LossSplit,
     Plan,
     PlanArguments,
+    PlannedQuestion,
+    StatementWriter,
     TableContext,
+    open_rows,
     read_split,
     states_split,
     take_loss,
 )
-from sordino.ask.curator.planning import is_batch, plan_again, plan_question
-from sordino.ask.curator.question_reading import Question, Whole, read_question, read_statement_question, truer_refusal
+from sordino.ask.curator.question_reading import (
+    Question,
+    Whole,
+    bind_tables,
+    is_batch,
+    read_question,
+    read_statement_question,
+    registered_procedure,
+    truer_refusal,
+)
 from sordino.ask.engines.engine import Engine
+from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import Column
+from sordino.ask.queries.planning_watch import check_planning
+from sordino.ask.queries.query import refuse_foreign
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
 from sordino.ask.queries.sql.moments import current_moment
 from sordino.ask.queries.sql.parse import SqlText
@@ -96,7 +112,13 @@ class Curator(TableFace):
         self._rng = rng
         public_facts = (self._charging.declaration, dict(public or {}), dict(others or {}), dialect)
         self._table = TableContext(
-            name, domain, neighbors, ledger.cap, *public_facts, public_rows=dict(public_rows or {})
+            name,
+            domain,
+            neighbors,
+            ledger.cap,
+            *public_facts,
+            public_rows=dict(public_rows or {}),
+            declared=declaration,
         )
 
     # ---- plan and ask
@@ -184,7 +206,9 @@ class Curator(TableFace):
         asked = read_loss(**take_loss(given))
         one = cast(Question, question)
         plan = self._plan(one, asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
-        check_text(self._engine, plan.question, plan.procedure.write)
+        if not plan.reads:
+            # What the engine cannot say is refused. The columns of other private tables are known when it is asked.
+            plan.procedure.write(StatementWriter(self._engine))
         return plan.seen_before(self._charging.earlier(plan))
 
     @overload
@@ -234,12 +258,13 @@ class Curator(TableFace):
         if on == "dummy":
             return self._practise(plan)
         identity = plan.identity()
-        self._charging.declare(plan.question)
+        others = plan.reads
+        self._charging.declare(others)
         if request_id is not None:
             stored = self._charging.recall(request_id, identity)
             if stored is not None:
                 return self._charging.read_stored(stored, plan)
-        with open_rows(self._engine, plan.question) as rows:
+        with open_rows(self._engine, others) as rows:
             # what cannot be written is refused here, and costs nothing
             statements = plan.procedure.write(rows.writer())
             charged = self._charging.charge(plan, identity=identity, request=request_id)
@@ -279,7 +304,7 @@ class Curator(TableFace):
         asked = read_loss(**loss)
         plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
         ran: tuple[T, Release, str] | Failure
-        with open_rows(self._engine, None) as rows:  # a server that is gone costs nothing
+        with open_rows(self._engine) as rows:  # a server that is gone costs nothing
             charged = self._charging.charge_new(plan)
             try:
                 finish = partial(self._charging.make_release, plan, charged)
@@ -484,3 +509,77 @@ class Curator(TableFace):
             return release, write_answer(release)
         except Exception as failure:  # of an engine, or any other: its words may quote a cell
             return failure_of(failure, plan.provider)
+
+
+# ---- From a question that is read to its Plan, and whether a plan handed in is still that
+
+
+def plan_question(
+    question: PlannedQuestion,
+    table: TableContext,
+    *,
+    asked: Loss,
+    assume_rows: int | None = None,
+    assume_mean: float | None = None,
+    split: LossSplit = EQUAL,
+) -> Plan:
+    """Return the plan of a question that is understood, at the loss asked; raises QuestionRefused where it has none."""
+    check_planning()
+    registered = registered_procedure(question)
+    if registered is None or not registered.provider:
+        refuse_foreign(question)
+    if not isinstance(question, Aggregation) and not split.is_equal:
+        raise DeclarationError("this question has one answer, which gets the whole loss: leave weights and share out")
+    if registered is not None:
+        return registered.plan_question(question, table, asked=asked)
+    assert isinstance(question, Aggregation)
+    try:
+        return plan_aggregation(
+            question, table, asked=asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split
+        )
+    except QuestionRefused:
+        plan = None
+        if split.is_equal:
+            # Means of numbers without bounds may be why: these can be found.
+            plan = plan_with_found_bounds(question, table, asked=asked, assume_rows=assume_rows)
+        if plan is None:
+            raise
+        return plan
+
+
+def plan_again(given: Plan, table: TableContext) -> Plan:
+    """Return the plan that the question and the loss of a plan have now; raises DeclarationError where it is another.
+
+    What runs is the plan made here, never one that was handed in.
+    """
+    if (given.declaration, given.table_name) != (table.declaration, table.name):
+        raise DeclarationError("this plan was made for another table or declaration: plan again")
+    asked: Any = given.question
+    if isinstance(asked, Aggregation):  # no second parse: the public tables alone are found again
+        asked = bind_tables(asked, table, names="resolved")
+    guesses = {name: getattr(given.procedure, name, None) for name in ("assume_rows", "assume_mean")}
+    split = LossSplit(exact=tuple(getattr(given.procedure, "weights", ())))
+    plan = plan_question(asked, table, asked=given.asked, split=split, **guesses)
+    refuse_altered(given, plan)
+    return plan
+
+
+def refuse_altered(given: Plan, priced: Plan) -> None:
+    """Raise DeclarationError where a plan is not the one that its question and loss have now."""
+    if (given.event, given.cost, _noise(given)) != (priced.event, priced.cost, _noise(priced)):
+        raise DeclarationError(
+            "this plan does not match what its question costs here: its mechanisms, event or cost were altered, or the budget "
+            "now counts differently; plan again"
+        )
+
+
+def _noise(plan: Plan) -> object:
+    """Return what a plan would draw."""
+    procedure = plan.procedure
+    if isinstance(procedure, AggregationProcedure):
+        allocation = procedure.allocation
+        vectors = [[(v.sensitivity, v.mechanism) for v in several] for several in allocation.vectors]
+        # Which keys there are follows from the rows of public tables too, which may be others by now.
+        labels = [key.labels for key in allocation.resolved.keys]
+        return vectors, allocation.threshold, [s and s.event for s in allocation.selections], labels
+    return getattr(procedure, "mechanism", None)

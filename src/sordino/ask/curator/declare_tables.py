@@ -16,7 +16,7 @@ from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, UnknownName, nearest
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.location import locate
-from sordino.core.ledger.records import accept_new, check_share, declaration_of
+from sordino.core.ledger.records import accept_new, check_share
 from sordino.core.ledger.writer import exists
 from sordino.core.loss import Loss
 from sordino.core.neighbors import PrivacyUnit, neighbors_from
@@ -125,9 +125,8 @@ def _check_people(tables: Mapping[str, DeclaredTable]) -> None:
     """Raise DeclarationError where tables of one budget protect different people, as the ledger would later."""
     known: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
-        words = declaration_of(table.domain, table.neighbors, table.source)
-        accept_new(name, words, known)
-        known[name] = words
+        accept_new(name, table.declaration, known)
+        known[name] = table.declaration
 
 
 def _check_shares(shares: Mapping[str, Loss], spender: str | None, budget: Loss) -> Mapping[str, Loss]:

@@ -163,6 +163,8 @@ def open_dummy(table: TableContext) -> Engine:
         )
         for name, other in table.private.items()
     }
+    # Read once more where what is asked of another table has a condition on this one.
+    people[table.name] = PeopleTable(rows, table.domain, unit)
     return open_source(rows, domain=table.domain, unit=unit, public=table.public_rows, people=people)
 
 

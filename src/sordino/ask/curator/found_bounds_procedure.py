@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sordino.ask.clipping.ends import SHARES, Ends, ends_histogram, find_ends, take
+from sordino.ask.clipping.ends import SHARES, Ends, ends_histogram, find_ends
 from sordino.ask.curator.adaptive_session import AdaptiveSession, adaptive_event
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
-from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
-from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.curator.plan import (
+    Answer,
+    DataAccess,
+    Plan,
+    PlannedColumn,
+    Procedure,
+    StatementWriter,
+    TableContext,
+    price,
+)
 from sordino.ask.queries.adaptive.magnitudes import search_number
 from sordino.ask.queries.aggregates.quantile import Quantile
 from sordino.ask.queries.aggregates.sums import Average
@@ -21,7 +29,7 @@ from sordino.ask.queries.queryable import ReleaseContent
 from sordino.core.domain import Domain, Fill, Real
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.point_estimate import PointEstimate
-from sordino.core.loss import Event, Loss
+from sordino.core.loss import Event, Loss, share_loss
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Output, Release, show_number
 
@@ -83,7 +91,7 @@ class FoundBoundsProcedure(Procedure):
         session = AdaptiveSession(
             rows=rows, table=self.table, loss=self.inner, rng=rng, make_release=self._inner_release
         )
-        part = take(self.inner, Fraction(1, len(self.sought)))
+        part = share_loss(self.inner, Fraction(1, len(self.sought)))
         try:
             ends = {node: self._find_ends(session, node, part) for node in self.sought}
             bounds = {node: _STAND_IN if e is None else (e.lower, e.upper) for node, e in ends.items()}
@@ -176,7 +184,7 @@ def _plan_within(
         for a in question.aggregates
     )
     domain = _with_grids(table.domain, bounds)
-    rest = take(inner, _rest(tuple(bounds), table.domain))
+    rest = share_loss(inner, _rest(tuple(bounds), table.domain))
     within = replace(question, aggregates=clipped)
     return plan_aggregation(within, replace(table, domain=domain, cap=inner), asked=rest, assume_rows=assume_rows)
 

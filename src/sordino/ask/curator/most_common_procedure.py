@@ -8,8 +8,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sordino.ask.curator.aggregation_procedure import exact_vectors, text_note
-from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
-from sordino.ask.curator.plan import Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.curator.plan import (
+    Answer,
+    DataAccess,
+    Plan,
+    PlannedColumn,
+    Procedure,
+    StatementWriter,
+    TableContext,
+    price,
+)
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import CompiledQuery
 from sordino.core.estimates.selections import Choices
@@ -66,8 +74,8 @@ def plan_most_common(question: MostCommon, table: TableContext, *, asked: Loss) 
     Theorem: a unit with at most R rows of one value moves each count by at most R, and under add_remove all in one
     direction (monotone), so a point of score is worth epsilon / R in the exponent; under replace epsilon / 2R.
     """
-    compiled = question.compile_query(table.domain, possible=table.possible_keys())
-    enforced = compiled.enforce(table.neighbors)
+    compiled = question.compile_query(table.domain, possible=table.find_possible)
+    enforced = compiled.bound(table.neighbors).neighbors
     mechanism = best_selection(
         sensitivity=Fraction(enforced.rows_per_group),
         loss=asked,

@@ -1,19 +1,26 @@
 """Plan: what a question would cost and how wrong its answer would be, from public facts alone; nothing is spent.
 
-It follows from what is publicly known of the table, and from what is asked about the split of the loss."""
+It follows from what is publicly known of the table, and from what is asked about the split of the loss. Its procedure says
+how it is answered, and what that may do: before the charge write statements, after it run them. `DataAccess` is the only way
+to the exact answers; what comes out of it never leaves the curator without noise.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, get_args
 
-from sordino.ask.curator.data_access import Answer, DataAccess, StatementWriter
+from sordino.ask.queries.expressions.released import ReleasedValues, check_tokens
+from sordino.ask.queries.public_matches import no_values
 from sordino.ask.queries.queryable import ReleaseContent
-from sordino.ask.queries.row_steps import step_neighbors
+from sordino.ask.queries.row_steps import RowStep, apply_steps, step_neighbors
+from sordino.ask.queries.same_people import seen_from
 from sordino.core.accounting.composition import charge_amounts
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused, arg
@@ -30,13 +37,21 @@ from sordino.core.loss import (
 )
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.rng import Rng
-from sordino.core.release import other_currencies, show_number
+from sordino.core.primitives import Primitives
+from sordino.core.release import Key, Output, other_currencies, show_number
 from sordino.core.source import PrivateTable, PublicTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from sqlglot import exp
 
-    from sordino.ask.queries.aggregation import FindPossible, Possible
+    from sordino.ask.engines.engine import Engine, Statement
+    from sordino.ask.queries.aggregation import Grouping, Possible
+    from sordino.ask.queries.expressions.keys import Keys
+    from sordino.ask.queries.expressions.nodes import Node
+
+
+# ---- What is known before a question is asked, and how its loss is split
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +60,7 @@ class TableContext:
 
     `public` are the tables that may be joined, `private` the other private tables of the project, `dialect` whose SQL
     questions are written in where they do not say so. `public_rows` are those of the public tables, as they were opened,
-    `possible` what was found of the keys of questions.
+    `declared` is what the digest is of, `possible` what was found of the keys of questions.
     """
 
     name: str
@@ -57,13 +72,29 @@ class TableContext:
     private: Mapping[str, PrivateTable] = field(default_factory=dict)
     dialect: str | None = None
     public_rows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False, compare=False)
+    declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     possible: dict[str, Possible] = field(default_factory=dict, repr=False, compare=False)
 
-    def possible_keys(self) -> FindPossible:
-        """Return how the keys are found that the rows of a question may have, from public facts."""
+    def find_possible(
+        self, groups: Sequence[Grouping], declared: Sequence[Keys], where: Node | None, steps: Sequence[RowStep]
+    ) -> Possible:
+        """Return the codes of the keys that the rows of a question may have, from public facts."""
         from sordino.ask.curator.possible_keys import PossibleKeys
 
-        return PossibleKeys(self.domain, self.public_rows, self.possible).find
+        return PossibleKeys(self.domain, self.public_rows, self.possible).find(groups, declared, where, steps)
+
+    @property
+    def own(self) -> PrivateTable:
+        """What other tables of the project may know of this one."""
+        return PrivateTable(self.domain, self.neighbors, self.declared)
+
+    def public_values(self, name: str, columns: Sequence[str]) -> Sequence[tuple[Any, ...]]:
+        """Return some columns of each row of a public table as declared, or of its key, `sordino_key_0`.., as it is joined by."""
+        from sordino.ask.engines.public import declared_values
+
+        if name not in self.public_rows:
+            return no_values(name, columns)
+        return declared_values(self.public_rows[name], self.public[name].columns, columns)
 
     def other(self, name: str | None) -> TableContext:
         """Return what is public of another private table, asked about in one statement with this one; itself for None.
@@ -87,8 +118,10 @@ class TableContext:
             self.cap,
             self.declaration,
             public=self.public,
+            private=seen_from(name, self.private, self.name, self.own),
             dialect=self.dialect,
             public_rows=self.public_rows,
+            declared=other.declaration,
         )
 
 
@@ -166,6 +199,105 @@ def _above_zero(value: Any, *, name: str) -> Fraction:
     return found
 
 
+# ---- The rows of a question: its statements are written before the charge, and run after it
+
+Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
+
+
+@contextmanager
+def open_rows(engine: Engine, others: Collection[str] = ()) -> Iterator[DataAccess]:
+    """Give access to one state of the rows of a table, and of the `others` that a question reads too."""
+    with (engine.open_tables(others) if others else engine).snapshot() as held:
+        yield DataAccess(held)
+
+
+class StatementWriter:
+    """Write the statements of a question, before the charge: it cannot run them, so nothing that it makes depends on a row."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        steps: Sequence[RowStep] = (),
+        domain: Domain | None = None,
+        expects: frozenset[str] = frozenset(),
+        released: ReleasedValues | None = None,
+        table: str | None = None,
+    ) -> None:
+        self._engine = engine
+        self._table = table
+        self._steps = steps
+        self._domain = domain
+        self._expects = expects
+        self._released = released
+
+    def follow(self, steps: Sequence[RowStep], domain: Domain) -> Self:
+        """Return the rows that the steps make of the table's, which `domain` declares."""
+        return self._with(self._engine, steps=steps, domain=domain)
+
+    def of_table(self, name: str | None) -> Self:
+        """Return the rows of another private table that the engine reads; None for its own."""
+        return self._with(self._engine, table=name)
+
+    def expect_released(self, names: Iterable[str]) -> Self:
+        """Return a writer whose texts may hold tokens of these released values, which are known before these texts run."""
+        return self._with(self._engine, expects=frozenset(names))
+
+    def primitives(self) -> Primitives:
+        """Return the words for one tree; take new ones for each."""
+        words = self._engine.primitives
+        if self._table is not None:
+            words = words.other_rows(self._table)
+        return words if self._domain is None else apply_steps(words, self._steps, self._domain)
+
+    def write(self, select: exp.Select) -> Statement:
+        """Return the engine's text of a tree; nothing is read, so a plan writes what it can before the charge."""
+        statement = self._engine.write(select)
+        check_tokens(statement.text, self._expects)
+        return statement
+
+    def _with(self, engine: Engine, **changed: Any) -> Self:
+        """Return the same over another engine or other rows."""
+        same = {
+            "steps": self._steps,
+            "domain": self._domain,
+            "expects": self._expects,
+            "released": self._released,
+            "table": self._table,
+        }
+        return type(self)(engine, **{**same, **changed})
+
+
+class DataAccess(StatementWriter):
+    """Run trees over the curator's table; made by the curator, and given to one plan after the charge."""
+
+    def writer(self) -> StatementWriter:
+        """Return what may be used of it before the charge."""
+        return StatementWriter(self._engine, steps=self._steps, domain=self._domain, table=self._table)
+
+    def bind(self, released: ReleasedValues) -> DataAccess:
+        """Return the same access, with released values in the place of their tokens."""
+        return self._with(self._engine, expects=released.names, released=released)
+
+    @contextmanager
+    def sample(self, rate: Fraction, rng: Rng) -> Iterator[DataAccess]:
+        """Draw a Poisson sample, each unit with chance `rate` rounded down to 2^-64, and forget it at the end."""
+        drawn = self._engine.sample(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
+        try:
+            yield self._with(drawn)
+        finally:
+            drawn.close()
+
+    def run(self, statement: Statement) -> pa.Table:
+        """Return the exact answer of a text; raises EngineFailed, without any of the engine's words."""
+        if self._released is not None:
+            statement = replace(statement, text=self._released.bind(statement.text))
+        return self._engine.run(statement)
+
+
+# ---- How one kind of question is answered
+
+
 class PlannedQuestion(Protocol):
     """A question as the curator plans it: it can be distinguished from others and described in words."""
 
@@ -241,6 +373,11 @@ class Procedure(ABC):
     layout: tuple[str, ...] = ()
     error_is_private: bool = False
 
+    @property
+    def words(self) -> str:
+        """The question as a sentence."""
+        return self.question.describe()
+
     @abstractmethod
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what is known beforehand of each aggregate; errors are not exceeded with probability `confidence`."""
@@ -255,6 +392,9 @@ class Procedure(ABC):
     @abstractmethod
     def release(self, statements: Any, rows: DataAccess, rng: Rng) -> Answer | ReleaseContent:
         """Return the keys and noisy outputs of the release; every exact value is given its noise here."""
+
+
+# ---- A question with its price
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -295,6 +435,12 @@ class Plan:
         """The neighbors of the rows that the question is about: after its steps, such as joins."""
         steps = getattr(self.question, "steps", ())
         return step_neighbors(self.table.neighbors, steps) if steps else self.table.neighbors
+
+    @property
+    def reads(self) -> Mapping[str, PrivateTable]:
+        """The other private tables that it reads."""
+        tables: Mapping[str, PrivateTable] = getattr(self.question, "reads", {})
+        return tables
 
     @property
     def declaration(self) -> str:
@@ -433,6 +579,5 @@ def cost_of(event: Event, cap: Loss) -> Loss:
 
 def price(procedure: Procedure, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of the question that a procedure answers, at its cost in the currency of the table's cap."""
-    question = procedure.question
     event = procedure.event
-    return Plan(question, table, asked, procedure, event, cost_of(event, table.cap), question.describe())
+    return Plan(procedure.question, table, asked, procedure, event, cost_of(event, table.cap), procedure.words)

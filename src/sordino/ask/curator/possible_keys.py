@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _NOWHERE = Keys((0,), lambda _: whole(0))
 _MOST_KNOWN = 64
-_PICKS = ("min", "max", "first", "last", "any", "all")  # values of a unit that one of its rows has
+_PICKS = ("min", "max", "mode", "first", "last", "any", "all")  # values of a unit that one of its rows has
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _split(nodes: Sequence[Node], where: Node | None, joins: Sequence[Join]) -> 
     """Return the parts of a question that name no column in common: their keys are combined in every way."""
     items: list[tuple[set[str], Any]] = [(_names(node), i) for i, node in enumerate(nodes)]
     items += [(_names(node), node) for node in _conjuncts(where)]
-    items += [({*join.on, *_public_names(join)}, join) for join in joins]
+    items += [(_join_names(join), join) for join in joins]
     parts: list[tuple[set[str], list[Any]]] = []
     for names, item in items:
         touching = [part for part in parts if part[0] & names]
@@ -109,6 +109,12 @@ def _split(nodes: Sequence[Node], where: Node | None, joins: Sequence[Join]) -> 
 
 def _names(node: Node) -> set[str]:
     return {at.name for at in walk(node) if isinstance(at, Name)}
+
+
+def _join_names(join: Join) -> set[str]:
+    """Return the columns that a join looks at and makes."""
+    columns = {one for one in join.on if isinstance(one, str)}
+    return columns.union(_public_names(join), *(_names(node) for node in join.reading))
 
 
 def _public_names(join: Join) -> list[str]:
@@ -131,8 +137,8 @@ class _Rows:
         # What rows met before a window looked at them, they meet.
         sequences = [step for step in steps[last + 1 :] if isinstance(step, UnitSequence)]
         self._met = [step.where for step in sequences if step.where is not None]
-        self._implied = [known for step in sequences for value in step.values if (known := value.known()) is not None]
-        self._implied += [known for step in steps[last + 1 :] if isinstance(step, UnitValues) for known in step.known()]
+        knowing = [step for step in steps[last + 1 :] if isinstance(step, (UnitSequence, UnitValues))]
+        self._implied = [known for step in knowing for known in step.known()]
         self._whole = step_domain(domain, steps)
         self.joins = [step for step in steps[last + 1 :] if isinstance(step, Join)]
         joined = {name for join in self.joins for name in _public_names(join)}
@@ -165,7 +171,8 @@ class _Rows:
         condition = None
         for node in part.conditions:
             condition = node if condition is None else Connective("and", condition, node)
-        cells = self._cells([*nodes, *part.conditions], part.joins)
+        read = [*nodes, *part.conditions, *(node for join in part.joins for node in join.reading)]
+        cells = self._cells(read, part.joins)
         if cells is None or any(join.table not in self._public for join in part.joins):
             return None
         compiled = CompiledQuery(
@@ -269,8 +276,8 @@ class _Rows:
         for join in joins:
             table = self._public.get(join.table)
             for place, name in enumerate(join.on):
-                column = self._base.get(name)
-                if table is None or column is None:
+                column = self._base.get(name) if isinstance(name, str) else None
+                if not isinstance(name, str) or table is None or column is None:
                     continue
                 cells = met.setdefault(name, [])
                 if isinstance(column, (Identifier, Integer)) or not isinstance(column, Category):

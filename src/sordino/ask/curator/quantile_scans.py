@@ -107,18 +107,18 @@ class PlannedQuantile:
 
     def select(self, on: Primitives) -> exp.Select:
         """Return the SQL tree of the first scan; those that follow differ by their bins alone."""
-        return self._select(on, self._widths[0], None, 1)
+        return self._select(on, self.widths[0], None, 1)
 
     def write(self, rows: Texts) -> Statement:
         """Write the first scan's statement, and a finer scan's of one bin: the others differ from it by which bins alone."""
-        for parent, width in itertools.pairwise(self._widths[:2]):
+        for parent, width in itertools.pairwise(self.widths[:2]):
             bins = [(self.low, min(self.low + parent - 1, self.high))]
             rows.write(self._select(rows.primitives(), width, bins, parent))
         return rows.write(self.select(rows.primitives()))
 
     def scan(self, rows: Scans, width: int, segments: Sequence[Segment] | None) -> pa.Table:
         """Return the exact counts in bins of `width` steps, of the segments given or of all."""
-        parent = 1 if segments is None else self._widths[self._widths.index(width) - 1]
+        parent = 1 if segments is None else self.widths[self.widths.index(width) - 1]
         within = None if segments is None else _merge(segments)
         return rows.run(rows.write(self._select(rows.primitives(), width, within, parent)))
 
@@ -126,7 +126,8 @@ class PlannedQuantile:
         return bin_select(on, self.resolved, self.measure, low=self.low, width=width, within=within, parent=parent)
 
     @property
-    def _widths(self) -> list[int]:
+    def widths(self) -> list[int]:
+        """The widths of its bins, scan by scan."""
         return bin_widths(self.high - self.low + 1, self.selection.groups)
 
     def of_keys(self, listed: Keys) -> PlannedQuantile:
@@ -274,7 +275,7 @@ class _ExactCounts:
     def __init__(self, plan: PlannedQuantile, rows: Scans, first: Statement | None = None) -> None:
         self._plan = plan
         self._rows = rows
-        self._widths = bin_widths(plan.high - plan.low + 1, plan.selection.groups)
+        self._widths = plan.widths
         whole = plan.scan(rows, self._widths[0], None) if first is None else rows.run(first)
         self._exact: list[Partition] = self._count(whole, self._widths[0])
 

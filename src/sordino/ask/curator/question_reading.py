@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
+from sordino.ask.curator.most_common_procedure import plan_most_common
 from sordino.ask.curator.plan import Plan, PlannedQuestion, TableContext, price
+from sordino.ask.curator.statement_procedure import StatementQuestion, declare_released, plan_statement
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, as_aggregation
@@ -23,7 +25,6 @@ from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
 from sordino.core.registration import check_registering, is_own, name_provider
-from sordino.core.source import PrivateTable
 
 # ---- How each kind of question is planned: a registry, which code in the curator's own process may add to
 #
@@ -131,8 +132,6 @@ def read_statement_question(
 
     Returns None for a text with a list of keys beside it, which is one question. Raises QuestionRefused for what is no statement.
     """
-    from sordino.ask.curator.statement_procedure import StatementQuestion
-
     if question.keys is not None:
         return None
     reader = _BlockReader(question, table)
@@ -222,8 +221,6 @@ class _BlockReader:
         return next((name for name in self._table.private if is_same_table(named, name)), None)
 
     def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
-        from sordino.ask.curator.statement_procedure import declare_released
-
         questions = [self.blocks[text] for text in blocks]
         contexts = [self._table.other(self.tables[text]) for text in blocks]
         self.released[query.name] = declare_released(query, blocks, questions, self.released, contexts, self._table)
@@ -231,10 +228,9 @@ class _BlockReader:
 
 def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
     """Return the question with its tables and its unit; `names` says whether its columns are resolved already."""
-    own = PrivateTable(table.domain, table.neighbors, {})
     expressions = asked.expressions()
     if asked.steps or (expressions and has_exists(expressions)):
-        asked = mark_units(asked, table.private, table.name, own)
+        asked = mark_units(asked, table.private, table.name, table.own)
     if not asked.steps:
         return asked
     return bind_names(
@@ -245,4 +241,17 @@ def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["writ
         names=names,
         private=table.private,
         neighbors=table.neighbors,
+        values=table.public_values,
+        declared=table.declared,
     )
+
+
+def is_batch(question: object) -> bool:
+    """Return whether this is a list of whole questions, or several SELECTs; a list of aggregates is one question."""
+    if isinstance(question, SqlText):
+        return len(question.statements()) > 1
+    return isinstance(question, (list, tuple)) and any(isinstance(q, Whole) for q in question)
+
+
+register_procedure(MostCommon, plan_most_common)
+register_procedure(StatementQuestion, plan_statement)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure
-from sordino.ask.curator.data_access import Answer, DataAccess, open_rows, private_tables
+from sordino.ask.curator.plan import Answer, DataAccess, open_rows
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.mechanisms.additive_noise import Gaussian, Laplace, Mechanism
@@ -41,8 +41,7 @@ class RecordedNoise:
 def rehearse(curator: Curator, plan: Plan, *, runs: int, rng: Rng) -> list[Answer | ReleaseContent]:
     """Return what `runs` releases of a plan would hold, over one scan of the rows."""
     engine = _engine_of(curator)
-    names = private_tables(plan.question)
-    with (engine.open_tables(names) if names else engine).snapshot() as rows:
+    with (engine.open_tables(plan.reads) if plan.reads else engine).snapshot() as rows:
         one_scan: Any = _OneScan(rows)
         held = DataAccess(one_scan)
         statements = plan.procedure.write(held)
@@ -66,7 +65,7 @@ def record_noise(curator: Curator, plan: Plan, rng: Rng) -> list[RecordedNoise]:
         for several in allocation.vectors
     )
     recording = replace(procedure, allocation=replace(allocation, vectors=vectors))
-    with open_rows(_engine_of(curator), plan.question) as rows:
+    with open_rows(_engine_of(curator), plan.reads) as rows:
         recording.release(recording.write(rows), rows, rng)
     return records
 

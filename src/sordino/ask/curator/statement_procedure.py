@@ -21,9 +21,17 @@ from sordino.ask.curator.aggregation_procedure import (
     plan_aggregation,
     selection_note,
 )
-from sordino.ask.curator.data_access import DataAccess, StatementWriter
 from sordino.ask.curator.most_common_procedure import plan_most_common
-from sordino.ask.curator.plan import UNKNOWN_ROWS, Plan, PlannedColumn, Procedure, TableContext, price
+from sordino.ask.curator.plan import (
+    UNKNOWN_ROWS,
+    DataAccess,
+    Plan,
+    PlannedColumn,
+    Procedure,
+    StatementWriter,
+    TableContext,
+    price,
+)
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Released
@@ -38,7 +46,7 @@ from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.estimate import take_rows
 from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement, cells_of
 from sordino.core.estimates.selected import Selected
-from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
+from sordino.core.loss import Event, Loss, share_loss
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Key, Output
 from sordino.core.source import PrivateTable
@@ -76,7 +84,7 @@ class StatementQuestion:
             parts.append([[constant.name, constant.outside] for constant in self.statement.constants])
         if weights := self.weights or self.statement.weights:
             parts.append([str(weight) for weight in weights])
-        if self.reads:
+        if any(self.tables):
             parts.append(list(self.tables))
         return json.dumps(parts)
 
@@ -87,8 +95,11 @@ class StatementQuestion:
 
     @property
     def reads(self) -> dict[str, PrivateTable]:
-        """The other private tables that blocks are about."""
-        return {name: self.private[name] for name in self.tables if name is not None}
+        """The other private tables that blocks are about, or read in their steps."""
+        tables = {name: self.private[name] for name in self.tables if name is not None}
+        for block in self.blocks:
+            tables |= block.reads if isinstance(block, Aggregation) else {}
+        return tables
 
     @property
     def steps(self) -> tuple[Any, ...]:
@@ -308,7 +319,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         raise DeclarationError(
             f"this statement asks {count} private question{'s' * (count != 1)}: state one weight for each, not {len(weights)}"
         )
-    parts = [_share(asked, weight / sum(weights)) for weight in weights]
+    parts = [share_loss(asked, weight / sum(weights)) for weight in weights]
     contexts = [table.other(name) for name in question.tables]
     samples = [getattr(block, "sample", None) is not None for block in question.blocks]
     if any(name and drawn for name, drawn in zip(question.tables, samples, strict=True)):
@@ -397,15 +408,6 @@ def _key_notes(plans: Sequence[Plan]) -> list[str]:
     ]
     notes = notes if declared else []
     return [*notes, "what is computed across groups leaves out those that a threshold hides"] if hidden else notes
-
-
-def _share(loss: Loss, share: Fraction) -> Loss:
-    """Return a share of a loss: sums of shares of 1 in all are the loss (basic composition, and that of zCDP)."""
-    if isinstance(loss, PureDP):
-        return PureDP(loss.epsilon * share)
-    if isinstance(loss, ApproxDP):
-        return ApproxDP(loss.epsilon * share, loss.delta * share)
-    return ZCDP(loss.rho * share, slack=None if loss.slack is None else loss.slack * share)
 
 
 def shown_names(whole: str, declared: Types, usual: list[str], *, written: Sequence[str | None] = ()) -> list[str]:

@@ -169,7 +169,9 @@ class DuckDBPrimitives(SqlPrimitives):
     def _unit_value(self, of: UnitCell) -> str:
         cell = "*" if of.value is None else self._words(of.value)
         if of.by is None:
-            return unit_value(of, cell, {})
+            wide = f"CAST({cell} AS HUGEINT)"
+            middle = f"quantile_disc({wide}, 0.5) - quantile_disc(- {wide}, 0.5)"
+            return unit_value(of, cell, {"median": middle})
         by, pick = self._words(of.by), "MIN" if of.kind == "first" else "MAX"
         pair = f"struct_pack(a := CAST({by} AS HUGEINT), b := {cell})"
         first = f"struct_extract({pick}(CASE WHEN {by} IS NOT NULL AND {cell} IS NOT NULL THEN {pair} END), 'b')"

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sordino.ask.engines.duckdb import DuckDBEngine
+from sordino.ask.engines.duckdb import DuckDBEngine, FileVersions
 from sordino.ask.engines.engine import Engine
-from sordino.ask.engines.file_versions import FileVersions
 from sordino.ask.engines.frames import arrow_of
 from sordino.ask.engines.table_layout import PeopleTable, is_spark
 from sordino.core.domain import Domain

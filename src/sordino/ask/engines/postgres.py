@@ -219,8 +219,9 @@ class PostgresPrimitives(SqlPrimitives):
     def _unit_value(self, of: UnitCell) -> str:
         cell = "*" if of.value is None else self._words(of.value)
         if of.by is None:
-            truths = {"min": f"BOOL_AND({cell})", "max": f"BOOL_OR({cell})"}
-            return unit_value(of, cell, truths if of.form == "truth" else {})
+            truths = {"min": f"BOOL_AND({cell})", "max": f"BOOL_OR({cell})"} if of.form == "truth" else {}
+            ends = (f"PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY {side}{cell})" for side in ("", "-"))
+            return unit_value(of, cell, {**truths, "median": " - ".join(ends)})
         by, order = self._words(of.by), "ASC" if of.kind == "first" else "DESC"
         present = f"FILTER (WHERE {by} IS NOT NULL AND {cell} IS NOT NULL)"
         return unit_value(

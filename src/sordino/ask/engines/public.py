@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from sordino.ask.engines.cells import reader
 from sordino.ask.engines.engine import Engine, EngineFailed
 from sordino.ask.engines.opening import hold_source, open_source
 from sordino.ask.queries.joins import join_cell
-from sordino.core.domain import Category
+from sordino.core.cell_grammar import BLANKS
+from sordino.core.domain import Boolean, Category, Column, Date, DateTime, Domain, Fill, Identifier, Integer, Real
 from sordino.core.errors import DeclarationError, SordinoError, SourceError
+from sordino.core.noise.lattice import to_lattice
 from sordino.core.source import PublicTable
 
 if TYPE_CHECKING:
@@ -25,6 +30,48 @@ def public_cells(public: Mapping[str, PublicTable]) -> dict[str, pa.Table]:
     more than ten million.
     """
     return {name: _check(name, _read(name, table), table) for name, table in public.items()}
+
+
+def declared_values(cells: pa.Table, domain: Domain, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return some columns of each row as values of a question: numbers within their bounds, declared texts, days, truths.
+
+    None is missing, and so is a moment, which a question does not read so. A column of the key is as it is joined by.
+    """
+    read = [
+        cells[name].to_pylist() if name not in domain else _values(cells[name].to_pylist(), domain[name])
+        for name in columns
+    ]
+    return list(zip(*read, strict=True))
+
+
+def _values(cells: Sequence[Any], column: Column) -> list[Any]:
+    """Return cells as a question holds the values of a column."""
+    read, _ = reader(column)
+    rule = getattr(column, "missing", None)
+    missing = rule.value if isinstance(rule, Fill) else None
+    values = (read(cell) for cell in cells)
+    return [_value(missing if value is None else value, column) for value in values]
+
+
+def _value(value: Any, column: Column) -> Any:
+    if value is None or isinstance(column, DateTime):
+        return None
+    if isinstance(column, Category):
+        value = value.strip(BLANKS) if isinstance(value, str) and value not in column.values else value
+        known = value if value in column.values else column.other
+        return Fraction(known) if isinstance(known, int) else known
+    if isinstance(column, Integer):
+        least, most = column.lower, column.upper
+        return Fraction(max(value if least is None else least, min(value if most is None else most, value)))
+    if isinstance(column, Real) and column.step is not None:
+        low, high = (None if end is None else Fraction(end) for end in (column.lower, column.upper))
+        if math.isinf(value):
+            return high if value > 0 else low
+        steps = to_lattice(Fraction(value), column.step) * Fraction(column.step)
+        return max(steps if low is None else low, min(steps if high is None else high, steps))
+    if isinstance(column, Date):
+        return max(column.lower, min(column.upper, value))
+    return value if isinstance(column, (Boolean, Identifier)) else None
 
 
 def _read(name: str, table: PublicTable) -> pa.Table:

@@ -103,6 +103,10 @@ def unit_value(of: UnitCell, cell: str, words: Mapping[str, str]) -> str:
     """Return the aggregate of one value, as its form is held; `words` are an engine's own for some kinds, whole."""
     if of.kind == "mean":
         return _mean(cell, low=of.low, parts=of.parts)
+    if of.kind in ("variance", "variance_pop"):
+        return _variance(cell, low=of.low, parts=of.parts, is_sample=of.kind == "variance")
+    if of.kind == "mode":
+        return _mode(cell, low=of.low, count=of.parts)
     if of.kind == "sum":
         return f"SUM(CAST({cell} AS HUGEINT))"
     aggregate = {
@@ -118,12 +122,45 @@ def unit_value(of: UnitCell, cell: str, words: Mapping[str, str]) -> str:
     return f"CAST({aggregate} AS {FORMS[of.form]})"
 
 
-def _mean(cell: str, *, low: int, parts: int) -> str:
+def _mean(cell: str, *, low: int, parts: int, over: str = "") -> str:
     """Return floor(parts * mean + 1/2): a division of numbers that are not negative, moved back to `low` afterwards."""
-    count = f"CAST(COUNT({cell}) AS HUGEINT)"
-    above = f"SUM(CAST({cell} AS HUGEINT)) - {_whole(low)} * {count}"
+    count = f"CAST(COUNT({cell}){over} AS HUGEINT)"
+    above = f"SUM(CAST({cell} AS HUGEINT)){over} - {_whole(low)} * {count}"
     rounded = f"(({above}) * {_whole(2 * parts)} + {count}) // (2 * {count})"
-    return f"CASE WHEN COUNT({cell}) > 0 THEN {rounded} + {_whole(low * parts)} END"
+    return f"CASE WHEN COUNT({cell}){over} > 0 THEN {rounded} + {_whole(low * parts)} END"
+
+
+def _variance(cell: str, *, low: int, parts: int, is_sample: bool) -> str:
+    """Return floor(parts * variance + 1/2), to one part: NULL of no row, and of a sample of one.
+
+    With n rows, distances v from `low`, and m and r the quotient and the remainder of their sum by n, the sum of the squared
+    distances from the mean is SUM(v v) - 2 m SUM(v) + n m m - r r / n: no part of it grows with the square of n but r r.
+    """
+    count = f"CAST(COUNT({cell}) AS HUGEINT)"
+    away = f"(CAST({cell} AS HUGEINT) - {_whole(low)})"
+    total = f"SUM({away})"
+    mean = f"({total} // {count})"
+    rest = f"({total} - {mean} * {count})"
+    squares = f"SUM({away} * {away}) - {_whole(2)} * {mean} * {total} + {count} * {mean} * {mean}"
+    apart = f"({_whole(parts)} * ({squares}) - {_whole(parts)} * {rest} * {rest} // {count})"
+    divisor = f"({count} - {_whole(1)})" if is_sample else count
+    least = 2 if is_sample else 1
+    return (
+        f"CASE WHEN COUNT({cell}) >= {least} THEN ({_whole(2)} * {apart} + {divisor}) // ({_whole(2)} * {divisor}) END"
+    )
+
+
+def _mode(cell: str, *, low: int, count: int) -> str:
+    """Return the most frequent of `count` whole numbers from `low` on, the least of several.
+
+    Each number of rows is made a number of two digits to the base `count`, of which the second is larger for lesser values.
+    """
+    ranks = [
+        f"COUNT(CASE WHEN {cell} = {_whole(low + i)} THEN 1 END) * CAST('{count}' AS HUGEINT) + {_whole(count - 1 - i)}"
+        for i in range(count)
+    ]
+    most = ranks[0] if count == 1 else f"GREATEST({', '.join(ranks)})"
+    return f"CASE WHEN COUNT({cell}) > 0 THEN {_whole(low + count - 1)} - ({most}) % CAST('{count}' AS HUGEINT) END"
 
 
 def _whole(number: int) -> str:
@@ -133,7 +170,7 @@ def _whole(number: int) -> str:
 
 # ---- A value of a row among its unit's rows: the SQL of a window. It runs nothing
 
-_PLACED = ("lag", "lead", "first_value", "last_value", "row_number")
+_PLACED = ("lag", "lead", "first_value", "last_value", "row_number", "ntile")
 
 
 def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ties: Sequence[str]) -> str:
@@ -141,27 +178,36 @@ def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ti
 
     What depends on a row's place orders all rows, by `ties` after `order`; what is equal for rows of equal order does not.
     """
-    by = [*order, *ties] if of.kind in _PLACED or of.frame is not None else list(order)
+    placed = of.kind in _PLACED or (of.frame is not None and not of.by_value)
+    by = [*order, *ties] if placed else list(order)
     frame = ""
     if of.kind in ("first_value", "last_value"):
         frame = " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
     elif of.frame is not None:
-        frame = f" ROWS BETWEEN {_frame_end(of.frame[0], 'PRECEDING')} AND {_frame_end(of.frame[1], 'FOLLOWING')}"
+        ends = [
+            _frame_end(end, side, wide=of.by_value)
+            for end, side in zip(of.frame, ("PRECEDING", "FOLLOWING"), strict=True)
+        ]
+        frame = f" {'RANGE' if of.by_value else 'ROWS'} BETWEEN {ends[0]} AND {ends[1]}"
     over = f"OVER (PARTITION BY {parts}{' ORDER BY ' + ', '.join(by) if by else ''}{frame})"
     called = {
         "lag": f"lag({value}, {of.offset})",
         "lead": f"lead({value}, {of.offset})",
+        "ntile": f"ntile({of.offset})",
         "rows": "count(*)",
         "sum": f"sum(CAST({value} AS HUGEINT))",
     }.get(of.kind, f"{of.kind}({value})")
+    if of.kind == "mean":
+        return _mean(value, low=of.low, parts=of.parts, over=f" {over}")
     kind = FORMS[of.form] if of.form != "number" or of.wide else "BIGINT"
     return f"CAST({called} {over} AS {kind})"
 
 
-def _frame_end(place: int | None, side: str) -> str:
-    """Return an end of a frame of rows; None is the last row on its `side`."""
+def _frame_end(place: int | None, side: str, *, wide: bool) -> str:
+    """Return an end of a frame, of rows or of a `wide` range; None is the last row on its `side`."""
     if place is None:
         return f"UNBOUNDED {side}"
     if place == 0:
         return "CURRENT ROW"
-    return f"{abs(place)} {'PRECEDING' if place < 0 else 'FOLLOWING'}"
+    away = f"CAST('{abs(place)}' AS BIGINT)" if wide else str(abs(place))
+    return f"{away} {'PRECEDING' if place < 0 else 'FOLLOWING'}"

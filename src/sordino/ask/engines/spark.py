@@ -272,7 +272,9 @@ class SparkPrimitives(SqlPrimitives):
     def _unit_value(self, of: UnitCell) -> str:
         cell = "*" if of.value is None else self._words(of.value)
         if of.by is None:
-            return unit_value(of, cell, {})
+            held = f"SORT_ARRAY(COLLECT_LIST(CAST({cell} AS HUGEINT)))"
+            places = (f"CAST(({n}) // 2 AS INT)" for n in (f"COUNT({cell}) - 1", f"COUNT({cell})"))
+            return unit_value(of, cell, {"median": " + ".join(f"GET({held}, {place})" for place in places)})
         by, pick = self._words(of.by), "MIN_BY" if of.kind == "first" else "MAX_BY"
         pair = f"CASE WHEN {by} IS NOT NULL AND {cell} IS NOT NULL THEN STRUCT_PACK(a := {by}, b := {cell}) END"
         return unit_value(of, cell, {of.kind: f"{pick}({cell}, {pair})"})

@@ -655,12 +655,19 @@ class SqlPrimitives(ABC):
         column, owner = self._held.unit.column, self.let(self._unit())
         kind, _ = self._cell(column)
         named = kind if kind in WHOLE_KINDS | LARGE else "VARCHAR"
-        source = unit_rows_select(self._stage(self._held.source), (column, owner), values, self._unit_value)
+        source = unit_rows_select(self._stage(self._held.source), (column, owner), values, self._value_of_unit)
         physical = {column: named} | {n: FORMS[v.form] for n, v in values.items()}
         numbers, held = frozenset(n for n, v in values.items() if v.form == "number"), self._held
         people = {"": held, **held.people}
         layout = TableLayout(physical, held.domain, None, None, source, held.public, numbers, people, owner=column)
         return type(self)(layout)
+
+    def _value_of_unit(self, of: UnitCell) -> str:
+        """Return the aggregate that is one value of all rows of a unit, or what it stands for."""
+        made = self._unit_value(of)
+        if not of.labels:
+            return made
+        return f"CAST({self._words(self.label(self._tree(made), of.labels))} AS {FORMS[of.form]})"
 
     def add_windows(self, windows: Mapping[str, UnitWindow]) -> None:
         """Add columns that are functions of the row's unit's rows.
@@ -692,9 +699,13 @@ class SqlPrimitives(ABC):
     def _name_window(self, owner: str, ties: Sequence[str], window: UnitWindow) -> str:
         """Return the name of a window's step, computed after all conditions so far."""
         parts = ", ".join([owner, *(self.let(self._words(cell)) for cell in window.within)])
+        cells = [self._words(o.by) for o in window.order]
+        if window.by_value:
+            # An engine adds to a number of this type one of the same.
+            cells = [f"CAST({cell} AS BIGINT)" for cell in cells]
         order = [
-            f"{self.let(self._words(o.by))} {'DESC' if o.descending else 'ASC'} NULLS {'FIRST' if o.nulls_first else 'LAST'}"
-            for o in window.order
+            f"{self.let(cell)} {'DESC' if o.descending else 'ASC'} NULLS {'FIRST' if o.nulls_first else 'LAST'}"
+            for cell, o in zip(cells, window.order, strict=True)
         ]
         value = "" if window.value is None else self.let(self._words(window.value))
         text = window_text(window, value, parts, order, ties)
@@ -748,6 +759,13 @@ class SqlPrimitives(ABC):
         self._joins.append((len(self._stages), named, on, f"sordino_j{len(self._joins)}"))
         self._floor = len(self._stages)
 
+    def blank(self, columns: Sequence[str], condition: exp.Expression) -> None:
+        """Make the cells of some joined columns missing where a condition is not true."""
+        met = self.let(self._words(condition))
+        for column in columns:
+            kind, cell = self._joined[column]
+            self._joined[column] = kind, self.let(f"CASE WHEN {met} THEN {cell} END")
+
     def unnest(self, column: str, most: int) -> None:
         """Put an item of the list in place of it, in a row of its own."""
         self._copies *= most
@@ -784,7 +802,10 @@ class SqlPrimitives(ABC):
         """Return the words for all rows of a table of the same people."""
         # Rows of one unit each know the table that they were made of.
         own = self._held.people.get("", self._held)
-        return type(self)(own if table is None else own.people[table])
+        if table is None:
+            return type(self)(own)
+        # These rows know all other tables in turn.
+        return type(self)(replace(own.people[table], people=own.people, public=own.public))
 
     def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
         """Add whether the row's unit is one of those that have such rows."""

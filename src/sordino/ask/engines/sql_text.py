@@ -70,9 +70,12 @@ def public_name(table: str) -> str:
 
 def case_bounds(cell: str, lower: int | None, upper: int | None) -> str:
     """Return the branches of a CASE that clip a cell; None leaves a side open."""
-    low = "" if lower is None else f"WHEN {cell} < {whole_text(lower)} THEN {whole_text(lower)} "
-    high = "" if upper is None else f"WHEN {cell} > {whole_text(upper)} THEN {whole_text(upper)}"
-    return low + high
+    branches = []
+    for sign, bound in (("<", lower), (">", upper)):
+        if bound is not None:
+            text = whole_text(bound)
+            branches.append(f"WHEN {cell} {sign} {text} THEN {text}")
+    return " ".join(branches)
 
 
 def whole_text(number: int) -> str:

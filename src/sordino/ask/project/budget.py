@@ -21,7 +21,6 @@ from sordino.core.ledger.records import (
     ShareSums,
     canonical,
     charge_number,
-    declaration_of,
     formers_to_dict,
     list_changes,
 )
@@ -120,7 +119,7 @@ def amend_ledger(
 def _declarations(project: Project, budget: Budget) -> dict[str, Any]:
     """Return what the project file declares of each table that draws on a budget, as a ledger holds it."""
     tables = [t for t in project.tables.values() if t.budget == budget.name]
-    return {t.name: json.loads(canonical(declaration_of(t.domain, t.neighbors, t.source))) for t in tables}
+    return {t.name: json.loads(canonical(t.declaration)) for t in tables}
 
 
 def _brief(value: object) -> str:

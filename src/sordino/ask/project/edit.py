@@ -16,7 +16,7 @@ from sordino.ask.project.load import DeclaredTable
 from sordino.ask.project.positions import positions
 from sordino.core.errors import DeclarationError, SourceError, UnknownName, nearest
 from sordino.core.ledger.high_water_mark import marks_directory
-from sordino.core.ledger.records import canonical, declaration_of, hash_of
+from sordino.core.ledger.records import canonical, hash_of
 from sordino.core.neighbors import Relation
 from sordino.core.source import Source
 
@@ -211,5 +211,4 @@ def _place(table: DeclaredTable) -> Path | None:
         return None
     far = source.is_far or source.engine
     where = [source.path if far else source.place, source.format, source.relation]
-    declared = declaration_of(table.domain, table.neighbors, source)
-    return marks_directory().parent / "compared" / hash_of(canonical([table.name, where, declared]))
+    return marks_directory().parent / "compared" / hash_of(canonical([table.name, where, table.declaration]))

@@ -32,6 +32,7 @@ from sordino.ask.queries.sql.text import is_same_table
 from sordino.core.domain import Category, Column, Domain, List
 from sordino.core.errors import DeclarationError, UnknownName, nearest
 from sordino.core.ledger.location import Place, locate
+from sordino.core.ledger.records import declaration_of
 from sordino.core.loss import Loss
 from sordino.core.neighbors import Neighbors
 from sordino.core.source import Csv, PublicTable, Source
@@ -73,6 +74,11 @@ class DeclaredTable:
     budget: str
     domain: Domain
     neighbors: Neighbors
+    # What a ledger holds of it.
+    declaration: dict[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "declaration", declaration_of(self.domain, self.neighbors, self.source))
 
 
 @dataclass(frozen=True, slots=True)

@@ -404,13 +404,15 @@ def _problems(value: Any, rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
 
 def _key_problems(table: Mapping[str, Any], rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
     keys = rule.get("properties", {})
+    # What a table's own keys must look like; empty where the keys are stated.
+    names = next(iter(rule.get("patternProperties", {})), "")
     hints: set[str] = set()
     for key, value in table.items():
         if keys and key not in keys:
             hint = nearest(key, keys)
             hints.add(hint)
             yield (*at, key), f"{rule['title']} has no such key; {hint}"
-        elif (names := _pattern(rule)) and not re.search(names, key):
+        elif names and not re.search(names, key):
             yield (*at, key), rule.get("$comment") or _name_rule(key)
         else:
             of = keys.get(key) or rule.get("patternProperties", {}).get(names) or rule["additionalProperties"]
@@ -418,11 +420,6 @@ def _key_problems(table: Mapping[str, Any], rule: Rule, at: Path) -> Iterator[tu
     for key in rule.get("required", ()):
         if key not in table and f"did you mean {key!r}?" not in hints:  # misspelt, and so not missing
             yield (*at, key), f"is missing; state {keys[key]['description']}"
-
-
-def _pattern(rule: Rule) -> str:
-    """Return what a table's own keys must look like; empty where the keys are stated."""
-    return next(iter(rule.get("patternProperties", {})), "")
 
 
 def _misfit(value: Any, rule: Rule, *, name: str) -> str | None:

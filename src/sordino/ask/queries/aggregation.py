@@ -49,6 +49,7 @@ from sordino.core.loss import format_number
 from sordino.core.neighbors import ContributionBounds, Neighbors, Sensitivity
 from sordino.core.notebook_tables import html_table
 from sordino.core.primitives import Primitives
+from sordino.core.source import PrivateTable
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -172,9 +173,9 @@ class Aggregation:
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves all noisy parts together."""
-        found = compile_query(self, step_domain(domain, self.steps))
-        neighbors = step_neighbors(neighbors, self.steps)
-        return stack([found.sensitivity(p, neighbors) for parts in found.parts for p in parts])
+        compiled = compile_query(self, step_domain(domain, self.steps))
+        bounded = compiled.bound(step_neighbors(neighbors, self.steps))
+        return stack(tuple(itertools.chain.from_iterable(bounded.sensitivities)))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show the question in words in a notebook; `repr` states every part."""
@@ -185,6 +186,11 @@ class Aggregation:
         return html_table(
             f"Question: {self.describe()}", (), (), foot="table.plan(...) prices it, table.ask(...) answers it"
         )
+
+    @property
+    def reads(self) -> dict[str, PrivateTable]:
+        """The other private tables that its steps read."""
+        return {name: table for step in self.steps for name, table in getattr(step, "reads", {}).items()}
 
     def expressions(self) -> list[Node]:
         """Return the expressions that it is made of: the condition, the keys, what is aggregated."""
@@ -278,6 +284,7 @@ class CompiledQuery:
     declared: tuple[
         Keys, ...
     ] = ()  # every declared key, where the question leaves out those that no row of it can have
+    words: str = ""  # the question as a sentence
 
     @cached_property
     def cells(self) -> int:
@@ -295,14 +302,20 @@ class CompiledQuery:
         """Whether a group-by column has keys that are not public."""
         return any(k.private for k in self.keys)
 
-    def sensitivity(self, part: Vector, neighbors: Neighbors) -> Sensitivity:
-        """Return how far one unit moves one part."""
-        droppable = self.condition is not None or self.unreadable_rows or bool(self.keys)
-        return part.sensitivity(self.enforce(neighbors), cells=self.cells, droppable=droppable)
+    @property
+    def droppable(self) -> bool:
+        """Whether a row may count in no group."""
+        return self.condition is not None or self.unreadable_rows or bool(self.keys)
 
-    def enforce(self, neighbors: Neighbors) -> Neighbors:
-        """Return the relation of the rows that are counted: with the contribution bounds that `select` enforces."""
-        return neighbors.enforce(self.bounds, by_group=bool(self.keys))
+    def bound(self, neighbors: Neighbors) -> BoundedQuery:
+        """Return the question under a neighbor relation, with the contribution bounds that `select` enforces."""
+        enforced = neighbors.enforce(self.bounds, by_group=bool(self.keys))
+        droppable = self.droppable
+        moved = tuple(
+            tuple(part.sensitivity(enforced, cells=self.cells, droppable=droppable) for part in several)
+            for several in self.parts
+        )
+        return BoundedQuery(self, enforced, moved)
 
     def select(self, on: Primitives) -> exp.Select:
         """Return the SQL tree: one scan for all parts, columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
@@ -331,6 +344,15 @@ class CompiledQuery:
             chosen.append(_name(cell if key.code is None else key.code(on, cell), f"k{i}"))
         chosen += [_name(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
         return _select(chosen, cells.subquery("sordino_cells", copy=False), len(self.keys) + len(self.bins))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedQuery:
+    """A compiled query, the relation of the rows that it counts, and how far one unit moves each part of each aggregate."""
+
+    compiled: CompiledQuery
+    neighbors: Neighbors
+    sensitivities: tuple[tuple[Sensitivity, ...], ...]
 
 
 def columns_of(aggregate: Aggregate) -> tuple[str, ...]:
@@ -395,7 +417,8 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
     cells = math.prod(len(k.labels) for k in found if not k.private)
     if cells > _MOST_CELLS:
         raise QuestionRefused(f"the declared keys make {cells} groups, above {_MOST_CELLS}: group by fewer, or by bins")
-    _check_text(question)
+    words = question.describe()
+    _check_text([words, *(g.alias for g in question.groups), *(a.alias for a in question.aggregates)])
     parts = tuple(tuple(a.parts(domain)) for a in question.aggregates)
     if question.formulas:
         _check_times(question, parts)
@@ -413,6 +436,7 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
         totals=totals,
         notes=_say_left_out(question, domain, narrowed),
         declared=() if found == declared else declared,
+        words=words,
     )
 
 
@@ -500,9 +524,8 @@ def _check_times(question: Aggregation, parts: Sequence[Sequence[Vector]]) -> No
             )
 
 
-def _check_text(question: Aggregation) -> None:
-    words = "".join([question.describe(), *(g.alias for g in question.groups), *(a.alias for a in question.aggregates)])
-    if not (words.isascii() or is_unicode(words)):
+def _check_text(texts: Sequence[str]) -> None:
+    if not all(text.isascii() or is_unicode(text) for text in texts):
         raise QuestionRefused("the question holds half of a character (a lone surrogate): write it as whole text")
 
 

@@ -459,6 +459,11 @@ def sum_distinct(of: Column) -> AggregateExpr:
     return AggregateExpr(DistinctSum(node, f"sum_distinct_{label(node)}"))
 
 
+def sum_distances(of: Expr, power: int) -> AggregateExpr:
+    """Sum how far the different values of a bounded number lie from its lower bound, or the squares where `power` is 2."""
+    return AggregateExpr(DistinctSum(of.node, f"sum_distances_{label(of.node)}", power))
+
+
 def mean(of: Column) -> AggregateExpr:
     """Average a number: a noisy centred sum over a noisy count, half of the cost each; bounds are found where it has none.
 

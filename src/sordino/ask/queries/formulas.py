@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -22,16 +22,21 @@ from sordino.ask.queries.expressions.nodes import (
     Constant,
     IsIn,
     IsNull,
+    Match,
     Name,
     Node,
     Not,
     When,
+    children,
     depth,
     describe,
     walk,
 )
 from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.evaluation import OF_ONE, Tree
 from sordino.core.loss import format_number
+
+_OF_TWO = ("round", "divide", "remainder", "modulo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +78,22 @@ class FormulaColumn:
         depth(self.node)
         return _linear(self.node)
 
-    def tree(self, places: Mapping[str, int]) -> list[Any]:
+    def tree(self, places: Mapping[str, int]) -> Tree:
         """Return the formula as an estimate reads it, the columns by their places; raises QuestionRefused for what cannot be."""
         depth(self.node)
-        return [] if self.is_constant else _tree(self.node, places)
+
+        def leaf(node: Node) -> Tree | None:
+            if isinstance(node, Name):
+                return ["column", places[node.name]]
+            if not isinstance(node, Constant):
+                return None
+            if isinstance(node.value, bool):
+                return ["number", "1" if node.value else "0"]
+            if isinstance(node.value, Fraction):
+                return ["number", format_number(node.value)]
+            raise QuestionRefused(f"{describe(node)} is not a number: formulas of an answer compute with numbers")
+
+        return [] if self.is_constant else to_tree(self.node, leaf)
 
 
 def rename(node: Node, words: Mapping[str, str]) -> Node:
@@ -104,7 +121,9 @@ def is_condition(node: Node, truths: Collection[str] = ()) -> bool:
         return is_condition(node.left, truths) and (node.right is None or is_condition(node.right, truths))
     if isinstance(node, Name):
         return node.name in truths
-    return isinstance(node, Compare | IsIn | IsNull) or (isinstance(node, Constant) and isinstance(node.value, bool))
+    return isinstance(node, Compare | IsIn | IsNull | Match) or (
+        isinstance(node, Constant) and isinstance(node.value, bool)
+    )
 
 
 def check_conditions(node: Node, truths: Collection[str] = ()) -> None:
@@ -145,47 +164,45 @@ def _linear(node: Node) -> tuple[dict[str, Fraction], Fraction] | None:
     return {n: f * factor for n, f in terms[0].items()}, terms[1] * factor
 
 
-def _tree(node: Node, places: Mapping[str, int]) -> list[Any]:
-    def below(*parts: Node) -> list[list[Any]]:
-        return [_tree(p, places) for p in parts]
+def _operation(node: Node) -> str:
+    """Return the interpreter's word for what a node does with its parts; empty where it has none."""
+    if isinstance(node, Arithmetic | Compare | Connective):
+        return node.op
+    if isinstance(node, Apply):
+        # Functions of days and moments are of rows alone.
+        two = {"round": "round", "divide": "/", "remainder": "remainder", "modulo": "modulo"}
+        return (
+            two.get(node.function, "") if node.right is not None else node.function if node.function in OF_ONE else ""
+        )
+    return {Absolute: "abs", Not: "not", IsNull: "missing", When: "if"}.get(type(node), "")
 
-    if isinstance(node, Name):
-        return ["column", places[node.name]]
-    if isinstance(node, Constant):
-        return _constant(node)
-    if isinstance(node, (Arithmetic, Compare, Connective)):
-        return [node.op, *below(node.left, node.right)]
-    if isinstance(node, Absolute):
-        return ["abs", *below(node.of)]
-    if isinstance(node, Not):
-        return ["not", *below(node.of)]
-    if isinstance(node, IsNull):
-        return ["missing", *below(node.of)]
+
+def to_tree(node: Node, leaf: Callable[[Node], Tree | None]) -> Tree:
+    """Return an expression as the interpreter reads it (`core.estimates.evaluation`), each part as `leaf` says, if it says so.
+
+    Raises QuestionRefused for what the interpreter has no operation for. `leaf` says what columns and constants are.
+    """
+
+    own = leaf(node)
+    if own is not None:
+        return own
     if isinstance(node, IsIn):
-        equal = [["=", _tree(node.of, places), _constant(Constant(value))] for value in node.values]
-        nothing: list[Any] = ["number", "0"]
-        return functools.reduce(lambda one, other: ["or", one, other], equal or [nothing])
+        of = to_tree(node.of, leaf)
+        equal = [["=", of, to_tree(Constant(value), leaf)] for value in node.values]
+        return functools.reduce(lambda one, other: ["or", one, other], equal or [["number", "0"]])
     if isinstance(node, Clip):
-        made = _tree(node.of, places)
+        made = to_tree(node.of, leaf)
         for operation, bound in (("greatest", node.lower), ("least", node.upper)):
             if isinstance(bound, datetime.date):
                 raise QuestionRefused(f"{describe(node)}: what is computed from an answer is clipped to numbers")
             made = made if bound is None else [operation, made, ["number", format_number(bound)]]
         return made
-    if isinstance(node, When):
-        rest = ["nothing"] if node.right is None else _tree(node.right, places)
-        return ["if", *below(node.of, node.left), rest]
-    if isinstance(node, Apply):
-        name = "/" if node.function == "divide" else node.function
-        return [name, *below(node.of, *([] if node.right is None else [node.right]))]
+    operation = _operation(node)
+    if operation:
+        parts = [to_tree(part, leaf) for part in children(node)]
+        return (
+            [operation, *parts, ["nothing"]] if isinstance(node, When) and node.right is None else [operation, *parts]
+        )
     raise QuestionRefused(
-        f"{describe(node)} cannot be computed from an answer: use arithmetic, ROUND, ABS, SQRT, LN or CASE"
+        f"{describe(node)} cannot be computed from an answer: use comparisons, arithmetic, ROUND, ABS, SQRT, LN or CASE"
     )
-
-
-def _constant(node: Constant) -> list[Any]:
-    if isinstance(node.value, bool):
-        return ["number", "1" if node.value else "0"]
-    if isinstance(node.value, Fraction):
-        return ["number", format_number(node.value)]
-    raise QuestionRefused(f"{describe(node)} is not a number: formulas of an answer compute with numbers")

@@ -5,18 +5,19 @@ It knows declarations only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from sordino.ask.queries.aggregation import Aggregation
-from sordino.ask.queries.expressions.nodes import Name
-from sordino.ask.queries.joins import Join, Unnest, join_cell, public_table, qualify
+from sordino.ask.queries.expressions.nodes import Compare, Name, Node, describe, has_released
+from sordino.ask.queries.joins import Join, Unnest, computed_cell, join_cell, public_table, qualify
 from sordino.ask.queries.per_unit import PerUnit, clip_unit_values
+from sordino.ask.queries.public_matches import PublicValues, conjoin, conjuncts, find_match, no_values
 from sordino.ask.queries.query import replace_names
 from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
-from sordino.ask.queries.same_people import UnitJoin, UnitMark, again, bind_unit_join, find_shared
+from sordino.ask.queries.same_people import UnitJoin, UnitMark, again, bind_unit_join, find_shared, seen_from
 from sordino.ask.queries.sequences import UnitSequence
 from sordino.ask.queries.unit_values import UnitValues, bind_values
 from sordino.core.domain import Domain, refused_list
@@ -40,12 +41,14 @@ def bind_names(
     names: Literal["written", "resolved"],
     private: Mapping[str, PrivateTable] = _NO_TABLES,
     neighbors: Neighbors = _ROWS,
+    values: PublicValues = no_values,
+    declared: Mapping[str, Any] = MappingProxyType({}),
 ) -> Aggregation:
     """Return the question with its tables and its unit found and its names made whole: regions.size, or age of the table.
 
     Names as "written" in Python may mean a column of any table, if only one has it; in SQL they are "resolved": without
     a table they are the private table's own. `private` are other private tables, `neighbors` those
-    of the table.
+    of the table; `values` gives the rows of public tables, `declared` is what is declared of the table.
 
     Raises UnknownName for a table or a name that is not there, QuestionRefused for keys that cannot
     be compared and names that could mean two columns.
@@ -54,7 +57,7 @@ def bind_names(
         raise QuestionRefused(f"a question may join {_MOST_JOINS} tables, not more")
     steps: list[RowStep] = []
     unit = neighbors.unit
-    own = PrivateTable(domain, neighbors, {})
+    own = PrivateTable(domain, neighbors, declared)
     rows, joins = domain, 0  # what the next joins are with, and how many there have been since
     meant = _Names(table, rows, (), unit, written=names == "written")
     for step in question.steps:
@@ -71,7 +74,7 @@ def bind_names(
             rows = step_domain(domain, steps)
             joins = 0
         elif isinstance(step, UnitMark):
-            steps.append(step)
+            steps.append(_bind_mark(step, public, private, table, own, values))
             rows = step_domain(domain, steps)
             joins = 0
         elif isinstance(step, Unnest):
@@ -84,7 +87,12 @@ def bind_names(
             rows = step.bind(rows).domain(rows)
             joins = joins + 1
         elif isinstance(step, Join) and step.table.lower() in {name.lower() for name in public}:
-            steps.append(_find_table(step, public, step_domain(domain, steps), table))
+            before = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
+
+            def mean(join: Join, rows: Domain = rows, before: Sequence[Join | UnitJoin] = before) -> _Names:
+                return _Names(table, rows, [*before, join], unit, written=names == "written")
+
+            steps.append(_find_table(step, public, step_domain(domain, steps), table, meant, mean, values))
             joins += 1
         elif isinstance(step, _JOINS):
             steps.append(_find_private(step, public, private, table, own))
@@ -144,6 +152,32 @@ def _bind_values(
     return bind_values(here, bound.steps, bound.where, name, to, own.neighbors.id_column)
 
 
+def _bind_mark(
+    step: UnitMark,
+    public: Mapping[str, PublicTable],
+    private: Mapping[str, PrivateTable],
+    table: str,
+    own: PrivateTable,
+    values: PublicValues,
+) -> UnitMark:
+    """Return the mark of a unit's rows with the steps that make them bound, and all names in them."""
+    if not step.steps:
+        return step
+    to = step.to or own
+    bound = bind_names(
+        Aggregation(where=step.matching, groups=(), aggregates=(), steps=step.steps),
+        public=public,
+        table=step.table,
+        domain=to.domain,
+        names="resolved",
+        private=private if step.to is None else seen_from(step.table, private, table, own),
+        neighbors=to.neighbors,
+        values=values,
+        declared=to.declaration,
+    )
+    return replace(step, steps=bound.steps, matching=bound.where)
+
+
 def _check_joins(joins: Sequence[Join | UnitJoin], domain: Domain) -> None:
     """Raise QuestionRefused for a table that is joined twice, or for more rows than sums are proved for."""
     if len({j.table for j in joins}) != len(joins):
@@ -170,32 +204,91 @@ def _find_private(
     return bind_unit_join(join, private, table, own)
 
 
-def _find_table(join: Join, public: Mapping[str, PublicTable], domain: Domain, table: str) -> Join:
+def _find_table(
+    join: Join,
+    public: Mapping[str, PublicTable],
+    domain: Domain,
+    table: str,
+    before: _Names,
+    after: Callable[[Join], _Names],
+    values: PublicValues,
+) -> Join:
+    """Return the join with its public table: by its key, where the question compares that, else by its rows.
+
+    `before` says what names of the rows before mean, and `after` those of both sides.
+    """
     name = {name.lower(): name for name in public}[join.table.lower()]
     to = public[name]
-    own = [column.removeprefix(f"{table}.") for column in join.on]
+    own = [
+        one.removeprefix(f"{table}.") if isinstance(one, str) else replace_names(one, before.node) for one in join.on
+    ]
+    meant = after(Join(name, (), join.how, to=to)).node
+    condition = None if join.condition is None else replace_names(join.condition, meant)
+    if any(has_released(node) for node in (condition, *own) if not isinstance(node, str)):
+        raise QuestionRefused(f"{name} is joined by public facts and the row itself: compare released values in WHERE")
+    if join.key is not None and len(own) >= len(to.keys) and set(to.keys) < set(join.key):
+        own, more = _split_key(name, own, join.key, to)
+        join = replace(join, key=to.keys)
+        condition = conjoin([*conjuncts(condition), *more])
+    if condition is not None and (join.key is None or set(join.key) != set(to.keys)):
+        pairs = [Compare("=", Name(qualify(name, k)), _node(o)) for o, k in zip(own, join.key or (), strict=True)]
+        condition = conjoin([*pairs, *conjuncts(condition)])
+        assert condition is not None
+        matched = find_match(condition, name, to, domain, values)
+        return Join(name, (), join.how, None, to, condition, matched)
     if not own:
         raise QuestionRefused(f'a public table is joined by columns: join({name!r}, on="...")')
     for column in own:
-        if column not in domain:
+        if isinstance(column, str) and column not in domain:
             raise UnknownName(f"join by a column of {table}, not {column!r}; {nearest(column, domain)}")
     on = _order_by_key(name, own, join.key, to)
     for column, key in zip(on, to.keys, strict=True):
-        one, other = join_cell(column, domain[column])[0], join_cell(key, to.columns[key])[0]
+        one = (join_cell(column, domain[column]) if isinstance(column, str) else computed_cell(column, domain))[0]
+        other = join_cell(key, to.columns[key])[0]
         if one != other:
             raise QuestionRefused(
-                f"{column!r} holds {_KINDS[one]} and the key {name}.{key} {_KINDS[other]}: declare both alike to join them"
+                f"{_show(column)} holds {_KINDS[one]} and the key {name}.{key} {_KINDS[other]}: declare both alike to join them"
             )
-    return Join(name, on, join.how, to.keys, to)
+    if condition is not None and join.how == "left" and to.max_rows > 1:
+        raise QuestionRefused(
+            f"LEFT JOIN with conditions beside the key of {name} is supported where a key has one row: of several some may meet "
+            "the condition. JOIN it, or filter in WHERE"
+        )
+    return Join(name, on, join.how, to.keys, to, condition)
 
 
-def _order_by_key(name: str, on: Sequence[str], key: Sequence[str] | None, to: PublicTable) -> tuple[str, ...]:
-    """Return the columns compared in the order of the declared key; by name, where they are not paired with it."""
-    paired = key if key is not None else on if set(on) == set(to.keys) else to.keys
+def _split_key(
+    name: str, own: Sequence[str | Node], key: Sequence[str], to: PublicTable
+) -> tuple[list[str | Node], list[Node]]:
+    """Return what is compared with the declared key, in its order, and the conditions that compare other columns."""
+    kept = [own[key.index(column)] for column in to.keys]
+    first = {key.index(column) for column in to.keys}
+    more = [
+        Compare("=", Name(qualify(name, column)), _node(one))
+        for place, (one, column) in enumerate(zip(own, key, strict=True))
+        if place not in first
+    ]
+    return kept, list(more)
+
+
+def _node(one: str | Node) -> Node:
+    return Name(one) if isinstance(one, str) else one
+
+
+def _show(one: str | Node) -> str:
+    return repr(one) if isinstance(one, str) else describe(one)
+
+
+def _order_by_key(
+    name: str, on: Sequence[str | Node], key: Sequence[str] | None, to: PublicTable
+) -> tuple[str | Node, ...]:
+    """Return what is compared in the order of the declared key; by name, where it is not paired with it."""
+    named = [one for one in on if isinstance(one, str)]
+    paired = key if key is not None else named if set(on) == set(to.keys) else to.keys
     if len(on) != len(to.keys) or set(paired) != set(to.keys):
         words = " and ".join(map(repr, to.keys))
         raise QuestionRefused(
-            f"{name} is joined by its declared key {words}, not by {' and '.join(map(repr, key or on))}"
+            f"{name} is joined by its declared key {words}, not by {' and '.join(map(_show, key or on))}"
         )
     own = dict(zip(paired, on, strict=True))
     return tuple(own[column] for column in to.keys)
@@ -208,7 +301,9 @@ def _columns(join: Join | UnitJoin) -> Domain:
 def _equal_columns(join: Join | UnitJoin, unit: PrivacyUnit | None) -> dict[str, str]:
     """Return the columns of the joined table that equal one of the table's, which they map to."""
     if isinstance(join, Join):
-        return dict(zip(public_table(join).keys, join.on, strict=True))
+        # A computed key is no column of the rows.
+        paired = zip(public_table(join).keys, join.on, strict=False)
+        return {key: one for key, one in paired if isinstance(one, str)}
     theirs = join.to.neighbors.unit
     if theirs is None or unit is None or theirs.column is None or unit.column is None:
         return {}

@@ -1,10 +1,11 @@
 """Joins of the table with public tables by key: what the question may then name, and how many rows one row becomes.
 
 A row meets the rows of a public table whose key is equal to one of its cells, as both are declared; a key of several
-columns is equal where each is. A missing cell meets none. Theorem: with at most m rows a key, putting in or taking out
-one row of the table puts in or takes out at most m joined rows, whatever the other rows are. So a unit of C rows has at
-most C m joined rows, and every sensitivity of the joined table follows with C m for C (stability; McSherry 2009, section
-3.4). Only public tables can be joined.
+columns is equal where each is. A missing cell meets none. What is compared may be computed of the row, such as an age band.
+What else ON asks of both sides drops pairs, or, of a row that is kept, blanks the public cells. Theorem: with at most m rows a
+key, putting in or taking out one row of the table puts in or takes out at most m joined rows, whatever the other rows are. So
+a unit of C rows has at most C m joined rows, and every sensitivity of the joined table follows with C m for C (stability;
+McSherry 2009, section 3.4). Only public tables can be joined so.
 
 Unnest makes one row for each item of a row's list, in which the column is the item. Of each list the first `max_items`
 count, duplicates among them; a list that is missing or empty gives no row. Theorem: the rows that one row becomes are a
@@ -16,36 +17,72 @@ even where rows are replaced, as lists differ in length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
 
-from sordino.ask.queries.expressions.bound_number import category_code, number_cell, truth_code
+from sordino.ask.queries.expressions.bound_number import BoundNumber, category_code, number_cell, rescale, truth_code
+from sordino.ask.queries.expressions.compile import bind_condition, bind_number, is_declared
 from sordino.ask.queries.expressions.expr import Expr
-from sordino.ask.queries.expressions.nodes import Exists
-from sordino.ask.queries.expressions.sql_trees import Build
+from sordino.ask.queries.expressions.keys import keys
+from sordino.ask.queries.expressions.nodes import (
+    Compare,
+    Connective,
+    Exists,
+    IsIn,
+    IsNull,
+    Match,
+    Name,
+    Node,
+    Not,
+    When,
+    depth,
+    describe,
+    plain,
+)
+from sordino.ask.queries.expressions.sql_trees import Build, sql
+from sordino.ask.queries.public_matches import Matched
 from sordino.core.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer, List, keep_missing
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.neighbors import Neighbors
 from sordino.core.primitives import Primitives
 from sordino.core.source import PublicTable
 
+if TYPE_CHECKING:
+    from sqlglot import exp
+
 JoinKind = Literal["inner", "left", "semi", "anti"]
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Join public table `table` where its key equals columns `on`: a row step. "inner" drops rows that meet none.
+    """Join public table `table` where its key equals `on`: a row step. "inner" drops rows that meet none.
 
-    `key` are the public columns that the question compares with `on`, the declared key where None; `to` is the declared
-    table, once it is known which one is meant.
+    `on` are columns of the rows before, or expressions of them, and `key` the public columns that the question compares them
+    with, the declared key where None. `condition` is what else ON asks, of both sides. `to` is the declared table, once it is
+    known which one is meant, and `matched` which row is met where these are no key.
     """
 
     table: str
-    on: tuple[str, ...]
+    on: tuple[str | Node, ...]
     how: Literal["inner", "left"]
     key: tuple[str, ...] | None = None
     to: PublicTable | None = None
+    condition: Node | None = None
+    matched: Matched | None = None
+
+    @property
+    def reading(self) -> tuple[Node, ...]:
+        """The expressions of the rows before, and of both sides, that it looks at, apart from columns in `on`."""
+        found = [node for node in self.on if not isinstance(node, str)]
+        found += [] if self.matched is None else [self.matched.place]
+        return (*found, *([] if self.rest is None else [self.rest]))
+
+    @property
+    def rest(self) -> Node | None:
+        """What is asked of a joined pair beyond the key."""
+        return self.condition if self.matched is None else self.matched.rest
 
     def domain(self, domain: Domain) -> Domain:
         """Return the domain of the joined rows: the columns before, and those of the public table as table.column."""
@@ -69,40 +106,82 @@ class Join:
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
         """Return an engine's words with the join said."""
-        from sqlglot import exp
-
+        to = public_table(self)
         cells: list[exp.Expression] = []
         keys: list[exp.Expression] = []
-        for place, name in enumerate(self.on):
-            column = domain[name]
-            key = exp.column(f"sordino_key_{place}")
-            cells.append(join_cell(name, column)[1](on))
-            keys.append(on.code_of(key, column.values, None) if isinstance(column, Category) else key)
-        on.join(self.table, cells, keys, left=self.how == "left", copies=public_table(self).max_rows)
+        for place, (cell, key) in enumerate(self._compared(on, domain)):
+            column = sql().column(f"sordino_key_{place}")
+            cells.append(cell)
+            keys.append(column if key is None else on.code_of(column, key, None))
+        on.join(self.table, cells, keys, left=self.how == "left", copies=to.max_rows)
+        if self.rest is not None:
+            # Its public cells are read as rows that meet none have them: missing.
+            met = bind_condition(self.rest, self.domain(domain))(on)
+            if self.how == "left":
+                on.blank([qualify(self.table, name) for name in to.columns], met)
+            else:
+                on.keep(met)
         return on
+
+    def _compared(
+        self, on: Primitives, domain: Domain
+    ) -> Iterator[tuple[exp.Expression, Sequence[str] | Sequence[int] | None]]:
+        """Give the cells that are compared with the key, each with the values whose places they are, if they are places."""
+        if self.matched is not None:
+            place = rescale(bind_number(self.matched.place, domain), Fraction(1)).build(on)
+            for labels in zip(*self.matched.keys, strict=True):
+                yield on.label(place.copy(), labels), None
+            return
+        for one in self.on:
+            if isinstance(one, str):
+                column = domain[one]
+                yield join_cell(one, column)[1](on), column.values if isinstance(column, Category) else None
+            else:
+                yield computed_cell(one, domain)[1](on), None
 
     def describe(self) -> str:
         """Return the join in words."""
         kept = ", rows without a match kept" if self.how == "left" else ""
-        return f"joined with {self.table} by {' and '.join(self.on)}{kept}"
+        by = [one if isinstance(one, str) else describe(one) for one in self.on]
+        words = f" by {' and '.join(by)}" if by else ""
+        where = "" if self.condition is None else f" where {describe(self.condition)}"
+        return f"joined with {self.table}{words}{where}{kept}"
 
     def plain(self) -> Any:
         """Return the join as canonical JSON data."""
-        on = self.on[0] if len(self.on) == 1 else list(self.on)
-        return [self.table, on, self.how, None if self.to is None else self.to.to_dict()]
+        by = [one if isinstance(one, str) else plain(one) for one in self.on]
+        made = [
+            self.table,
+            by[0] if len(by) == 1 and isinstance(by[0], str) else by,
+            self.how,
+            None if self.to is None else self.to.to_dict(),
+        ]
+        if self.condition is not None:
+            made += [plain(self.condition), None if self.matched is None else self.matched.plain()]
+        return made
 
 
-def state_join(table: str, *, on: str | Sequence[str], how: JoinKind) -> Join | Expr:
+def state_join(table: str, *, on: str | Expr | Sequence[str | Expr], how: JoinKind) -> Join | Expr:
     """Return the join that a person states; a semi-join or anti-join is a condition on the rows as they are."""
-    columns = (on,) if isinstance(on, str) else tuple(on) if isinstance(on, (list, tuple)) else (None,)
-    if not isinstance(table, str) or not all(isinstance(c, str) for c in columns):
+    given = (on,) if isinstance(on, (str, Expr)) else tuple(on) if isinstance(on, (list, tuple)) else (None,)
+    if not isinstance(table, str) or not all(isinstance(one, (str, Expr)) for one in given):
         raise QuestionRefused('join takes names: join("regions", on="state"), or on=["state", "year"]')
+    columns = tuple(_compared_node(one) for one in given if one is not None)
     if how in ("semi", "anti"):
-        has = Expr(Exists(table, None, (columns[0], "") if columns else None))
+        if any(not isinstance(one, str) for one in columns):
+            raise QuestionRefused('a semi-join or anti-join is by a column: join("visits", on="person", how="semi")')
+        has = Expr(Exists(table, None, (str(columns[0]), "") if columns else None))
         return has if how == "semi" else ~has
     if how not in ("inner", "left"):
         raise QuestionRefused(f'how is "inner", "left", "semi" or "anti", not {how!r}')
     return Join(table, columns, how)
+
+
+def _compared_node(one: str | Expr) -> str | Node:
+    if isinstance(one, str):
+        return one
+    depth(one.node)
+    return one.node.name if isinstance(one.node, Name) else one.node
 
 
 def qualify(table: str, column: str) -> str:
@@ -126,6 +205,41 @@ def join_cell(name: str, column: Column) -> tuple[str, Build]:
     if isinstance(column, Boolean):
         return "truth", truth_code(name, column)
     raise QuestionRefused(f"column {name!r} holds reals, which cannot be compared for equality: join by another column")
+
+
+def computed_cell(node: Node, domain: Domain) -> tuple[str, Build]:
+    """Return what kind of key an expression of a row is, and its cell to compare: a text, a number, a day, a truth as 1 or 0.
+
+    Raises QuestionRefused for what is not one of them.
+    """
+    of = None if is_declared(node, domain) else _number_or_none(node, domain)
+    if of is None:
+        made = keys(node, domain)
+        kinds = {type(label) for label in made.labels if label is not None}
+        labels = [int(label) if isinstance(label, bool) else label for label in made.labels]
+
+        def build(on: Primitives) -> exp.Expression:
+            code = made.build(on) if made.code is None else made.code(on, made.build(on))
+            return on.label(code, labels)
+
+        return ("text" if kinds == {str} else "truth" if kinds == {bool} else "whole"), build
+    if of.kind == "datetime":
+        raise QuestionRefused(f"{describe(node)} is a moment, and no key is: truncate it to a day")
+    if of.unit.denominator != 1:
+        raise QuestionRefused(f"{describe(node)} has fractions, and no key has: round it, with FLOOR or ROUND")
+    return ("whole" if of.kind == "number" else "day"), rescale(of, Fraction(1)).build
+
+
+def _number_or_none(node: Node, domain: Domain) -> BoundNumber | None:
+    """Return the number or day that an expression is; None for a choice between texts, and for a condition."""
+    if isinstance(node, (Compare, Connective, Not, IsIn, IsNull, Match)):
+        return None
+    try:
+        return bind_number(node, domain)
+    except QuestionRefused:
+        if not isinstance(node, When):
+            raise
+        return None
 
 
 def public_table(join: Join) -> PublicTable:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 # whole numbers rounded to a public grid, and numbers leave as wide integers that are clipped when they are read.
 
 _MOST_ROWS = 2**48  # the largest row_ceiling that can be declared
-_PARTS = 1000  # an average is rounded to this part of its column's step
+MEAN_PARTS = 1000  # an average is rounded to this part of its column's step
 _CONDITIONS = (Compare, Connective, Not, IsIn, IsNull, Match)
 _WORDS = {
     "rows": "the number of rows",
@@ -66,6 +66,10 @@ _WORDS = {
     "distinct": "the number of different values of {of}",
     "sum": "the sum of {of}",
     "mean": "the mean of {of}",
+    "median": "the median of {of}",
+    "variance": "the sample variance of {of}",
+    "variance_pop": "the variance of {of}",
+    "mode": "the most frequent {of}",
     "min": "the least {of}",
     "max": "the largest {of}",
     "any": "whether any row has {of}",
@@ -77,7 +81,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class UnitValue:
-    """One value of all rows of a unit; `kind` is one of rows, count, distinct, sum, mean, min, max, any, all, first, last.
+    """One value of all rows of a unit; `kind` is rows, count, distinct, or one of all rows: sum, mean, median, mode, first ...
 
     It is an aggregate that stands inside `per_unit` alone.
     """
@@ -116,6 +120,10 @@ class UnitValue:
             return UnitColumn(column, lambda on: UnitCell(self.kind, "truth", condition(on)))
         if self.kind in ("sum", "mean"):
             return _total(self, bind_number(self.of, domain), self.missing_rule(domain))
+        if self.kind in ("median", "variance", "variance_pop"):
+            return _middle_or_spread(self, bind_number(self.of, domain), self.missing_rule(domain))
+        if self.kind == "mode":
+            return _mode(self, self.of, domain)
         return _pick(self, self.of, domain)
 
     def missing_rule(self, domain: Domain) -> str:
@@ -186,6 +194,10 @@ class PerUnit:
         """The values that are never missing: numbers of rows, 0 where there are none."""
         return tuple(v.alias for v in self.values if v.kind in ("rows", "count", "distinct"))
 
+    def known(self) -> None:
+        """Return None: what rows met before says nothing of the units."""
+        return
+
     def domain(self, domain: Domain) -> Domain:
         """Return the domain of the units: the unit's column, and one column a value."""
         if self.unit is None:
@@ -244,15 +256,68 @@ def _total(value: UnitValue, of: BoundNumber, missing: str) -> UnitColumn:
     if of.kind != "number":
         raise QuestionRefused(f"{value.describe()} is not supported: {describe(value.of)} is a date")  # type: ignore[arg-type]
     low, high = int(of.stored.lower or 0), int(of.stored.upper or 0)
-    check_range(low * _MOST_ROWS, high * _MOST_ROWS, 2 * _PARTS * (high - low) * _MOST_ROWS)
+    check_range(low * _MOST_ROWS, high * _MOST_ROWS, 2 * MEAN_PARTS * (high - low) * _MOST_ROWS)
     interval = of.interval
     if value.kind == "sum":
         below = interval.lower is not None and interval.lower >= 0
         above = interval.upper is not None and interval.upper <= 0
         signs = Interval(Fraction(0) if below else None, Fraction(0) if above else None)
         return UnitColumn(number_column(of.unit, signs, missing), lambda on: UnitCell("sum", "number", of.build(on)))
-    column = number_column(of.unit / _PARTS, interval.scale(Fraction(_PARTS)), missing)
-    return UnitColumn(column, lambda on: UnitCell("mean", "number", of.build(on), low=low, parts=_PARTS))
+    column = number_column(of.unit / MEAN_PARTS, interval.scale(Fraction(MEAN_PARTS)), missing)
+    return UnitColumn(column, lambda on: UnitCell("mean", "number", of.build(on), low=low, parts=MEAN_PARTS))
+
+
+def _middle_or_spread(value: UnitValue, of: BoundNumber, missing: str) -> UnitColumn:
+    """Return the mean of the two middle values, in halves of a step, or a variance within the bounds that a range implies.
+
+    No variance is above a quarter of the squared range, and that of a sample of two rows is twice that of the rows (Popoviciu
+    1935).
+    """
+    if of.kind != "number":
+        raise QuestionRefused(f"{value.describe()} is not supported: {describe(value.of)} is a date")  # type: ignore[arg-type]
+    low, high = int(of.stored.lower or 0), int(of.stored.upper or 0)
+    if value.kind == "median":
+        check_range(2 * low, 2 * high)
+        column = number_column(of.unit / 2, of.interval.scale(Fraction(2)), missing)
+        return UnitColumn(column, lambda on: UnitCell("median", "number", of.build(on)))
+    check_range(4 * MEAN_PARTS * (high - low) ** 2 * _MOST_ROWS, 2 * MEAN_PARTS * _MOST_ROWS**2)
+    inside = of.interval
+    ends = None if inside.lower is None or inside.upper is None else (inside.upper - inside.lower) ** 2 * MEAN_PARTS
+    is_sample = value.kind == "variance"
+    most = None if ends is None else ends / (2 if is_sample else 4)
+    # Of a sample of one row there is none.
+    rule = "keep" if is_sample else missing
+    column = number_column(of.unit**2 / MEAN_PARTS, Interval(Fraction(0), most), rule)
+    return UnitColumn(column, lambda on: UnitCell(value.kind, "number", of.build(on), low=low, parts=MEAN_PARTS))
+
+
+_MOST_MODES = 100  # values that a mode is among: each is counted
+
+
+def _mode(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
+    """Return the most frequent of declared values, in ascending order, or of a few whole numbers; the least of several."""
+    column, _, form = value_cell(of, domain, value.missing_rule(domain))
+    many = f"{value.describe()} is not supported: it has no bounds, or more than {_MOST_MODES} values"
+    if form == "number" and not isinstance(column, Category):
+        found = bind_number(of, domain)
+        low, high = found.stored.lower, found.stored.upper
+        if found.kind != "number" or low is None or high is None or high - low >= _MOST_MODES:
+            raise QuestionRefused(f"{many}. Clip it, or take the median")
+        count = int(high - low) + 1
+        return UnitColumn(column, lambda on: UnitCell("mode", "number", found.build(on), low=int(low), parts=count))
+    if isinstance(column, Identifier):
+        raise QuestionRefused(f"{value.describe()} is not supported: an identifier has no declared values")
+    made = keys(of, domain)
+    labels = tuple(sorted(label for label in made.labels if label is not None))
+    if len(labels) > _MOST_MODES:
+        raise QuestionRefused(many)
+    ranks = [None if label is None else labels.index(label) for label in made.labels]
+
+    def cell(on: Primitives) -> UnitCell:
+        code = made.build(on) if made.code is None else made.code(on, made.build(on))
+        return UnitCell("mode", form, on.label(code, ranks), parts=len(labels), labels=labels)
+
+    return UnitColumn(column, cell)
 
 
 def _pick(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
@@ -473,12 +538,15 @@ def _unit_value(of: Aggregate, alias: str) -> UnitValue:
         return UnitValue("rows" if of.of is None else "count", of.of, alias)
     if isinstance(of, UnitValue):
         return UnitValue(of.kind, of.of, alias, of.by)
+    kind = getattr(of, "unit_kind", None)
+    if kind is not None:
+        return UnitValue(kind, getattr(of, "of", None), alias)
     if isinstance(of, Sum) and of.per_unit is not None:
         raise QuestionRefused("inside per_unit a sum is of one unit already: clip it, sd.sum(...).clip(lower, upper)")
     kinds: dict[type, str] = {Sum: "sum", Average: "mean", Distinct: "distinct"}
     if type(of) not in kinds or (isinstance(of, Distinct) and of.others):
         raise QuestionRefused(
-            f"{of.describe()} is not computed for one person: inside per_unit are count, sum, mean, min, max, any, all, "
-            "count_distinct, first and last"
+            f"{of.describe()} is not computed for one person: inside per_unit are count, sum, mean, median, var, min, max, any, "
+            "all, count_distinct, first and last"
         )
     return UnitValue(kinds[type(of)], getattr(of, "of", None), alias)

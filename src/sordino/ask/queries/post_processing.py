@@ -7,43 +7,24 @@ numbers and declared keys only.
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from sordino.ask.queries.expressions.nodes import (
-    OPERATORS,
-    Absolute,
-    Apply,
-    Arithmetic,
-    Clip,
-    Compare,
-    Connective,
-    Constant,
-    IsIn,
-    IsNull,
-    Name,
-    Node,
-    Not,
-    When,
-    depth,
-    describe,
-    plain,
-    walk,
-)
-from sordino.ask.queries.formulas import FormulaColumn, check_conditions, is_condition, rename
+import numpy as np
+
+from sordino.ask.queries.expressions.nodes import Apply, Clip, Constant, Name, Node, depth, describe, plain, walk
+from sordino.ask.queries.formulas import FormulaColumn, check_conditions, is_condition, rename, to_tree
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.estimates.estimate import take_rows
-from sordino.core.estimates.formula import Formula, evaluate
+from sordino.core.estimates.evaluation import Tree, evaluate, evaluate_truth
+from sordino.core.estimates.formula import Formula
 from sordino.core.estimates.selected import Selected
 from sordino.core.release import Key, Output
-from sordino.core.time_zones import parse_moment
 
 _BIN = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:/[0-9]+)?), ")
-_CONDITIONS = (Compare, Connective, Not, IsIn, IsNull)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +46,11 @@ class PostProcessing:
         """
         for node in [*([] if self.having is None else [self.having]), *(n for n, _ in self.order)]:
             depth(node)
-            _check_names(node, columns)
+            # What cannot be computed is refused now: after the charge it would fail.
+            _tree(node, dict.fromkeys(columns))
             check_conditions(node, truths)
             for at in walk(node):
-                # what a formula cannot compute is refused now: after the charge it would fail
+                # A function of numbers has none of text.
                 if isinstance(at, Apply | Clip):
                     FormulaColumn("", at).tree(dict.fromkeys(columns, 0))
         if self.having is not None and not is_condition(self.having, truths):
@@ -121,11 +103,14 @@ def select_rows(after: PostProcessing, columns: Mapping[str, Sequence[Any]]) -> 
     [2, 0]
     """
     height = max((len(c) for c in columns.values()), default=0)
-    rows = [{name: column[i] for name, column in columns.items()} for i in range(height)]
-    # a column that holds true and false holds 1 and 0 where it is computed from the answer
-    places = [i for i in range(height) if after.having is None or _value(after.having, rows[i]) in (True, 1)]
-    for node, down in reversed(after.order):  # sorting is stable, so the first key goes last
-        keys = {i: _sortable(_value(node, rows[i])) for i in places}
+    cells = {name: np.fromiter(column, dtype=object, count=height) for name, column in columns.items()}
+    places = list(range(height))
+    if after.having is not None:
+        met = np.broadcast_to(evaluate_truth(_tree(after.having, cells)).true, (height,))
+        places = np.flatnonzero(met).tolist()
+    # Sorting is stable, so the first key goes last.
+    for node, down in reversed(after.order):
+        keys = [_sortable(value) for value in np.broadcast_to(evaluate(_tree(node, cells)), (height,)).tolist()]
         known = sorted((i for i in places if keys[i] is not None), key=keys.__getitem__, reverse=down)
         places = [*known, *(i for i in places if keys[i] is None)]
     return places[after.offset : None if after.limit is None else after.offset + after.limit]
@@ -181,99 +166,27 @@ def _add_formulas(
     return (*keys, *labels), (*outputs, *made)
 
 
-def _check_names(node: Node, columns: Sequence[str]) -> None:
-    for at in walk(node):
+def _tree(node: Node, columns: Mapping[str, Any]) -> Tree:
+    """Return an expression over columns of the answer as the interpreter reads it, with the columns' cells in it."""
+
+    def leaf(at: Node) -> Tree | None:
         if isinstance(at, Name):
             if at.name not in columns:
-                raise UnknownName(f"the answer has no column {at.name!r}; {nearest(at.name, columns)}")
-        elif not isinstance(at, (Constant, Absolute, Arithmetic, Apply, Clip, When, *_CONDITIONS)):
-            raise QuestionRefused(f"{describe(at)} cannot be computed from an answer: use comparisons and arithmetic")
-
-
-def _value(node: Node, row: Mapping[str, Any]) -> Any:
-    """Return the value of an expression in a released row, None where it is missing or makes no sense."""
-    if isinstance(node, Name):
-        return row[node.name]
-    if isinstance(node, Constant):
-        return node.value
-    if isinstance(node, IsNull):
-        return _value(node.of, row) is None
-    if isinstance(node, Connective):
-        pair = _value(node.left, row), _value(node.right, row)
-        decided = node.op == "or"
-        return decided if decided in pair else None if None in pair else not decided
-    if isinstance(node, When):
-        chosen = node.left if _value(node.of, row) in (True, 1) else node.right
-        return None if chosen is None else _value(chosen, row)
-    if isinstance(node, (Not, Absolute, IsIn)):
-        of = _value(node.of, row)
-        if of is None:
+                raise UnknownName(f"the answer has no column {at.name!r}; {nearest(at.name, list(columns))}")
+            return ["value", columns[at.name]]
+        if not isinstance(at, Constant):
             return None
-        if isinstance(node, Not):
-            return not of
-        if isinstance(node, Absolute):
-            return abs(of) if isinstance(of, int | float | Fraction) else None
-        return any(_of_two("=", of, v) for v in node.values)
-    if isinstance(node, (Compare, Arithmetic)):
-        return _of_two(node.op, _value(node.left, row), _value(node.right, row))
-    if isinstance(node, (Apply, Clip)):
-        return _of_formula(FormulaColumn("", node), row)
-    raise QuestionRefused(f"{describe(node)} cannot be computed from an answer")
+        value: Any = at.value
+        if isinstance(value, Fraction) and value.denominator == 1:
+            value = int(value)
+        return ["value", np.array(value, dtype=object)]
 
-
-def _of_formula(formula: FormulaColumn, row: Mapping[str, Any]) -> float | None:
-    """Return what a formula makes of a row's numbers, None where it has no value."""
-    import numpy as np
-
-    names = formula.names()
-    numbers = [row[n] if isinstance(row[n], (int, float)) else math.nan for n in names]
-    made = float(evaluate(formula.tree({n: i for i, n in enumerate(names)}), [np.array(float(n)) for n in numbers]))
-    return made if math.isfinite(made) else None
-
-
-def _of_two(op: str, left: Any, right: Any) -> Any:
-    """Return left op right; None where one is missing, or where text meets a number."""
-    left, right = _as_time(left, right), _as_time(right, left)
-    if isinstance(left, datetime.date) != isinstance(right, datetime.date):
-        return None
-    if left is None or right is None or isinstance(left, str) != isinstance(right, str):
-        return None
-    if op in "+-*" and (isinstance(left, str) or isinstance(right, str)):
-        return None
-    if op in "+-*" and isinstance(left, datetime.date):
-        is_days = op == "-" and not isinstance(left, datetime.datetime)
-        return (left - right).days if is_days else None
-    if isinstance(left, float) or isinstance(right, float):
-        # a constant beyond the largest float is beyond every number of the answer
-        left, right = _as_float(left), _as_float(right)
-    return OPERATORS[op](left, right)
-
-
-def _as_float(value: float | Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value)
-
-
-def _as_time(value: Any, beside: Any) -> Any:
-    """Return a constant beside a date or a moment of the answer as one too; None for what is neither."""
-    if not isinstance(beside, datetime.date) or not isinstance(value, (str, datetime.date)):
-        return value
-    try:
-        moment = parse_moment(value) if isinstance(value, str) else value
-    except ValueError:
-        return None
-    if not isinstance(beside, datetime.datetime):
-        return moment.date() if isinstance(moment, datetime.datetime) else moment
-    if not isinstance(moment, datetime.datetime):
-        moment = datetime.datetime(moment.year, moment.month, moment.day)
-    return moment if moment.utcoffset() is not None else moment.replace(tzinfo=beside.tzinfo)
+    return to_tree(node, leaf)
 
 
 def _sortable(value: Any) -> Any:
     """Return what a value is ordered by: a bin's label by its lower end; kinds apart from each other."""
-    if value is None:
+    if value is None or value != value:
         return None
     if isinstance(value, str):
         found = _BIN.match(value)

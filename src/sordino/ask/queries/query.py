@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import functools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -217,32 +216,30 @@ def refuse_foreign(question: object) -> None:
     Traceback (most recent call last):
     sordino.errors.QuestionRefused: a question is made of Sordino's own classes, and Mine is none of them: ...
     """
-    kind = type(question)
-    if kind in _PLAIN:
-        return
-    parts: Iterable[Any] | None = None
-    if kind in (tuple, list, set, frozenset):
-        parts = question  # type: ignore[assignment]  # one of these four, which mypy cannot see
-    elif kind is dict:
-        parts = (part for pair in question.items() for part in pair)  # type: ignore[attr-defined]
-    elif kind.__module__ == "numpy" and getattr(question, "dtype", np.dtype(object)).kind != "O":
-        parts = ()
-    elif is_dataclass(kind) and _is_own(kind):
-        parts = (getattr(question, name) for name in _field_names(kind))
-    if parts is None:
-        raise QuestionRefused(
-            f"a question is made of Sordino's own classes, and {kind.__name__[:60]} is none of them: its sensitivity has no "
-            "proof here; use sd.count, sd.sum and the like, or MarginalQuery, Distances, MagnitudeHistogram, TailCount and "
-            "Contributions"
-        )
-    for part in parts:
-        if type(part) not in _PLAIN:
-            refuse_foreign(part)
-
-
-@functools.cache
-def _field_names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+    waiting: list[Any] = [question]
+    # A list may hold itself, and one part may stand in many places.
+    seen: set[int] = set()
+    # Our own classes that were met, with the names of their fields.
+    own: dict[type, tuple[str, ...]] = {}
+    while waiting:
+        part = waiting.pop()
+        kind = type(part)
+        if kind in _PLAIN or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if kind in (tuple, list, set, frozenset):
+            waiting += part
+        elif kind is dict:
+            waiting += [*part.keys(), *part.values()]
+        elif kind in own or (is_dataclass(kind) and _is_own(kind)):
+            names = own.setdefault(kind, tuple(field.name for field in fields(kind)))
+            waiting += [getattr(part, name) for name in names]
+        elif kind.__module__ != "numpy" or getattr(part, "dtype", np.dtype(object)).kind == "O":
+            raise QuestionRefused(
+                f"a question is made of Sordino's own classes, and {kind.__name__[:60]} is none of them: its sensitivity has "
+                "no proof here; use sd.count, sd.sum and the like, or MarginalQuery, Distances, MagnitudeHistogram, TailCount "
+                "and Contributions"
+            )
 
 
 def _is_own(kind: type) -> bool:

@@ -68,7 +68,8 @@ _WORDS: dict[tuple[type, str], frozenset[str]] = {
     ),
     (UnitValue, "kind"): frozenset(
         ("rows", "count", "distinct", "sum", "mean", "min", "max", "any", "all", "first", "last")
-    ),
+    )
+    | {"median", "variance", "variance_pop", "mode"},
 }
 
 
@@ -272,6 +273,8 @@ def _check(made: Any) -> Any:
         return _check_aggregation(made)
     if isinstance(made, Sum) and made.per_unit is not None and made.per_unit[0] > made.per_unit[1]:
         raise QuestionRefused("per_unit takes the lower bound first, such as per_unit=(0, 500)")
+    if isinstance(made, DistinctSum) and made.power not in (0, 1, 2):
+        raise _mistaken()
     if isinstance(made, MomentAggregate) and made.ddof not in (0, 1):
         raise QuestionRefused("ddof is 0 (the rows themselves) or 1 (a sample)")
     if isinstance(made, KeyList):

@@ -16,7 +16,8 @@ make a question fail by having many rows in both.
 
 Theorem (exists). Whether a unit has rows in a table that meet a condition is a function of the unit's own rows there. A
 true or false column of it adds no rows and changes those of no other unit: all sensitivities stay. No cap is needed, so
-none distorts it.
+none distorts it. So it is where these rows are made by steps of their own, such as one row a unit, a window, a join by the unit
+or a condition on a third table: each makes a unit's rows of that unit's rows alone.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from sordino.ask.queries.expressions.nodes import Exists, Name, Node, depth, des
 from sordino.ask.queries.joins import Join, qualify
 from sordino.ask.queries.per_unit import PerUnit
 from sordino.ask.queries.post_processing import PostProcessing
-from sordino.ask.queries.row_steps import RowStep
+from sordino.ask.queries.row_steps import RowStep, apply_steps, step_domain
 from sordino.core.domain import Boolean, Column, Domain, List, keep_missing
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.neighbors import Neighbors
@@ -100,18 +101,16 @@ class UnitJoin:
 class UnitMark:
     """Add a true or false column: whether the row's unit has rows in `table` that meet `matching`. A row step.
 
-    `to` is None where that is the question's own table.
+    `steps` make these rows of the table's. `to` is None where that is the question's own table. `column` is the column's name:
+    what it says.
     """
 
     table: str
     matching: Node | None
     to: PrivateTable | None
     own: Domain
-
-    @property
-    def column(self) -> str:
-        """The name of the column: what it says."""
-        return describe(Exists(self.table, self.matching))
+    column: str
+    steps: tuple[RowStep, ...] = ()
 
     @property
     def always_present(self) -> tuple[str, ...]:
@@ -121,12 +120,21 @@ class UnitMark:
     @property
     def reads(self) -> dict[str, PrivateTable]:
         """The other private tables that it reads."""
-        return {} if self.to is None else {self.table: self.to}
+        found = {} if self.to is None else {self.table: self.to}
+        for step in self.steps:
+            found = {**getattr(step, "reads", {}), **found}
+        return found
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which rows its own steps leave out, in words."""
+        return tuple(note for step in self.steps for note in getattr(step, "notes", ()))
 
     def domain(self, domain: Domain) -> Domain:
         """Return the domain with the column."""
+        made = step_domain(self._table(), self.steps)
         if self.matching is not None:
-            bind_condition(self.matching, self._rows())
+            bind_condition(self.matching, made)
         columns: dict[str, Column | List] = {**domain.stored, self.column: Boolean()}
         return Domain(columns, row_ceiling=domain.row_ceiling, unreadable_rows=domain.unreadable_rows)
 
@@ -137,12 +145,13 @@ class UnitMark:
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
         """Return an engine's words with the column."""
         del domain
-        rows = on.other_rows(None if self.to is None else self.table)
-        condition = None if self.matching is None else bind_condition(self.matching, self._rows())(rows)
+        made = step_domain(self._table(), self.steps)
+        rows = apply_steps(on.other_rows(None if self.to is None else self.table), self.steps, self._table())
+        condition = None if self.matching is None else bind_condition(self.matching, made)(rows)
         on.mark_units(self.column, rows, condition)
         return on
 
-    def _rows(self) -> Domain:
+    def _table(self) -> Domain:
         return self.own if self.to is None else self.to.domain
 
     def describe(self) -> str:
@@ -151,7 +160,15 @@ class UnitMark:
 
     def plain(self) -> Any:
         """Return the step as canonical JSON data."""
-        return ["exists", self.table, plain(self.matching), None if self.to is None else self.to.declaration]
+        made = ["exists", self.table, plain(self.matching), None if self.to is None else self.to.declaration]
+        return [*made, [step.plain() for step in self.steps]] if self.steps else made
+
+
+def seen_from(
+    name: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
+) -> Mapping[str, PrivateTable]:
+    """Return the other private tables for private table `name`, of those for `table`, which is among them then."""
+    return {other: to for other, to in {**private, table: own}.items() if other != name}
 
 
 def _refuse_unshared(table: str, neighbors: Neighbors, other: str, to: PrivateTable) -> None:
@@ -192,7 +209,7 @@ def bind_unit_join(join: Join, private: Mapping[str, PrivateTable], table: str, 
     to = own if is_own else private[name]
     ours, theirs = _unit_column(own), _unit_column(to)
     rest = ", and all else in WHERE" if len(join.on) > 1 else ""
-    given = tuple(column.removeprefix(f"{table}.") for column in join.on)
+    given = tuple(one.removeprefix(f"{table}.") if isinstance(one, str) else one for one in join.on)
     if given not in ((), (ours,)) or join.key not in (None, (theirs,)):
         raise QuestionRefused(
             f"{table} and {name} are private tables, which can be joined only by their privacy unit: by other columns, one "
@@ -216,20 +233,22 @@ def mark_units(
                 f"a sub-query over a private table asks about the same people: compare {table}.{ours} with "
                 f"{name or table}.{theirs}, their privacy unit, not {node.on[0]} with {node.on[1]}"
             )
-        if any(isinstance(at, Exists) for at in walk(node.matching)):
-            raise QuestionRefused(
-                "a condition on another table cannot contain a condition on a third: join the two with AND"
-            )
-        found.append(UnitMark(name or table, node.matching, to, own.domain))
-        return Name(found[-1].column)
+        words = describe(replace(node, table=name or table, on=None))
+        inner = Aggregation(node.matching, (), (), steps=node.steps)
+        if any(isinstance(at, Exists) for at in walk(node.matching)) or node.steps:
+            # What a unit has in a third table is a fact of the unit too.
+            others = private if name is None else seen_from(name, private, table, own)
+            inner = mark_units(inner, others, name or table, to or own)
+        found.append(UnitMark(name or table, inner.where, to, own.domain, words, inner.steps))
+        return Name(words)
 
     steps: list[RowStep] = []
     after = 0  # the place behind the last step that makes other rows, which knows no marks made before
     for step in question.steps:
         found.clear()
         if isinstance(step, UnitMark):  # found before: its declaration is taken anew
-            mark(Exists(step.table, step.matching))
-            steps += found
+            name = find_shared(step.table, private, table, own)
+            steps.append(replace(step, to=None if name is None else private[name], own=own.domain))
             continue
         made = _replace_exists(step, mark)
         steps += [m for m in found if m not in steps]

@@ -156,7 +156,7 @@ def distinct_sensitivity(neighbors: Neighbors, *, cells: int, values: int | None
     return Sensitivity(min(l1, cells), Fraction(l1), Fraction(l2_squared), Fraction(most), because)
 
 
-def stack(parts: list[Sensitivity]) -> Sensitivity:
+def stack(parts: Sequence[Sensitivity]) -> Sensitivity:
     """Return the sensitivity of several answers released together: l0, l1 and l2 squared add, linf is the largest."""
     if len(parts) == 1:
         return parts[0]

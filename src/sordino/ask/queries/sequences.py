@@ -24,13 +24,22 @@ from sordino.ask.queries.expressions.compile import bind_condition, bind_number,
 from sordino.ask.queries.expressions.declared_values import is_text
 from sordino.ask.queries.expressions.nodes import Compare, Connective, IsNull, Name, Node, depth, describe, plain
 from sordino.ask.queries.expressions.sql_trees import Build
-from sordino.ask.queries.per_unit import PerUnit, UnitValue, clip_notes, number_column, row_bounds, value_cell
-from sordino.core.domain import Boolean, Category, Column, Domain, Identifier, Integer, List
+from sordino.ask.queries.per_unit import (
+    MEAN_PARTS,
+    PerUnit,
+    UnitValue,
+    clip_notes,
+    number_column,
+    row_bounds,
+    value_cell,
+)
+from sordino.core.domain import Boolean, Category, Column, Domain, Identifier, Integer, List, keep_missing
 from sordino.core.errors import QuestionRefused
+from sordino.core.loss import format_number
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.core.primitives import NARROW, Primitives, UnitWindow, WindowOrder
 
-_PLACES = ("row_number", "rank", "dense_rank")
+_PLACES = ("row_number", "rank", "dense_rank", "ntile")
 _PICKS = ("lag", "lead", "first_value", "last_value")
 _TOTALS = ("rows", "count", "sum", "min", "max")
 _WORDS = {
@@ -41,12 +50,16 @@ _WORDS = {
     "row_number": "the row's number",
     "rank": "the row's rank",
     "dense_rank": "the row's dense rank",
+    "ntile": "the part of {n}",
     "rows": "the number of rows",
     "count": "the number of rows with {of}",
     "sum": "the sum of {of}",
+    "mean": "the mean of {of}",
     "min": "the least {of}",
     "max": "the largest {of}",
 }
+_DAY = 86_400  # seconds
+_FARTHEST = 2**61  # steps, so that 64 bits hold the ends of every range
 _EXAMPLE = "LAG(day) OVER (PARTITION BY {unit} ORDER BY day)"
 
 
@@ -79,6 +92,46 @@ class SequenceOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class FrameReach:
+    """How far a frame reaches from a row by the value that orders it: numbers, or seconds; None for all on a side."""
+
+    first: Fraction | None
+    last: Fraction | None
+    is_time: bool
+
+    def plain(self) -> Any:
+        """Return the reach as canonical JSON data."""
+        return [*(None if end is None else format_number(end) for end in (self.first, self.last)), self.is_time]
+
+    def describe(self) -> str:
+        """Return the reach in words."""
+        unit = " seconds" if self.is_time else ""
+        first, last = ("any" if end is None else f"{format_number(end)}{unit}" for end in (self.first, self.last))
+        return f"from {first} to {last} away"
+
+    def steps(self, order: Node, domain: Domain) -> tuple[int | None, int | None]:
+        """Return the ends in steps of what the rows are ordered by; raises QuestionRefused where these are no whole numbers."""
+        found = bind_number(order, domain)
+        words = describe(order)
+        if self.is_time != (found.kind != "number"):
+            raise QuestionRefused(
+                f"a RANGE of {words} reaches {'a number' if self.is_time else 'a length of time, such as INTERVAL 7 DAYS'}"
+            )
+        unit = Fraction(_DAY) if found.kind == "date" else found.unit
+        ends = [None if end is None else end / unit for end in (self.first, self.last)]
+        if found.zone not in ("", "UTC") and any(end and abs(end * unit) >= _DAY for end in ends):
+            raise QuestionRefused(
+                f"a RANGE of days of {words} is not supported in {found.zone}, whose days differ in length: take hours"
+            )
+        far = max((abs(end) for end in ends if end is not None), default=Fraction(0))
+        largest = found.stored.largest
+        if largest is None or max(largest, far) >= _FARTHEST or any(end and end.denominator != 1 for end in ends):
+            raise QuestionRefused(f"a RANGE of {words} reaches whole steps of it, which are {format_number(unit)}")
+        first, last = (None if end is None else int(end) for end in ends)
+        return first, last
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceValue:
     """A value of a row among the rows that agree in `partition`, the unit's column and perhaps others.
 
@@ -91,12 +144,16 @@ class SequenceValue:
     order: tuple[SequenceOrder, ...] = ()
     offset: int = 1
     frame: tuple[int | None, int | None] | None = None
+    reach: FrameReach | None = None  # of a frame by value
 
     @property
     def alias(self) -> str:
         """The name of its column: what it says."""
         of = "" if self.of is None else describe(self.of)
-        words = _WORDS[self.kind].format(of=of, n="one row" if self.offset == 1 else f"{self.offset} rows")
+        n = f"{self.offset}" if self.kind == "ntile" else "one row" if self.offset == 1 else f"{self.offset} rows"
+        words = _WORDS[self.kind].format(of=of, n=n)
+        if self.reach is not None:
+            words += f" {self.reach.describe()}"
         if self.frame is not None:
             words += f" from {_place_words(self.frame[0], 'first')} to {_place_words(self.frame[1], 'last')}"
         by = ", ".join(o.describe() for o in self.order)
@@ -107,7 +164,7 @@ class SequenceValue:
 
         A person's least day is no later than any of its days, and the day before, by day, no later than this one.
         """
-        if self.of is None or self.frame is not None:
+        if self.of is None or self.frame is not None or self.reach is not None:
             return None
         op = {"min": "<=", "max": ">="}.get(self.kind)
         if self.kind in _PICKS and self.order and self.order[0].by == self.of:
@@ -123,7 +180,10 @@ class SequenceValue:
         """Return the value as canonical JSON data."""
         order = [o.plain() for o in self.order]
         partition = [plain(p) for p in self.partition]
-        return [self.kind, plain(self.of), partition, order, self.offset, None if self.frame is None else [*self.frame]]
+        made = [self.kind, plain(self.of), partition, order, self.offset, None if self.frame is None else [*self.frame]]
+        if self.reach is not None:
+            made.append(self.reach.plain())
+        return made
 
     @property
     def most_rows(self) -> int | None:
@@ -137,6 +197,8 @@ class SequenceValue:
             if node is not None:
                 depth(node)
         column, build, form, wide = self._cell(domain)
+        steps = self.frame if self.reach is None else self.reach.steps(self.order[0].by, domain)
+        low = self._low(domain)
         within = [value_cell(p, domain, "keep")[1] for p in self.partition if p != Name(unit)]
         order = [(o.build(domain), o.descending, o.nulls_first) for o in self.order]
 
@@ -149,19 +211,38 @@ class SequenceValue:
                 within=tuple(part(on) for part in within),
                 order=tuple(WindowOrder(by(on), descending, first) for by, descending, first in order),
                 offset=self.offset,
-                frame=self.frame,
+                frame=steps,
                 wide=wide,
+                by_value=self.reach is not None,
+                low=low,
+                parts=MEAN_PARTS,
             )
 
         return column, window
+
+    def _low(self, domain: Domain) -> int:
+        """Return the least that a mean may be, in steps of what it is of; 0 for all else."""
+        return int(bind_number(self.of, domain).stored.lower or 0) if self.kind == "mean" and self.of is not None else 0
 
     def _cell(self, domain: Domain) -> tuple[Column, Build | None, str, bool]:
         """Return the value's declaration, the cell that it is made of, its form, and whether it takes more than 64 bits."""
         of = self.of
         most = self.most_rows
+        if self.kind == "ntile":
+            return Integer(1, self.offset), None, "number", False
         if self.kind in _PLACES or of is None:
-            least = 1 if self.frame is None else 0
+            least = 1 if self.frame is None and self.reach is None else 0
             return Integer(least, most), None, "number", False
+        if self.kind == "mean":
+            # As the mean of a person's rows is, and missing where a frame holds none.
+            made = UnitValue("mean", of, self.alias)
+            rule = "keep" if self.frame is not None or self.reach is not None else made.missing_rule(domain)
+            return (
+                keep_missing(made.read(domain).column) if rule == "keep" else made.read(domain).column,
+                (bind_number(of, domain).build),
+                "number",
+                True,
+            )
         if self.kind == "count":
             return Integer(0, most), presence(of, domain).build, "number", False
         if self.kind == "sum":
@@ -213,7 +294,15 @@ class UnitSequence:
     @property
     def always_present(self) -> tuple[str, ...]:
         """The values that are never missing."""
-        return tuple(v.alias for v in self.values if v.kind in (*_PLACES, "rows", "count") and v.frame is None)
+        return tuple(
+            v.alias
+            for v in self.values
+            if v.kind in (*_PLACES, "rows", "count") and v.frame is None and v.reach is None
+        )
+
+    def known(self) -> tuple[Node, ...]:
+        """Return conditions that every row meets, whatever the table."""
+        return tuple(known for value in self.values if (known := value.known()) is not None)
 
     def bind(self, unit: PrivacyUnit | None, before: Sequence[Any]) -> UnitSequence:
         """Return the step with its unit; raises QuestionRefused where a window would look at rows of several."""
@@ -269,11 +358,12 @@ class UnitSequence:
         kinds = dict.fromkeys((*_PLACES, "rows"), "rows") | {"count": "count", "sum": "sum"}
         found = {}
         for value in self.values:
-            if value.kind in kinds and value.most_rows is None:
+            if value.kind in kinds and value.kind != "ntile" and value.most_rows is None:
                 ends = row_bounds(kinds[value.kind], value.of, domain, most)
                 if ends is not None:
                     # A frame may hold no row at all.
-                    found[value.alias] = ends if value.frame is None else (min(ends[0], Fraction(0)), ends[1])
+                    framed = value.frame is not None or value.reach is not None
+                    found[value.alias] = ends if not framed else (min(ends[0], Fraction(0)), ends[1])
         return found
 
     def describe(self) -> str:

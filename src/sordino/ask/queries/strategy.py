@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sordino.ask.queries.aggregates.sums import count_term
-from sordino.ask.queries.aggregation import CompiledQuery
+from sordino.ask.queries.aggregation import BoundedQuery
 from sordino.ask.queries.query import Aggregate, SqlAggregate, Vector
 from sordino.ask.queries.sensitivity_rules import block_sensitivity
 from sordino.core.estimates.weighted_sum import Mix, mix_weights
-from sordino.core.neighbors import Neighbors, Sensitivity
+from sordino.core.neighbors import Sensitivity
 
 _ROWS = SqlAggregate("rows", None)
 _FEW = 16  # aggregates up to which each is tried by itself
@@ -76,8 +76,7 @@ class Strategy:
 
 def find_strategy(
     aggregates: Sequence[Aggregate],
-    compiled: CompiledQuery,
-    neighbors: Neighbors,
+    bounded: BoundedQuery,
     shares: Sequence[Fraction],
     *,
     squared: bool,
@@ -86,13 +85,13 @@ def find_strategy(
 
     `squared` says that noise follows the l2 sensitivity, as under rho, and its variance the share instead of its square.
     """
-    search = _Search(aggregates, compiled, neighbors, shares, squared)
+    search = _Search(aggregates, bounded, shares, squared)
     busy = [i for i, share in enumerate(shares) if share]
     own: list[int | None] = [None] * len(shares)
     best = own
     least = search.error(own)
-    for block in sorted(range(len(search.blocks)), key=lambda b: -len(search.readers(b))):
-        readers = [i for i in search.readers(block) if i in busy]
+    for block in sorted(range(len(search.blocks)), key=lambda b: -len(search.readers[b])):
+        readers = [i for i in search.readers[block] if i in busy]
         sets = [readers, *([[i] for i in readers] if len(busy) <= _FEW else [])]
         for chosen in sets:
             tried = [block if i in chosen else at for i, at in enumerate(best)]
@@ -115,15 +114,31 @@ class _Search:
     def __init__(
         self,
         aggregates: Sequence[Aggregate],
-        compiled: CompiledQuery,
-        neighbors: Neighbors,
+        bounded: BoundedQuery,
         shares: Sequence[Fraction],
         squared: bool,
     ) -> None:
-        self._parts, self._shares, self._squared = compiled.parts, shares, squared
-        self._singles = _single_blocks(compiled, neighbors)
-        self.blocks = list(dict.fromkeys(_shared_blocks(compiled, neighbors, shares, squared)))
-        self._mixes = [[_solve(block, parts) for block in self.blocks] for parts in compiled.parts]
+        compiled = bounded.compiled
+        self._shares = shares
+        self._squared = squared
+        wanted = [[_terms(part) for part in parts] for parts in compiled.parts]
+        # Parts of the same numbers have one key, and are one block where aggregates have vectors of their own.
+        self._keys: list[list[object]] = []
+        self._singles: dict[object, Block] = {}
+        for parts, terms, moved in zip(compiled.parts, wanted, bounded.sensitivities, strict=True):
+            keys = [(frozenset(t.items()), part.rule) for t, part in zip(terms, parts, strict=True)]
+            self._keys.append(list(keys))
+            for key, part, sensitivity in zip(keys, parts, moved, strict=True):
+                self._singles.setdefault(key, Block((part,), sensitivity))
+        counts_rows = any(share and _ROWS in t for share, terms in zip(shares, wanted, strict=True) for t in terms)
+        self.blocks = list(dict.fromkeys(_shared_blocks(bounded, counts_rows, squared)))
+        given = [[_terms(vector) for vector in block.vectors] for block in self.blocks]
+        self._mixes = [
+            [None if not parts or any(part.rule is not None for part in parts) else _solve(g, terms) for g in given]
+            for parts, terms in zip(compiled.parts, wanted, strict=True)
+        ]
+        # The aggregates that each block answers.
+        self.readers = [[i for i, mixes in enumerate(self._mixes) if mixes[b] is not None] for b in range(len(given))]
         self._directions = [
             getattr(a, "directions", lambda _: [[1.0]])(parts)
             for a, parts in zip(aggregates, compiled.parts, strict=True)
@@ -133,10 +148,6 @@ class _Search:
         self._alone = [
             self._own_error(i, self._own_shares([i], whole=True)) if s else 0.0 for i, s in enumerate(shares)
         ]
-
-    def readers(self, block: int) -> list[int]:
-        """Return the aggregates that a block answers."""
-        return [i for i, mixes in enumerate(self._mixes) if mixes[block] is not None]
 
     def error(self, assigned: Sequence[int | None]) -> float:
         """Return the sum of the aggregates' errors, each over what it would be with the whole loss, by their shares."""
@@ -158,7 +169,7 @@ class _Search:
         readings = []
         for i, at in enumerate(assigned):
             if at is None:
-                keys = [_key(part) for part in self._parts[i]]
+                keys = self._keys[i]
                 for key in keys:
                     if key not in place:
                         place[key] = len(blocks)
@@ -181,7 +192,7 @@ class _Search:
         """Return the share of each vector that aggregates have for themselves: an aggregate's is shared by its vectors."""
         found: dict[object, Fraction] = {}
         for i in own:
-            busy = [key for part in self._parts[i] if self._singles[key := _key(part)].sensitivity.l1]
+            busy = [key for key in self._keys[i] if self._singles[key].sensitivity.l1]
             for key in busy:
                 found[key] = found.get(key, Fraction(0)) + (1 if whole else self._shares[i]) / Fraction(len(busy))
         return found
@@ -195,8 +206,7 @@ class _Search:
 
     def _own_error(self, i: int, shares: Mapping[object, Fraction]) -> float:
         """Return the error of an aggregate by vectors of its own, at these shares."""
-        keys = [_key(part) for part in self._parts[i]]
-        variances = [self._variances[k] and self._variances[k] * self._noise(shares[k]) ** 2 for k in keys]
+        variances = [self._variances[k] and self._variances[k] * self._noise(shares[k]) ** 2 for k in self._keys[i]]
         return _error(self._directions[i], variances)
 
     def _whole_error(self, i: int, at: int) -> float:
@@ -224,22 +234,11 @@ def _error(weighed: Sequence[Sequence[float]], variances: Sequence[float]) -> fl
 # ---- blocks
 
 
-def _single_blocks(compiled: CompiledQuery, neighbors: Neighbors) -> dict[object, Block]:
-    """Return each vector that an aggregate has for itself as a block; those of the same numbers are one."""
-    found: dict[object, Block] = {}
-    for part in itertools.chain.from_iterable(compiled.parts):
-        if _key(part) not in found:
-            found[_key(part)] = Block((part,), compiled.sensitivity(part, neighbors))
-    return found
-
-
-def _shared_blocks(
-    compiled: CompiledQuery, neighbors: Neighbors, shares: Sequence[Fraction], squared: bool
-) -> Iterator[Block]:
+def _shared_blocks(bounded: BoundedQuery, counts_rows: bool, squared: bool) -> Iterator[Block]:
     """Return the blocks of the numbers that are asked about, with the rows that lack the number where those count."""
-    counts_rows = any(s and _ROWS in _terms(p) for s, parts in zip(shares, compiled.parts, strict=True) for p in parts)
-    enforced = compiled.enforce(neighbors)
-    droppable = compiled.condition is not None or compiled.unreadable_rows or bool(compiled.keys)
+    compiled = bounded.compiled
+    neighbors = bounded.neighbors
+    droppable = compiled.droppable
     for parts in compiled.parts:
         for named, size, count, unit in _cells(parts):
             missable = count != _ROWS
@@ -251,7 +250,7 @@ def _shared_blocks(
                     ways.append(_turn(len(cells), *_TURNED[squared]))
                 for way in ways if len(cells) > 1 else []:
                     corners = [tuple(row[k] * size for row in way) for k in range(len(cells))]
-                    moved = block_sensitivity(enforced, corners, cells=compiled.cells, droppable=drop)
+                    moved = block_sensitivity(neighbors, corners, cells=compiled.cells, droppable=drop)
                     yield Block(tuple(_vector(row, cells, unit) for row in way), moved.rescale(unit))
 
 
@@ -352,20 +351,12 @@ def _terms(part: Vector) -> dict[SqlAggregate, int]:
     return {term: weight for weight, term in part.terms if weight}
 
 
-def _key(part: Vector) -> object:
-    return frozenset(_terms(part).items()), part.rule
-
-
 def _identity(size: int) -> Mix:
     return tuple(tuple(Fraction(int(i == k)) for k in range(size)) for i in range(size))
 
 
-def _solve(block: Block, parts: Sequence[Vector]) -> Mix | None:
+def _solve(vectors: Sequence[Terms], wanted: Sequence[Terms]) -> Mix | None:
     """Return the weights of a block's vectors that give each part, by elimination; None where they do not give them."""
-    if any(part.rule is not None for part in parts) or not parts:
-        return None
-    vectors = [_terms(v) for v in block.vectors]
-    wanted = [_terms(p) for p in parts]
     known = list(dict.fromkeys(t for v in vectors for t in v))
     if any(t not in known for p in wanted for t in p):
         return None

@@ -23,6 +23,11 @@ def max(of: Column) -> AggregateExpr:  # the field's word, used as sd.max
     return _pick("max", of)
 
 
+def mode(of: Column) -> AggregateExpr:
+    """Take the most frequent value of a person's rows, inside `.per_unit(...)`; of several the least."""
+    return _pick("mode", of)
+
+
 def any(of: Column) -> AggregateExpr:  # the field's word, used as sd.any
     """Say whether a condition holds for any row of a person, inside `.per_unit(...)`.
 

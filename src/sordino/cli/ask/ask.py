@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from sordino.cli.shared.atomic_file import AtomicFile
     from sordino.core.release import Release
 
-_SCREEN = 40  # rows shown in a terminal; pipes and files get all
+# Rows shown in a terminal; pipes and files get all.
+_SCREEN = 40
 
 
 def ask(
@@ -69,23 +70,23 @@ def ask(
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import after_charge, open_if_named
 
-    chosen = chosen_format(form, output)
+    answer_format = chosen_format(form, output)
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
     bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
     rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "bounds": bounds}
     rest["min_units"] = min_units
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
-    connection, asked, shares = read_question(text_of(sql, file), project, **split, **rest)
+    connection, question, shares = read_question(text_of(sql, file), project, **split, **rest)
     once: dict[str, Any] = {"request_id": request_id, "on": "dummy" if dry_run else "data"}
     silent = quiet or request_id is not None or dry_run
-    confirm = _confirm(chosen, several=len(asked.statements()) > 1, silent=silent)
+    confirm = _confirm(answer_format, several=len(question.statements()) > 1, silent=silent)
     with open_if_named(output) as target:
-        answer = connection.ask(asked, **loss, **shares, **once, confirm=confirm)
+        answer = connection.ask(question, **loss, **shares, **once, confirm=confirm)
         releases = answer if isinstance(answer, list) else [answer]
         charges = ", ".join(r.charge for r in releases)
         rule = f"the question was answered and charged ({charges}), but the answer cannot be written"
         with after_charge(releases[-1].charge, lambda: f"{rule}; `sordino show {charges}` shows it at no cost"):
-            deliver(releases, chosen, confidence=confidence, target=target, quiet=quiet)
+            deliver(releases, answer_format, confidence=confidence, target=target, quiet=quiet)
 
 
 def deliver(

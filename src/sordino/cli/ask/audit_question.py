@@ -30,8 +30,8 @@ def audit(
     from sordino.cli.shared.opening import project_path
 
     plan = sd.connect(project_path(project)).plan(sd.sql(text_of(sql, file)), epsilon=epsilon, delta=delta, rho=rho)
-    found = sd.audit.audit_plan(plan, at_delta=None if rho is None else 1e-3, samples=samples, seed=seed)
+    report = sd.audit.audit_plan(plan, at_delta=None if rho is None else 1e-3, samples=samples, seed=seed)
     if picture is not None:
-        sd.plot(found).save(picture)
-    for line in [json.dumps(found.to_dict())] if form is given.TextFormat.json else wrap("NOT PRIVATE", str(found)):
+        sd.plot(report).save(picture)
+    for line in [json.dumps(report.to_dict())] if form is given.TextFormat.json else wrap("NOT PRIVATE", str(report)):
         say(line)

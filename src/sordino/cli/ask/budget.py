@@ -39,18 +39,20 @@ def budget(
     from sordino.ask.project.budget import budget_status
     from sordino.cli.shared.opening import project_at
 
-    found = [budget_status(one, tight_at=delta if tight else None) for one in project_at(project).budgets_named(name)]
+    statuses = [
+        budget_status(one, tight_at=delta if tight else None) for one in project_at(project).budgets_named(name)
+    ]
     if form is ListFormat.json:
-        say(json.dumps({"schema": 1, "budgets": [one.to_dict() for one in found]}, ensure_ascii=False, indent=2))
+        say(json.dumps({"schema": 1, "budgets": [one.to_dict() for one in statuses]}, ensure_ascii=False, indent=2))
     elif form is ListFormat.csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["budget", "amount", "cap", "spent", "left", "charges", "failed", "in_doubt", "spender"])
-        for one in found:
+        for one in statuses:
             counts = (one.charges, one.failed, one.in_doubt)
             writer.writerows([one.budget.name, *sums, *counts, ""] for sums in one.sums())
             writer.writerows([one.budget.name, *sums, "", "", "", who] for who, *sums in one.share_sums())
     else:
-        for one in found:
+        for one in statuses:
             _print(one, quiet=quiet)
 
 
@@ -68,21 +70,25 @@ def _print(one: BudgetStatus, *, quiet: bool) -> None:
 
 
 def _remarks(one: BudgetStatus) -> list[str]:
-    said = [] if one.budget.reason is None else [f"the cap's reason: {plain(one.budget.reason)}"]
+    remarks = [] if one.budget.reason is None else [f"the cap's reason: {plain(one.budget.reason)}"]
     if one.tight is not None:
-        said.append(f"if these charges had been a list fixed beforehand: {one.tight.describe()}; the cap is unaffected")
+        remarks.append(
+            f"if these charges had been a list fixed beforehand: {one.tight.describe()}; the cap is unaffected"
+        )
     if one.cap != one.budget.cap:
         cap = one.budget.cap.describe()
-        said.append(f"the project file states a cap of {cap}: put it back, or `sordino ledger amend` it")
+        remarks.append(f"the project file states a cap of {cap}: put it back, or `sordino ledger amend` it")
     on_record = {} if one.report is None else one.report.shares
     for who, share in one.budget.shares.items():
         if who in on_record and on_record[who].cap.amounts() != share.amounts():
-            said.append(f"the project file states a share of {share.describe()} for {who}: `sordino ledger amend` it")
+            remarks.append(
+                f"the project file states a share of {share.describe()} for {who}: `sordino ledger amend` it"
+            )
     if one.report is not None:
-        said += one.report.describe_before()
+        remarks += one.report.describe_before()
         if one.report.mark == "missing":
-            said.append("no high-water mark on this machine: a rollback before now cannot be detected")
-    return said
+            remarks.append("no high-water mark on this machine: a rollback before now cannot be detected")
+    return remarks
 
 
 def _bar(spent: Fraction) -> str:

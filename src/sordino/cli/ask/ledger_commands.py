@@ -21,17 +21,19 @@ def verify(
     from sordino.ask.project.budget import budget_status
     from sordino.cli.shared.opening import project_at
 
-    found: list[dict[str, Any]] = []
+    ledgers: list[dict[str, Any]] = []
     for budget in project_at(project).budgets_named(name):
         report = budget_status(budget).report
         data = {"sound": None, "entries": 0} if report is None else {"sound": True, **report.to_dict()}
-        found.append({"budget": budget.name, **data})
+        ledgers.append({"budget": budget.name, **data})
         if form is TextFormat.table and not quiet:
-            said = "nothing has been asked yet: there is no ledger" if report is None else f"sound: {report.describe()}"
-            for line in wrap(budget.name, said):
+            verdict = (
+                "nothing has been asked yet: there is no ledger" if report is None else f"sound: {report.describe()}"
+            )
+            for line in wrap(budget.name, verdict):
                 say(line)
     if form is TextFormat.json:
-        say(json.dumps({"schema": 1, "ledgers": found}, ensure_ascii=False, indent=2))
+        say(json.dumps({"schema": 1, "ledgers": ledgers}, ensure_ascii=False, indent=2))
 
 
 def export(
@@ -90,8 +92,8 @@ def new(reason: Reason, name: BudgetName = None, project: ProjectPath = None, qu
 
     budget = project_at(project).budget(name)
     with Ledger.new(str(budget.ledger), cap=budget.cap, reason=reason) as ledger:
-        said = ledger.verify().describe_before()
-    for line in [*said, f"began the ledger {budget.ledger}"]:
+        notes = ledger.verify().describe_before()
+    for line in [*notes, f"began the ledger {budget.ledger}"]:
         note(line, quiet=quiet, aside=False)
 
 
@@ -140,5 +142,5 @@ def move(
     from sordino.core.ledger.restoration import move_ledger
 
     with the_ledger(project_at(project).budget(name)) as ledger, move_ledger(ledger, to) as moved:
-        said = f'moved {moved.verify().entries} entries; now write in sordino.toml: ledger = "{moved.path}"'
-    note(said, quiet=quiet, aside=False)
+        outcome = f'moved {moved.verify().entries} entries; now write in sordino.toml: ledger = "{moved.path}"'
+    note(outcome, quiet=quiet, aside=False)

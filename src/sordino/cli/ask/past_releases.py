@@ -28,8 +28,8 @@ def releases(
     from sordino.cli.shared.opening import project_at
     from sordino.core.ledger.records import STATES, charge_to_dict
 
-    chosen = project_at(project).budgets_named(budget)
-    charges = [(one.name, charge) for one in chosen for charge in _charges(one)]
+    budgets = project_at(project).budgets_named(budget)
+    charges = [(one.name, charge) for one in budgets for charge in _charges(one)]
     if form is given.ListFormat.json:
         rows = [charge_to_dict(name, charge) for name, charge in charges]
         say(json.dumps({"schema": 1, "releases": rows}, ensure_ascii=False, indent=2))
@@ -43,7 +43,7 @@ def releases(
     elif not charges:
         note("nothing has been asked yet", quiet=quiet, aside=False)
     else:
-        _print(charges, several=len(chosen) > 1)
+        _print(charges, several=len(budgets) > 1)
         note("`sordino show ID` shows one again at no cost", quiet=quiet, aside=False)
 
 
@@ -89,10 +89,10 @@ def show(
     from sordino.cli.shared.atomic_file import open_if_named
     from sordino.cli.shared.opening import project_at
 
-    chosen = chosen_format(form, output)
+    answer_format = chosen_format(form, output)
     release = find_release(project_at(project), charge, budget=budget)
     with open_if_named(output) as target:
-        deliver([release], chosen, confidence=confidence, target=target, quiet=quiet)
+        deliver([release], answer_format, confidence=confidence, target=target, quiet=quiet)
 
 
 def explain(
@@ -111,8 +111,8 @@ def explain(
     release = find_release(project_at(project), charge, budget=budget)
     text = sd.explain(release)
     if form is given.TextFormat.json:
-        said = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
-        say(json.dumps(said, ensure_ascii=False, indent=2))
+        content = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
+        say(json.dumps(content, ensure_ascii=False, indent=2))
         return
     for line in wrap("", text, indent=0):
         say(line)

@@ -48,15 +48,15 @@ def plan(
     bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
     rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "min_units": min_units}
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
-    connection, asked, shares = read_question(text_of(sql, file), project, bounds=bounds, **split, **rest)
-    made = connection.plan(asked, **loss, **shares)
-    plans = plans_of(made)
+    connection, question, shares = read_question(text_of(sql, file), project, bounds=bounds, **split, **rest)
+    priced = connection.plan(question, **loss, **shares)
+    plans = plans_of(priced)
     if form is given.TextFormat.json:
-        data = plans[0].to_dict(confidence=confidence) if len(plans) == 1 else made.to_dict()
+        data = plans[0].to_dict(confidence=confidence) if len(plans) == 1 else priced.to_dict()
         say(json.dumps(data, ensure_ascii=False, indent=2))
         return
-    _print_plans(plans, made.cost, confidence)
-    for line in _budget_lines(plans, made.cost, connection.table(plans[0].table_name)):
+    _print_plans(plans, priced.cost, confidence)
+    for line in _budget_lines(plans, priced.cost, connection.table(plans[0].table_name)):
         note(line, quiet=quiet, aside=False)
 
 

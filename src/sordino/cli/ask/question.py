@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sordino.ask.curator.plan import Plan, Share
     from sordino.ask.queries.sql.parse import SqlText
 
-_LARGEST = 200_000  # characters of a question
+# Characters of a question.
+_LARGEST = 200_000
 
 
 def text_of(given: str | None, file: Path | None) -> str:
@@ -62,11 +63,11 @@ def read_question(
     stated = None if weights is None else weights.split(",") if "=" not in weights else read_pairs("--weights", weights)
     sizes = None if scale is None else read_pairs("--scale", scale)
     listed = keys if keys is None or selection_name(keys) else read_keys(keys)
-    asked = sd.sql(text, dialect=dialect, keys=listed, min_units=min_units)
+    question = sd.sql(text, dialect=dialect, keys=listed, min_units=min_units)
     connection = sd.connect(project_path(project), spender=spender)
     if any(bound is not None for bound in bounds.values()):
-        asked = asked.bound_contributions(**bounds)
-    return connection, asked, {"weights": stated, "share": share, "scale": sizes}
+        question = question.bound_contributions(**bounds)
+    return connection, question, {"weights": stated, "share": share, "scale": sizes}
 
 
 def plans_of(planned: Plan | Batch) -> tuple[Plan, ...]:
@@ -82,13 +83,13 @@ def read_pairs(flag: str, text: str) -> dict[str, str]:
     >>> read_pairs("--weights", "n=1, total=3")
     {'n': '1', 'total': '3'}
     """
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
-        if not (name.strip() and equals and value.strip()) or name.strip() in found:
+        if not (name.strip() and equals and value.strip()) or name.strip() in pairs:
             raise DeclarationError(f"{flag} takes NAME=NUMBER, separated by commas, such as {flag} n=1,total=3")
-        found[name.strip()] = value.strip()
-    return found
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 def read_keys(path: Path) -> pa.Table:

@@ -41,14 +41,14 @@ def chosen_format(given: AnswerFormat | None, output: Path | None) -> AnswerForm
         raise DeclarationError(
             f"{output} cannot be written: an answer's file ends in {', '.join(_ENDINGS)}; {nearest(ending, _ENDINGS)}"
         )
-    chosen = given or _ENDINGS.get(ending, AnswerFormat.table)
-    if ending and _ENDINGS[ending] is not chosen:
+    form = given or _ENDINGS.get(ending, AnswerFormat.table)
+    if ending and _ENDINGS[ending] is not form:
         raise DeclarationError(
-            f"--format {chosen} does not fit {output}: leave out --format, or give the file another ending"
+            f"--format {form} does not fit {output}: leave out --format, or give the file another ending"
         )
-    if chosen is AnswerFormat.parquet and output is None:
+    if form is AnswerFormat.parquet and output is None:
         raise DeclarationError("--format parquet is for files: add -o FILE.parquet")
-    return chosen
+    return form
 
 
 def distinct_names(keys: Sequence[str], outputs: Sequence[str]) -> list[str]:
@@ -87,8 +87,8 @@ def encode_releases(releases: Sequence[Release], form: AnswerFormat, *, confiden
     if len(releases) == 1:
         return encode_release(releases[0], form, confidence=confidence)
     if form is AnswerFormat.json:
-        found = [release.to_dict(confidence=confidence) for release in releases]
-        return (json.dumps(found, ensure_ascii=False, indent=2) + "\n").encode()
+        contents = [release.to_dict(confidence=confidence) for release in releases]
+        return (json.dumps(contents, ensure_ascii=False, indent=2) + "\n").encode()
     return b"\n".join(encode_release(release, form, confidence=confidence) for release in releases)
 
 
@@ -116,5 +116,11 @@ def left_of(left: Loss, spent: Loss) -> str:
 
     rest = left.amounts()
     gone = spent.amounts()
-    told = {name: f"{format_number(amount)} of {format_number(amount + gone[name])}" for name, amount in rest.items()}
-    return next(iter(told.values())) if len(told) == 1 else ", ".join(f"{name} {text}" for name, text in told.items())
+    amounts = {
+        name: f"{format_number(amount)} of {format_number(amount + gone[name])}" for name, amount in rest.items()
+    }
+    return (
+        next(iter(amounts.values()))
+        if len(amounts) == 1
+        else ", ".join(f"{name} {text}" for name, text in amounts.items())
+    )

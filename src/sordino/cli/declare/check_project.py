@@ -64,9 +64,9 @@ def check(
     compared = {} if problems or not against_data else compare_project(load_project(place))
     if form is TextFormat.json:
         data: dict[str, Any] = {} if problems else {"compared": _days_compared(load_project(place))}
-        data |= {"against_data": {name: found.to_dict() for name, found in compared.items()}} if compared else {}
-        found = {"schema": 1, "ok": not problems, "problems": [p.to_dict() for p in problems], **data}
-        say(json.dumps(found, ensure_ascii=False, indent=2))
+        data |= {"against_data": {name: check.to_dict() for name, check in compared.items()}} if compared else {}
+        outcome = {"schema": 1, "ok": not problems, "problems": [p.to_dict() for p in problems], **data}
+        say(json.dumps(outcome, ensure_ascii=False, indent=2))
     else:
         for problem in problems:
             say(plain(str(problem)))
@@ -90,8 +90,8 @@ def _print_sound(place: Path, project: Project, compared: Mapping[str, DataCheck
     if never:
         note(_NEVER_COMPARED.format(tables=", ".join(never)), quiet=quiet, aside=False)
     elif not compared:
-        held = ", ".join(f"{name} on {day}" for name, day in days.items())
-        note(f"compared with the data: {held}", quiet=quiet, aside=False)
+        comparisons = ", ".join(f"{name} on {day}" for name, day in days.items())
+        note(f"compared with the data: {comparisons}", quiet=quiet, aside=False)
 
 
 def _days_compared(project: Project) -> dict[str, str | None]:
@@ -110,14 +110,14 @@ def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[st
         return
     yield paint(plain(MARK), "red")
     lines = positions(place.read_text(encoding="utf-8"))
-    for name, found in compared.items():
-        read = "" if found.lines is None else f" of {found.lines.lines:,} lines"
-        yield plain(f"table {name}: {found.rows:,} rows{read}; kinds of misfits: {len(found.misfits)}")
-        for misfit in found.misfits:
+    for name, check in compared.items():
+        read = "" if check.lines is None else f" of {check.lines.lines:,} lines"
+        yield plain(f"table {name}: {check.rows:,} rows{read}; kinds of misfits: {len(check.misfits)}")
+        for misfit in check.misfits:
             at = ("tables", name, *misfit.key.split(".", 1))
             line = next(lines[at[:n]][0] for n in range(len(at), 0, -1) if at[:n] in lines)
             yield plain(f"{place}:{line}: {dotted_key(at)}: {misfit.what}: {misfit.count:,}; {misfit.change}")
-        for column, counts in found.columns.items():
+        for column, counts in check.columns.items():
             if counts.missing:
                 yield plain(f"  {column}: missing cells: {counts.missing:,}")
 
@@ -127,5 +127,5 @@ def _count_parts(project: Project) -> str:
     counts = {"budget": len(project.budgets), "table": len(project.tables), "column": columns}
     if project.public:
         counts["public table"] = len(project.public)
-    said = ", ".join(f"{n} {noun}{'s' * (n != 1)}" for noun, n in counts.items())
-    return f"{said}; every source can be opened"
+    parts = ", ".join(f"{n} {noun}{'s' * (n != 1)}" for noun, n in counts.items())
+    return f"{parts}; every source can be opened"

@@ -49,6 +49,6 @@ def import_csv(
     note(f"wrote {target}: {len(types)} columns of text", quiet=quiet, aside=False)
     counts = Counter(kind for kind in types.values() if kind is not None)
     if counts:
-        found = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-        note(f"all cells of these can be read as: {found} (NOT PRIVATE; init proposes it)", quiet=quiet, aside=False)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        note(f"all cells of these can be read as: {kinds} (NOT PRIVATE; init proposes it)", quiet=quiet, aside=False)
     note(f"next: sordino init {target}", quiet=quiet, aside=False)

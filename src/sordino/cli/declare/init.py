@@ -42,11 +42,11 @@ def init(
 
     refuse_existing(output, force=force, hint="--force replaces it, -o FILE writes another")
     csv: dict[str, Any] = {"header": header, "columns": columns, "delimiter": delimiter, "quote": quote}
-    made = propose_project(source, **csv, relation=relation, directory=output.parent)
-    for remark in made.remarks:
+    proposal = propose_project(source, **csv, relation=relation, directory=output.parent)
+    for remark in proposal.remarks:
         note(f"note: {remark}")
     with open_atomic(output) as target:
-        target.write(made.text.encode())
-    said = f"wrote {output}: table {made.table!r}, {made.columns} columns, {made.blanks} blanks marked {FILL_IN}"
-    note(said, quiet=quiet, aside=False)
+        target.write(proposal.text.encode())
+    outcome = f"wrote {output}: table {proposal.table!r}, {proposal.columns} columns, {proposal.blanks} blanks marked {FILL_IN}"
+    note(outcome, quiet=quiet, aside=False)
     note("fill them in from what is public, never from the data; then: sordino check", quiet=quiet, aside=False)

@@ -30,12 +30,12 @@ def dummy(
         check_ending(output)
     declared = sd.connect(project_path(project)).project.table(table)
     rng = None if seed is None else sd.Rng.seeded(seed)
-    made = sd.dummy(declared.domain, rows=rows, unit=declared.neighbors.unit, rng=rng)
+    dummy_table = sd.dummy(declared.domain, rows=rows, unit=declared.neighbors.unit, rng=rng)
     if output is None:
-        sys.stdout.writelines(csv_lines(iter([made])))
+        sys.stdout.writelines(csv_lines(iter([dummy_table])))
         sys.stdout.flush()
         return
     with open_atomic(output) as target:
-        write_tables(target.path, iter([made]), ending=output.suffix)
+        write_tables(target.path, iter([dummy_table]), ending=output.suffix)
         target.commit()
     note(f"wrote {rows:,} made-up rows of {declared.name} to {output}", quiet=quiet)

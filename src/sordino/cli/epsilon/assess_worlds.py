@@ -75,19 +75,21 @@ def worlds(
     from sordino.lab.risk.assessment import assess_risk, assessments_to_dict, cap_change_for
     from sordino.reporting.risks import risks_of
 
-    given = None if prior is None else [float(_number(word.strip(), "--prior")) for word in prior.split(",")]
-    asked: dict[str, Any] = {"size": size, "query": query, "prior": given, "risk": _number(risk, "--risk")}
+    priors = None if prior is None else [float(_number(word.strip(), "--prior")) for word in prior.split(",")]
+    arguments: dict[str, Any] = {"size": size, "query": query, "prior": priors, "risk": _number(risk, "--risk")}
     more = {"epsilon": epsilon, "output": output, "up_to": up_to}
-    asked |= {key: text and _number(text, "--" + key.replace("_", "-")) for key, text in more.items()}
-    found = assess_risk(universes_from(universe), **asked)
-    told = assessments_to_dict(found)
-    change = cap_change_for(found, project_path(project), budget=budget, one_question=one_question) if write else None
-    if (written := write_both(plot, lambda: risks_of(found), change)) is not None:
-        told["written"] = written
+    arguments |= {key: text and _number(text, "--" + key.replace("_", "-")) for key, text in more.items()}
+    assessments = assess_risk(universes_from(universe), **arguments)
+    content = assessments_to_dict(assessments)
+    change = (
+        cap_change_for(assessments, project_path(project), budget=budget, one_question=one_question) if write else None
+    )
+    if (files := write_both(plot, lambda: risks_of(assessments), change)) is not None:
+        content["written"] = files
     if form is TextFormat.json:
-        say(json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False))
+        say(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False))
     else:
-        _print(told)
+        _print(content)
 
 
 def _number(text: str, option: str) -> Any:
@@ -121,8 +123,10 @@ def _print_column(told: dict[str, Any]) -> None:
             print_labelled(label, f"any: the risk never exceeds {told['risk']:.6g} ({told['method']})")
         else:
             least = told[f"risk_at_{key}"]
-            known = "" if least is None else f"; {'' if told['exact'] else 'at most '}{least:.10g} is the risk there"
-            print_labelled(label, f"{told[key]:.10g} {words}{known}")
+            risk_there = (
+                "" if least is None else f"; {'' if told['exact'] else 'at most '}{least:.10g} is the risk there"
+            )
+            print_labelled(label, f"{told[key]:.10g} {words}{risk_there}")
     if "epsilon_all_questions" in told:
         every = f"{told['epsilon_all_questions']:.10g} in all, whatever is asked: what --write writes"
         print_labelled("all questions", every)

@@ -80,21 +80,21 @@ def choose(
         raise DeclarationError("--plot draws the error of one question: leave out --questions, or state 1")
     if plot is not None and (query is None or error is None):
         raise DeclarationError("--plot draws accuracy against risk: state --query SQL and --error T too")
-    asked: dict[str, Any] = {"query": query, "error": error, "confidence": confidence, "rows": rows, "delta": delta}
-    asked |= {"attacker_prior": attacker_prior, "max_posterior": max_posterior, "test_level": test_level}
-    asked |= {"max_power": max_power, "relative_risk": relative_risk, "questions": questions}
-    found = choose_for_table(project_at(project), table, **asked)
-    writes = write and found.choice.conflict is None
-    change = found.cap_change(project_path(project), budget=budget) if writes else None
-    told = found.to_dict()
-    if (written := write_both(plot, lambda: tradeoff_of(found), change)) is not None:
-        told["written"] = written
+    arguments: dict[str, Any] = {"query": query, "error": error, "confidence": confidence, "rows": rows, "delta": delta}
+    arguments |= {"attacker_prior": attacker_prior, "max_posterior": max_posterior, "test_level": test_level}
+    arguments |= {"max_power": max_power, "relative_risk": relative_risk, "questions": questions}
+    table_choice = choose_for_table(project_at(project), table, **arguments)
+    writes = write and table_choice.choice.conflict is None
+    change = table_choice.cap_change(project_path(project), budget=budget) if writes else None
+    content = table_choice.to_dict()
+    if (files := write_both(plot, lambda: tradeoff_of(table_choice), change)) is not None:
+        content["written"] = files
     if form is given.TextFormat.json:
-        say(json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False))
-    elif found.choice.conflict is None:
-        _print(found.choice, told, questions or 1)
-    if found.choice.conflict is not None:
-        raise DeclarationError(found.choice.conflict.describe())
+        say(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False))
+    elif table_choice.choice.conflict is None:
+        _print(table_choice.choice, content, questions or 1)
+    if table_choice.choice.conflict is not None:
+        raise DeclarationError(table_choice.choice.conflict.describe())
 
 
 def _print(made: Choice, told: dict[str, Any], questions: int) -> None:

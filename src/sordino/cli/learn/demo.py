@@ -19,13 +19,15 @@ from sordino.core.errors import DeclarationError, SordinoError
 _JOBS = "SELECT occupation, COUNT(*) AS n FROM people WHERE education_num > 12 GROUP BY occupation"
 _HOURS = "SELECT AVG(hours_per_week) AS hours FROM people"
 _OLD = "SELECT sex, COUNT(*) AS n FROM people WHERE age > 64 GROUP BY sex"
-_BEFORE = (  # after the declaration: a title, then command lines, each with options that are not shown
+# The steps before those in Python: a title, then command lines, each with options that are not shown.
+_BEFORE = (
     (
         "2. Price a question, then ask it: nothing is read before the charge is on disk",
         ((f'sordino plan "{_JOBS}" --epsilon 0.25', "--quiet"), (f'sordino ask "{_JOBS}" --epsilon 0.25', "")),
     ),
 )
-_AFTER = (  # the same after the lines in Python
+# The same after the steps in Python.
+_AFTER = (
     (
         "4. A budget is a promise: what it does not cover is refused, uncharged",
         (("sordino budget", "--quiet"), (f'sordino ask "{_HOURS}" --epsilon 1.75', "")),
@@ -48,8 +50,10 @@ _AFTER = (  # the same after the lines in Python
         (("sordino epsilon worlds --universe 1,2,3,10 --size 3 --query mean --risk 1/3", ""),),
     ),
 )
-_SEED = 2026  # of the people, who are public: the README's figures come out again, except for the noise
-_DECLARED = {  # the lines of the project file that are shown, and why they are there
+# The seed of the people, who are public: the README's figures come out again, except for the noise.
+_SEED = 2026
+# The lines of the project file that are shown, and why they are there.
+_DECLARED = {
     "cap =": "# the most that may ever be lost",
     "neighbors =": "# hides whether a person is in it at all",
     "privacy_unit =": "# a person is a row",
@@ -124,10 +128,10 @@ def _ask_in_python(rows: int) -> None:
     people = sd.connect("sordino.toml").table("people")
     say(paint('>>> people = sd.connect("sordino.toml").table("people")', "bold"))
     say(paint(f'>>> plan = people.plan(sd.mean("age"), epsilon=0.25, assume_rows={rows:_})', "bold"))
-    made = people.plan(sd.mean("age"), epsilon="0.25", assume_rows=rows)
+    plan = people.plan(sd.mean("age"), epsilon="0.25", assume_rows=rows)
     say(paint(">>> plan.error(0.95)                # free: an upper bound, from public facts", "bold"))
-    say(round_up(made.error(0.95), digits=2))
-    answer = people.ask(made)
+    say(round_up(plan.error(0.95), digits=2))
+    answer = people.ask(plan)
     say(paint(">>> answer = people.ask(plan)       # charged once", "bold"))
     say(paint(">>> answer.value, answer.interval(0.95), people.remaining", "bold"))
     low, high = answer.interval(0.95)

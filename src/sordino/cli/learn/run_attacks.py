@@ -66,11 +66,11 @@ def attack(
     rows = None if table is None and project is None else project_at(project).table(table)
     stated = {"epsilon": epsilon, "people": people, "rounds": rounds, "seed": seed}
     with stages(quiet=quiet) as watch:
-        found = sd.audit.attack_kind(cast("Any", on.value), rows, secret=secret, watch=watch.enter, **stated)
+        attacks = sd.audit.attack_kind(cast("Any", on.value), rows, secret=secret, watch=watch.enter, **stated)
     if picture is not None:
-        sd.plot(found).save(picture)
+        sd.plot(attacks).save(picture)
     if output is not None:
         with open_atomic(output) as target:
-            target.write(found.page().encode())
+            target.write(attacks.page().encode())
         note(f"wrote {output}", quiet=quiet)
-    say(found.to_json() if form is given.TextFormat.json else found.describe())
+    say(attacks.to_json() if form is given.TextFormat.json else attacks.describe())

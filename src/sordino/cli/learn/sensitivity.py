@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LEAST_DRAWN = 4  # distances in a picture that no --profile asked for
+# Distances in a picture that no --profile asked for.
+LEAST_DRAWN = 4
 
 
 class Relation(StrEnum):
@@ -120,31 +121,31 @@ def sensitivity(
         raise DeclarationError("state --neighbors add_remove or --neighbors replace: nothing is guessed")
     way = None if direction is None else direction.value
     words = tuple(dict.fromkeys(query))
-    asked: dict[str | None, Request] = {}
+    requests: dict[str | None, Request] = {}
     for name, values in values_from(universe, column).items():
         table = None if local is None else table_from(local, values)
         rows = _rows(size, table)
-        asked[name] = Request(words, neighbors.value, values, rows, table, within, exactly, way, ddof)
+        requests[name] = Request(words, neighbors.value, values, rows, table, within, exactly, way, ddof)
     span = None if profile is None else span_from(profile)
-    _check(next(iter(asked.values())), span)
+    _check(next(iter(requests.values())), span)
     from sordino.cli.shared.atomic_file import open_atomic
 
     with ExitStack() as stack:
         target = None if plot is None else stack.enter_context(open_atomic(plot))
-        found = {name: _find(request, span, worlds=worlds) for name, request in asked.items()}
+        findings = {name: _find(request, span, worlds=worlds) for name, request in requests.items()}
         if target is not None and plot is not None:
             from sordino.reporting.picture import encode_picture
 
-            target.write(encode_picture(_draw(asked, found), plot.suffix))
+            target.write(encode_picture(_draw(requests, findings), plot.suffix))
     if form is TextFormat.json:
-        parts = {name: describe_findings(request, found[name]) for name, request in asked.items()}
+        parts = {name: describe_findings(request, findings[name]) for name, request in requests.items()}
         data = parts.get(None, {"schema": 1, "columns": parts})
         say(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False))
         return
-    for name, request in asked.items():
+    for name, request in requests.items():
         if name is not None:
             say(paint(plain(f"column {name}"), "bold"))
-        print_findings(request, found[name])
+        print_findings(request, findings[name])
 
 
 def _rows(size: int | None, table: tuple[float, ...] | None) -> int:
@@ -198,8 +199,8 @@ def _list(request: Request, query: str, **distance: Any) -> Neighborhoods:
     from sordino.sensitivity import list_neighborhoods
 
     how = {"neighbors": request.neighbors, "ddof": request.ddof, **distance}
-    found = list_neighborhoods(query, request.universe.values, size=request.rows, **how)
-    return replace(found, mark=request.universe.mark)
+    neighborhoods = list_neighborhoods(query, request.universe.values, size=request.rows, **how)
+    return replace(neighborhoods, mark=request.universe.mark)
 
 
 def _profile(request: Request, scopes: Sequence[str], distances: Sequence[int]) -> pa.Table:
@@ -211,7 +212,8 @@ def _profile(request: Request, scopes: Sequence[str], distances: Sequence[int]) 
     refused: list[DeclarationError] = []
 
     def change(query: str, scope: str, relation: str, k: int) -> Change | None:
-        both = (request.neighbors, relation) == ("both", "replace")  # replace has no direction: it stays within k
+        # Replacing has no direction: in a table of both relations it stays within k.
+        both = (request.neighbors, relation) == ("both", "replace")
         exact = request.exactly is not None or (request.direction is not None and not both)
         how = {"exactly": k, "direction": request.direction} if exact else {"within": k}
         try:
@@ -220,11 +222,11 @@ def _profile(request: Request, scopes: Sequence[str], distances: Sequence[int]) 
             refused.append(error)
             return None
 
-    found = tabulate(_track(cells, lambda cell: f"{cell[0]}, {cell[1]}, k = {cell[3]}"), change)
+    profile = tabulate(_track(cells, lambda cell: f"{cell[0]}, {cell[1]}, k = {cell[3]}"), change)
     if len(refused) == len(cells):
         raise refused[0]
     mark = request.universe.mark
-    return found if mark is None else found.replace_schema_metadata({"sordino": f"NOT PRIVATE: {mark}"})
+    return profile if mark is None else profile.replace_schema_metadata({"sordino": f"NOT PRIVATE: {mark}"})
 
 
 def _draw(asked: dict[str | None, Request], findings: dict[str | None, Findings]) -> Picture:
@@ -232,11 +234,12 @@ def _draw(asked: dict[str | None, Request], findings: dict[str | None, Findings]
     from sordino.lab.sensitivity.profile import join_columns
     from sordino.reporting.charts import plot
 
-    (request, *_), (found, *_) = asked.values(), findings.values()
-    if found.profile is not None:
+    request = next(iter(asked.values()))
+    first = next(iter(findings.values()))
+    if first.profile is not None:
         return plot(join_columns({name: each.profile for name, each in findings.items()}))
-    if found.worlds and len(findings) == 1:
-        return plot(found.worlds[0])
+    if first.worlds and len(findings) == 1:
+        return plot(first.worlds[0])
     most = max(LEAST_DRAWN, request.within or request.exactly or 0)
     scope = "global" if request.local is None else "local"
     verb = {"add": "added", "remove": "removed", "either": "added or removed", None: "exchanged"}[request.direction]

@@ -73,10 +73,10 @@ def token(
     from sordino.core.noise.rng import Rng
     from sordino.local.collector.service import make_tokens
 
-    made = make_tokens(count, Rng.secure())
+    tokens = make_tokens(count, Rng.secure())
     with closing(_open_store(store, new=True)) as opened:
-        opened.add_tokens(role.value, made)
-    for one in made:
+        opened.add_tokens(role.value, tokens)
+    for one in tokens:
         say(one)
 
 
@@ -173,9 +173,9 @@ def _print(plain: dict[str, Any], form: ListFormat, *, quiet: bool) -> None:
         say(line)
     kind = "closed" if plain["closed"] else "open"
     each = "all intervals together" if plain["simultaneous"] else "each interval by itself"
-    said = f"{plain['reports']:,} reports ({kind}); {each} at {plain['confidence']:g}; "
+    summary = f"{plain['reports']:,} reports ({kind}); {each} at {plain['confidence']:g}; "
     note(
-        f"{said}with malicious clients: if {plain['malicious']:.1%} of the reports were made up to move a label",
+        f"{summary}with malicious clients: if {plain['malicious']:.1%} of the reports were made up to move a label",
         quiet=quiet,
         aside=False,
     )

@@ -82,32 +82,32 @@ def local_simulate(
     named = None if labels is None else [part.strip() for part in labels.split(",")]
     answers, names = load_known_answers(column, data, labels=named, value=value)
     stated = {"epsilon": epsilon, "p": p, "q": q}
-    made = pick_protocol(protocol, names, **stated, respondents=len(answers), malicious=malicious)
-    simulated = simulate_collection(answers, made, rng, subject=column)
+    randomizer = pick_protocol(protocol, names, **stated, respondents=len(answers), malicious=malicious)
+    simulated = simulate_collection(answers, randomizer, rng, subject=column)
     if plot is not None:
         from sordino.reporting.charts import plot as draw
 
         draw(simulated).save(plot)
     if form is TextFormat.json:
-        shown = simulated.to_dict()
-        for row in shown["rows"]:
+        content = simulated.to_dict()
+        for row in content["rows"]:
             row["label"] = plain(row["label"])
-        say(json.dumps(shown, ensure_ascii=False, indent=2, allow_nan=False))
+        say(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False))
     else:
         _print(simulated, column)
 
 
 def _print_search(found: HeavyHittersSimulation, column: str, form: TextFormat) -> None:
-    shown = found.to_dict()
+    content = found.to_dict()
     if form is TextFormat.json:
-        say(json.dumps(shown, ensure_ascii=False, indent=2, allow_nan=False))
+        say(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False))
         return
-    say(paint(shown["mark"], "red"))
+    say(paint(content["mark"], "red"))
     rows = [
         [plain(r["label"]), f"{r['true']:,}", f"{r['count']:,.0f}", f"{r['lower']:.2%} - {r['upper']:.2%}"]
-        for r in shown["rows"]
+        for r in content["rows"]
     ]
-    missed = [[plain(r["label"]), f"{r['true']:,}", "not found", ""] for r in shown["missed"]]
+    missed = [[plain(r["label"]), f"{r['true']:,}", "not found", ""] for r in content["missed"]]
     for line in columns_of(
         [column, "true", "found", "95%, all at once"], rows + missed, right=[False, True, True, True]
     ):

@@ -189,10 +189,10 @@ def _write(task: Task, output: Path | None, *, quiet: bool) -> None:
 
 def _moment(text: str) -> datetime.datetime:
     try:
-        found = datetime.datetime.fromisoformat(text)
+        moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise DeclarationError("--expires must be a day or moment such as 2026-12-31 or 2026-12-31T23:59:59Z") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
 
 
 def _lines(task: Task) -> list[str]:

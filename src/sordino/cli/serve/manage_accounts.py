@@ -44,8 +44,8 @@ def add_account(
     if openid is not None and issuer is None:
         raise DeclarationError("--openid needs a provider: state [serve] openid in the project file")
     officer = _officer(service, by)
-    made = service.desk.accounts.add(name, role.value, subject=None if openid is None else f"{issuer} {openid}")
-    _note(service, officer, "made", made.id)
+    account = service.desk.accounts.add(name, role.value, subject=None if openid is None else f"{issuer} {openid}")
+    _note(service, officer, "made", account.id)
     service.desk.audit_log.append(
         officer or _BY, "account.change", f"{name} added as {role.value}{_HERE * bool(officer)}"
     )
@@ -54,12 +54,12 @@ def add_account(
 
 def list_accounts(form: TextForm = TextFormat.table, project: ProjectPath = None) -> None:
     """List the accounts, without any secret."""
-    found = [account.to_dict() for account in _service(project).desk.accounts.all()]
+    accounts = [account.to_dict() for account in _service(project).desk.accounts.all()]
     if form is TextFormat.json:
-        say(json.dumps({"schema": 1, "accounts": found}, indent=2))
+        say(json.dumps({"schema": 1, "accounts": accounts}, indent=2))
         return
     names = ("name", "role", "disabled", "password", "openid", "created")
-    rows = [["" if one[n] is False else "yes" if one[n] is True else str(one[n]) for n in names] for one in found]
+    rows = [["" if one[n] is False else "yes" if one[n] is True else str(one[n]) for n in names] for one in accounts]
     for line in columns_of(list(names), rows, right=[False] * len(names)):
         say(line)
 
@@ -89,7 +89,8 @@ def make_token(
 ) -> None:
     """Make a token for a program and print it. It is shown only once: the store keeps its hash."""
     service = _service(project)
-    officer, account = _officer(service, by), service.desk.accounts.find(name)
+    officer = _officer(service, by)
+    account = service.desk.accounts.find(name)
     _, secret = service.desk.accounts.make_token(account, label, spender=spender)
     # whoever makes a token may ask with it
     _note(service, officer, "made a token of", account.id)
@@ -100,7 +101,8 @@ def make_token(
 def set_password(name: Name, by: By = None, project: ProjectPath = None) -> None:
     """Set the password of an account, typed twice in a terminal or read from the first line of standard input."""
     service = _service(project)
-    officer, account = _officer(service, by), service.desk.accounts.find(name)
+    officer = _officer(service, by)
+    account = service.desk.accounts.find(name)
     typed = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
     service.desk.accounts.set_password(account, typed or sys.stdin.readline().rstrip("\n"))
     _note(service, officer, "reset the password of", account.id)

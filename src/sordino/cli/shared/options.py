@@ -36,15 +36,15 @@ def ends_in(*endings: str) -> Callable[[Path | None], Path | None]:
 
 def one_of(name: str, names: Iterable[str], words: str) -> Any:
     """Return an option that takes one of these names, read from the registry that holds them: help, completion, refusal."""
-    known = list(names)
+    values = list(names)
 
     def check(given: str) -> str:
-        if given not in known:
-            raise DeclarationError(f"{name}: {given!r} is none of its values; {nearest(given, known)}")
+        if given not in values:
+            raise DeclarationError(f"{name}: {given!r} is none of its values; {nearest(given, values)}")
         return given
 
     return typer.Option(
-        name, metavar=f"[{'|'.join(known)}]", help=words, callback=check, autocompletion=lambda: list(known)
+        name, metavar=f"[{'|'.join(values)}]", help=words, callback=check, autocompletion=lambda: list(values)
     )
 
 

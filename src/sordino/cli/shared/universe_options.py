@@ -32,8 +32,12 @@ def values_from(texts: Sequence[str] | None, column: tuple[str, Path] | None) ->
 
         values, missing = load_column(*column)
         return {None: Values(values, f"column {column[0]} of {column[1].name}", missing)}
-    found = universes_from(texts or ())
-    return {name: Values(v) for name, v in found.items()} if isinstance(found, dict) else {None: Values(tuple(found))}
+    universes = universes_from(texts or ())
+    return (
+        {name: Values(v) for name, v in universes.items()}
+        if isinstance(universes, dict)
+        else {None: Values(tuple(universes))}
+    )
 
 
 def universes_from(texts: Sequence[str]) -> Sequence[float] | dict[str, tuple[float, ...]]:
@@ -44,18 +48,18 @@ def universes_from(texts: Sequence[str]) -> Sequence[float] | dict[str, tuple[fl
     """
     if len(texts) == 1 and "=" not in texts[0]:
         return _numbers(texts[0], "--universe")
-    found: dict[str, tuple[float, ...]] = {}
+    universes: dict[str, tuple[float, ...]] = {}
     for text in texts:
         head, _, values = text.rpartition("=")
         name = head.strip()
         if not name:
             raise DeclarationError("each of several universes needs a name: --universe age=1,2 --universe days=1,2,10")
-        if name in found:
+        if name in universes:
             raise DeclarationError(f"--universe names the column {name!r} twice: name each column once")
         if not name.isprintable():
             raise DeclarationError("--universe NAME=V,V,..: the name holds control characters; write it without")
-        found[name] = _numbers(values, f"--universe {name}=")
-    return found
+        universes[name] = _numbers(values, f"--universe {name}=")
+    return universes
 
 
 def table_from(text: str, universe: Values) -> tuple[float, ...]:
@@ -79,15 +83,15 @@ def span_from(text: str) -> range:
 
 
 def _numbers(text: str, option: str) -> tuple[float, ...]:
-    found: list[float] = []
+    numbers: list[float] = []
     for place, word in enumerate(text.split(","), start=1):
         try:
-            found.append(_number(word))
+            numbers.append(_number(word))
         except ValueError:
             raise DeclarationError(
                 f"{option} takes numbers separated by commas, such as 1,2.5,3; value {place} is not a number"
             ) from None
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _number(word: str) -> float:

@@ -45,12 +45,12 @@ def constraints_of(
     from sordino.synth import constraints as made
     from sordino.synth import parse_condition, read_determines
 
-    found: list[Constraint] = [made.never(parse_condition(text, columns)) for text in never]
+    declared: list[Constraint] = [made.never(parse_condition(text, columns)) for text in never]
     for text in at_most:
         names = [n.strip() for n in text.split(",")]
         if len(names) != 2 or not all(names):
             raise DeclarationError(
                 "--at-most takes two columns, LOWER,UPPER: the first is at most the second in each row"
             )
-        found.append(made.at_most(names[0], names[1]))
-    return [*found, *map(read_determines, determines)]
+        declared.append(made.at_most(names[0], names[1]))
+    return [*declared, *map(read_determines, determines)]

@@ -78,11 +78,12 @@ def synth_fit(
         for name in names or ():
             _ = curator.domain[name]
         rules = constraints_of(never or (), at_most or (), determines or (), tuple(curator.domain))
-        target = stack.enter_context(open_atomic(output))  # before the charge: it can be written
+        # Opened before the charge, so that a file that cannot be written is refused at no cost.
+        target = stack.enter_context(open_atomic(output))
         loss = {"epsilon": epsilon, "delta": delta, "rho": rho}
         with stages(quiet=quiet) as watch:
             source = WatchedTable(curator, watch)
-            asked = FitRequest(
+            request = FitRequest(
                 method,
                 names,
                 None if marginals is None else sets_of(marginals, option="--marginals"),
@@ -91,7 +92,7 @@ def synth_fit(
                 cap,
                 assume_rows,
             )
-            model = asked.fit(source, **loss)
+            model = request.fit(source, **loss)
             watch.enter("writing the model")
             charge = model.facts["charge"]
             rule = f"the model was fitted and charged ({charge}), but {output} cannot be written"

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from sordino.core.source import Csv
     from sordino.synth.evaluation.evaluation import Evaluation
 
-_MOST_ROWS = 1_000_000  # synthetic rows that are drawn unless more are asked for
+# Synthetic rows that are drawn unless more are asked for.
+_MOST_ROWS = 1_000_000
 
 RowsFile = Annotated[
     Path | None, given.option("--against", "FILE", "Instead of a declared table: a file of rows, with --non-private.")
@@ -77,7 +78,7 @@ def synth_report(
         raise DeclarationError("--rows must be a whole number from 1 to 10^7")
     given.refuse_existing(output, force=force)
     source = synth.load(model)
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "rows": min(max(source.rows, 1), _MOST_ROWS) if rows is None else rows,
         "correlations": True,
         "workload": "pairs" if workload is None else sets_of(workload, option="--workload"),
@@ -89,20 +90,20 @@ def synth_report(
         watch.enter("drawing synthetic rows")
         if against is not None:
             note("NOT PRIVATE: computed on the rows of a file; do not publish the page")
-            made = synth.evaluate(source, against=against, non_private=True, csv=_csv(project, table), **asked)
+            report = synth.evaluate(source, against=against, non_private=True, csv=_csv(project, table), **options)
         else:
-            made = synth.evaluate(
-                source, against=WatchedTable(table_at(project, table, spender=spender), watch), **asked, **loss
+            report = synth.evaluate(
+                source, against=WatchedTable(table_at(project, table, spender=spender), watch), **options, **loss
             )
         watch.enter("writing the page")
-        if made.release is not None:
-            charge = made.release.charge
+        if report.release is not None:
+            charge = report.release.charge
             rule = f"the evaluation was charged ({charge}), but the page cannot be written"
             stack.enter_context(after_charge(charge, lambda: f"{rule}; `sordino show {charge}` has its figures"))
-        page = evaluation_page(source, made, subject=str(model))
+        page = evaluation_page(source, report, subject=str(model))
         target.write(page.encode("utf-8", "backslashreplace"))
     note(f"wrote {output}", quiet=quiet)
-    _print(made, quiet=quiet)
+    _print(report, quiet=quiet)
     if against is not None and "caps" in source.facts:
         note(f"note: the model has fewer rows than the file, since {source.facts['caps']}", quiet=quiet, aside=False)
 
@@ -142,5 +143,6 @@ def _print(made: Evaluation, *, quiet: bool) -> None:
     for line in [*columns_of(head, rows, right=[False, True, True, True]), *made.figures()]:
         say(line)
     if made.release is not None:
-        for line in (words for words in cost_lines(made.release) if not words.startswith("note: ")):  # shown above
+        # The notes are shown above.
+        for line in (words for words in cost_lines(made.release) if not words.startswith("note: ")):
             note(line, quiet=quiet and made.release.private, aside=False)

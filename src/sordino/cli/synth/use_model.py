@@ -15,7 +15,8 @@ from sordino.core.errors import DeclarationError
 from sordino.core.estimates.model_estimate import KIND_WORDS
 from sordino.core.text_table import columns_of
 
-_CHUNK = 1_000_000  # rows that are in memory at a time
+# Rows that are in memory at a time.
+_CHUNK = 1_000_000
 
 
 def synth_show(
@@ -99,7 +100,8 @@ def synth_sample(
     condition = None if where is None else synth.parse_condition(where, source.columns)
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
     count = source.rows if rows is None else rows
-    starts = range(0, max(count, 1), _CHUNK)  # one table at least
+    # One table at least, so that a file of no rows has its header.
+    starts = range(0, max(count, 1), _CHUNK)
     tables = (
         source.sample(min(_CHUNK, count - start), where=condition, rng=rng, independent=independent) for start in starts
     )
@@ -137,7 +139,7 @@ def synth_answer(
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import open_if_named
 
-    chosen = chosen_format(form, output)
+    answer_format = chosen_format(form, output)
     answer = sd.synth.load(model).answer(sd.sql(text_of(sql, file)))
     with open_if_named(output) as target:
-        deliver([answer], chosen, confidence=confidence, target=target, quiet=quiet)
+        deliver([answer], answer_format, confidence=confidence, target=target, quiet=quiet)

@@ -10,33 +10,24 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sordino.core.errors import DeclarationError
 from sordino.core.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
+from sordino.core.estimates.evaluation import Tree, evaluate
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.ratio import Ratio
 from sordino.core.estimates.second_moments import SecondMoments, estimate_draws
 from sordino.core.estimates.weighted_sum import WeightedSum
-from sordino.core.loss import parse_fraction
 
 _DRAWS = 4096
 _FEW_DRAWS = 1024  # of spreads, whose values take longer
 _MOST_CELLS = 4_000_000  # rows times draws worked on together
 _EDGE = 1e-9
-_LAST_PLACES = 2.0**-50  # of a double, relative: what a few steps of arithmetic round off
 _SIZES = 1025  # of a magnitude, at which the reach of its test is tabulated
 _FLAT = 0.005  # the share of draws in which a formula may turn before it counts as turning
-
-
-def _as_it_is(tree: Any) -> Any:
-    return tree
-
-
-# Lists as JSON writes them: ["column", 0], ["number", "1/3"], or [operation, tree, ...].
-Tree = Annotated[Any, _as_it_is, _as_it_is]
 
 
 @ESTIMATES.register("formula")
@@ -86,31 +77,6 @@ class Formula:
 def has_joint_law(estimate: object) -> bool:
     """Return whether the noise of an estimate has a law that a formula's interval can follow from."""
     return isinstance(estimate, (Noisy, WeightedSum, Ratio, SecondMoments))
-
-
-def evaluate(
-    tree: Tree, columns: Sequence[Any], reject: Callable[[Any], None] = lambda _: None, *, zeros: bool = False
-) -> Any:
-    """Return a formula of arrays; NaN where it has no value. `reject` sees what is divided by.
-
-    With `zeros`, what is below 0 in some draws and above it in others is 0 in one of them before `abs` or a product sees it.
-
-    >>> float(evaluate(["/", ["column", 0], ["number", "4"]], [np.array(10.0)]))
-    2.5
-    """
-    kind, *rest = tree
-    if kind == "column":
-        return columns[int(rest[0])]
-    if kind == "number":
-        return np.float64(float(parse_fraction(rest[0])))
-    parts = [evaluate(r, columns, reject, zeros=zeros) for r in rest]
-    if zeros and kind in ("abs", "*"):
-        parts = [_with_zero(p) for p in parts]
-    if kind == "/" and np.ndim(parts[1]):
-        reject(parts[1])
-    with np.errstate(all="ignore"):
-        made = _OPERATIONS[kind](*parts)
-    return np.where(np.isfinite(made), made, math.nan)
 
 
 @functools.lru_cache(maxsize=16)
@@ -264,16 +230,6 @@ def _reads_columns(tree: Any) -> bool:
     return isinstance(tree, list | tuple) and (tree[0] == "column" or any(_reads_columns(part) for part in tree[1:]))
 
 
-def _with_zero(drawn: Any) -> Any:
-    """Return draws with the one nearest to 0 as 0, in the rows that have draws on both sides."""
-    if np.ndim(drawn) < 2:
-        return drawn
-    size = np.where(np.isnan(drawn), np.inf, np.abs(drawn))
-    crosses = (drawn < 0).any(axis=-1, keepdims=True) & (drawn > 0).any(axis=-1, keepdims=True)
-    nearest = np.arange(drawn.shape[-1]) == np.argmin(size, axis=-1)[:, None]
-    return np.where(crosses & nearest, 0.0, drawn)
-
-
 def _draws(of: Formula) -> int:
     return _FEW_DRAWS if any(isinstance(e, SecondMoments) for e in of.of) else _DRAWS
 
@@ -344,55 +300,3 @@ def _even_points(count: int, draws: int) -> Any:
     steps = np.array([(1.0 / base) ** (i + 1) for i in range(count)])
     made = (0.5 + np.outer(steps, np.arange(1, draws + 1))) % 1.0
     return np.clip(made, _EDGE, 1.0 - _EDGE)
-
-
-def _round(value: Any, digits: Any = 0.0) -> Any:
-    scale = 10.0**digits
-    scaled = np.abs(value) * scale
-    # 120 * 0.5125 is 61.5 in decimals, and in doubles a few last places less
-    return np.sign(value) * np.floor(scaled + 0.5 + scaled * _LAST_PLACES) / scale
-
-
-def _either(condition: Any, one: Any, other: Any) -> Any:
-    return np.where(np.isnan(condition) | (condition == 0), other, one)
-
-
-def _known(test: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), math.nan, test(a, b))
-
-
-_OPERATIONS: dict[str, Callable[..., Any]] = {
-    "+": np.add,
-    "-": np.subtract,
-    "*": np.multiply,
-    "/": lambda a, b: np.divide(a, np.where(b == 0, math.nan, b)),
-    "remainder": np.fmod,
-    "modulo": np.mod,
-    "abs": np.abs,
-    "sign": np.sign,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "truncate": np.trunc,
-    "round": _round,
-    "half_even": np.rint,
-    "sqrt": np.sqrt,
-    "ln": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "exp": np.exp,
-    "least": np.minimum,
-    "greatest": np.maximum,
-    "if": _either,
-    "=": _known(np.equal),
-    "!=": _known(np.not_equal),
-    "<": _known(np.less),
-    "<=": _known(np.less_equal),
-    ">": _known(np.greater),
-    ">=": _known(np.greater_equal),
-    # of 0, 1 and NaN: false and missing is false, true or missing is true
-    "and": lambda a, b: np.where((a == 0) | (b == 0), 0.0, np.minimum(a, b)),
-    "or": lambda a, b: np.where((a == 1) | (b == 1), 1.0, np.maximum(a, b)),
-    "not": lambda a: 1.0 - a,
-    "missing": lambda a: np.isnan(a).astype(float),
-    "nothing": lambda: np.float64(math.nan),
-}

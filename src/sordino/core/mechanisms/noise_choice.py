@@ -58,7 +58,7 @@ def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss) -> Chose
             b.law.error(_CONFIDENCE) / max(1, a.law.error(_CONFIDENCE)) for a, b in zip(pure[0], smooth[0], strict=True)
         ]
         return smooth if sum(ratios) < len(ratios) else pure
-    made = [_least(_gaussian(s, loss.rho * share), s, ZCDP(loss.rho * share)) for s, share in parts]
+    made = [_least(_gaussian(s, loss.rho * share), s, ZCDP, loss.rho * share) for s, share in parts]
     return made, _event([m.event for m in made])
 
 
@@ -82,7 +82,7 @@ def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -
     for sensitivity, share in parts:
         if (sensitivity, share) not in alike:
             own = epsilon * share if sensitivity.l1 else epsilon
-            alike[sensitivity, share] = _least(Laplace(sensitivity.l1, own), sensitivity, PureDP(own))
+            alike[sensitivity, share] = _least(Laplace(sensitivity.l1, own), sensitivity, PureDP, own)
     made = [alike[part] for part in parts]
     return made, _event([m.event for m in made])
 
@@ -132,13 +132,14 @@ def _event(events: list[Event]) -> Event:
     return events[0] if len(events) == 1 else Composed(tuple(events))
 
 
-def _least(own: Mechanism, sensitivity: Sensitivity, loss: PureDP | ZCDP) -> Mechanism:
+def _least(own: Mechanism, sensitivity: Sensitivity, kind: type[PureDP | ZCDP], amount: Fraction) -> Mechanism:
     """Return the mechanism of least error at 95% among our own and the registered ones; ties go to the earlier.
 
     Raises DeclarationError where a registered one costs more than the loss: it would err less because it reveals more.
     """
     if not _REGISTERED or not sensitivity.l1:
         return own
+    loss = kind(amount)
     offers = [offer for maker in _REGISTERED if (offer := maker(sensitivity, loss)) is not None]
     for offer in offers:
         stated, cost = (loss.epsilon, offer.event.pure()) if isinstance(loss, PureDP) else (loss.rho, offer.event.rho())

@@ -128,11 +128,11 @@ def pieces(known: Partition, problem: RankProblem) -> list[Piece]:
     found = np.searchsorted(known.below[start : end + 1], np.array(edges, dtype=np.float64), "right") + start
     cuts = np.unique(np.clip(np.concatenate([[start, end], found - 1, found]), start, end)).tolist()
     made: list[Piece] = []
+    places = problem.places
 
     def add(first: int, last: int, least: int, most: int, *, flat: bool) -> None:
         if last >= first:
-            size = (last - first + 1) * problem.places
-            made.append(Piece(first * problem.places, size, problem.distance(least, most), flat))
+            made.append(Piece(first * places, (last - first + 1) * places, problem.distance(least, most), flat))
 
     def next_first(i: int) -> int:
         return int(known.first[i]) if i < end else problem.high + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol, TypeAlias
 
@@ -106,6 +106,8 @@ class QuantileSelection:
     epsilon: Fraction
     neighbors: Neighbors
     groups: int
+    # Its selections, stage by stage.
+    tree: tuple[tuple[Node, ...], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.levels or any(not 0 <= q <= 1 for q in self.levels):
@@ -114,11 +116,12 @@ class QuantileSelection:
             raise DeclarationError("levels must be sorted and all different")
         if self.epsilon <= 0:
             raise DeclarationError(f"epsilon must be above 0, not {format_number(self.epsilon)}")
+        object.__setattr__(self, "tree", halving_stages(len(self.levels)))
 
     @property
     def stages(self) -> int:
         """How many selections of `epsilon` each follow one another."""
-        return len(self._tree)
+        return len(self.tree)
 
     def rate(self, place: int) -> Fraction:
         """Return what one rank costs in the exponent, for the level at `place`: epsilon / (2 D), epsilon / D at the ends."""
@@ -129,7 +132,7 @@ class QuantileSelection:
         epsilon, count = self.epsilon * (2 if at_end else 1), self.neighbors.contributions
         if self.neighbors.relation == "add_remove":
             return epsilon / (2 * count * most)
-        alone = self.groups * len(self._tree[stage]) == 1
+        alone = self.groups * len(self.tree[stage]) == 1
         return epsilon / (2 * count * (1 if alone else 2 * most))
 
     def error_stages(self, place: int, *more: int, values: int, rows: int) -> tuple[RankStage, ...]:
@@ -146,7 +149,7 @@ class QuantileSelection:
         """
         weights = {p: Fraction(1) for p in (place, *more)}
         made = []
-        for nodes in reversed(self._tree):
+        for nodes in reversed(self.tree):
             for node in nodes:
                 weight = weights.get(node.place, Fraction(0))
                 if not weight:
@@ -166,7 +169,7 @@ class QuantileSelection:
         """
         none: dict[int, Fraction] = {}
         weights, variance = {-1: none, len(self.levels): none}, {}
-        for node in itertools.chain.from_iterable(self._tree):
+        for node in itertools.chain.from_iterable(self.tree):
             inner, own = self._inner(node), {node.place: Fraction(1)}
             variance[node.place] = 2 / float(self.rate(node.place)) ** 2
             for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
@@ -182,7 +185,7 @@ class QuantileSelection:
             {-1: (low, 0), len(self.levels): (high, holdings.known(group).rows * PARTS)} for group in range(self.groups)
         ]
         self._look_ahead(holdings)
-        for nodes in self._tree:
+        for nodes in self.tree:
             draws = [
                 (g, n, self._draw(holdings, g, self._problem(found[g], n), rng))
                 for g in range(self.groups)
@@ -201,10 +204,6 @@ class QuantileSelection:
 
     # ---- inside
 
-    @property
-    def _tree(self) -> tuple[tuple[Node, ...], ...]:
-        return halving_stages(len(self.levels))
-
     def _look_ahead(self, holdings: Holdings) -> None:
         """Ask at once for the counts that the draws will most likely need; what is known does not change the law."""
         while True:
@@ -218,7 +217,7 @@ class QuantileSelection:
             holdings.refine(sorted(wanted))
 
     def _segment_at(self, place: int) -> tuple[int, Node]:
-        return next((i, n) for i, nodes in enumerate(self._tree) for n in nodes if n.place == place)
+        return next((i, n) for i, nodes in enumerate(self.tree) for n in nodes if n.place == place)
 
     def _inner(self, node: Node) -> Fraction:
         """The level among the rows between those found before."""

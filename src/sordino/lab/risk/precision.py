@@ -79,7 +79,8 @@ class Precision:
         found = compile_query(self.question, self.domain)
         loss = self.loss(epsilon)
         aggregates = self.question.aggregates
-        strategy = find_strategy(aggregates, found, self.neighbors, [Fraction(1)], squared=isinstance(loss, ZCDP))
+        bounded = found.bound(self.neighbors)
+        strategy = find_strategy(aggregates, bounded, [Fraction(1)], squared=isinstance(loss, ZCDP))
         mechanisms, _ = cheapest([(b.noise_sensitivity, b.share) for b in strategy.blocks], loss)
         reading = strategy.readings[0]
         laws = [mechanisms[block].law for block, _ in reading.vectors]

@@ -177,11 +177,11 @@ def worst_case_sensitivity(
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise DeclarationError(f"n must be a whole number of rows from 1, not {n!r}")
     parts: list[Sensitivity] = []
-    for aggregate, several in zip(asked.aggregates, found.parts, strict=True):
+    for aggregate, several in zip(asked.aggregates, found.bound(between).sensitivities, strict=True):
         if isinstance(aggregate, Average):
             parts.append(_mean(aggregate, domain, n))
         else:
-            parts += [found.sensitivity(p, between) for p in several]
+            parts += several
     return stack(parts)
 
 

@@ -16,11 +16,10 @@ from sordino.core.noise.rng import Rng
 from sordino.local.device.client_ledger import ClientCharge, ClientLedger
 from sordino.local.device.delivery import deliver
 from sordino.local.labels import Label, canonical
+from sordino.local.protocols.catalog import device_protocols
 from sordino.local.protocols.heavy_hitters import HeavyHitters
 from sordino.local.protocols.memoization import Memoized
-from sordino.local.protocols.response import GRR
-from sordino.local.protocols.summed_histogram import SHE
-from sordino.local.protocols.unary import Unary
+from sordino.local.protocols.randomizer import DeviceRandomizer
 from sordino.local.task import Task
 
 ID_BYTES = 16
@@ -56,18 +55,18 @@ class Client:
             self.ledger.charge(charge, limit=task.manifest.lifetime_epsilon)
             report = protocol.perturb_words(answer, _words(rng))
             return task.manifest.hash + rng.bytes(ID_BYTES) + report
-        number = _number(task, answer)
         if isinstance(protocol, Memoized):
-            kept = self.ledger.find_permanent(charge)
-            if kept is None:
-                made = permanent_answer(self.ledger.secret, task, number)
-                kept = self.ledger.permanent(charge, made)
-            report = protocol.report(kept, _words(rng))
-        elif isinstance(protocol, GRR | Unary | SHE):
+            number = _number(task, answer, missing=None in protocol.inputs())
+            permanent = self.ledger.find_permanent(charge)
+            if permanent is None:
+                permanent = self.ledger.permanent(charge, permanent_answer(self.ledger.secret, task, number))
+            report = protocol.report(permanent, _words(rng))
+        elif isinstance(protocol, DeviceRandomizer) and protocol.on_device:
+            number = _number(task, answer, missing=None in protocol.inputs())
             self.ledger.charge(charge, limit=task.manifest.lifetime_epsilon)
-            report = _perturb(protocol, number, _words(rng))
+            report = protocol.perturb_words(number, _words(rng))
         else:
-            raise DeclarationError("a device answers tasks of the protocols grr, unary and histogram")
+            raise DeclarationError(f"a device answers tasks of the protocols {', '.join(device_protocols())}")
         return task.manifest.hash + rng.bytes(ID_BYTES) + report
 
     def send(self, task: Task, body: bytes, *, token: str | None, attempts: int = 5, timeout: float = 30) -> bool:
@@ -86,14 +85,14 @@ def permanent_answer(secret: bytes, task: Task, number: int | None) -> bytes:
 
     Theorem: HMAC-SHA256 of the task and of the answer's number under the secret keys AES-256-CTR, whose words make the
     report; if both are pseudorandom functions, the permanent answers of different tasks, epochs or answers are
-    computationally independent, and each is epsilon-differentially private with the first round's epsilon against who
-    lacks the secret. So a device that answers once more after its file was put back reveals twice that epsilon, and no
+    computationally independent, and each is epsilon-differentially private with the first round's epsilon against anyone
+    without the secret. So a device that answers once more after its file was put back reveals twice that epsilon, and no
     more: were the words those of the task alone, two answers randomised by the same coins would show both.
     """
     protocol = task.protocol
     if not isinstance(protocol, Memoized):
         raise DeclarationError("this task randomises every report afresh: it has no permanent answer")
-    return _perturb(protocol.permanent, number, _words(Rng(key=permanent_key(secret, task, number))))
+    return protocol.permanent.perturb_words(number, _words(Rng(key=permanent_key(secret, task, number))))
 
 
 def permanent_key(secret: bytes, task: Task, number: int | None) -> bytes:
@@ -109,23 +108,14 @@ def _charge(task: Task) -> ClientCharge:
     return ClientCharge(task.key, manifest.task, manifest.epoch, manifest.hash, epsilon)
 
 
-def _number(task: Task, answer: Label) -> int | None:
-    """Return the number of a label; None stands for a missing answer where the protocol has room for one."""
+def _number(task: Task, answer: Label, *, missing: bool) -> int | None:
+    """Return the number of a label; None stands for a missing answer, where that is an input of the protocol (`missing`)."""
     for number, label in enumerate(task.manifest.labels):
         if type(label) is type(answer) and label == answer:
             return number
-    kind = task.manifest.mechanism.get("kind")
-    if answer is None and kind in ("unary", "histogram"):
+    if answer is None and missing:
         return None
     raise DeclarationError(f"the answer is none of the {len(task.manifest.labels)} labels of {task.manifest.task!r}")
-
-
-def _perturb(protocol: GRR | Unary | SHE, number: int | None, words: Iterator[int]) -> bytes:
-    if isinstance(protocol, Unary | SHE):
-        return protocol.perturb_words(number, words)
-    if number is None:
-        raise DeclarationError("this task has no room for a missing answer; it would list None among its labels")
-    return protocol.perturb_words(number, words)
 
 
 def _words(rng: Rng) -> Iterator[int]:

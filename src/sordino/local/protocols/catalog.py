@@ -1,7 +1,7 @@
 """The protocols of the local model by name: the one place that lists them, for Python, the command line, tasks and pages.
 
-A protocol from outside joins by `register_protocol`, once a process. This module knows no tasks: whoever signed the
-parameters is checked elsewhere.
+A protocol from outside joins by `register_protocol`, in the process that makes or reads its reports. This module knows no
+tasks: whoever signed the parameters is checked elsewhere.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError, nearest
+from sordino.core.registration import check_registering
 
 if TYPE_CHECKING:
     from sordino.core.loss import Number
@@ -43,7 +44,8 @@ MAKERS: dict[str, str | Callable[..., Any]] = {
     "she": "sordino.local.protocols.summed_histogram.SHE",
 }
 
-PERMANENT = ("grr", "sue", "oue", "the")  # of the makers, those whose answers `memoize` can make permanent
+# Of the makers, those whose answers `memoize` can make permanent.
+PERMANENT = ("grr", "sue", "oue", "the")
 
 REMOVED = {"projective": "projective-geometry response was removed: subset selection has the same error"}
 
@@ -52,9 +54,11 @@ def register_protocol(kind: str, protocol: type[Any], *, makers: Mapping[str, Ca
     """Add a protocol from outside: a class that is a `Randomizer` with `from_parameters`, read back by its `kind`.
 
     `makers` maps each name by which people ask for it to a function of labels and `epsilon=`; each joins `best`. Its
-    reports are written under `protocol.number`, which must be 128 to 255: lower numbers are Sordino's own.
+    reports are written under `protocol.number`, which must be 128 to 255: lower numbers are Sordino's own. With
+    `on_device = True` it has `perturb_words(number, words)`, and a `Client` answers its tasks.
 
-    Raises DeclarationError where a name is taken, or the class states another kind or such a number.
+    Raises DeclarationError where a name is taken, or the class states another kind or such a number, and once a table is
+    open.
     """
     taken = sorted({kind} & PROTOCOLS.keys() | makers.keys() & MAKERS.keys())
     if taken:
@@ -63,6 +67,7 @@ def register_protocol(kind: str, protocol: type[Any], *, makers: Mapping[str, Ca
         raise DeclarationError(
             f"a registered protocol states its kind, here {kind!r}, and a number from 128 to 255 for its reports"
         )
+    check_registering(protocol, f"protocol {kind!r}")
     PROTOCOLS[kind] = protocol
     MAKERS.update(makers)
 
@@ -75,6 +80,15 @@ def make_protocol(method: str, labels: Labels, *, epsilon: Number) -> Randomizer
     """
     protocol: Randomizer = _load(MAKERS, method)(labels, epsilon=epsilon)
     return protocol
+
+
+def device_protocols() -> list[str]:
+    """Return the kinds of protocol that a person's device answers, one label at a time and more than once.
+
+    >>> device_protocols()
+    ['grr', 'unary', 'histogram']
+    """
+    return [kind for kind in PROTOCOLS if getattr(_load(PROTOCOLS, kind), "on_device", False)]
 
 
 def from_parameters(parameters: Mapping[str, Any], labels: Labels) -> Randomizer | HeavyHitters:
@@ -98,9 +112,9 @@ def from_parameters(parameters: Mapping[str, Any], labels: Labels) -> Randomizer
     if not isinstance(parameters.get("epsilon"), str):
         raise DeclarationError('epsilon must be text such as "1" or "1/3"')
     protocol: Randomizer | HeavyHitters = protocol_class.from_parameters(dict(parameters), checked_labels)
-    own = protocol.parameters()
-    if own != dict(parameters):
-        wrong = sorted(name for name in {*own, *parameters} if own.get(name) != parameters.get(name))
+    recomputed = protocol.parameters()
+    if recomputed != dict(parameters):
+        wrong = sorted(name for name in {*recomputed, *parameters} if recomputed.get(name) != parameters.get(name))
         raise DeclarationError(f"these parameters do not fit the labels or each other: {', '.join(wrong)}")
     return protocol
 

@@ -6,7 +6,7 @@ It may not know any protocol.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -100,6 +100,19 @@ class Randomizer(Protocol):
 
     def channel(self, value: int | None) -> Sequence[tuple[Fraction, ...]]:
         """Return the law of a report of this input: independent parts, the probabilities of the outputs of each."""
+
+
+@runtime_checkable
+class DeviceRandomizer(Protocol):
+    """A protocol that a person's device can answer, each report made from 32-bit words alike in every language."""
+
+    on_device: bool
+
+    def perturb_words(self, value: int | None, words: Iterable[int], /) -> bytes:
+        """Return the report of label number `value` (None: missing, where `inputs` has None) made from 32-bit words."""
+
+    def inputs(self) -> Sequence[int | None]:
+        """Return inputs enough to stand, by symmetry, for every pair of inputs."""
 
 
 class Channel(Protocol):

@@ -63,6 +63,7 @@ class GRR(ThresholdOracle):
 
     name = "GRR"
     kind = "grr"
+    on_device = True
     number = 1
 
     def _odds(self, p: Fraction) -> tuple[Fraction, Fraction]:
@@ -92,13 +93,13 @@ class GRR(ThresholdOracle):
         keep_or_replace(found, len(self.labels), self.threshold, rng)
         return rows_of(found, self.width)
 
-    def perturb_words(self, value: int, words: Iterable[int]) -> bytes:
-        """Return the report of label number `value` made from 32-bit words, by the rule above: for test vectors.
+    def perturb_words(self, value: int | None, words: Iterable[int]) -> bytes:
+        """Return the report of label number `value` made from 32-bit words, by the rule above.
 
         >>> GRR(["a", "b", "c"], epsilon=1).perturb_words(1, [0xFFFFFFFF, 5]).hex()
         '02'
         """
-        if not 0 <= value < len(self.labels):
+        if value is None or not 0 <= value < len(self.labels):
             raise DeclarationError(f"value must be the number of a label, 0 to {len(self.labels) - 1}")
         drawn = iter(words)
         if next_u32(drawn) >= self.threshold:

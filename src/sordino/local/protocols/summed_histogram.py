@@ -65,6 +65,7 @@ class SHE(ThresholdOracle):
 
     name = "SHE"
     kind = "histogram"
+    on_device = True
     number = 12
     stated = MappingProxyType({"ratio": "threshold"})
 

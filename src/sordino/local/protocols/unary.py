@@ -67,6 +67,7 @@ class Unary(ThresholdOracle):
         )
 
     kind = "unary"
+    on_device = True
     number = 2
     stated = MappingProxyType({"p": "threshold_p", "q": "threshold_q"})
 

@@ -38,7 +38,7 @@ from sordino.core.errors import (
     SordinoError,
 )
 from sordino.core.ledger.ledger import Ledger
-from sordino.core.ledger.records import Charge, canonical, declaration_of
+from sordino.core.ledger.records import Charge, canonical
 from sordino.core.loss import Loss, loss_to_numbers, to_fraction
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Release
@@ -98,9 +98,8 @@ class CuratorService:
         """Return the declared tables, which are public, for a way in that makes a catalog of them."""
         found = []
         for name, table in self.project.tables.items():
-            declared = declaration_of(table.domain, table.neighbors, table.source)
-            plain = json.loads(canonical(declared))
-            digest = declaration_digest(name, declared)
+            plain = json.loads(canonical(table.declaration))
+            digest = declaration_digest(name, table.declaration)
             found.append({"name": name, "budget": table.budget, **plain, "declaration": digest})
         return found
 

@@ -33,7 +33,7 @@ from sordino.serve.workbench.page_route import (
     page,
 )
 from sordino.serve.workbench.question_pages import left_of, release_words, table_of
-from sordino.synth.methods import METHODS, load_method, methods_with
+from sordino.synth.methods import METHODS, load_method, method_steps, methods_with
 
 # ---- A fit by form: its fields become what `POST /v1/models` takes. It sees declared columns only
 
@@ -141,7 +141,7 @@ async def price_fit(request: Request, session: Changing) -> Response:
         plan = await run_work(request, session.visitor, lambda: _models(request).plan(session.visitor, asked))
     except SordinoError as error:
         return fragment("problem.html", words=words_of(error))
-    return await _show_price(request, session, plan)
+    return await _show_price(request, session, plan, steps=method_steps(asked.get("method", "auto")))
 
 
 @MODEL_PAGES.post("/models/fit")
@@ -338,7 +338,9 @@ async def _send_picture(request: Request, session: Session, draw: Callable[[], P
     return Response(await run_work(request, session.visitor, encode), media_type="image/png", headers=PICTURE_HEADERS)
 
 
-async def _show_price(request: Request, session: Session, plan: Any) -> Response:
+async def _show_price(
+    request: Request, session: Session, plan: Any, *, steps: Sequence[tuple[str, str]] = ()
+) -> Response:
     service = service_of(request)
     visitor = session.visitor
     (budget,) = await run_in_threadpool(service.budgets, visitor, service.project.tables[plan.table_name].budget)
@@ -346,7 +348,7 @@ async def _show_price(request: Request, session: Session, plan: Any) -> Response
     cost = float(plan.cost.amounts().get(left["currency"], 0))
     officer = service.needs_officer(visitor, [plan])
     words = {"question": plan.words, "cost": plan.cost.describe(), "amount": cost}
-    return fragment("model_price.html", left=left, officer=officer, **words)
+    return fragment("model_price.html", left=left, officer=officer, steps=steps, **words)
 
 
 def _wait(request: Request, session: Session, error: ApprovalNeeded, form: dict[str, str], action: str) -> Response:

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from sordino.synth.encoded_column import Codes
     from sordino.synth.model import Model
 
-_BINS = 4  # bins of about equal mass that a correlation is over
+# The bins of about equal mass that a correlation is over.
+_BINS = 4
 _MOST_COLUMNS = 12
-_UNCLEAR = 0.5  # the reach of the noise at which a correlation of the table is not shown: it would be noise
+# The reach of the noise at which a correlation of the table is not shown: it would be noise.
+_UNCLEAR = 0.5
 
-BinnedColumn = tuple[int, "Codes", Floats]  # a column, the bin of each of its keys, the rank of each bin
+# A column, the bin of each of its keys, and the rank of each bin.
+BinnedColumn = tuple[int, "Codes", Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,8 @@ def bin_columns(model: Model) -> list[BinnedColumn]:
     """
     places = [i for i, c in enumerate(model.parts.columns) if c.ordered or c.size - c.missing == 2]
     cut = [(i, *_bin_keys(model, i)) for i in places]
-    found = [one for one in cut if len(one[2]) > 1][:_MOST_COLUMNS]
-    return found if len(found) > 1 else []
+    usable = [one for one in cut if len(one[2]) > 1][:_MOST_COLUMNS]
+    return usable if len(usable) > 1 else []
 
 
 def compare_correlations(model: Model, cut: Sequence[BinnedColumn], counter: Counter) -> Correlations:
@@ -57,22 +60,22 @@ def compare_correlations(model: Model, cut: Sequence[BinnedColumn], counter: Cou
     pairs = [(a, b) for a in range(len(cut)) for b in range(a + 1, len(cut))]
     columns = model.parts.columns
     tables = [ContingencyTable(tuple(columns[cut[side][0]].axis(cut[side][1]) for side in pair)) for pair in pairs]
-    asked = counter.counts(tables)
-    made: Any = np.eye(len(cut))
+    tables_counts = counter.counts(tables)
+    model_values: Any = np.eye(len(cut))
     real: list[list[float | None]] = [[1.0 if i == j else None for j in range(len(cut))] for i in range(len(cut))]
     errors = []
-    for (a, b), counts in zip(pairs, asked, strict=True):
+    for (a, b), counts in zip(pairs, tables_counts, strict=True):
         ranks = cut[a][2], cut[b][2]
-        own, _ = _correlation(count_model(model, [(cut[i][0], cut[i][1]) for i in (a, b)]), ranks, 0.0)
-        found, deviation = _correlation(counts.cells, ranks, counts.variance)
-        made[a, b] = made[b, a] = 0.0 if own is None else own
+        model_value, _ = _correlation(count_model(model, [(cut[i][0], cut[i][1]) for i in (a, b)]), ranks, 0.0)
+        value, deviation = _correlation(counts.cells, ranks, counts.variance)
+        model_values[a, b] = model_values[b, a] = 0.0 if model_value is None else model_value
         unclear = deviation is not None and normal_quantile(0.95) * deviation > _UNCLEAR
-        real[a][b] = real[b][a] = None if unclear else found
+        real[a][b] = real[b][a] = None if unclear else value
         errors.append(deviation)
-    known = [e for e in errors if e is not None]
-    error = normal_quantile(0.95) * float(np.sqrt(np.mean(np.square(known)))) if known else math.inf
+    known_errors = [e for e in errors if e is not None]
+    error = normal_quantile(0.95) * float(np.sqrt(np.mean(np.square(known_errors)))) if known_errors else math.inf
     names = tuple(columns[i].name for i, _, _ in cut)
-    return Correlations(names, tuple(map(tuple, made.tolist())), tuple(map(tuple, real)), error)
+    return Correlations(names, tuple(map(tuple, model_values.tolist())), tuple(map(tuple, real)), error)
 
 
 def _bin_keys(model: Model, column: int) -> tuple[Codes, Floats]:

@@ -39,13 +39,13 @@ def choose_sets(model: Model, rng: Rng) -> list[tuple[int, ...]]:
     """Return each column, each pair and at most 60 random triples of columns, of those whose tables are small enough."""
     columns = range(len(model.parts.columns))
     sizes = [c.size for c in model.parts.columns]
-    found: list[tuple[int, ...]] = [(c,) for c in columns]
-    found += [s for s in itertools.combinations(columns, 2) if math.prod(sizes[c] for c in s) <= _MOST_CELLS]
+    small_sets: list[tuple[int, ...]] = [(c,) for c in columns]
+    small_sets += [s for s in itertools.combinations(columns, 2) if math.prod(sizes[c] for c in s) <= _MOST_CELLS]
     triples = [s for s in itertools.combinations(columns, 3) if math.prod(sizes[c] for c in s) <= _MOST_CELLS]
-    chosen: list[tuple[int, ...]] = []
-    while triples and len(chosen) < _TRIPLES:
-        chosen.append(triples.pop(rng.below(len(triples))))
-    return [*found, *sorted(chosen)]
+    drawn: list[tuple[int, ...]] = []
+    while triples and len(drawn) < _TRIPLES:
+        drawn.append(triples.pop(rng.below(len(triples))))
+    return [*small_sets, *sorted(drawn)]
 
 
 def release_distances(
@@ -78,7 +78,8 @@ def table_distance(first: Sequence[Codes], second: Sequence[Codes], sizes: Seque
     cells = math.prod(sizes)
     if cells > _MOST_CELLS:
         both, place = np.unique(np.concatenate([a, b]), return_inverse=True)
-        a, b, cells = place[: len(a)], place[len(a) :], len(both)
+        cells = len(both)
+        a, b = place[: len(a)], place[len(a) :]
     p = np.bincount(a, minlength=cells) / max(len(a), 1)
     q = np.bincount(b, minlength=cells) / max(len(b), 1)
     return float(np.abs(p - q).sum()) / 2.0
@@ -87,9 +88,9 @@ def table_distance(first: Sequence[Codes], second: Sequence[Codes], sizes: Seque
 def _exact(
     model: Model, chosen: tuple[int, ...], real: Sequence[Codes], drawn: Sequence[Codes], sizes: list[int]
 ) -> Distance:
-    kept = np.all([real[c] >= 0 for c in chosen], axis=0)
+    complete = np.all([real[c] >= 0 for c in chosen], axis=0)
     of = [sizes[c] for c in chosen]
-    exact = [real[c][kept] for c in chosen]
+    exact = [real[c][complete] for c in chosen]
     value = table_distance(exact, [drawn[c] for c in chosen], of)
     counts = np.bincount(_indices(exact, of), minlength=math.prod(of)).astype(np.float64)
     return Distance(_names(model, chosen), value, 0.0, _floor(counts, len(drawn[0])))

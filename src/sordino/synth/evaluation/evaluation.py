@@ -69,18 +69,22 @@ class Evaluation:
 
     def mean(self, ways: int) -> float:
         """Return the mean distance over all sets of so many columns that were asked, cut to what is possible: 0 to 1."""
-        found = [d.value for d in self.distances if len(d.columns) == ways]
-        return min(max(float(np.mean(found)), 0.0), 1.0) if found else math.nan
+        values = [d.value for d in self.distances if len(d.columns) == ways]
+        return min(max(float(np.mean(values)), 0.0), 1.0) if values else math.nan
 
     def error(self, ways: int, confidence: float) -> float:
         """Return the error, from the noise of asking, of that mean."""
-        found = [d.deviation for d in self.distances if len(d.columns) == ways]
-        return normal_quantile(confidence) * math.sqrt(sum(v * v for v in found)) / len(found) if found else math.nan
+        deviations = [d.deviation for d in self.distances if len(d.columns) == ways]
+        return (
+            normal_quantile(confidence) * math.sqrt(sum(v * v for v in deviations)) / len(deviations)
+            if deviations
+            else math.nan
+        )
 
     def floor(self, ways: int) -> float:
         """Return the mean of what sampling alone would show."""
-        found = [d.floor for d in self.distances if len(d.columns) == ways]
-        return float(np.mean(found)) if found else math.nan
+        floors = [d.floor for d in self.distances if len(d.columns) == ways]
+        return float(np.mean(floors)) if floors else math.nan
 
     def worst(self, count: int = 10) -> tuple[Distance, ...]:
         """Return the sets of columns that lie farthest off."""
@@ -97,8 +101,8 @@ class Evaluation:
         total = loss_from(amounts).describe()
         charged = self.release.cost.describe()
         words = charged if set(self.release.cost.amounts()) == set(amounts) else f"{total}, charged as {charged}"
-        shown = [(name, loss_from(loss.amounts()).describe()) for name, loss in self.losses]
-        return [*shown, ("total", f"{words}, charge {self.release.charge}")]
+        parts = [(name, loss_from(loss.amounts()).describe()) for name, loss in self.losses]
+        return [*parts, ("total", f"{words}, charge {self.release.charge}")]
 
     def notes(self) -> tuple[str, ...]:
         """Return the figures in words: what the record of a private evaluation holds."""
@@ -115,15 +119,15 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as JSON data."""
-        known = [w for w in (1, 2, 3) if not math.isnan(self.mean(w))]
+        measured_ways = [w for w in (1, 2, 3) if not math.isnan(self.mean(w))]
         return {
             "private": self.private,
             "cost": self.cost,
             "costs": dict(self.costs()),
             "rows": self.rows,
-            "means": {str(w): self.mean(w) for w in known},
-            "errors95": {str(w): self.error(w, 0.95) for w in known},
-            "floors": {str(w): self.floor(w) for w in known},
+            "means": {str(w): self.mean(w) for w in measured_ways},
+            "errors95": {str(w): self.error(w, 0.95) for w in measured_ways},
+            "floors": {str(w): self.floor(w) for w in measured_ways},
             "distances": [
                 {"columns": list(d.columns), "value": d.value, "deviation": d.deviation, "floor": d.floor}
                 for d in self.distances
@@ -156,8 +160,8 @@ class Evaluation:
         lines = []
         if self.correlations is not None:
             c = self.correlations
-            asked = "" if self.exact else f", query error {c.error:.2f}"
-            lines.append(f"correlations: differ by {c.largest:.2f} at most{asked}")
+            query_error = "" if self.exact else f", query error {c.error:.2f}"
+            lines.append(f"correlations: differ by {c.largest:.2f} at most{query_error}")
         if self.workload is not None:
             w = self.workload
             lines.append(f"workload: {w.describe()}; 95% intervals held {100 * w.coverage:.0f}%")

@@ -61,14 +61,14 @@ class EvaluationPlan:
 
     def shares(self) -> dict[str, Fraction]:
         """Return the share of the loss that each part gets: they sum to 1, and a part that is not asked has none."""
-        asked = {
+        included = {
             "distances": True,
             "correlations": bool(self.bins),
             "workload": bool(self.queries),
             "prediction": self.scorecard is not None,
         }
-        whole = sum(_WEIGHTS[name] for name, on in asked.items() if on)
-        return {name: Fraction(_WEIGHTS[name], whole) for name, on in asked.items() if on}
+        whole = sum(_WEIGHTS[name] for name, on in included.items() if on)
+        return {name: Fraction(_WEIGHTS[name], whole) for name, on in included.items() if on}
 
 
 @show_arguments(LossArguments)
@@ -128,10 +128,10 @@ def plan_evaluation(
     keys = model.draw_keys(count, source)
     queries: list[BoxQuery] = []
     if workload is not None:
-        chosen = _random_pairs(model, source) if workload == "pairs" else [tuple(names) for names in workload]
-        if not chosen:
+        column_sets = _random_pairs(model, source) if workload == "pairs" else [tuple(names) for names in workload]
+        if not column_sets:
             raise DeclarationError('workload names sets of columns, such as [("age", "sex")], or is "pairs"')
-        queries = random_box_queries(model, chosen, each=max(1, _QUERIES // len(chosen)), rng=source)
+        queries = random_box_queries(model, column_sets, each=max(1, _QUERIES // len(column_sets)), rng=source)
     condition = parse_condition(predict, model.columns) if isinstance(predict, str) else predict
     scorecard = None if condition is None else train_scorecard(model, condition, keys)
     return EvaluationPlan(model, keys, sets, bin_columns(model) if correlations else [], queries, scorecard)
@@ -144,11 +144,13 @@ def _compare_openly(plan: EvaluationPlan, table: pa.Table) -> Evaluation:
     real = encode_table(table, model.parts.columns)
     distances = exact_distances(model, plan.sets, plan.keys, real)
     counter = ExactCounter(model, real)
-    made = _count_parts(plan, distances, correlations=counter, workload=counter)
+    evaluation = _count_parts(plan, distances, correlations=counter, workload=counter)
     if card is not None:
-        made = replace(made, prediction=_prediction(plan, card, count_hits(card, model, real), original=real))
+        evaluation = replace(
+            evaluation, prediction=_prediction(plan, card, count_hits(card, model, real), original=real)
+        )
     columns = _column_counts(plan, real)
-    return replace(made, cost="NOT PRIVATE: no loss was charged", private=False, column_counts=columns)
+    return replace(evaluation, cost="NOT PRIVATE: no loss was charged", private=False, column_counts=columns)
 
 
 def _compare_privately(plan: EvaluationPlan, table: Any, **loss: Unpack[LossArguments]) -> Evaluation:
@@ -160,11 +162,12 @@ def _compare_privately(plan: EvaluationPlan, table: Any, **loss: Unpack[LossArgu
             raise DeclarationError(
                 f"column {name!r} is declared otherwise than when the model was fitted: compare with the table it is of"
             )
-    if card is not None and hasattr(table, "plan"):  # refused now rather than after the charge
+    # A scorecard's question that the table refuses is refused now rather than after the charge.
+    if card is not None and hasattr(table, "plan"):
         table.plan(hits_question(card, model), **loss)
     count = len(model.columns)
-    made: Evaluation
-    made, release = table.adapt(
+    evaluation: Evaluation
+    evaluation, release = table.adapt(
         lambda data: release_figures(plan, data),
         describe=f"an evaluation of a synthetic table of {count} column{'s' * (count != 1)}",
         record=lambda figures: ReleaseContent(notes=figures.notes()),
@@ -173,7 +176,7 @@ def _compare_privately(plan: EvaluationPlan, table: Any, **loss: Unpack[LossArgu
         **loss,
     )
     seal = "" if release.private else "NOT PRIVATE (seeded noise), "
-    return replace(made, cost=f"{seal}cost {release.cost.describe()}", private=release.private, release=release)
+    return replace(evaluation, cost=f"{seal}cost {release.cost.describe()}", private=release.private, release=release)
 
 
 def release_figures(plan: EvaluationPlan, data: Queryable) -> Evaluation:
@@ -185,11 +188,13 @@ def release_figures(plan: EvaluationPlan, data: Queryable) -> Evaluation:
     losses = {name: split.loss(share) for name, share in plan.shares().items()}
     counters = {name: PrivateCounter(data, loss) for name, loss in losses.items()}
     distances = release_distances(plan.model, plan.sets, plan.keys, data, losses["distances"])
-    made = _count_parts(plan, distances, correlations=counters.get("correlations"), workload=counters.get("workload"))
+    evaluation = _count_parts(
+        plan, distances, correlations=counters.get("correlations"), workload=counters.get("workload")
+    )
     if plan.scorecard is not None:
         hits = hits_from_release(data.release(hits_question(plan.scorecard, plan.model), losses["prediction"]))
-        made = replace(made, prediction=_prediction(plan, plan.scorecard, hits))
-    return replace(made, losses=tuple(losses.items()))
+        evaluation = replace(evaluation, prediction=_prediction(plan, plan.scorecard, hits))
+    return replace(evaluation, losses=tuple(losses.items()))
 
 
 def _count_parts(
@@ -210,9 +215,9 @@ def _prediction(
     plan: EvaluationPlan, card: Scorecard, hits: ConfusionMatrix, *, original: Sequence[Codes] | None = None
 ) -> Prediction:
     """Return how often the card is right; with the original's keys, also what a card that learned from them could do."""
-    own = count_hits(card, plan.model, plan.keys)
+    synthetic_hits = count_hits(card, plan.model, plan.keys)
     reference = None if original is None else _train_on_half(plan.model, card, original)
-    return Prediction(describe(card.condition.node), hits, own, reference)
+    return Prediction(describe(card.condition.node), hits, synthetic_hits, reference)
 
 
 def _load(model: Model, against: Any, csv: Csv | None) -> pa.Table:
@@ -234,27 +239,27 @@ def _random_pairs(model: Model, rng: Rng) -> list[tuple[str, ...]]:
     """Return at most twelve random pairs of columns, or the one column there is."""
     names = model.columns
     pool: list[tuple[str, ...]] = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]] or [(names[0],)]
-    chosen: list[tuple[str, ...]] = []
-    while pool and len(chosen) < _PAIRS:
-        chosen.append(pool.pop(rng.below(len(pool))))
-    return sorted(chosen)
+    pairs: list[tuple[str, ...]] = []
+    while pool and len(pairs) < _PAIRS:
+        pairs.append(pool.pop(rng.below(len(pool))))
+    return sorted(pairs)
 
 
 def _train_on_half(model: Model, card: Scorecard, keys: Sequence[Codes]) -> ConfusionMatrix | None:
     """Return the hits, on one half of the rows, of a card trained on the other: what the table itself could do."""
     whole = [k.clip(min=0) for k in keys]
     try:
-        own = train_scorecard(model, card.condition, [k[0::2] for k in whole])
+        reference = train_scorecard(model, card.condition, [k[0::2] for k in whole])
     except QuestionRefused:
         return None
-    return count_hits(own, model, [k[1::2] for k in keys])
+    return count_hits(reference, model, [k[1::2] for k in keys])
 
 
 def _column_counts(plan: EvaluationPlan, real: Sequence[Codes]) -> tuple[ColumnCounts, ...]:
     """Return, for the first twelve columns, the counts of the original and of the synthetic rows, scaled to as many."""
-    found: list[ColumnCounts] = []
+    counts: list[ColumnCounts] = []
     for i, column in list(enumerate(plan.model.parts.columns))[:_COLUMNS_SHOWN]:
-        original, drawn = (np.bincount(k[k >= 0], minlength=column.size) for k in (real[i], plan.keys[i]))
-        scaled = drawn * (original.sum() / max(int(drawn.sum()), 1))
-        found.append(ColumnCounts(i, tuple(original.tolist()), tuple(scaled.tolist())))
-    return tuple(found)
+        original, synthetic = (np.bincount(k[k >= 0], minlength=column.size) for k in (real[i], plan.keys[i]))
+        scaled = synthetic * (original.sum() / max(int(synthetic.sum()), 1))
+        counts.append(ColumnCounts(i, tuple(original.tolist()), tuple(scaled.tolist())))
+    return tuple(counts)

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
     from sordino.synth.model import Model
 
-_GROUPS = 6  # of keys, of each column
-_PER_POINT = 8.0  # points to one unit of log odds
+# Groups of keys of each column.
+_GROUPS = 6
+# Points to one unit of log odds.
+_PER_POINT = 8.0
 _ROWS = 40_000
 _STEPS = 12
 _RIDGE = 3.0
@@ -54,8 +56,8 @@ class Scorecard:
         """Return which rows the card takes to meet the condition; a dropped cell (-1) has no points."""
         total = np.full(len(keys[0]), self.start, dtype=np.int64)
         for column, group, points in zip(self.columns, self.groups, self.points, strict=True):
-            own = np.append(np.asarray(points, dtype=np.int64)[group], 0)
-            total += own[keys[column]]
+            points_by_key = np.append(np.asarray(points, dtype=np.int64)[group], 0)
+            total += points_by_key[keys[column]]
         return total > 0
 
 
@@ -102,25 +104,25 @@ def train_scorecard(model: Model, condition: Expr, keys: Sequence[Codes]) -> Sco
     weights = _logistic(
         [g[keys[c]] for c, g in zip(columns, groups, strict=True)], [int(g.max()) + 1 for g in groups], truth
     )
-    points = tuple(tuple(round(float(w) * _PER_POINT) for w in own) for own in weights[1:])
+    points = tuple(tuple(round(float(w) * _PER_POINT) for w in column_weights) for column_weights in weights[1:])
     return Scorecard(condition, columns, groups, points, round(float(weights[0][0]) * _PER_POINT))
 
 
 def satisfies(model: Model, condition: Expr, keys: Sequence[Codes]) -> Any:
     """Return which rows, given by keys, meet a condition; one that a run meets in part counts where most of it does."""
-    found = {
+    cells = {
         c.name: column_cells(c, np.maximum(k, 0))
         for c, k in zip(model.parts.columns, keys, strict=True)
         if c.name in names_in(condition.node)
     }
-    return np.broadcast_to(evaluate_condition(condition.node, found)[0], (len(keys[0]),)) >= 0.5
+    return np.broadcast_to(evaluate_condition(condition.node, cells)[0], (len(keys[0]),)) >= 0.5
 
 
 def count_hits(card: Scorecard, model: Model, keys: Sequence[Codes]) -> ConfusionMatrix:
     """Return the exact counts over rows given by keys: free for synthetic rows, NOT PRIVATE for others."""
-    kept = np.all([keys[i] >= 0 for i, n in enumerate(model.columns) if n in names_in(card.condition.node)], axis=0)
+    complete = np.all([keys[i] >= 0 for i, n in enumerate(model.columns) if n in names_in(card.condition.node)], axis=0)
     guess = card.guesses(keys)
-    truth = satisfies(model, card.condition, keys) & kept
+    truth = satisfies(model, card.condition, keys) & complete
     cells = [[float(np.sum((guess == g) & (truth == t))) for t in (False, True)] for g in (False, True)]
     return ConfusionMatrix(((cells[0][0], cells[0][1]), (cells[1][0], cells[1][1])), 0.0)
 
@@ -155,16 +157,16 @@ def _points(model: Model, column: int, groups: Codes, points: Sequence[int]) -> 
         by_points: dict[int, list[Any]] = {}
         for key in range(size):
             by_points.setdefault(int(points[int(groups[key])]), []).append(label_of(keyed, key))
-        made: Any = missing
+        expression: Any = missing
         for value, labels in by_points.items():
             inside = of == labels[0] if len(labels) == 1 else of.is_in(labels)
-            made = when(inside, value).otherwise(made)
-        return made
+            expression = when(inside, value).otherwise(expression)
+        return expression
     cuts = [k for k in range(1, size) if groups[k] != groups[k - 1]]
-    made = int(points[int(groups[size - 1])])
+    expression = int(points[int(groups[size - 1])])
     for cut in reversed(cuts):
-        made = when(of < _value(model, keyed, cut), int(points[int(groups[cut - 1])])).otherwise(made)
-    return when(of.is_null(), missing).otherwise(made)
+        expression = when(of < _value(model, keyed, cut), int(points[int(groups[cut - 1])])).otherwise(expression)
+    return when(of.is_null(), missing).otherwise(expression)
 
 
 def _value(model: Model, keyed: EncodedColumn, key: int) -> Any:

@@ -53,13 +53,13 @@ class ExactCounter:
 
     def _count(self, table: ContingencyTable, columns: Sequence[int]) -> Floats:
         shape = table.shape(self.model.parts.domain)
-        kept = np.all([self.keys[c] >= 0 for c in columns], axis=0)
-        at = np.zeros(int(kept.sum()), dtype=np.int64)
+        complete = np.all([self.keys[c] >= 0 for c in columns], axis=0)
+        at = np.zeros(int(complete.sum()), dtype=np.int64)
         for axis, column, size in zip(table.axes, columns, shape, strict=True):
-            keys = self.keys[column][kept]
+            keys = self.keys[column][complete]
             at = at * size + (keys if axis.codes is None else np.asarray(axis.codes, dtype=np.int64)[keys])
-        found: Floats = np.bincount(at, minlength=math.prod(shape)).astype(np.float64).reshape(shape)
-        return found
+        counts: Floats = np.bincount(at, minlength=math.prod(shape)).astype(np.float64).reshape(shape)
+        return counts
 
 
 def one_way_counts(model: Model, column: int) -> Floats:

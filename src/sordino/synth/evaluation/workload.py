@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from sordino.synth.encoded_column import Codes, EncodedColumn
     from sordino.synth.model import Model
 
-BoxQuery = tuple[tuple[int, ...], "list[Codes]"]  # columns, and which keys of each are inside the box
+# The columns, and which keys of each are inside the box.
+BoxQuery = tuple[tuple[int, ...], "list[Codes]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,8 @@ def random_box_queries(
     for name in (n for names in sets for n in names):
         if name not in place:
             raise QuestionRefused(f"the model has no column {name!r}; it has {', '.join(place)}")
-    chosen = [tuple(place[n] for n in names) for names in sets for _ in range(each)]
-    return [(one, [_random_part(model.parts.columns[c], rng) for c in one]) for one in chosen]
+    column_sets = [tuple(place[n] for n in names) for names in sets for _ in range(each)]
+    return [(one, [_random_part(model.parts.columns[c], rng) for c in one]) for one in column_sets]
 
 
 def evaluate_workload(
@@ -129,15 +130,15 @@ def evaluate_workload(
         ContingencyTable(tuple(columns[c].axis(part) for c, part in zip(chosen, parts, strict=True)))
         for chosen, parts in questions
     ]
-    found = counter.counts(tables)
-    noise = found[0].variance
+    all_counts = counter.counts(tables)
+    noise = all_counts[0].variance
     by_set: dict[tuple[int, ...], list[tuple[Floats, Floats]]] = {}
-    for (chosen, parts), counts in zip(questions, found, strict=True):
-        own = count_model(model, list(zip(chosen, parts, strict=True)))
-        cells = np.arange(own.size).reshape(own.shape)
-        stated = model.parts.errors.deviation(chosen, parts, np.ones(own.shape), cells, own.size)
-        own = own.ravel()
-        by_set.setdefault(chosen, []).append((counts.cells.ravel() - own, stated))
+    for (chosen, parts), counts in zip(questions, all_counts, strict=True):
+        model_counts = count_model(model, list(zip(chosen, parts, strict=True)))
+        cells = np.arange(model_counts.size).reshape(model_counts.shape)
+        stated = model.parts.errors.deviation(chosen, parts, np.ones(model_counts.shape), cells, model_counts.size)
+        model_counts = model_counts.ravel()
+        by_set.setdefault(chosen, []).append((counts.cells.ravel() - model_counts, stated))
     sets = []
     for chosen, several in by_set.items():
         off, stated = (np.concatenate([one[i] for one in several]) for i in (0, 1))

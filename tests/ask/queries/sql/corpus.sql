@@ -805,3 +805,76 @@ SELECT COUNT(*) AS n FROM orders a JOIN orders b ON a.region = b.region; -- refu
 SELECT COUNT(*) AS n FROM orders a LEFT JOIN orders b ON a.customer = b.customer;
 SELECT COUNT(*) AS n FROM orders a LEFT JOIN orders b ON a.customer = b.customer AND b.day > a.day; -- refused: JOIN only compares columns
 SELECT COUNT(*) AS n FROM orders JOIN orders ON a.customer = b.customer; -- refused: joined twice
+
+-- == Joins by what is computed
+SELECT s.band, COUNT(*) AS n FROM orders o JOIN standard s ON s.band = CASE WHEN o.price < 40 THEN 'cheap' ELSE 'dear' END GROUP BY s.band ORDER BY 1;
+SELECT SUM(s.weight * o.qty) AS w FROM orders o JOIN standard s ON (CASE WHEN o.price < 40 THEN 'cheap' ELSE 'dear' END) = s.band WHERE o.member;
+SELECT y.year, SUM(qty) AS n FROM orders t JOIN years y ON y.year = YEAR(t.day) GROUP BY y.year ORDER BY 1;
+SELECT y.target, COUNT(*) AS n FROM orders t JOIN years y ON EXTRACT(YEAR FROM t.placed) = y.year GROUP BY y.target ORDER BY 1;
+SELECT y.year, SUM(qty) * 100.0 / MAX(y.target) AS pct FROM orders t JOIN years y ON y.year = YEAR(t.day) GROUP BY y.year ORDER BY 1;
+SELECT z.size, COUNT(*) AS n FROM orders t JOIN sizes z ON z.lo <= t.qty AND t.qty < z.hi GROUP BY z.size ORDER BY 1;
+SELECT z.size, AVG(t.price) AS p FROM orders t JOIN sizes z ON t.qty BETWEEN z.lo AND z.hi - 1 GROUP BY z.size ORDER BY 1;
+SELECT z.size, COUNT(*) AS n FROM orders t LEFT JOIN sizes z ON t.qty >= z.lo AND t.qty < z.hi AND t.member GROUP BY z.size ORDER BY 1 NULLS LAST;
+SELECT h.head, COUNT(*) AS n FROM orders t JOIN heads h ON h.title = UPPER(t.region) GROUP BY h.head ORDER BY 1;
+SELECT h.head, COUNT(*) AS n FROM orders t JOIN heads h ON LOWER(h.title) = t.region GROUP BY h.head ORDER BY 1;
+SELECT SUM(s.area) AS a FROM orders o JOIN stores s ON s.store_id = o.qty - 3;
+SELECT z.size, SUM(s.weight) AS w FROM orders o JOIN sizes z ON o.qty >= z.lo AND o.qty < z.hi JOIN standard s ON s.band = CASE WHEN o.price < 40 THEN 'cheap' ELSE 'dear' END GROUP BY z.size ORDER BY 1;
+SELECT SUM(n * weight) / SUM(weight) AS standardised FROM (SELECT s.band, s.weight, AVG(o.rating) AS n FROM orders o JOIN standard s ON s.band = CASE WHEN o.price < 40 THEN 'cheap' ELSE 'dear' END GROUP BY s.band, s.weight) t;
+SELECT COUNT(*) AS n FROM orders o JOIN sizes z ON o.qty >= z.lo AND o.qty <= z.hi; -- refused: two rows of sizes
+SELECT COUNT(*) AS n FROM orders o JOIN sizes z ON o.qty > z.lo; -- refused: two rows of sizes
+-- == LEFT JOIN with conditions
+SELECT s.city, COUNT(*) AS n FROM orders o LEFT JOIN stores s ON o.store_id = s.store_id AND o.member GROUP BY s.city ORDER BY 1 NULLS LAST;
+SELECT s.city, COUNT(*) AS n FROM orders o LEFT JOIN stores s ON o.store_id = s.store_id AND s.area > 90 GROUP BY s.city ORDER BY 1 NULLS LAST;
+SELECT COUNT(s.city) AS n, COUNT(*) AS m, SUM(s.area) AS a FROM orders o LEFT JOIN stores s ON o.store_id = s.store_id AND s.area > o.price;
+SELECT COUNT(s.city) AS n, COUNT(*) AS m FROM orders o LEFT JOIN (SELECT * FROM stores WHERE area > 90) s ON o.store_id = s.store_id;
+SELECT COUNT(*) AS n FROM orders o LEFT JOIN stores s ON o.store_id = s.store_id AND s.country = 'NL' WHERE s.store_id IS NULL;
+-- == Conditions on several private tables
+SELECT COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT 1 FROM logins l JOIN orders p ON l.customer = p.customer WHERE l.customer = o.customer AND p.qty > 8);
+SELECT COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT 1 FROM logins l WHERE l.customer = o.customer AND EXISTS (SELECT 1 FROM orders p WHERE p.customer = l.customer AND p.returned));
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins WHERE customer IN (SELECT customer FROM orders WHERE returned));
+SELECT region, COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins GROUP BY customer HAVING COUNT(*) > 2) GROUP BY region ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT l.customer FROM logins l WHERE l.customer = o.customer GROUP BY l.customer HAVING SUM(minutes) > 60);
+SELECT (SELECT COUNT(*) FROM logins WHERE customer IN (SELECT customer FROM orders WHERE member)) * 1.0 / COUNT(*) AS r FROM orders WHERE customer IN (SELECT customer FROM logins);
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT l.customer FROM logins l JOIN orders p ON l.customer = p.customer WHERE p.qty > 8 AND l.failed);
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins WHERE failed UNION SELECT customer FROM orders WHERE returned);
+SELECT COUNT(DISTINCT customer) AS n FROM orders WHERE customer IN (SELECT customer FROM logins WHERE failed EXCEPT SELECT customer FROM orders WHERE returned);
+SELECT COUNT(*) AS n FROM logins WHERE customer IN (SELECT customer FROM orders QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed) > 5);
+SELECT AVG(m) AS a FROM (SELECT customer, SUM(qty) AS m FROM orders WHERE customer IN (SELECT customer FROM logins GROUP BY 1 HAVING COUNT(*) >= 3) GROUP BY customer) t;
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM orders o JOIN stores s ON s.store_id = o.store_id AND s.country = 'NL');
+SELECT COUNT(*) AS n FROM logins l WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer = l.customer AND o.customer IN (SELECT customer FROM logins WHERE failed));
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT device FROM logins); -- refused: asks about the same people
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins GROUP BY customer, device); -- refused: grouped by the privacy unit
+-- == Different values, and values of a person
+SELECT VARIANCE(DISTINCT qty) AS v, STDDEV(DISTINCT qty) AS s FROM orders;
+SELECT region, VAR_POP(DISTINCT rating) AS v FROM orders GROUP BY region ORDER BY 1;
+SELECT region, STDDEV_POP(DISTINCT qty) FILTER (WHERE member) AS v, AVG(DISTINCT qty) AS a FROM orders GROUP BY region ORDER BY 1;
+SELECT STDDEV_SAMP(DISTINCT store_id - 3) AS v FROM orders WHERE returned;
+SELECT region, v / SUM(v) OVER () AS s FROM (SELECT region, VAR_SAMP(DISTINCT qty) AS v FROM orders GROUP BY region) t ORDER BY 1;
+SELECT AVG(m) AS a FROM (SELECT customer, MEDIAN(qty) AS m FROM orders GROUP BY customer) t;
+SELECT AVG(m) AS a FROM (SELECT customer, MEDIAN(price) AS m FROM orders GROUP BY customer) t;
+SELECT m, COUNT(*) AS a FROM (SELECT customer, MODE(member) AS m FROM orders GROUP BY customer) t GROUP BY m ORDER BY m;
+SELECT m, COUNT(*) AS a FROM (SELECT customer, MODE(region) AS m FROM orders GROUP BY customer) t GROUP BY m ORDER BY m; -- wrong: of several values that are the most frequent it is the least, not the one stored first
+SELECT AVG(m) AS a FROM (SELECT customer, STDDEV(qty) AS m FROM orders GROUP BY customer) t;
+SELECT AVG(m) AS a, COUNT(m) AS n FROM (SELECT customer, VARIANCE(price) AS m FROM orders GROUP BY customer) t;
+SELECT COUNT(*) AS a FROM (SELECT customer, STDDEV_POP(price) AS m FROM orders GROUP BY customer) t WHERE m > 20;
+SELECT COUNT(*) AS a FROM (SELECT customer, MEDIAN(price) AS m FROM orders GROUP BY customer HAVING STDDEV(qty) > 2) t WHERE m > 20;
+SELECT SUM(CASE WHEN o.price > m.m THEN 1 ELSE 0 END) AS a FROM orders o JOIN (SELECT customer, MEDIAN(price) AS m FROM orders GROUP BY customer) m USING (customer);
+SELECT MEDIAN(DISTINCT qty) AS v FROM orders; -- refused: STDDEV of DISTINCT values are
+-- == Windows within a person: means, parts, frames by value
+SELECT AVG(m) AS a FROM (SELECT AVG(qty) OVER (PARTITION BY customer) AS m FROM orders) t;
+SELECT AVG(m) AS a FROM (SELECT AVG(price) OVER (PARTITION BY customer ORDER BY placed) AS m FROM orders) t;
+SELECT COUNT(*) AS n FROM (SELECT qty, AVG(qty) OVER (PARTITION BY customer) AS m FROM orders) t WHERE qty > m;
+SELECT SUM(m) AS a, COUNT(m) AS c FROM (SELECT AVG(price) OVER (PARTITION BY customer ORDER BY placed ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) AS m FROM orders) t;
+SELECT q, COUNT(*) AS n FROM (SELECT NTILE(4) OVER (PARTITION BY customer ORDER BY placed) AS q FROM orders) t GROUP BY q ORDER BY 1;
+SELECT AVG(m) AS a FROM (SELECT COUNT(*) OVER (PARTITION BY customer ORDER BY day RANGE BETWEEN INTERVAL 30 DAYS PRECEDING AND CURRENT ROW) AS m FROM orders) t;
+SELECT AVG(m) AS a FROM (SELECT SUM(qty) OVER (PARTITION BY customer ORDER BY store_id RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS m FROM orders) t;
+SELECT AVG(m) AS a FROM (SELECT SUM(qty) OVER (PARTITION BY customer ORDER BY placed RANGE BETWEEN INTERVAL '36 hours' PRECEDING AND CURRENT ROW) AS m FROM orders) t;
+SELECT SUM(m) AS a FROM (SELECT MAX(qty) OVER (PARTITION BY customer ORDER BY day DESC RANGE BETWEEN INTERVAL 10 DAY PRECEDING AND INTERVAL 10 DAY FOLLOWING) AS m FROM orders) t;
+SELECT SUM(m) AS a FROM (SELECT COUNT(*) OVER (PARTITION BY customer ORDER BY price RANGE BETWEEN 5.5 PRECEDING AND UNBOUNDED FOLLOWING) AS m FROM orders) t;
+SELECT COUNT(*) AS n FROM (SELECT channel, LAG(channel) OVER (PARTITION BY customer ORDER BY placed) AS p FROM orders) t WHERE channel <> p;
+SELECT COUNT(*) AS n FROM (SELECT region, channel, LAG(channel) OVER (PARTITION BY customer ORDER BY placed) AS p FROM orders) t WHERE region = p;
+SELECT COUNT(*) AS n FROM (SELECT customer, LAG(customer) OVER (PARTITION BY customer ORDER BY placed) AS p FROM orders) t WHERE customer = p;
+SELECT AVG(gap) AS a FROM (SELECT DATE_DIFF('day', LAG(day) OVER (PARTITION BY customer ORDER BY day), day) AS gap FROM orders) t;
+SELECT AVG(gap) AS a FROM (SELECT LEAD(day) OVER (PARTITION BY customer ORDER BY day) - day AS gap FROM orders) t;
+SELECT SUM(m) AS a FROM (SELECT COUNT(*) OVER (PARTITION BY customer ORDER BY day RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS m FROM orders) t; -- refused: reaches a length of time
+SELECT AVG(m) AS a FROM (SELECT PERCENT_RANK() OVER (PARTITION BY customer ORDER BY placed) AS m FROM orders) t; -- refused: PERCENT_RANK OVER one person

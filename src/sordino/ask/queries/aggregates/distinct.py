@@ -11,7 +11,7 @@ from typing import Any
 from sordino.ask.queries.aggregates.sums import require_bounds
 from sordino.ask.queries.expressions.bound_number import BoundNumber
 from sordino.ask.queries.expressions.compile import bind_number, presence
-from sordino.ask.queries.expressions.nodes import Bin, Name, Node, When, describe, plain
+from sordino.ask.queries.expressions.nodes import Arithmetic, Bin, Constant, Name, Node, When, describe, plain
 from sordino.ask.queries.query import ExpectedNoise, SqlAggregate, Vector, share_noise, vector_error
 from sordino.ask.queries.sensitivity_rules import distinct_sensitivity, sum_sensitivity
 from sordino.core.domain import Boolean, Category, Domain, Identifier
@@ -91,21 +91,30 @@ class _OfValues:
 _MOST_DISTINCT_SUM = 2**62  # steps, so that every engine's 64 bits hold the sum of all declared values
 
 
+DISTANCES = {"distances": 1, "squares": 2}  # what SQL's VARIANCE(DISTINCT x) is made of, by power
+
+
 @dataclass(frozen=True, slots=True)
 class DistinctSum:
-    """Sum the different values of a bounded number, each once; missing cells are left out."""
+    """Sum the different values of a bounded number, each once; missing cells are left out.
+
+    With a `power` of 1 or 2 of their distances from the lower bound, or of the squares of these: no two values have the same.
+    """
 
     of: Node
     alias: str
+    power: int = 0
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of sums; raises QuestionRefused where the number has no bounds, or too many values."""
         found, low, high = require_bounds(self.of, domain, "sum")
+        many = high - low + 1
+        if self.power:
+            away = self.of if low == 0 else Arithmetic("-", self.of, Constant(low * found.unit))
+            found, low, high = require_bounds(away if self.power == 1 else Arithmetic("*", away, away), domain, "sum")
+            low = max(low, 0)
         largest = found.stored.largest
-        if (
-            largest is None
-            or max(largest, Fraction(abs(low)), Fraction(abs(high))) * (high - low + 1) >= _MOST_DISTINCT_SUM
-        ):
+        if largest is None or max(largest, Fraction(abs(low)), Fraction(abs(high))) * many >= _MOST_DISTINCT_SUM:
             raise QuestionRefused(
                 f"the different values of {describe(self.of)} could add up to more than 64 bits hold: declare a coarser "
                 "resolution or tighter bounds"
@@ -131,10 +140,15 @@ class DistinctSum:
 
     def plain(self) -> Any:
         """Return the aggregate as canonical JSON data."""
-        return ["distinct_sum", plain(self.of)]
+        return ["distinct_sum", plain(self.of), *([self.power] if self.power else [])]
 
     def describe(self) -> str:
         """Return the aggregate in words."""
+        if self.power:
+            squares = "squares of the " if self.power == 2 else ""
+            return (
+                f"the sum of the {squares}distances of the different values of {describe(self.of)} from its lower bound"
+            )
         return f"the sum of the different values of {describe(self.of)}"
 
 

@@ -110,6 +110,13 @@ class MomentAggregate:
         return _Shape(tuple(parts[:sides]), tuple(p.lift for p in parts[sides:-1]), mix)
 
     @property
+    def unit_kind(self) -> str | None:
+        """Which value it is of one person's rows; None for none."""
+        if self.statistic != "variance":
+            return None
+        return "variance" if self.ddof else "variance_pop"
+
+    @property
     def assumes(self) -> str:
         """What the expected error supposes, in words; empty where it is for the worst case."""
         return _ASSUMES.get(self.statistic, "")

@@ -39,6 +39,11 @@ class Quantile:
     alias: str
     spread: bool = False
 
+    @property
+    def unit_kind(self) -> str | None:
+        """Which value it is of one person's rows; None for none."""
+        return "median" if self.levels == (Fraction(1, 2),) and not self.spread else None
+
     def __post_init__(self) -> None:
         if not self.levels or len(self.levels) > MOST_LEVELS:
             raise QuestionRefused(f"a question takes 1 to {MOST_LEVELS} quantiles, not {len(self.levels)}")

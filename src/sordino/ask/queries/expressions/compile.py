@@ -7,7 +7,7 @@ numbers, and a number may be chosen by a condition.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -43,7 +43,6 @@ from sordino.ask.queries.expressions.declared_values import (
 )
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
-    OPERATORS,
     Absolute,
     Apply,
     Arithmetic,
@@ -90,6 +89,7 @@ from sordino.ask.queries.expressions.times import (
 )
 from sordino.core.domain import Boolean, Category, Domain, Fill, Identifier
 from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.evaluation import OPERATORS
 from sordino.core.primitives import OutOfRange, Primitives
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ def plain_number(node: Node, domain: Domain) -> BoundNumber:
 def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
     left, right = _pair(node.left, node.right, domain)
     if left.kind in TIMES or right.kind in TIMES:
-        return _time_arithmetic(node, left, right)
+        return _keep_sign(node, domain, _time_arithmetic(node, left, right))
     missable = left.missable or right.missable
     if node.op == "*":
         same = node.left == node.right
@@ -319,7 +319,50 @@ def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
     sign = right if node.op == "+" else negate(right)
     interval = left.interval.plus(sign.interval)
     stored = left.stored.plus(sign.stored)
-    return BoundNumber(unit, interval, stored, missable, binary(node.op, left, right, stored))
+    return _keep_sign(node, domain, BoundNumber(unit, interval, stored, missable, binary(node.op, left, right, stored)))
+
+
+def _keep_sign(node: Arithmetic, domain: Domain, made: BoundNumber) -> BoundNumber:
+    """Return a difference clipped to the sign that it has in every row, as a day has less the day before in the person's order.
+
+    The clip changes no cell, but the bounds rest on it, not on the order.
+    """
+    if node.op != "-" or made.kind != "number":
+        return made
+    for less, more in _known_orders(domain):
+        for pair in _growing_pairs(node.left, node.right):
+            if pair == (more, less):
+                return clip(made, Fraction(0), None)
+            if pair == (less, more):
+                return clip(made, None, Fraction(0))
+    return made
+
+
+def _known_orders(domain: Domain) -> list[tuple[Node, Node]]:
+    """Return pairs of expressions of a row of which the first is never above the second, where both are there."""
+    found: list[tuple[Node, Node]] = []
+    for step in domain.steps:
+        # What every row meets after the step; None where it makes other rows.
+        facts: Sequence[Node] | None = getattr(step, "known", tuple)()
+        if facts is None:
+            found.clear()
+        for fact in facts or ():
+            either = fact.left if isinstance(fact, Connective) else None
+            if isinstance(either, Compare):
+                pair = (either.left, either.right)
+                found.append(pair if either.op == "<=" else pair[::-1])
+    return found
+
+
+def _growing_pairs(one: Node, other: Node) -> Iterator[tuple[Node, Node]]:
+    """Give pairs of expressions of which two are one function of times that never falls as they grow, from the outside in."""
+    yield one, other
+    if isinstance(one, DateTrunc) and isinstance(other, DateTrunc):
+        if (one.unit, one.count) == (other.unit, other.count):
+            yield from _growing_pairs(one.of, other.of)
+    elif isinstance(one, DatePart) and isinstance(other, DatePart):
+        grows = " since " in one.part or one.part in ("epoch", "date", "year")
+        yield from _growing_pairs(one.of, other.of) if grows and one.part == other.part else ()
 
 
 def _pair(one: Node, other: Node, domain: Domain) -> tuple[BoundNumber, BoundNumber]:
@@ -473,6 +516,9 @@ def _compare(node: Compare, domain: Domain) -> Build:
     column = domain[left.name] if isinstance(left, Name) else None
     if isinstance(column, Identifier):
         return _compare_identifier(left, op, right, domain)
+    right_column = domain[right.name] if isinstance(right, Name) else None
+    if isinstance(right_column, Identifier):
+        return _compare_identifier(right, MIRROR[op], left, domain)
     if is_declared(left, domain):
         return _compare_values(left, op, right, domain)
     if not isinstance(right, Constant) and is_declared(right, domain):
@@ -534,11 +580,24 @@ def _compare_identifier(left: Node, op: str, right: Node, domain: Domain) -> Bui
     if op not in ("=", "!="):
         raise QuestionRefused(f"{describe(left)} is an identifier: it can be compared with = and != only")
     if not isinstance(right, Constant):
-        raise QuestionRefused(
-            f"{describe(left)} is an identifier: it can be compared with a value only, not with {describe(right)}"
-        )
+        return comparison(_text_of(left, domain), op, _text_of(right, domain))
     chosen = _is_in(IsIn(left, (right.value,)), domain)
     return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+
+
+def _text_of(node: Node, domain: Domain) -> Build:
+    """Return the text of an identifier, or of declared values; raises QuestionRefused for what is none."""
+    column = domain[node.name] if isinstance(node, Name) else None
+    if isinstance(node, Name) and isinstance(column, Identifier):
+        name = node.name
+        return lambda on: on.text(name)
+    if not is_declared(node, domain):
+        raise QuestionRefused(
+            f"{describe(node)} is no text: an identifier is compared with a value, an identifier or a text of declared values"
+        )
+    made = bind_values(node, domain)
+    labels = [None if value is None else show_text(value) for value in made.values]
+    return lambda on: on.label(made.build(on), labels)
 
 
 def _compare_values(left: Node, op: str, right: Node, domain: Domain) -> Build:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -111,12 +110,13 @@ class IsNull:
 class Exists:
     """The row's unit has rows in private table `table` that meet `matching`, a condition on that table's columns.
 
-    `on` are the column of each side that a question compares, the privacy units where None.
+    `on` are the column of each side that a question compares, the privacy units where None. `steps` make the rows of the table's.
     """
 
     table: str
     matching: Node | None
     on: tuple[str, str] | None = None
+    steps: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,17 +247,6 @@ Node = (
 )
 
 MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-}
 _MOST_DEPTH, _CHAINED = 75, 0.25  # so up to 300 conditions in a row
 _WEIGHTS = {
     "Connective": 5,
@@ -291,12 +280,15 @@ def plain(node: Node | None) -> Any:
     if isinstance(node, IsIn):
         return ["IsIn", plain(node.of), sorted([type(v).__name__, _value(v)] for v in node.values)]
     parts: list[Any] = [type(node).__name__]
+    if isinstance(node, Exists) and node.steps:
+        on = None if node.on is None else list(node.on)
+        return [*parts, node.table, plain(node.matching), on, [step.plain() for step in node.steps]]
     for field in node.__dataclass_fields__:
         item = getattr(node, field)
         if isinstance(item, Fraction):
             parts.append(format_number(item))
         elif isinstance(item, tuple):
-            parts.append([_value(i) for i in item])
+            parts += [] if field == "steps" else [[_value(i) for i in item]]
         elif item is None or isinstance(item, (str, datetime.date)):
             parts.append(item if item is None else _value(item))
         else:
@@ -416,7 +408,8 @@ def _words(node: Node, outer: int) -> str:
         return f"bin({_words(node.of, 0)}, [{', '.join(map(_value, node.edges))}])"
     if isinstance(node, Exists):
         which = "" if node.matching is None else f" where {_words(node.matching, 0)}"
-        return f"exists({node.table}{which})"
+        made = "".join(f", {step.describe()}" for step in node.steps)
+        return f"exists({node.table}{made}{which})"
     words, bind = _operator_words(node)
     return f"({words})" if bind < outer else words
 

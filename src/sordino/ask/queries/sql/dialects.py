@@ -321,9 +321,9 @@ def _filter(node: Any) -> Any:
         distinct.set("expressions", [_case(condition.copy(), e) for e in distinct.expressions])
     else:
         of.set("this", _case(condition, of.this))
-    if isinstance(of, kinds.Avg):
+    if type(of).__name__ in _OF_DISTINCT:
         of.pop()
-        return _mean_of_distinct(of)
+        return _OF_DISTINCT[type(of).__name__](of)
     return of
 
 
@@ -342,6 +342,36 @@ def _mean_of_distinct(node: Any) -> Any:
         return node
     total = kinds.Sum(this=node.this.copy())
     return kinds.Paren(this=kinds.Div(this=total, expression=kinds.Count(this=node.this.copy())))
+
+
+def _spread_of_distinct(node: Any) -> Any:
+    """VAR_POP(DISTINCT x) is (SUM of squares - SUM * SUM / n) / n of the distances of different values from the lower bound.
+
+    Distances have as many squares as there are values, which values themselves, of both signs, have not.
+    """
+    from sqlglot import exp as kinds
+
+    if not isinstance(node.this, kinds.Distinct) or isinstance(node.parent, kinds.Filter):
+        return node
+
+    def total(of: str) -> Any:
+        listed = [*(part.copy() for part in node.this.expressions), kinds.Literal.string(of)]
+        return kinds.Sum(this=kinds.Distinct(expressions=listed))
+
+    count = kinds.Count(this=node.this.copy())
+    mean = kinds.Div(this=kinds.Mul(this=total("distances"), expression=total("distances")), expression=count)
+    apart = kinds.Paren(this=kinds.Sub(this=total("squares"), expression=mean))
+    one = kinds.Literal.number(1)
+    is_sample = isinstance(node, (kinds.Variance, kinds.Stddev, kinds.StddevSamp))
+    divisor = kinds.Paren(this=kinds.Sub(this=count.copy(), expression=one)) if is_sample else count.copy()
+    made = kinds.Paren(this=kinds.Div(this=apart, expression=divisor))
+    return made if isinstance(node, (kinds.Variance, kinds.VariancePop)) else kinds.Sqrt(this=made)
+
+
+_OF_DISTINCT: dict[str, Callable[[Any], Any]] = {
+    "Avg": _mean_of_distinct,
+    **dict.fromkeys(("Stddev", "StddevPop", "StddevSamp", "Variance", "VariancePop"), _spread_of_distinct),
+}
 
 
 def _count_all(node: Any) -> Any:
@@ -543,7 +573,7 @@ def _is_literal(node: Any) -> bool:
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "All": _count_all,
-    "Avg": _mean_of_distinct,
+    **_OF_DISTINCT,
     "ApproxDistinct": _distinct_count,
     "ApproxQuantile": _quantile,
     "ApproxQuantiles": _quantiles,

@@ -5,15 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from sordino.ask.queries import build, unit_aggregates
+from sordino.ask.queries.aggregates.quantile import median
 from sordino.ask.queries.build import AggregateExpr, count, count_distinct, mean
 from sordino.ask.queries.expressions.expr import Expr, col
-from sordino.ask.queries.expressions.nodes import Connective, Constant, Exists, Name, Node, Released, depth
+from sordino.ask.queries.expressions.nodes import (
+    Apply,
+    Compare,
+    Connective,
+    Constant,
+    Exists,
+    Name,
+    Node,
+    Released,
+    depth,
+    walk,
+)
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import Join, Unnest, qualify
 from sordino.ask.queries.per_unit import PerUnit, unit_columns
+from sordino.ask.queries.public_matches import conjoin, conjuncts
 from sordino.ask.queries.row_steps import RowStep
 from sordino.ask.queries.same_people import again
 from sordino.ask.queries.sequences import UnitSequence
@@ -31,15 +45,20 @@ from sordino.core.errors import QuestionRefused, UnknownName, nearest
 _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "AnyValue": unit_aggregates.min,  # any value will do: one that does not depend on the order of rows
     "Avg": mean,
+    "Median": median,
+    "Mode": unit_aggregates.mode,
+    **dict.fromkeys(("Stddev", "StddevSamp", "Variance"), partial(build.variance, ddof=1)),
+    **dict.fromkeys(("StddevPop", "VariancePop"), partial(build.variance, ddof=0)),
     "LogicalAnd": unit_aggregates.all,
     "LogicalOr": unit_aggregates.any,
     "Max": unit_aggregates.max,
     "Min": unit_aggregates.min,
     "Sum": build.sum,
 }
+_ROOTS = ("Stddev", "StddevPop", "StddevSamp")  # roots of their variance
 _BY = {"ArgMin": first, "ArgMax": last, "First": first, "Last": last}
 _ALONE = "a sub-query is grouped by the privacy unit's column alone, so that each of its rows is one unit"
-_INSIDE = "COUNT, SUM, AVG, MIN, MAX, BOOL_OR, BOOL_AND, ANY_VALUE, ARG_MIN, ARG_MAX, FIRST and LAST are"
+_INSIDE = "COUNT, SUM, AVG, MEDIAN, MODE, VARIANCE, STDDEV, MIN, MAX, BOOL_OR, BOOL_AND, ANY_VALUE, ARG_MIN, ARG_MAX, FIRST are"
 _TAKE = "take one value of it a unit, such as MAX(x), ANY_VALUE(x) or FIRST(x ORDER BY t)"
 
 
@@ -154,7 +173,8 @@ class _Reader:
         if made is None:
             return None
         self._parts[made.aggregate.describe()] = made
-        return Expr(Name(made.aggregate.describe()))
+        found = Expr(Name(made.aggregate.describe()))
+        return Expr(Apply("sqrt", found.node)) if type(item).__name__ in _ROOTS else found
 
     def _aggregate(self, item: Any) -> AggregateExpr | None:
         kinds = trees()
@@ -250,6 +270,50 @@ def read_join(
     on, key = _condition(place, item, joined, private, owns)
     same = tuple(k.lower() for o, k in zip(on, key, strict=True) if o.lower() == k.lower())
     return Join(joined.table, on, how, key), replace(joined, same=same)
+
+
+def read_public_join(
+    place: Place, item: Any, joined: JoinedTable, scope: Scope, values: Translator
+) -> tuple[Join, JoinedTable]:
+    """Return one JOIN of a public table; `values` translates expressions of the rows before it and of its own columns."""
+    kinds = trees()
+    how = _how(place, item)
+    at = place.word("ON") or place.word("USING") or place.word("JOIN")
+    using = item.args.get("using")
+    if using:
+        columns = [kinds.column(u.name) for u in using]
+        parts: list[Node] = [Compare("=", scope.column(place, c).node, joined.column(place, c).node) for c in columns]
+    else:
+        parts = conjuncts(values.value(item.args["on"]).node)
+    theirs = {at.name for _, value in joined.columns.values() for at in walk(value.node) if isinstance(at, Name)}
+    pairs: dict[str, Node] = {}
+    rest = []
+    for part in parts:
+        pair = _key_pair(part, theirs)
+        if pair is None or pair[0] in pairs:
+            rest.append(part)
+        else:
+            pairs[pair[0]] = pair[1]
+    named = [{node.name for node in walk(part) if isinstance(node, Name)} for part in rest]
+    if not pairs and not any(names & theirs and names - theirs for names in named):
+        raise QuestionRefused(f"{at}JOIN only compares columns with a key; write filters in WHERE: {_WRITE}")
+    for part in (*rest, *pairs.values()):
+        depth(part)
+    on = tuple(node.name if isinstance(node, Name) else node for node in pairs.values())
+    key = tuple(name.removeprefix(f"{joined.table}.") for name in pairs)
+    same = tuple(k.lower() for o, k in zip(on, key, strict=True) if isinstance(o, str) and o.lower() == k.lower())
+    return Join(joined.table, on, how, key, condition=conjoin(rest)), replace(joined, same=same)
+
+
+def _key_pair(part: Node, theirs: set[str]) -> tuple[str, Node] | None:
+    """Return the public column and the expression of the rows before that a condition compares for equality; None for another."""
+    if not isinstance(part, Compare) or part.op != "=":
+        return None
+    for one, other in ((part.left, part.right), (part.right, part.left)):
+        names = {at.name for at in walk(other) if isinstance(at, Name)}
+        if isinstance(one, Name) and one.name in theirs and names and not names & theirs:
+            return one.name, other
+    return None
 
 
 def _how(place: Place, item: Any) -> Any:
@@ -514,7 +578,7 @@ def _join(
     units = _grouped_source(place, item.this, declared, known)
     if units is not None:
         return _join_values(place, select, item, units, scope)
-    joined, where = _joined_table(place, item.this, declared, known)
+    joined, where = _joined_table(place, item.this, declared, known, about=scope.table)
     if str(item.args.get("method") or "").upper() == "NATURAL":
         _join_same_names(place, item, joined, scope)
     kept = str(item.args.get("side") or "").upper() == "RIGHT"
@@ -526,6 +590,8 @@ def _join(
         _take_condition(select, item, joined, scope)
     if joined.alias in {t.alias for t in scope.joined} or joined.alias in scope.names:
         raise QuestionRefused(f"{place.of(item.this)}{item.this.alias_or_name!r} is joined twice: join it once")
+    if joined.table in declared.public:
+        return _join_public(place, item, scope, declared, joined, where)
     conditions = _take_conditions_of_on(item)
     join, joined = read_join(
         place,
@@ -539,11 +605,22 @@ def _join(
             f"{place.word('LEFT')}LEFT JOIN with a sub-query that filters rows is not supported: JOIN it, or filter in WHERE"
         )
     found = replace(scope, steps=(*scope.steps, join), joined=(*scope.joined, joined))
-    found = replace(found, kept=(*found.kept, joined.table)) if kept else found
     found = replace(found, where=found.restrict(where))
     for condition in conditions:
         found = replace(found, where=found.restrict(declared.translator(place, found).value(condition).node))
     return found
+
+
+def _join_public(
+    place: Place, item: Any, scope: Scope, declared: DeclaredNames, joined: JoinedTable, where: Node | None
+) -> Scope:
+    """Return the scope of the rows joined with a public table, of which those that meet `where` count."""
+    values = declared.translator(place, replace(scope, joined=(*scope.joined, joined)))
+    join, joined = read_public_join(place, item, joined, scope, values)
+    # Filtered before the join, a row of the public table meets none: as under a condition in ON.
+    join = replace(join, condition=conjoin([*conjuncts(join.condition), *conjuncts(where)]))
+    kept = (joined.table,) if str(item.args.get("side") or "").upper() == "RIGHT" else ()
+    return replace(scope, steps=(*scope.steps, join), joined=(*scope.joined, joined), kept=(*scope.kept, *kept))
 
 
 def _take_conditions_of_on(item: Any) -> list[Any]:
@@ -611,14 +688,15 @@ def _join_values(place: Place, select: Any, item: Any, inner: Scope, scope: Scop
     join, joined = read_join(
         place, item, joined, lambda column: scope.column(place, column), lambda name: name.lower() in before
     )
-    if len(join.on) != 1:
+    on = join.on[0]
+    if len(join.on) != 1 or not isinstance(on, str):
         raise QuestionRefused(
             f"{at}values of one person are joined by the privacy unit alone: write conditions in WHERE"
         )
-    step = UnitValues(inner.table, inner.steps, inner.where, join.how, join.on[0])
+    step = UnitValues(inner.table, inner.steps, inner.where, join.how, on)
     names = column_names(step)
     columns = {low: (name, Expr(rename(value.node, names))) for low, (name, value) in inner.columns.items()}
-    same = tuple(low for low in keys if low == join.on[0].lower())
+    same = tuple(low for low in keys if low == on.lower())
     return replace(
         scope, steps=(*scope.steps, step), joined=(*scope.joined, replace(joined, columns=columns, same=same))
     )
@@ -675,9 +753,9 @@ def _compares_joined(condition: Any, joined: JoinedTable, scope: Scope) -> bool:
 
 
 def _joined_table(
-    place: Place, source: Any, declared: DeclaredNames, known: Mapping[str, Scope]
+    place: Place, source: Any, declared: DeclaredNames, known: Mapping[str, Scope], *, about: str
 ) -> tuple[JoinedTable, Node | None]:
-    """Return a table that is joined, or a sub-query or WITH over one, with the condition of its rows."""
+    """Return a table that is joined with `about`, or a sub-query or WITH over one, with the condition of its rows."""
     kinds = trees()
     alias = source.alias_or_name.lower()
     if isinstance(source, kinds.Subquery) or (isinstance(source, kinds.Table) and source.name.lower() in known):
@@ -691,7 +769,7 @@ def _joined_table(
                 f"{place.word('JOIN')}JOIN takes a table, or a sub-query that filters one, nothing else"
             )
         other = None if inner.table == declared.table else inner.table
-        called = again(declared.table) if other is None else inner.table
+        called = again(about) if inner.table == about else inner.table
         names = {name: qualify(called, name) for name, _ in declared.columns_of(other).values()}
         columns = {low: (name, Expr(rename(value.node, names))) for low, (name, value) in inner.columns.items()}
         return JoinedTable(called, alias, columns), None if inner.where is None else rename(inner.where, names)
@@ -710,7 +788,8 @@ def _joined_table(
             f"{place.of(source)}JOIN with {source.name!r} is not supported: it is declared neither as [public.NAME] nor as "
             f"[tables.NAME]; {hint}"
         )
-    named = table or again(declared.table)
+    named = table or declared.table
+    named = again(about) if named == about else named
     qualified = {low: (name, col(qualify(named, name))) for low, (name, _) in declared.columns_of(table).items()}
     return JoinedTable(named, alias, qualified), None
 
@@ -735,6 +814,31 @@ def _from(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str
 
 def _rename(of: Scope, name: str) -> Scope:
     return replace(of, names=frozenset([name.lower()]))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRows:
+    """The rows that a condition's sub-query reads: of which table, made by which steps, and which count.
+
+    `chosen` is the one column that it selects, None where it selects others.
+    """
+
+    table: str
+    steps: tuple[RowStep, ...]
+    where: Node | None
+    chosen: Node | None
+
+
+def read_unit_rows(place: Place, query: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> UnitRows:
+    """Return the rows of a sub-query in a condition, with its joins, groups and windows."""
+    made = _inner(place, query, declared, known)
+    columns = list((made.columns or {}).values())
+    chosen = columns[0][1].node if len(columns) == 1 and len(query.expressions) == 1 else None
+    if chosen is None and len(query.expressions) == 1 and isinstance(query.expressions[0], trees().Column):
+        chosen = col(query.expressions[0].name).node
+    if made.where is not None:
+        depth(made.where)
+    return UnitRows(made.table, made.steps, made.where, chosen)
 
 
 def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope:

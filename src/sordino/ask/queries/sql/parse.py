@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from sordino.ask.queries import build
+from sordino.ask.queries.aggregates.distinct import DISTANCES
 from sordino.ask.queries.aggregates.most_common import MostCommon, most_common
 from sordino.ask.queries.aggregates.quantile import median
 from sordino.ask.queries.aggregation import Aggregation, Grouping, columns_of, tighten
@@ -508,10 +509,14 @@ class _Reader:
         if isinstance(item.this, trees().Distinct):
             if isinstance(item, trees().Sum) and len(item.this.expressions) == 1:
                 return build.sum_distinct(self._values.value(item.this.expressions[0]))
+            if isinstance(item, trees().Sum) and len(item.this.expressions) == 2:
+                of, power = item.this.expressions
+                if isinstance(power, trees().Literal) and power.name in DISTANCES:
+                    return build.sum_distances(self._values.value(of), DISTANCES[power.name])
             word = self._place.name(item) or item.sql_name()
             raise QuestionRefused(
-                f"{self._place.of(item)}{word}(DISTINCT) is not supported, SUM, AVG and COUNT of DISTINCT values are: leave "
-                "DISTINCT out, which asks of all rows"
+                f"{self._place.of(item)}{word}(DISTINCT) is not supported, SUM, AVG, COUNT, VARIANCE and STDDEV of DISTINCT "
+                "values are: leave DISTINCT out, which asks of all rows"
             )
         if is_unit_total(item):
             return read_unit_total(self._place, self._values, item.this)

@@ -104,7 +104,7 @@ def _part(word: str, of: Any, read: Read) -> Expr:
     inner = _unwrap(of)
     if _is_age(inner):
         return _part_of_age(part, inner, read)
-    if isinstance(inner, trees().Sub) and _interval(inner.expression, read) is None:
+    if isinstance(inner, trees().Sub) and read_interval(inner.expression, read) is None:
         if part == "epoch":
             return Expr(Apply("seconds", read(inner).node))
         if part == "day":
@@ -317,7 +317,7 @@ def _truncate(item: Any, read: Read) -> Expr:
 
 def _bucket(item: Any, read: Read) -> Expr:
     """TIME_BUCKET(INTERVAL '7 days', d): lengths of days and hours from Monday 2000-01-03 on, of months from 2000-01."""
-    found = _interval(item.this, read)
+    found = read_interval(item.this, read)
     if isinstance(item.this, trees().Literal):
         found = _amounts(str(item.this.this))
     if found is None or item.args.get("zone") is not None or sum(n != 0 for n in found) != 1:
@@ -362,7 +362,7 @@ def _difference(item: Any, read: Read) -> Expr:
 def _shift(item: Any, read: Read) -> Expr | None:
     """d + INTERVAL '1 month', d - INTERVAL 3 DAY."""
     for of, by in ((item.this, item.expression), (item.expression, item.this)):
-        found = _interval(by, read)
+        found = read_interval(by, read)
         if found is not None:
             return _move(read(of), found, -1 if isinstance(item, trees().Sub) else 1)
     return None
@@ -371,7 +371,7 @@ def _shift(item: Any, read: Read) -> Expr | None:
 def _compare(item: Any, read: Read) -> Expr | None:
     """b - a > INTERVAL '2 hours': the time between two moments against a length in seconds."""
     for of, by, swapped in ((item.this, item.expression, False), (item.expression, item.this, True)):
-        found = _interval(by, read)
+        found = read_interval(by, read)
         if found is not None:
             months, days, seconds = found
             if months:
@@ -382,9 +382,9 @@ def _compare(item: Any, read: Read) -> Expr | None:
     return None
 
 
-def _add_interval(sign: int) -> Callable[[Any, Read], Expr]:
+def _addread_interval(sign: int) -> Callable[[Any, Read], Expr]:
     def add(item: Any, read: Read) -> Expr:
-        found = _interval(item.expression, read)
+        found = read_interval(item.expression, read)
         if found is None:
             count = read(item.expression).node
             unit = item.args.get("unit")
@@ -406,16 +406,16 @@ def _last_day(item: Any, read: Read) -> Expr:
     return read(_unwrap(item.this)).truncate("month").shift(months=1).shift(days=-1)
 
 
-def _interval(item: Any, read: Read) -> tuple[Fraction, Fraction, Fraction] | None:
+def read_interval(item: Any, read: Read) -> tuple[Fraction, Fraction, Fraction] | None:
     """Return the months, days and seconds of an INTERVAL, or of a multiple of one; None for what is none."""
     kinds = trees()
     inner = _unwrap(item)
     if isinstance(inner, kinds.Neg):
-        found = _interval(inner.this, read)
+        found = read_interval(inner.this, read)
         return None if found is None else (-found[0], -found[1], -found[2])
     if isinstance(inner, kinds.Mul):
         for one, other in ((inner.this, inner.expression), (inner.expression, inner.this)):
-            found = _interval(one, read)
+            found = read_interval(one, read)
             factor = _unwrap(other)
             if found is not None and isinstance(factor, kinds.Literal) and not factor.is_string:
                 times = Fraction(str(factor.this))
@@ -490,16 +490,16 @@ _READERS: dict[str, Callable[[Any, Read], Expr | None]] = {
     **dict.fromkeys(_COMPARISONS, _compare),
     "Cast": _cast,
     "Date": _date,
-    "DateAdd": _add_interval(1),
+    "DateAdd": _addread_interval(1),
     "DateBin": _bucket,
     "DateDiff": _difference,
     "DateFromParts": _from_parts,
-    "DateSub": _add_interval(-1),
+    "DateSub": _addread_interval(-1),
     "DateTrunc": _truncate,
     "Datetime": _timestamp,
-    "DatetimeAdd": _add_interval(1),
+    "DatetimeAdd": _addread_interval(1),
     "DatetimeDiff": _difference,
-    "DatetimeSub": _add_interval(-1),
+    "DatetimeSub": _addread_interval(-1),
     "DatetimeTrunc": _truncate,
     "Dayname": _name("%A"),
     "Extract": _extract,
@@ -513,12 +513,12 @@ _READERS: dict[str, Callable[[Any, Read], Expr | None]] = {
     "TimeToStr": _format,
     "TimeToUnix": lambda item, read: _part("epoch", item.this, read),
     "Timestamp": _timestamp,
-    "TimestampAdd": _add_interval(1),
+    "TimestampAdd": _addread_interval(1),
     "TimestampDiff": _difference,
-    "TimestampSub": _add_interval(-1),
+    "TimestampSub": _addread_interval(-1),
     "TimestampTrunc": _truncate,
     "TryCast": _cast,
-    "TsOrDsAdd": _add_interval(1),
+    "TsOrDsAdd": _addread_interval(1),
     "TsOrDsDiff": _difference,
     "TsOrDsToDate": _date,
 }

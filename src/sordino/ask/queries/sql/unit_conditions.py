@@ -1,7 +1,9 @@
 """IN and EXISTS over another private table: conditions on the rows that a row's unit has there. It knows declared names only.
 
-`x IN (SELECT y FROM other WHERE c)` and `EXISTS (SELECT * FROM other WHERE other.y = x AND c)` say the same. Rows without a
-unit are in no table, so NOT IN and NOT EXISTS are the same too: no row's missing unit makes the answer unknown for all others.
+`x IN (SELECT y FROM other WHERE c)` and `EXISTS (SELECT * FROM other WHERE other.y = x AND c)` say the same. The rows may be
+joined with others of the same people, grouped by the unit, numbered by windows, and have conditions of this kind themselves.
+Rows without a unit are in no table, so NOT IN and NOT EXISTS are the same too: no row's missing unit makes the answer unknown
+for all others.
 """
 
 from __future__ import annotations
@@ -9,13 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 from sordino.ask.queries.expressions.expr import Expr
-from sordino.ask.queries.expressions.nodes import Connective, Exists, Name, Node, depth
-from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, scope_of
+from sordino.ask.queries.expressions.nodes import Exists, Name
+from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, UnitRows, read_unit_rows, scope_of
 from sordino.ask.queries.sql.text import Place, only_known, trees
-from sordino.ask.queries.sql.values import Translator
 from sordino.core.errors import QuestionRefused
 
-_KNOWN = {"expressions", "from_", "from", "where", "distinct", "with_", "with"}
+_KNOWN = {
+    *("expressions", "from_", "from", "where", "distinct", "with_", "with"),
+    *("joins", "group", "having", "qualify", "windows"),
+}
 _WRITE = "write person_id IN (SELECT member_id FROM visits WHERE ...), by the privacy units of both"
 
 
@@ -23,54 +27,61 @@ def read_exists(place: Place, item: Any, scope: Scope, declared: DeclaredNames) 
     """Return the condition that IN or EXISTS with a sub-query means; None for anything else."""
     kinds = trees()
     if isinstance(item, kinds.In) and item.args.get("query") is not None:
-        query = item.args["query"]
-        return _member(place, item, query.this if isinstance(query, kinds.Subquery) else query, scope, declared)
+        return _member(place, item, _unwrap(item.args["query"]), scope, declared)
     if isinstance(item, kinds.Exists):
-        query = item.this.this if isinstance(item.this, kinds.Subquery) else item.this
-        return _correlate(place, query, scope, declared)
+        return _correlate(place, _unwrap(item.this), scope, declared)
     return None
 
 
+def _unwrap(query: Any) -> Any:
+    while isinstance(query, trees().Subquery):
+        query = query.this
+    return query
+
+
 def _member(place: Place, item: Any, query: Any, scope: Scope, declared: DeclaredNames) -> Expr:
-    """x IN (SELECT y FROM other WHERE c)."""
-    inner, values = _rows(place, place.of(item), query, scope, declared)
-    ours = scope.column(place, item.this).node if isinstance(item.this, trees().Column) else None
-    chosen = [e.unalias() for e in query.expressions]
-    theirs = inner.column(place, chosen[0]).node if len(chosen) == 1 and isinstance(chosen[0], trees().Column) else None
+    """x IN (SELECT y FROM other WHERE c), and of several such queries joined by UNION, INTERSECT and EXCEPT."""
+    kinds = trees()
+    if isinstance(query, kinds.SetOperation) and not (query.args.get("with_") or query.args.get("order")):
+        one, other = (_member(place, item, _unwrap(side), scope, declared) for side in (query.this, query.expression))
+        return (
+            one | other
+            if isinstance(query, kinds.Union)
+            else one & (other if isinstance(query, kinds.Intersect) else ~other)
+        )
+    at = place.of(item)
+    ours = scope.column(place, item.this).node if isinstance(item.this, kinds.Column) else None
+    rows = read_unit_rows(place, _one_table(place, at, query, scope, declared), declared, scope.known)
+    theirs = rows.chosen
     if not isinstance(ours, Name) or not isinstance(theirs, Name):
-        raise QuestionRefused(f"{place.of(item)}IN with a sub-query compares two columns: {_WRITE}")
-    where = query.args.get("where")
-    met = inner.restrict(None if where is None else values.value(where.this).node)
-    return _exists(inner, met, ours, theirs)
+        raise QuestionRefused(f"{at}IN with a sub-query compares two columns: {_WRITE}")
+    return _exists(rows, (ours, theirs))
 
 
 def _correlate(place: Place, query: Any, scope: Scope, declared: DeclaredNames) -> Expr:
     """EXISTS (SELECT * FROM other WHERE other.y = x AND c)."""
     kinds = trees()
-    inner, values = _rows(place, place.word("EXISTS"), query, scope, declared)
+    _one_table(place, place.word("EXISTS"), query, scope, declared)
+    inner = scope_of(place, query, declared, scope.known)
     where = query.args.get("where")
-    parts = (
-        []
-        if where is None
-        else [p.unnest() for p in where.this.unnest().flatten()]
-        if isinstance(where.this.unnest(), kinds.And)
-        else [where.this.unnest()]
-    )
-    pairs: list[tuple[Name, Name]] = []
-    met: Node | None = None
-    for part in parts:
-        pair = _compare_units(place, part, inner, scope)
-        if pair is not None:
-            pairs.append(pair)
-            continue
-        node = values.value(part).node
-        met = node if met is None else Connective("and", met, node)
+    parts = [] if where is None else [where.this.unnest()]
+    while any(isinstance(part, kinds.And) for part in parts):
+        parts = [p.unnest() for part in parts for p in (part.flatten() if isinstance(part, kinds.And) else [part])]
+    found = [(part, _compare_units(place, part, inner, scope)) for part in parts]
+    pairs = [pair for _, pair in found if pair is not None]
     if len(pairs) != 1:
         raise QuestionRefused(
             f"{place.word('EXISTS')}EXISTS is about the row's own unit: WHERE compares its privacy unit with the other table's, "
             f"once; or {_WRITE}"
         )
-    return _exists(inner, inner.restrict(met), *pairs[0])
+    rest = [part for part, pair in found if pair is None]
+    alone = query.copy()
+    alone.set("where", kinds.Where(this=kinds.and_(*rest)) if rest else None)
+    # What EXISTS selects says nothing; of groups, each is one unit.
+    group = query.args.get("group")
+    alone.set("expressions", [key.copy() for key in group.expressions] if group is not None else [kinds.Star()])
+    alone.set("distinct", None)
+    return _exists(read_unit_rows(place, alone, declared, scope.known), pairs[0])
 
 
 def _compare_units(place: Place, part: Any, inner: Scope, outer: Scope) -> tuple[Name, Name] | None:
@@ -94,22 +105,20 @@ def _is_of(item: Any, scope: Scope) -> bool:
     return scope.columns is not None and item.name.lower() in scope.columns
 
 
-def _rows(place: Place, at: str, query: Any, outer: Scope, declared: DeclaredNames) -> tuple[Scope, Translator]:
-    """Return what a sub-query in a condition reads: one other table, its rows filtered."""
+def _one_table(place: Place, at: str, query: Any, outer: Scope, declared: DeclaredNames) -> Any:
+    """Return a condition's sub-query; raises QuestionRefused unless it is one SELECT from a private table."""
     if not isinstance(query, trees().Select):
         raise QuestionRefused(f"{at}a sub-query in a condition is one SELECT: {_WRITE}")
     if query.args.get("from_") is None and query.args.get("from") is None:
         raise QuestionRefused(f"{at}a sub-query is not supported here without FROM: {_WRITE}")
     only_known(place, query, _KNOWN, " in a condition's sub-query")
     inner = scope_of(place, query, declared, outer.known)
-    if inner.steps or inner.sample is not None:
-        raise QuestionRefused(f"{at}a sub-query in a condition reads one table, with WHERE: {_WRITE}")
+    if inner.sample is not None:
+        raise QuestionRefused(f"{at}a sub-query in a condition reads whole tables, not samples: {_WRITE}")
     if inner.table in declared.public:
         raise QuestionRefused(f"{at}{inner.table} is public: JOIN it, or list its values in IN (...)")
-    return inner, declared.translator(place, inner)
+    return query
 
 
-def _exists(inner: Scope, met: Node | None, ours: Name, theirs: Name) -> Expr:
-    if met is not None:
-        depth(met)
-    return Expr(Exists(inner.table, met, (ours.name, theirs.name)))
+def _exists(rows: UnitRows, on: tuple[Name, Name]) -> Expr:
+    return Expr(Exists(rows.table, rows.where, (on[0].name, on[1].name), rows.steps))

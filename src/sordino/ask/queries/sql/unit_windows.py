@@ -6,13 +6,15 @@ Whether PARTITION BY names the unit, the curator says.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from sordino.ask.queries.expressions.cases import when
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Constant, Name, Node
-from sordino.ask.queries.sequences import SequenceOrder, SequenceValue
+from sordino.ask.queries.sequences import FrameReach, SequenceOrder, SequenceValue
 from sordino.ask.queries.sql.text import Place, trees
+from sordino.ask.queries.sql.time_functions import read_interval
 from sordino.ask.queries.sql.values import Translator
 from sordino.core.errors import QuestionRefused
 
@@ -24,10 +26,12 @@ _PLACED = {
     "RowNumber": "row_number",
     "Rank": "rank",
     "DenseRank": "dense_rank",
+    "Ntile": "ntile",
 }
-_TOTALS = {"Count": "count", "Sum": "sum", "Min": "min", "Max": "max"}
-KNOWN = "LAG, LEAD, FIRST_VALUE, LAST_VALUE, ROW_NUMBER, RANK, DENSE_RANK, COUNT, SUM, MIN and MAX"
+_TOTALS = {"Avg": "mean", "Count": "count", "Sum": "sum", "Min": "min", "Max": "max"}
+KNOWN = "LAG, LEAD, FIRST_VALUE, LAST_VALUE, ROW_NUMBER, RANK, DENSE_RANK, NTILE, COUNT, SUM, AVG, MIN and MAX"
 _MOST_OFFSET = 1_000
+_DAY = 86_400
 
 
 class WindowReader:
@@ -75,6 +79,12 @@ class WindowReader:
         if kind in ("row_number", "rank", "dense_rank"):
             self._check_frame(item, word, (None, 0))
             return self._add(SequenceValue(kind, None, partition, order))
+        if kind == "ntile":
+            self._check_frame(item, word, (None, 0))
+            parts = self._number(function.this)
+            if parts is None or not parts:
+                raise self._refuse(item, f"NTILE takes a number of parts from 1 to {_MOST_OFFSET:,}")
+            return self._add(SequenceValue(kind, None, partition, order, parts))
         of = self._inner.value(function.this).node
         if isinstance(of, Constant):
             raise self._refuse(item, f"{word} of a constant is not supported: take it of a column")
@@ -100,10 +110,15 @@ class WindowReader:
         given = function.args.get("offset")
         if given is None:
             return 1
-        digits = str(given.this) if isinstance(given, trees().Literal) and not given.is_string else ""
-        if not digits.isdigit() or int(digits) > _MOST_OFFSET:
+        offset = self._number(given)
+        if offset is None:
             raise self._refuse(item, f"{function.sql_name()} takes a number of rows from 0 to {_MOST_OFFSET:,}")
-        return int(digits)
+        return offset
+
+    def _number(self, given: Any) -> int | None:
+        """Return a whole number of rows or parts; None for what is none, or too large."""
+        digits = str(given.this) if isinstance(given, trees().Literal) and not given.is_string else ""
+        return int(digits) if digits.isdigit() and int(digits) <= _MOST_OFFSET else None
 
     def _total(self, item: Any, function: Any, partition: tuple[Node, ...], order: tuple[SequenceOrder, ...]) -> Expr:
         """Return an aggregate of the unit's rows, or of those up to this one."""
@@ -121,6 +136,9 @@ class WindowReader:
             of = None
         if of is None:
             kind = "rows"
+        reach = self._reach(item, order)
+        if reach is not None:
+            return self._add(SequenceValue(kind, of, partition, order, reach=reach))
         frame = self._frame(item)
         if frame is not None and not order:
             raise self._refuse(item, "ROWS BETWEEN needs an order of the person's rows: ORDER BY day")
@@ -164,6 +182,49 @@ class WindowReader:
             raise self._refuse(item, f"window {name!r} is made of another, or has a frame: write it out in OVER (...)")
         return named
 
+    def _reach(self, item: Any, order: tuple[SequenceOrder, ...]) -> FrameReach | None:
+        """Return how far a frame by value reaches; None for any other frame."""
+        spec = item.args.get("spec")
+        if spec is None or str(spec.args.get("kind")).upper() != "RANGE" or spec.args.get("exclude"):
+            return None
+        ends = [(spec.args.get(end), str(spec.args.get(f"{end}_side") or "").upper()) for end in ("start", "end")]
+        if all(str(end).upper() in ("UNBOUNDED", "CURRENT ROW") or end is None for end, _ in ends):
+            return None
+        if len(order) != 1:
+            raise self._refuse(item, "RANGE BETWEEN needs an order by one number or day: ORDER BY day")
+        made: list[Fraction | None] = []
+        is_time = False
+        for (end, side), outward in zip(ends, (-1, 1), strict=True):
+            sign = -1 if side == "PRECEDING" else 1
+            if end is None or str(end).upper() == "CURRENT ROW":
+                made.append(Fraction(0))
+            elif str(end).upper() == "UNBOUNDED":
+                if sign != outward:
+                    raise self._refuse(item, "a frame holds rows from its first end to its last")
+                made.append(None)
+            else:
+                away, timed = self._away(item, end)
+                is_time = is_time or timed
+                made.append(sign * away)
+        first, last = made
+        if first is not None and last is not None and first > last:
+            raise self._refuse(item, "a frame ends before it begins: write RANGE BETWEEN 7 PRECEDING AND CURRENT ROW")
+        return FrameReach(first, last, is_time)
+
+    def _away(self, item: Any, end: Any) -> tuple[Fraction, bool]:
+        """Return how far an end of a frame by value is, and whether in seconds."""
+        kinds = trees()
+        if isinstance(end, kinds.Literal) and not end.is_string:
+            return Fraction(end.this), False
+        found = read_interval(end, self._inner.value)
+        if found is None or found[0]:
+            raise self._refuse(
+                item,
+                "a RANGE reaches a number, or an INTERVAL of days or less: RANGE BETWEEN INTERVAL 7 DAYS PRECEDING AND"
+                " CURRENT ROW",
+            )
+        return found[1] * _DAY + found[2], True
+
     def _frame(self, item: Any) -> tuple[int | None, int | None] | None:
         """Return the rows that a frame holds, by their distance from this one; None for the rows up to this one's peers."""
         spec = item.args.get("spec")
@@ -175,9 +236,9 @@ class WindowReader:
             raise self._refuse(item, "EXCLUDE in a frame is not supported: leave it out")
         if kind == "RANGE" and ends == (None, 0):
             return None
-        if kind != "ROWS" and ends != (None, None):
+        if kind != "ROWS" and ends not in ((None, None), (0, None), (0, 0)):
             raise self._refuse(
-                item, f"{kind} in a frame is not supported: write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"
+                item, f"{kind} in a frame is not supported here: write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"
             )
         first, last = ends
         if first is not None and last is not None and first > last:
