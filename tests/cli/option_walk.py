@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 import inspect
 import sys
 from collections.abc import Iterator
@@ -20,8 +21,9 @@ Tree = dict[tuple[str, ...], Any]  # commands by the words that call them
 _READS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF")
 
 
+@functools.cache
 def all_commands() -> Tree:
-    """Return every command of `sordino`, by the words that call it."""
+    """Return every command of `sordino`, by the words that call it: made once, since typer takes a second over all of them."""
     found: Tree = {}
 
     def walk(command: Any, words: tuple[str, ...]) -> None:

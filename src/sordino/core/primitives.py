@@ -177,6 +177,12 @@ class Primitives(Protocol):
         Texts are equal where all of their characters are, blanks too.
         """
 
+    def is_code(self, code: exp.Expression, codes: Sequence[int]) -> exp.Expression:
+        """Return whether a whole number is one of several; NULL for NULL. Total for any."""
+
+    def of_groups(self, cells: exp.Select) -> Primitives:
+        """Return the words for the rows of a grouped SELECT, whose columns are named as they are."""
+
     def strip(self, text: exp.Expression) -> exp.Expression:
         """Return a text without the blanks around it."""
 

@@ -16,7 +16,7 @@ from sqlglot import exp
 import sordino as sd
 from protecting import protect
 from sordino.ask.engines.duckdb_primitives import DuckDBPrimitives
-from sordino.ask.engines.engine import EngineFailed, Statement
+from sordino.ask.engines.engine import Statement
 from sordino.ask.engines.opening import ENGINES, EngineKind, register_engine
 from sordino.ask.engines.sql_text import public_name
 from sordino.ask.engines.table_layout import TableLayout
@@ -81,9 +81,8 @@ class Warehouse:
         text = select.text if isinstance(select, Statement) else self.write(select).text
         return self._connection.sql(text).to_arrow_table()
 
-    def sample(self, *, threshold: int, key: bytes) -> Warehouse:
-        del threshold, key
-        raise EngineFailed("the warehouse draws no samples")
+    # It draws no samples.
+    sample = None
 
     def close(self) -> None:
         self._connection.close()
@@ -187,6 +186,18 @@ def test_two_private_tables_are_not_read_together_unless_it_says_so() -> None:
     )
     with pytest.raises(QuestionRefused, match="lies elsewhere"):
         both.plan(sd.sql("SELECT COUNT(*) AS n FROM people JOIN others ON people.who = others.who"), epsilon=1)
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_sample_that_it_cannot_draw_is_refused_before_the_charge() -> None:
+    people = protect(Shelf("people"), DOMAIN, name="people")
+    sampled = "SELECT COUNT(*) FROM people TABLESAMPLE BERNOULLI (50 PERCENT)"
+    for asked in (sampled, f"SELECT 2 * n FROM ({sampled.replace('(*)', '(*) AS n', 1)}) AS t"):
+        for ask in (people.plan, people.ask):
+            with pytest.raises(QuestionRefused, match="draws no samples: ask of all rows"):
+                ask(sd.sql(asked), epsilon=1)
+    assert people.spent == sd.PureDP(0)
+    assert people.ask(sd.sql(sampled.replace("50", "100")), epsilon=1e5).value == pytest.approx(400, abs=1)
 
 
 @pytest.mark.usefixtures("registered")

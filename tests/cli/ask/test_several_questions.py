@@ -29,6 +29,9 @@ def _spent(run: Run) -> float:
 
 def test_a_file_of_selects_is_a_batch_of_charges(run: Run, questions: str) -> None:
     planned = read_json(run("plan", "-f", questions, "--epsilon", "0.6", "--format", "json"))
+    half = read_json(run("plan", "-f", questions, "--epsilon", "0.6", "--format", "json", "--confidence", "0.5"))
+    assert [half["confidence"], *(p["confidence"] for p in half["plans"])] == [0.5] * 4
+    assert half["errors"][0] < planned["errors"][0]
     assert (planned["cost"], [p["cost"]["epsilon"] for p in planned["plans"]]) == ({"epsilon": 0.6}, [0.2] * 3)
     assert _spent(run) == 0
     answers = json.loads(run("ask", "-f", questions, "--epsilon", "0.6", "--format", "json").out)

@@ -97,6 +97,7 @@ def test_an_open_page_says_so_on_its_face(run: Run) -> None:
         (["--epsilon", "1", "--rows", "0"], 2, "--rows"),
         (["--epsilon", "1", "--table", "peple"], 3, "'peple'"),
         (["--against", "gone.csv", "--non-private"], 2, "no such file"),
+        (["--against", "census.parquet", "--non-private", "--table", "people"], 2, "--table says how a CSV file"),
         (["--against", "short.csv", "--non-private"], 2, "has no column 'hours_per_week'"),
         (["--against", "odd.csv", "--non-private"], 2, "cannot be read"),
     ],

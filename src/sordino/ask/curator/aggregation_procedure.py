@@ -125,6 +125,15 @@ class AggregationProcedure(Procedure):
 
     def write(self, rows: StatementWriter) -> Statements:
         """Write the statement of all sums and counts, None without any, and the first statement of each selection."""
+        if self._is_sampled:
+            rows.check_sample()
+        return self._write(rows)
+
+    @property
+    def _is_sampled(self) -> bool:
+        return self.question.sample not in (None, 1)
+
+    def _write(self, rows: StatementWriter) -> Statements:
         if self.question.steps:
             rows = rows.follow(self.question.steps, self.domain)
         compiled = self.compiled
@@ -146,7 +155,7 @@ class AggregationProcedure(Procedure):
         if rate is None or rate == 1:
             return self._release(statements, rows, rng)
         with rows.sample(rate, rng) as drawn:
-            return self._release(self.write(drawn), drawn, rng)
+            return self._release(self._write(drawn), drawn, rng)
 
     def _release(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
         if self.question.steps:

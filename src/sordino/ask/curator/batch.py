@@ -74,14 +74,15 @@ class Batch:
             lines.append(f"           {plan.cost.describe()}: {off}, {plan.words}")
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the batch as JSON data."""
+    def to_dict(self, *, confidence: float | None = None) -> dict[str, Any]:
+        """Return the batch as JSON data, its errors at a confidence: that which it was planned for where none is given."""
+        stated = self.confidence if confidence is None else confidence
         return {
             "schema": 1,
             "cost": loss_to_numbers(self.cost),
-            "confidence": self.confidence,
-            "errors": [_largest_error(p, self.confidence) for p in self.plans],
-            "plans": [p.to_dict(confidence=self.confidence) for p in self.plans],
+            "confidence": stated,
+            "errors": [_largest_error(p, stated) for p in self.plans],
+            "plans": [p.to_dict(confidence=stated) for p in self.plans],
         }
 
     def __repr__(self) -> str:

@@ -209,7 +209,7 @@ class Curator(TableFace):
         if not plan.reads:
             # What the engine cannot say is refused. The columns of other private tables are known when it is asked.
             plan.procedure.write(StatementWriter(self._engine))
-        return plan.seen_before(self._charging.earlier(plan))
+        return self._charging.look_back(plan)
 
     @overload
     def ask(self, question: Batch, *, on: Literal["data", "dummy"] = "data") -> list[Release]: ...
@@ -254,7 +254,7 @@ class Curator(TableFace):
             return self._ask_batch(question, on=on)
         plan = self._plan_to_run(question, given)
         if confirm is not None:
-            confirm(plan.seen_before(self._charging.earlier(plan)))
+            confirm(self._charging.look_back(plan))
         if on == "dummy":
             return self._practise(plan)
         identity = plan.identity()

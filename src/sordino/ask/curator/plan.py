@@ -243,6 +243,11 @@ class StatementWriter:
         """Return a writer whose texts may hold tokens of these released values, which are known before these texts run."""
         return self._with(self._engine, expects=frozenset(names))
 
+    def check_sample(self) -> None:
+        """Raise QuestionRefused where the engine draws no samples."""
+        if getattr(self._engine, "sample", None) is None:
+            raise QuestionRefused("the engine of this table draws no samples: ask of all rows, without SAMPLE")
+
     def primitives(self) -> Primitives:
         """Return the words for one tree; take new ones for each."""
         words = self._engine.primitives
@@ -401,8 +406,8 @@ class Procedure(ABC):
 class Plan:
     """Hold a question with its whole cost, its mechanisms, its sensitivities with reasons, and its expected error.
 
-    Give it to `ask` to spend exactly `cost`. `earlier` names the charges that answered the same question before, `provider` the
-    module and version of a procedure that is not Sordino's own.
+    Give it to `ask` to spend exactly `cost`. `earlier` names the charges that answered the same question before, `unknown` says
+    what is not known of the ledger, `provider` the module and version of a procedure that is not Sordino's own.
     """
 
     question: PlannedQuestion
@@ -414,6 +419,7 @@ class Plan:
     words: str
     earlier: tuple[str, ...] = ()
     provider: str = ""
+    unknown: str = ""
 
     @property
     def table_name(self) -> str:
@@ -496,9 +502,9 @@ class Plan:
         """Return canonical text of the table and the question, whatever the loss."""
         return json.dumps([self.table.name, self.question.identity()])
 
-    def seen_before(self, charges: tuple[str, ...]) -> Plan:
-        """Return the plan with the charges that answered the same question before."""
-        return replace(self, earlier=charges)
+    def seen_before(self, charges: tuple[str, ...], unknown: str = "") -> Plan:
+        """Return the plan with the charges that answered the same question before, and what is not known of the ledger."""
+        return replace(self, earlier=charges, unknown=unknown)
 
     def entries(self, confidence: float, *, hint: str = GUESS) -> list[tuple[str, str]]:
         """Return what the plan says, line by line: a label, which may be empty, and its text; `hint` as in `say`."""
@@ -520,6 +526,8 @@ class Plan:
         lines = [f"{label:<10} {text}" for label, text in self.entries(confidence)]
         if self.earlier:
             lines.append(f"earlier    answered before as {', '.join(self.earlier)}: `sordino show` it at no cost")
+        if self.unknown:
+            lines.append(f"ledger     {self.unknown}")
         return "\n".join(lines)
 
     def to_dict(self, *, confidence: float = 0.95) -> dict[str, Any]:
@@ -552,7 +560,7 @@ class Plan:
                 for name, error in zip(column.names, column.errors, strict=True)
             ],
             "error_times_rows": self._error_times_rows(columns),
-            "notes": list(self.notes),
+            "notes": [*self.notes, *([self.unknown] if self.unknown else [])],
             "earlier": list(self.earlier),
             "declaration": self.declaration,
         }

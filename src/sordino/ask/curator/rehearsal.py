@@ -104,7 +104,9 @@ class _OneScan:
     def __init__(self, engine: Engine) -> None:
         self._engine, self._found = engine, dict[str, "pa.Table"]()
         self.write = engine.write
-        self.sample = engine.sample  # a sample is fresh each time, so what is scanned of it is not kept
+        self.sample = getattr(
+            engine, "sample", None
+        )  # a sample is fresh each time, so what is scanned of it is not kept
 
     @property
     def primitives(self) -> Primitives:

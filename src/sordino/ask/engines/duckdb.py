@@ -1,6 +1,6 @@
 """DuckDB, the default engine: reads CSV, Parquet, DuckDB files and Arrow tables as declared, never sniffing anything.
 
-What lets one row decide whether others count is taken off. Two optimizers are switched off: Parquet statistics leave NaN out
+What lets one row decide whether others count is taken off. Optimizers are switched off: Parquet statistics leave NaN out
 of their bounds, and filters are pruned by them. Text has a binary collation, whatever the columns of a file have.
 """
 

@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, ClassVar
 from sordino.ask.engines.moment_cells import DAY_NANOS, duckdb_micros
 from sordino.ask.engines.row_hash import unit_value
 from sordino.ask.engines.sql_primitives import SqlPrimitives
-from sordino.ask.engines.sql_text import CHOICE, literal_text, quote_name, quote_text, whole_text
+from sordino.ask.engines.sql_text import CHOICE, literal_text, quote_name, quote_text, whole_text, write_tree
 from sordino.core.cell_grammar import DECIMAL, WHOLE
 from sordino.core.primitives import UnitCell
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from sordino.ask.engines.table_layout import TableLayout
+
 BINARY = 'COLLATE "binary"'  # after a text: compared by its bytes, whatever collation its column has
 _FEW = 2**16  # different whole numbers, of which writers of Parquet make a dictionary
 _TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
+_FEW_COMPARED = 32  # values of a list that a cell is compared with one by one
+_MOST_BITS = 2**20  # the largest code that has a bit of its own
 _PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
 
 
@@ -28,6 +32,10 @@ class DuckDBPrimitives(SqlPrimitives):
     """Build the cells of one SELECT over one table that DuckDB holds."""
 
     whole_cast: ClassVar[str] = "TRY_CAST"
+
+    def __init__(self, held: TableLayout) -> None:
+        super().__init__(held)
+        self._places: dict[tuple[str, str], str] = {}  # the column of each text's place in a list that was joined
 
     def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
@@ -54,8 +62,42 @@ class DuckDBPrimitives(SqlPrimitives):
         )
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
-        """Return the place of a text among distinct values: by a join, since a cast to an ENUM is slow where it fails."""
-        return self._tree(_find_place(self._words(cell), values))
+        """Return the place of a text among distinct values: by a join with the list of them."""
+        text = self.let(self._words(cell))
+        listed = _list_places(values)
+        place = self._places.get((text, listed))
+        if place is None:
+            # A sub-query in place of the join would have DuckDB write out all that the text is made of, each part as often
+            # as it is used: 15 GB to plan 97 keys of two dates. And a cast to an ENUM is slow where it fails.
+            place = f"sordino_p{len(self._places)}"
+            same = f"sordino_l.{text} = sordino_r.sordino_value"
+            self._add_join(f", sordino_r.sordino_place AS {place}", f"LEFT JOIN {listed} AS sordino_r ON {same}")
+            self._places[text, listed] = place
+        return self._tree(place)
+
+    def is_text(self, cell: exp.Expression, texts: Sequence[str]) -> exp.Expression:
+        """Return whether a text is one of several: of many by a join, since each of a list is compared with."""
+        if len(texts) <= _FEW_COMPARED:
+            return super().is_text(cell, texts)
+        text = self.let(self._words(cell))
+        place = self._words(self.place_of(self._tree(text), texts))
+        return self._tree(f"(CASE WHEN {text} IS NOT NULL THEN {place} IS NOT NULL END)")
+
+    def is_code(self, code: exp.Expression, codes: Sequence[int]) -> exp.Expression:
+        """Return whether a whole number is one of several: of many by a bit of its own for each, since a list is read through."""
+        if len(codes) <= _FEW_COMPARED or min(codes) < 0 or max(codes) > _MOST_BITS:
+            return super().is_code(code, codes)
+        size = max(codes) + 1
+        chosen = bytearray(b"0" * (size + 1))
+        for one in codes:
+            chosen[one] = ord("1")
+        # Any other number has the last bit, which is 0.
+        at = self.let(self._words(code))
+        place = f"CASE WHEN {at} BETWEEN 0 AND {size} THEN {at} WHEN {at} IS NOT NULL THEN {size} END"
+        return self._tree(f"(get_bit(CAST('{chosen.decode()}' AS BIT), CAST({place} AS INTEGER)) = 1)")
+
+    def _source_of_groups(self, cells: exp.Select) -> exp.Expression:
+        return self._relation(self._stage(f"({write_tree(cells)}) AS sordino_cells"))
 
     def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
         """Return whether a text matches: by LIKE, or by a function of DuckDB's for parts of the text as they are."""
@@ -216,21 +258,11 @@ def _decimal(steps: int, digits: int, places: int) -> str:
     return f"CAST('{written:f}' AS DECIMAL({digits}, {places}))"
 
 
-# A text of many parts, such as two keys of a date, is looked through one by one among so many values. DuckDB takes a look-up by
-# a join apart by writing out all that the text is made of, each part as often as it is used: 15 GB for 97 values and 600 rows.
-_FEW_PLACES = 2_000
-_LONG_TEXT = 500
-
-
-def _find_place(text: str, values: Sequence[str]) -> str:
-    """Return the SQL of the place of a text among distinct values, by a look-up in a list that is written once."""
+def _list_places(values: Sequence[str]) -> str:
+    """Return the SQL of a relation of distinct texts and their places, as a list that is written once."""
     whole = "\ue000".join(values)
     # No mark can begin within another one.
     marks = (f"\ue000{i}\ue001" for i in itertools.count())
     mark = next(m for m in marks if m not in whole)
-    whole_list = f"string_split({quote_text(mark.join(values))}, {quote_text(mark)})"
-    if len(text) > _LONG_TEXT and len(values) <= _FEW_PLACES:
-        return f"(NULLIF(list_position({whole_list}, {text}), 0) - 1)"
-    listed = f"unnest({whole_list})"
-    places = f"SELECT {listed} AS sordino_value, unnest(range({len(values)})) AS sordino_place"
-    return f"(SELECT sordino_place FROM ({places}) AS sordino_list WHERE sordino_value = {text})"
+    texts = f"unnest(string_split({quote_text(mark.join(values))}, {quote_text(mark)})) AS sordino_value"
+    return f"(SELECT {texts}, unnest(range({len(values)})) AS sordino_place)"

@@ -74,7 +74,8 @@ class Engine(Protocol):
     def sample(self, *, threshold: int, key: bytes) -> Engine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64, by coins keyed by `key`.
 
-        Raises EngineFailed. Close what it returns: the sample goes, this engine stays.
+        Raises EngineFailed. Close what it returns: the sample goes, this engine stays. An engine that draws none has None in
+        its place, or nothing: then questions of a sample are refused before they are charged.
         """
 
     def close(self) -> None:

@@ -93,6 +93,7 @@ class SqlPrimitives(ABC):
         self._read_before: set[str] = set()  # columns read before the bounds
         self._windows: set[str] = set()  # columns that follow from a row's place among its unit's rows
         self._row_cap: int | None = None  # of each unit and group, where the last condition is no more than this
+        self._cells: exp.Select | None = None  # the SELECT whose rows these are, where they are no table's
         self._last_rank = ("", 0, 0, 0)  # and the numbers of stages, conditions and joins by then
 
     # ---- steps: named parts of one statement
@@ -343,6 +344,16 @@ class SqlPrimitives(ABC):
         """Return whether a text is one of several."""
         return self._tree(f"({self._words(cell)} IN ({', '.join(map(quote_text, texts))}))")
 
+    def is_code(self, code: exp.Expression, codes: Sequence[int]) -> exp.Expression:
+        """Return whether a whole number is one of several."""
+        return self._tree(f"(({self._words(code)}) IN ({', '.join(map(whole_text, codes))}))")
+
+    def of_groups(self, cells: exp.Select) -> Self:
+        """Return the words for the rows of a grouped SELECT."""
+        rows = type(self)(replace(self._held, unit=None))
+        rows._cells = cells
+        return rows
+
     def text(self, column: str) -> exp.Expression:
         """Return an identifier as text; a whole number held as a float reads as that number."""
         return self._text_tree(self._text(column))
@@ -527,7 +538,12 @@ class SqlPrimitives(ABC):
         if self.has_units and not self._is_bounded:
             self.bound_contributions((), None, totals=False)
             self._row_cap = None  # what was read by now is looked at
+        if self._cells is not None:
+            return self._source_of_groups(self._cells)
         return self._relation(self._stage(self._held.source))
+
+    def _source_of_groups(self, cells: exp.Select) -> exp.Expression:
+        return cells.subquery("sordino_cells", copy=False)
 
     @property
     def has_units(self) -> bool:

@@ -338,12 +338,13 @@ class CompiledQuery:
         """Return the SQL tree that makes codes of the raw cells that rows were grouped by, and adds those groups up."""
         from sqlglot import exp
 
+        groups = on.of_groups(cells)
         chosen: list[Any] = []
         for i, key in enumerate((*self.keys, *self.bins)):
             cell = exp.column(f"k{i}")
-            chosen.append(_name(cell if key.code is None else key.code(on, cell), f"k{i}"))
+            chosen.append(_name(cell if key.code is None else key.code(groups, cell), f"k{i}"))
         chosen += [_name(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
-        return _select(chosen, cells.subquery("sordino_cells", copy=False), len(self.keys) + len(self.bins))
+        return _select(chosen, groups.source(), len(self.keys) + len(self.bins))
 
 
 @dataclass(frozen=True, slots=True)

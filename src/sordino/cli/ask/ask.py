@@ -79,7 +79,7 @@ def ask(
     connection, question, shares = read_question(text_of(sql, file), project, **split, **rest)
     once: dict[str, Any] = {"request_id": request_id, "on": "dummy" if dry_run else "data"}
     silent = quiet or request_id is not None or dry_run
-    confirm = _confirm(answer_format, several=len(question.statements()) > 1, silent=silent)
+    confirm = _confirm(answer_format, several=len(question.statements()) > 1, silent=silent, dry=dry_run)
     with open_if_named(output) as target:
         answer = connection.ask(question, **loss, **shares, **once, confirm=confirm)
         releases = answer if isinstance(answer, list) else [answer]
@@ -118,11 +118,13 @@ def _print_table(release: Release, *, confidence: float) -> None:
         say(paint(line, "bold") if i == 0 and release.keys else line)
 
 
-def _confirm(form: given.AnswerFormat, *, several: bool, silent: bool) -> Callable[[Plan], None]:
+def _confirm(form: given.AnswerFormat, *, several: bool, silent: bool, dry: bool) -> Callable[[Plan], None]:
     """Return what looks at a plan before the charge: at what cannot be written, and for earlier answers."""
 
     def confirm(plan: Plan) -> None:
         _check_writable(plan, form, several=several)
+        if plan.unknown:
+            note(f"note: of the ledger: {plan.unknown}", quiet=dry)
         if plan.earlier:
             last = plan.earlier[-1]
             note(f"note: this was answered before as {last}; `sordino show {last}` shows it at no cost", quiet=silent)

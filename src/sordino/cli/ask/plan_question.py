@@ -52,7 +52,7 @@ def plan(
     priced = connection.plan(question, **loss, **shares)
     plans = plans_of(priced)
     if form is given.TextFormat.json:
-        data = plans[0].to_dict(confidence=confidence) if len(plans) == 1 else priced.to_dict()
+        data = (plans[0] if len(plans) == 1 else priced).to_dict(confidence=confidence)
         say(json.dumps(data, ensure_ascii=False, indent=2))
         return
     _print_plans(plans, priced.cost, confidence)
@@ -89,4 +89,6 @@ def _budget_lines(plans: Sequence[Plan], cost: Loss, curator: Curator) -> list[s
     lines = wrap("budget", f"{rest} left{whose}{'' if covered else ': not enough for this'}")
     for last in (plan.earlier[-1] for plan in plans if plan.earlier):
         lines += wrap("earlier", f"answered before as {last}: `sordino show {last}` shows it at no cost")
+    for unknown in {plan.unknown for plan in plans if plan.unknown}:
+        lines += wrap("ledger", unknown)
     return [*lines, "nothing was spent; `sordino ask` with the same words spends it"]

@@ -90,7 +90,9 @@ def synth_report(
         watch.enter("drawing synthetic rows")
         if against is not None:
             note("NOT PRIVATE: computed on the rows of a file; do not publish the page")
-            report = synth.evaluate(source, against=against, non_private=True, csv=_csv(project, table), **options)
+            report = synth.evaluate(
+                source, against=against, non_private=True, csv=_csv(against, project, table), **options
+            )
         else:
             report = synth.evaluate(
                 source, against=WatchedTable(table_at(project, table, spender=spender), watch), **options, **loss
@@ -117,10 +119,15 @@ def _check_openness(against: Path | None, *, non_private: bool) -> None:
         )
 
 
-def _csv(project: Path | None, table: str | None) -> Csv:
+def _csv(against: Path, project: Path | None, table: str | None) -> Csv:
     """Return how a CSV file is written: as the declared table's where there is one, else with names in its first line."""
     from sordino.cli.shared.opening import project_at
-    from sordino.core.source import Csv
+    from sordino.core.source import Csv, ending_format, split_ending
+
+    stated = "--table" if table is not None else "--project" if project is not None else ""
+    kind = ending_format(split_ending(against)[0])
+    if stated and kind is not None and kind.name != "csv":
+        raise DeclarationError(f"{stated} says how a CSV file is written, and {against} is none: leave it out")
 
     try:
         tables = project_at(project).tables

@@ -268,6 +268,10 @@ class Ledger:
         """Return whether anything was charged under this request id, answered or not."""
         return self._writer.read(lambda db: bool(charges_where(db, "charges.request = ?", request)))
 
+    def is_unseen(self) -> bool:
+        """Return whether no high-water mark says how far this ledger had come: an older copy could not be told from it."""
+        return self.mark is not None and self._writer.seen() is None
+
     def earlier(self, question: str) -> list[Charge]:
         """Return the last few answered charges of the same question, oldest first."""
         where = f"charges.number IN ({_LAST_OF_QUESTION})"

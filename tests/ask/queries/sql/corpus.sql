@@ -680,6 +680,14 @@ PIVOT orders ON channel USING COUNT(*) GROUP BY region ORDER BY region;
 PIVOT orders ON member USING SUM(qty) AS s, COUNT(*) AS n GROUP BY region ORDER BY region;
 PIVOT (SELECT region, channel, COUNT(*) AS n FROM orders GROUP BY region, channel) ON channel USING SUM(n) ORDER BY region;
 SELECT ANY_VALUE(region) IS NOT NULL AS some FROM orders;
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT channel FROM orders) t;
+SELECT COUNT(*) AS n, COUNT(channel) AS m, COUNT(DISTINCT channel) FROM (SELECT channel FROM orders GROUP BY channel) t;
+WITH c AS (SELECT DISTINCT channel AS c FROM orders) SELECT COUNT(*) AS n, STRING_AGG(c, '/' ORDER BY c DESC) FROM c;
+SELECT STRING_AGG(region, ',' ORDER BY region) AS s FROM (SELECT region FROM orders WHERE qty > 3 GROUP BY region) t;
+SELECT STRING_AGG(DISTINCT region, ',' ORDER BY region) AS s, STRING_AGG(DISTINCT channel, ',' ORDER BY channel), COUNT(*) AS n FROM orders;
+SELECT ANY_VALUE(region) IS NOT NULL AS some, COUNT(*) AS n, AVG(qty) AS q FROM orders WHERE qty > 3;
+SELECT SUM(qty), AVG(qty) AS a, COUNT(*) AS n FROM (SELECT DISTINCT qty FROM orders WHERE region = 'north') t;
+SELECT COUNT(region) FROM (SELECT DISTINCT region, channel FROM orders) t; -- refused: without repetition
 SELECT o.store_id, ANY_VALUE(s.city) AS city, COUNT(*) AS n FROM orders o JOIN stores s ON o.store_id = s.store_id GROUP BY o.store_id ORDER BY 1;
 SELECT store_id, MAX(s.area) AS area, AVG(price) AS p FROM orders JOIN stores s USING (store_id) GROUP BY store_id ORDER BY store_id;
 SELECT region, MAX(UPPER(region)) AS u, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region;

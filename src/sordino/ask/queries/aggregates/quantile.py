@@ -184,7 +184,7 @@ def _inside(
         made: exp.Expression = exp.paren(exp.or_(*runs, wrap=False, copy=False))
         return made
     places = [i for a, b in within for i in range((a - low) // parent, (b - low) // parent + 1)]
-    return exp.paren(exp.In(this=exp.paren(_bin_place(on, of, low, parent)), expressions=[whole(i) for i in places]))
+    return on.is_code(_bin_place(on, of, low, parent), places)
 
 
 def _aggregate(of: Column, levels: tuple[Fraction, ...], name: str, *, spread: bool = False) -> AggregateExpr:

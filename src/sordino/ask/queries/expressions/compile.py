@@ -71,7 +71,7 @@ from sordino.ask.queries.expressions.nodes import (
 )
 from sordino.ask.queries.expressions.released import is_released, released_lookup, released_number
 from sordino.ask.queries.expressions.row_functions import apply_function
-from sordino.ask.queries.expressions.sql_trees import Build, comparison, one_of, plus, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, sql, whole
 from sordino.ask.queries.expressions.times import (
     LENGTHS,
     TIMES,
@@ -684,7 +684,7 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
         values = [v for v in node.values if v != "" or v in column.values]
         codes = sorted({code_of(node.of.name, column, v) for v in values}) or [-1]
         code = category_code(node.of.name, column)
-        return lambda on: one_of(code(on), [whole(c) for c in codes])
+        return lambda on: on.is_code(code(on), codes)
     if isinstance(node.of, Name) and isinstance(column, Identifier):
         name = node.of.name
         texts = sorted({_identifier(v) for v in node.values})
@@ -694,7 +694,11 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
         if not all(isinstance(v, bool) or v in (0, 1) for v in node.values):
             raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
         held = truth(node.of.name, column)
-        return lambda on: one_of(held(on), [sql().true() if v else sql().false() for v in node.values])
+        return lambda on: sql().paren(
+            sql().In(
+                this=sql().paren(held(on)), expressions=[sql().true() if v else sql().false() for v in node.values]
+            )
+        )
     if is_declared(node.of, domain):
         chosen = {v if isinstance(v, str) else describe(Constant(v)) for v in node.values}
         return choose_values(bind_values(node.of, domain), lambda v: show_text(v) in chosen)

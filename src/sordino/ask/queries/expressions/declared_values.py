@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval, category_code, truth_code
 from sordino.ask.queries.expressions.nodes import Apply, Constant, Name, Node, TextFunction, When, describe, walk
-from sordino.ask.queries.expressions.sql_trees import Build, one_of, plus, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, plus, sql, whole
 from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import to_fraction
@@ -143,11 +143,9 @@ def choose_values(of: DeclaredValues, chosen: Callable[[Any], bool]) -> Build:
         code = of.build(on)
         if missing:
             code = exp.paren(
-                exp.Case(
-                    ifs=[exp.If(this=one_of(code, [whole(c) for c in missing]), true=exp.Null())], default=code.copy()
-                )
+                exp.Case(ifs=[exp.If(this=on.is_code(code, missing), true=exp.Null())], default=code.copy())
             )
-        return one_of(code, [whole(c) for c in codes or (-1,)])
+        return on.is_code(code, codes or (-1,))
 
     return build
 
@@ -163,9 +161,7 @@ def value_keys(of: DeclaredValues) -> tuple[tuple[Any, ...], Build]:
         from sqlglot import exp
 
         code = of.build(on)
-        ifs = [
-            exp.If(this=one_of(code.copy(), [whole(c) for c in codes[v]]), true=whole(i)) for i, v in enumerate(labels)
-        ]
+        ifs = [exp.If(this=on.is_code(code.copy(), codes[v]), true=whole(i)) for i, v in enumerate(labels)]
         return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
     return labels, build

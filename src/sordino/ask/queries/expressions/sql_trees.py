@@ -31,12 +31,6 @@ def plus(value: exp.Expression, number: int) -> exp.Expression:
     return value if number == 0 else exp.paren(exp.Add(this=value, expression=whole(number)))
 
 
-def one_of(cell: exp.Expression, values: list[exp.Expression]) -> exp.Expression:
-    from sqlglot import exp
-
-    return exp.paren(exp.In(this=exp.paren(cell), expressions=values))
-
-
 def comparison(left: Build, op: str, right: Build) -> Build:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp

@@ -51,6 +51,8 @@ _REFUSED = (
         "Lock",
     ),
 )
+# Of a SELECT that shows and reads, and does nothing else.
+_SIMPLE = ("kind", "expressions", "from_", "from", "with_", "with")
 # What names of DuckDB's catalog begin with, and those of answers here.
 _RESERVED = ("sordino_", "duckdb_", "pg_", "sqlite_", "pragma_", "information_schema")
 # Functions that sqlglot has no class for, of keys and released numbers.
@@ -496,7 +498,8 @@ class _Splitter:
     def _split_select(self, select: Any) -> Any:
         exp = trees()
         # Counted outside of a block it would be the number of declared keys.
-        count_combinations(select, least=1)
+        self._count_keys(select)
+        self._aggregate_keys(select)
         sources = list(self._sources(select))
         lateral = select.args.get("laterals") or any(isinstance(source, exp.Lateral) for source in sources)
         if lateral and self._reads_private(select):
@@ -517,6 +520,66 @@ class _Splitter:
             for root in parts if isinstance(parts, list) else [parts] if parts is not None else []:
                 self._split_scalars(root)
         return select
+
+    def _count_keys(self, select: Any) -> None:
+        """Put COUNT(DISTINCT k) in the place of a count of rows of SELECT DISTINCT k, in which a missing key is a row too."""
+        exp = trees()
+        rows = select.expressions[0].unalias().this if len(select.expressions) == 1 else None
+        count_combinations(select, least=1)
+        distinct = select.expressions[0].unalias().this if isinstance(rows, exp.Star) else None
+        if isinstance(distinct, exp.Distinct) and self._is_declared(distinct.expressions[0]):
+            # COUNT leaves out what is missing, but counts a pair of it.
+            pair = [distinct.expressions[0].copy() for _ in "ab"]
+            distinct.set("expressions", [exp.Tuple(expressions=pair)])
+
+    def _is_declared(self, node: Any) -> bool:
+        return isinstance(node, trees().Column) and node.name.lower() in self.declared
+
+    def _aggregate_keys(self, select: Any) -> None:
+        """Put aggregates of DISTINCT values of rows in the place of those over a sub-query, or WITH, that has each key once.
+
+        As for a count alone (`count_combinations`): outside of a block, they would be of the declared keys.
+        """
+        exp = trees()
+        sources = list(self._sources(select))
+        if len(sources) != 1 or any(value for name, value in select.args.items() if name not in _SIMPLE and value):
+            return
+        source = sources[0]
+        query = source.this
+        if isinstance(source, exp.Table):
+            query = self._rows[source.name.lower()].this if source.name.lower() in self._rows else None
+        if not isinstance(query, exp.Select) or not self._reads_rows(query):
+            return
+        probe = exp.Select(expressions=[exp.Count(this=exp.Star())]).from_(exp.Subquery(this=query.copy()))
+        self._count_keys(probe)
+        distinct = probe.expressions[0].this
+        if not isinstance(distinct, exp.Distinct):
+            return
+        key = distinct.expressions[0]
+        is_one = len(query.expressions) == 1
+        key = key.expressions[0] if is_one and isinstance(key, exp.Tuple) else key
+        name = query.expressions[0].output_name.lower() if is_one else ""
+        made = select.copy()
+        for node in self._aggregates_of(made):
+            inner = node.this if isinstance(node, exp.IgnoreNulls) else node
+            of = inner.this.this if isinstance(inner.this, exp.Order) else inner.this
+            of = of.expressions[0] if isinstance(of, exp.Distinct) and len(of.expressions) == 1 else of
+            is_key = isinstance(of, exp.Column) and of.name.lower() == name
+            if not is_key and not (isinstance(inner, exp.Count) and isinstance(of, exp.Star)):
+                return
+            if not isinstance(inner, (exp.Count, exp.Sum, exp.Avg, exp.GroupConcat, exp.AnyValue)):
+                return
+            for same in [item for item in made.walk() if item == node]:
+                for column in [c for c in same.find_all(exp.Column) if c.name.lower() == name]:
+                    column.replace(key.copy())
+                if not isinstance(inner, exp.AnyValue):
+                    value = next(item for item in same.walk() if isinstance(item, type(inner)))
+                    value = value.this if isinstance(value.this, exp.Order) else value
+                    counts_rows = isinstance(of, exp.Star)
+                    value.set("this", distinct.copy() if counts_rows else exp.Distinct(expressions=[key.copy()]))
+        select.set("expressions", made.expressions)
+        for part in ("from_", "from", "where", "joins", "laterals"):
+            select.set(part, probe.args.get(part))
 
     def _split_scalars(self, root: Any) -> None:
         exp = trees()
@@ -602,6 +665,7 @@ class _Splitter:
         select = self._number_names(select)
         self._join_constants(select)
         self._release_constants(select)
+        self._separate_lists(select)
         self._split_scalars_of(select)
         if (listed := self._list_keys(select)) is not None:
             return listed
@@ -1036,30 +1100,40 @@ class _Splitter:
                 return True
         return False
 
+    def _separate_lists(self, select: Any) -> None:
+        """Ask ANY_VALUE and STRING_AGG(DISTINCT ...) of different keys, or beside other aggregates, as sub-queries."""
+        exp = trees()
+        aggregates = self._aggregates_of(select)
+        if len(aggregates) < 2 or not self._is_simple(select):
+            return
+        alone: list[tuple[Any, Any]] = []
+        for node in aggregates:
+            query = exp.Select(expressions=[node.copy()])
+            for part in ("from_", "from", "where", "joins"):
+                value = select.args.get(part)
+                if value is not None:
+                    query.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
+            if self._listed_column(query) is not None:
+                alone.append((node, query))
+        if len(alone) == len(aggregates) and self._listed_column(select) is not None:
+            return
+        for node, query in alone:
+            for same in [item for item in select.walk() if item == node]:
+                same.replace(exp.Subquery(this=query.copy()))
+
+    def _is_simple(self, select: Any) -> bool:
+        return not any(
+            value for name, value in select.args.items() if value and name not in (*_SIMPLE, "where", "joins")
+        )
+
     def _list_keys(self, select: Any) -> Any:
         """Return SELECT STRING_AGG(DISTINCT k) FROM t as one over SELECT DISTINCT k FROM t; None for any other.
 
         Which keys there are is a question of its own, and ANY_VALUE(k) is one of them.
         """
         exp = trees()
-        aggregates = self._aggregates_of(select)
-        if not aggregates or select.args.get("group") is not None or select.args.get("having") is not None:
-            return None
-        columns: dict[Any, None] = {}
-        for node in aggregates:
-            inner = node.this if isinstance(node, exp.IgnoreNulls) else node
-            column = inner.this
-            while isinstance(column, (exp.Order, exp.Distinct)):
-                distinct = isinstance(column, exp.Distinct)
-                column = column.expressions[0] if distinct and len(column.expressions) == 1 else column.this
-            lists = isinstance(inner, exp.GroupConcat) and inner.find(exp.Distinct) is not None
-            if not (lists or isinstance(inner, exp.AnyValue)) or not isinstance(column, exp.Column):
-                return None
-            columns[column] = None
-        if len(columns) != 1:
-            return None
-        column = next(iter(columns))
-        if column.name.lower() not in self.declared:
+        column = self._listed_column(select)
+        if column is None:
             return None
         inside = exp.Select(expressions=[column.copy()], group=exp.Group(expressions=[column.copy()]))
         outside = select.copy()
@@ -1078,6 +1152,28 @@ class _Splitter:
                 outside.expressions[place].replace(exp.alias_(outside.expressions[place].copy(), name))
         alias = exp.TableAlias(this=exp.to_identifier("sordino_keys"))
         return outside.from_(exp.Subquery(this=self._split_block(inside), alias=alias))
+
+    def _listed_column(self, select: Any) -> Any:
+        """Return the declared column whose values, without repetition, are all that a SELECT aggregates; None for any other."""
+        exp = trees()
+        aggregates = self._aggregates_of(select)
+        if not aggregates or select.args.get("group") is not None or select.args.get("having") is not None:
+            return None
+        columns: dict[Any, None] = {}
+        for node in aggregates:
+            inner = node.this if isinstance(node, exp.IgnoreNulls) else node
+            column = inner.this
+            while isinstance(column, (exp.Order, exp.Distinct)):
+                distinct = isinstance(column, exp.Distinct)
+                column = column.expressions[0] if distinct and len(column.expressions) == 1 else column.this
+            lists = isinstance(inner, exp.GroupConcat) and inner.find(exp.Distinct) is not None
+            if not (lists or isinstance(inner, exp.AnyValue)) or not isinstance(column, exp.Column):
+                return None
+            columns[column] = None
+        if len(columns) != 1:
+            return None
+        column = next(iter(columns))
+        return column if self._is_declared(column) else None
 
     def _key_sets(self, select: Any) -> list[tuple[Any, ...]]:
         """Return the keys of each grouping: one for GROUP BY, several for ROLLUP, CUBE and GROUPING SETS."""
