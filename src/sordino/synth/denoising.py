@@ -64,7 +64,7 @@ def smooth(counts: Floats, variance: float) -> tuple[Floats, float]:
     """
     count = len(counts)
     if count < _FEWEST or variance <= 0:
-        return counts.copy(), variance
+        return counts, variance
     means = np.concatenate([counts, counts[::-1]])
     levels = []
     width = 1

@@ -192,8 +192,8 @@ def _denoise(column: EncodedColumn, noisy: Floats, variance: float) -> tuple[Flo
     smoothed, left = smooth(noisy[:last], variance)
     if column.released:
         first, end = _shown_range(noisy[:last], math.sqrt(variance))
-        smoothed[:first] = 0.0
-        smoothed[end:] = 0.0
+        place = np.arange(last)
+        smoothed = np.where((place >= first) & (place < end), smoothed, 0.0)
     return np.concatenate([smoothed, noisy[last:]]), left
 
 
