@@ -17,13 +17,14 @@ from places import ADULT_DISCRETE
 from sordino.core.accounting.events import GaussianEvent
 from sordino.core.accounting.gaussian_dp import vectors_rho_for
 from sordino.core.accounting.zcdp import rho_for
-from sordino.core.domain import Boolean, Category, Column, Domain, Integer
+from sordino.core.domain import Boolean, Category, Domain, Integer
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.core.mechanisms.additive_noise import Laplace, Mechanism, gaussian_for_rho
 from sordino.core.neighbors import Neighbors, Sensitivity
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Output, Release
+from sordino.synth.encoded_column import model_column
 from sordino.synth.evaluation.distances import table_distance
 
 
@@ -89,9 +90,9 @@ class RecordingQueryable:
             kept = np.ones(len(place), dtype=bool)
             for axis, size in zip(grouping, sizes, strict=True):
                 found = self.keys[axis.column]
-                lower = _lower_bound_of_few(self.domain[axis.column])
-                if axis.edges is not None and lower is not None:
-                    found = np.searchsorted(np.array(axis.edges[:-1]), found + lower, side="right") - 1
+                if axis.edges is not None:
+                    steps = _first_steps(axis.column, self.domain)[np.maximum(found, 0)]
+                    found = np.where(found < 0, -1, np.searchsorted(np.array(axis.edges[:-1]), steps, side="right") - 1)
                 if axis.missing:
                     found = np.where(self.keys[axis.column] < 0, size - 1, found)
                 kept &= found >= 0
@@ -102,11 +103,12 @@ class RecordingQueryable:
         return cells_and_counts
 
 
-def _lower_bound_of_few(column: Column) -> int | None:
-    """Return the lower bound of a whole-number column whose values are keys by themselves, not by ranges."""
-    if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
-        return column.lower if column.upper - column.lower < 1024 else None
-    return None
+def _first_steps(name: str, domain: Domain) -> Any:
+    """Return the first step that each declared key of an ordered column stands for."""
+    column = model_column(name, domain)
+    if column.edges is None:
+        return np.arange(column.lowest, column.lowest + column.size)
+    return np.array([*column.edges[:-1], column.edges[-1]])
 
 
 def _mechanism(sensitivity: Sensitivity, share: Fraction, loss: Loss) -> Mechanism:

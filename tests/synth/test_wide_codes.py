@@ -19,10 +19,13 @@ def test_the_number_of_codes_follows_the_noise_within_bounds() -> None:
     assert found == [512, 512, 400, 200, 100, 64, 64]
     counts = np.full(300, 50_000 / 300)
     sizes = [
-        compress_domain(counts, d, ordered=False, missing=False, most=most_codes(50_000, d)).size for d in (1, 10, 60)
+        compress_domain(counts, d, middles=None, missing=False, most=most_codes(50_000, d)).size for d in (1, 10, 60)
     ]
     assert sizes == [300, 200, 64]
-    runs = [compress_domain(counts, d, ordered=True, missing=False, most=most_codes(50_000, d)).size for d in (1, 60)]
+    runs = [
+        compress_domain(counts, d, middles=np.arange(300.0), missing=False, most=most_codes(50_000, d)).size
+        for d in (1, 60)
+    ]
     assert runs[0] > 250
     assert runs[1] <= 64
 

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from sordino.core.noise.rng import Rng
 from sordino.synth.encoded_column import Floats
 
 # Rounds of expectation maximisation.
@@ -19,6 +20,18 @@ _FINEST = 1.0 / 16.0
 _RATIO = 2.8
 # Ordered counts below which nothing is smoothed.
 _FEWEST = 8
+# Bounds of c and of 1 / c, and the least factor that is made up for, see `draw_to_product`.
+_LEAST = 1e-3
+_LOOSEST = 0.01
+_DRAWN = 0.7
+# Thresholds below which cells of a pair are taken to be empty, in deviations of the noise.
+_THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 3.5)
+# Ways in which the noise is split to choose among them.
+_SPLITS = 4
+# Rounds of proportional fitting.
+_RAKED = 25
+# What a cell that is taken to be empty holds of its independent count: the margins may need it.
+_FAINT = 1e-3
 
 
 def shrink(values: Floats, variance: float) -> tuple[Floats, float]:
@@ -100,3 +113,79 @@ def _low_rank(values: Floats, deviation: float) -> tuple[Floats, int]:
     shrunk = np.where(scaled > 1.0 + math.sqrt(ratio), np.sqrt(beyond) / np.maximum(scaled, 1e-9), 0.0) * unit
     shrunken: Floats = (left * shrunk) @ right
     return shrunken, int(np.count_nonzero(shrunk))
+
+
+def draw_to_product(product: Floats, cells: Floats, variance: float, *, pair: bool) -> tuple[Floats, float]:
+    """Return the cells to which a table is fitted, and lam = c sigma^2, c by empirical Bayes.
+
+    Cells are taken to lie about the independent counts m with variance tau m; tau is what the measured squares show above
+    the noise, (sum r^2 - cells sigma^2) / sum m, and c = 1 / tau. The fit draws a cell towards what it expects by the factor
+    m / (m + lam). A pair's cells that were drawn there before, with less noise (`denoise_pair`), are moved out by as much,
+    but for cells that the noise hides.
+    """
+    residual = cells - product
+    excess = float(np.square(residual).sum()) - residual.size * variance
+    tau = max(excess / max(float(product.sum()), 1e-9), _LOOSEST)
+    softer = denoise_pair(residual, product, variance) if pair else None
+    if softer is not None:
+        residual, variance = softer
+    softness = max(1.0 / tau, _LEAST) * variance
+    if softer is not None:
+        residual = residual / np.maximum(product / (product + softness), _DRAWN)
+    return product + residual, softness
+
+
+def sparse_pair(cells: Floats, margins: tuple[Floats, Floats], threshold: float) -> Floats:
+    """Return a table whose cells below the threshold are all but empty, with the margins given.
+
+    Where two columns follow each other, most cells hold nothing, and noise in those would carry away what the margins say
+    of the others: rows of a tail that noise hides in each cell go where both margins miss them.
+    """
+    rows, columns = margins
+    total = max(float(rows.sum()), 1e-9)
+    faint = _FAINT * np.outer(rows, columns) / total
+    table: Floats = np.where(cells > threshold, cells, 0.0) + faint
+    return rake(table, rows, columns)
+
+
+def rake(table: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Return a table above 0 scaled to margins of one sum, by proportional fitting (Deming & Stephan 1940)."""
+    for _ in range(_RAKED):
+        table = table * (rows / np.maximum(table.sum(axis=1), 1e-9))[:, None]
+        table = table * (columns / np.maximum(table.sum(axis=0), 1e-9))
+    return table
+
+
+def choose_threshold(cells: Floats, margins: tuple[Floats, Floats], variance: float) -> float | None:
+    """Return the threshold at which a pair is best read as a sparse one, in deviations; None where it is no sparse one.
+
+    The noise is split: with z normal of its variance, cells + z and cells - z are independent, so what is read from one is
+    held against the other (Oliveira, Lei, Tibshirani 2021, The coupled bootstrap).
+    """
+    rows, columns = margins
+    if variance <= 0 or min(cells.shape) < 3:
+        return None
+    product = np.outer(rows, columns) / max(float(rows.sum()), 1e-9)
+    deviation = math.sqrt(variance)
+    risks = np.zeros(1 + len(_THRESHOLDS))
+    noises = deviation * _split_noise(_SPLITS * cells.size).reshape(_SPLITS, *cells.shape)
+    for noise in noises:
+        one = cells + noise
+        other = cells - noise
+        goal, softness = draw_to_product(product, one, 2.0 * variance, pair=True)
+        drawn = product + (goal - product) * product / (product + softness)
+        fitted = rake(np.maximum(drawn, _FAINT * product), rows, columns)
+        risks[0] += float(np.square(fitted - other).sum())
+        for i, threshold in enumerate(_THRESHOLDS):
+            fitted = sparse_pair(one, margins, threshold * deviation * math.sqrt(2.0))
+            risks[1 + i] += float(np.square(fitted - other).sum())
+    best = int(np.argmin(risks))
+    return None if best == 0 else _THRESHOLDS[best - 1]
+
+
+def _split_noise(count: int) -> Floats:
+    """Return standard normal numbers, the same at each call, so that a released table is read in one way only."""
+    one, other = Rng.seeded(0).uniform_doubles(2 * count).reshape(2, count)
+    # Box and Muller 1958
+    scores: Floats = np.sqrt(-2.0 * np.log(1.0 - one)) * np.cos(2.0 * math.pi * other)
+    return scores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,8 @@ class EncodedColumn:
 
     `edges` is None where each declared value is a key; else key i holds the steps in [edges[i], edges[i + 1]), the last
     one its upper edge too. `ordered` says that neighboring keys are alike; `missing` that the last key is a missing value.
-    `lowest` is the step of the first key of an ordered column, `unit` the length of a step.
+    `lowest` is the step of the first key of an ordered column, `unit` the length of a step. `released` says that the edges
+    are released values, and not those that follow from the declaration.
     """
 
     name: str
@@ -97,16 +98,34 @@ class EncodedColumn:
     missing: bool
     lowest: int = 0
     unit: Fraction = Fraction(1)
+    released: bool = False
 
     def axis(self, codes: Codes | None = None) -> Axis:
         """Return the axis of the column's keys, or of public codes of them."""
         public = None if codes is None else tuple(codes.tolist())
         return Axis(self.name, self.edges, public, missing=self.dropped)
 
+    def with_edges(self, edges: tuple[int, ...]) -> EncodedColumn:
+        """Return the column cut at released edges."""
+        return replace(self, edges=edges, size=len(edges) - 1 + self.missing, released=True)
+
     @property
     def dropped(self) -> bool:
         """Whether a row with a missing value takes no part where the column does, as declared."""
         return self.missing and self.column.missing == "drop"
+
+    @property
+    def equally_cut(self) -> bool:
+        """Whether the keys are runs of equal width over the declared bounds, wherever the rows lie."""
+        return self.edges is not None and not self.released
+
+    @property
+    def middles(self) -> Floats:
+        """The middle step of each key of an ordered column that is no missing value."""
+        if self.edges is None:
+            return np.arange(self.lowest, self.lowest + self.value_count, dtype=np.float64)
+        made: Floats = (np.asarray(self.edges[:-1]) + np.maximum(np.asarray(self.edges[1:]) - 1, self.edges[:-1])) / 2.0
+        return made
 
     @property
     def value_count(self) -> int:
@@ -160,7 +179,7 @@ def _column(name: str, domain: Domain, *, kept: Sequence[str]) -> EncodedColumn:
     low, high = int(of.interval.lower), int(of.interval.upper)
     if not isinstance(column, Real) and high - low < _MOST_KEYS:
         return EncodedColumn(name, column, None, high - low + 1 + missing, True, missing, low, of.unit)
-    edges = _edges(low, high)
+    edges = equal_runs(low, high, _MOST_RUNS)
     return EncodedColumn(name, column, edges, len(edges) - 1 + missing, True, missing, low, of.unit)
 
 
@@ -281,9 +300,9 @@ def _reals(declared: Real, steps: Codes) -> Floats:
     return numbers
 
 
-def _edges(low: int, high: int) -> tuple[int, ...]:
-    """Return edges of at most 256 runs of near equal width, with runs of one step at both bounds and at zero."""
-    inner = _MOST_RUNS - 8
+def equal_runs(low: int, high: int, most: int) -> tuple[int, ...]:
+    """Return edges of at most `most` runs of near equal width, with runs of one step at both bounds and at zero."""
+    inner = most - 8
     cuts = {low, high, min(low + 1, high)} | {c for c in (0, 1) if low <= c <= high}
     cuts |= (
         set(range(low, high + 1)) if high - low <= inner else {low + (high - low) * i // inner for i in range(inner)}

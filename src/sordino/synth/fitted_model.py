@@ -5,12 +5,13 @@ It knows released numbers only; what is asked next is decided elsewhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.synth.denoising import denoise_pair
+from sordino.synth.denoising import choose_threshold, draw_to_product, sparse_pair
 from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import junction_tree
 from sordino.synth.markov_random_field import Factor, MarkovRandomField, calibrate, independent_field, restart
@@ -24,11 +25,8 @@ Measured = dict[tuple[int, ...], NoisyTable]
 _FIRM = 1e-3
 # In rows: below it the fit's steps would no longer be exact, and nothing would be gained.
 _HARDEST = 2e-8
-# Bounds of c and of 1 / c, see `_soften`.
-_LEAST = 1e-3
-_LOOSEST = 0.01
-# The least factor that `_soften` makes up for.
-_DRAWN = 0.7
+# Softness of a sparse pair, relative to its variance: what the noise hides has been taken from it.
+_SPARSE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +108,18 @@ def fit_field(
 
 
 def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> tuple[Floats, float]:
-    """Return the cells of one measured table and lam = c sigma^2, c by empirical Bayes.
+    """Return the cells to which one measured table is fitted, and how softly.
 
-    Cells are taken to lie about the independent counts m with variance tau m; tau is what the measured squares show above
-    the noise, (sum r^2 - cells sigma^2) / sum m, and c = 1 / tau. The fit draws a cell towards what it expects by the factor
-    m / (m + lam). A pair's cells that were drawn there before, with less noise (`denoise_pair`), are moved out by as much,
-    but for cells that the noise hides.
+    A pair whose rows lie in few cells is read as a sparse one (`choose_threshold`), all else as lying about independence
+    (`draw_to_product`).
     """
+    hardest = _HARDEST * compressed.rows
+    if len(columns) == 2:
+        margins = compressed.counts[columns[0]], compressed.counts[columns[1]]
+        threshold = choose_threshold(counts.cells, margins, counts.variance)
+        if threshold is not None:
+            cells = sparse_pair(counts.cells, margins, threshold * math.sqrt(counts.variance))
+            return cells, max(_SPARSE * counts.variance, hardest)
     product = compressed.independent(columns)
-    residual = counts.cells - product
-    variance = counts.variance
-    excess = float(np.square(residual).sum()) - residual.size * variance
-    tau = max(excess / max(float(product.sum()), 1e-9), _LOOSEST)
-    softer = denoise_pair(residual, product, variance) if len(columns) == 2 else None
-    if softer is not None:
-        residual, variance = softer
-    softness = max(max(1.0 / tau, _LEAST) * variance, _HARDEST * compressed.rows)
-    if softer is not None:
-        residual = residual / np.maximum(product / (product + softness), _DRAWN)
-    return product + residual, softness
+    cells, softness = draw_to_product(product, counts.cells, counts.variance, pair=len(columns) == 2)
+    return cells, max(softness, hardest)

@@ -367,7 +367,9 @@ def _fit_parts(
         tuple(NoisyTable(n, v) for n, v in one_way), fitted.measured, laplace=session.split.currency == "epsilon"
     )
     measured = frozenset(fitted.measured)
-    return ModelParts(domain, tuple(columns), codes, within, fitted.field, measured, errors, counts), fitted.tier
+    return ModelParts(
+        domain, fitted.compressed.columns, codes, within, fitted.field, measured, errors, counts
+    ), fitted.tier
 
 
 def _workload(

@@ -27,6 +27,7 @@ from sordino.core.release import Output
 from sordino.synth.encoded_column import EncodedColumn, Floats
 from sordino.synth.error_law import ErrorLaw
 from sordino.synth.one_way_marginals import DomainCompression, OneWayMarginals, estimate_one_way
+from sordino.synth.value_edges import find_edges
 
 # ---- What a fit may ask, and what it pays: shares of one loss, noisy tables of counts, distances to public models
 #
@@ -38,6 +39,8 @@ _FINE = 1 << 30
 _LEAST = 1e-12
 # A share of epsilon: sums of it are rounded up where they are counted.
 _MARGIN = Fraction(1, 1 << 40)
+# Of what pays for one-way counts, the part that finds the edges of wide columns.
+EDGES = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +235,13 @@ class FitSession:
         """Return noisy one-way counts of all columns, each with the share of the loss that makes the whole error least.
 
         The sum of n sigma over columns of n keys is least where the share ~ n^(2/3) with sigma ~ share^(-1/2) (Gaussian),
-        and where it ~ n^(1/2) with scale ~ 1 / share (Laplace).
+        and where it ~ n^(1/2) with scale ~ 1 / share (Laplace). Wide columns are cut at edges that are found first, for a
+        part of the share: `columns` of what is returned have them.
         """
+        if any(c.equally_cut for c in columns):
+            for_edges = share_of(float(share) * EDGES)
+            columns = find_edges(self, columns, for_edges)
+            share = share - for_edges
         power = 0.5 if self.split.currency == "epsilon" else 2.0 / 3.0
         shares = _exact_shares([c.size**power for c in columns])
         counts = self.measure([ContingencyTable((c.axis(),)) for c in columns], share, shares=shares)
@@ -267,6 +275,10 @@ class FitSession:
     def variance(self, share: Fraction | float | None = None, *, tables: int = 1) -> float:
         """Return the variance of each cell of `tables` tables that share this share, or all that is left."""
         return self.split.variance(self.left if share is None else share, tables=tables)
+
+    def pair_deviation(self, columns: Sequence[EncodedColumn]) -> float:
+        """Return about the noise of a cell of a pair, if two pairs a column share all that is left."""
+        return math.sqrt(self.variance(tables=2 * len(columns)))
 
     def _take(self, share: Fraction) -> None:
         if not 0 < share <= self.left:

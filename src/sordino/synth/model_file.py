@@ -41,7 +41,7 @@ from sordino.core.errors import DeclarationError, SourceError
 from sordino.core.loss import format_number
 from sordino.synth.answers import ModelParts
 from sordino.synth.constraints import Constraint, Determines, Never
-from sordino.synth.encoded_column import model_column
+from sordino.synth.encoded_column import EncodedColumn, model_column
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction_tree import JunctionTree, Link
 from sordino.synth.markov_random_field import MarkovRandomField
@@ -134,7 +134,7 @@ def _read(source: Path) -> Stored | str | None:
     if header["format"] != _FORMAT:
         return str(header["format"])[:40]
     domain = Domain({n: column_from_dict(d) for n, d in header["domain"]})
-    columns = tuple(model_column(n, domain) for n in domain)
+    columns = tuple(_column(model_column(n, domain), header.get("edges", {}).get(n)) for n in domain)
     codes = tuple(DomainCompression(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
     sizes = [code.size for code in codes]
     _check_tree(header, sizes)
@@ -161,6 +161,16 @@ def _read(source: Path) -> Stored | str | None:
     facts = header["facts"]
     _require(isinstance(facts, dict) and all(isinstance(text, str) for text in facts.values()))
     return parts, constraints, facts
+
+
+def _column(declared: EncodedColumn, edges: Any) -> EncodedColumn:
+    """Return a column as it was fitted: with its released edges, or as its declaration cuts it."""
+    if edges is None:
+        return declared
+    _require(declared.edges is not None and len(edges) > 1 and all(type(e) is int for e in edges))
+    _require((edges[0], edges[-1]) == (declared.lowest, declared.highest) and len(set(edges[:-1])) == len(edges) - 1)
+    _require(edges == sorted(edges))
+    return declared.with_edges(tuple(edges))
 
 
 def _require(holds: bool) -> None:
@@ -243,6 +253,7 @@ def _header(parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping
         "laplace": parts.counts.laplace,
         "errors": {name: getattr(parts.errors, name) for name in _SCALES},
         "constraints": [_constraint_to(c) for c in constraints],
+        "edges": {c.name: list(c.edges) for c in parts.columns if c.released and c.edges is not None},
         "facts": dict(facts),
     }
 

@@ -15,12 +15,17 @@ from sordino.ask.queries.adaptive.marginal import ContingencyTable
 from sordino.synth.denoising import smooth
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.junction_tree import Pair
+from sordino.synth.value_edges import weigh_runs
 
 # E|Z| of a standard normal.
 _MEAN = 0.8
 # The most codes of a column, where its noise is large and where it is small.
 _MOST_BINS = 64
 _MOST_CODES = 512
+# Codes of an ordered column in pairs: this times the root of rows over noise, the fewest, and for columns of values.
+_SPREAD = 0.4
+_SPREAD_OF_VALUES = 0.7
+_FEWEST_RUNS = 8
 # Deviations of noise in the mean count of a code, above the least number of codes.
 _CLEAR = 25.0
 # Deviations of noise below which a value's count cannot be distinguished from none.
@@ -71,20 +76,15 @@ class OneWayMarginals:
         ]
         return np.array(distances)
 
-    def compress(self, codes: Sequence[DomainCompression] | None = None) -> CompressedMarginals:
-        """Return the marginals over codes: those given, or as few as the noise of each column allows."""
+    def compress(
+        self, codes: Sequence[DomainCompression] | None = None, *, pair_deviation: float | None = None
+    ) -> CompressedMarginals:
+        """Return the marginals over codes: those given, or as few as noise allows.
+
+        That is the noise of each column and, for ordered ones, that of a cell of a pair (`pair_deviation`), if it is stated.
+        """
         if codes is None:
-            codes = [
-                compress_domain(
-                    p,
-                    math.sqrt(v),
-                    ordered=c.ordered,
-                    missing=c.missing,
-                    dropped=c.dropped,
-                    most=most_codes(self.rows, math.sqrt(v)),
-                )
-                for c, p, v in zip(self.columns, self.projected, self.variances, strict=True)
-            ]
+            codes = [self._compress(i, pair_deviation) for i in range(len(self.columns))]
         both = list(zip(codes, self.projected, self.left, strict=True))
         return CompressedMarginals(
             self.columns,
@@ -94,10 +94,31 @@ class OneWayMarginals:
             self.rows,
         )
 
-    def identity_codes(self) -> list[DomainCompression]:
-        """Return a code a key; a missing value that the declaration drops, and that does not show, has none of its own."""
+    def _compress(self, place: int, pair_deviation: float | None) -> DomainCompression:
+        column = self.columns[place]
+        deviation = math.sqrt(self.variances[place])
+        most = most_codes(self.rows, deviation)
+        if column.ordered and pair_deviation is not None:
+            most = most_runs(self.rows, pair_deviation, values=not column.released)
+        return compress_domain(
+            self.projected[place],
+            deviation,
+            middles=column.middles if column.ordered else None,
+            missing=column.missing,
+            dropped=column.dropped,
+            most=most,
+        )
+
+    def named_codes(self, pair_deviation: float) -> list[DomainCompression]:
+        """Return the codes of tables that a person names: a code a key, but fewer for long ordered columns, as noise allows.
+
+        A missing value that the declaration drops, and that does not show, has none of its own.
+        """
         identity: list[DomainCompression] = []
-        for column, fewer in zip(self.columns, self.compress().codes, strict=True):
+        for column, fewer in zip(self.columns, self.compress(pair_deviation=pair_deviation).codes, strict=True):
+            if column.ordered and column.size > _MOST_BINS:
+                identity.append(fewer)
+                continue
             shared = column.dropped and int((fewer.codes == fewer.codes[-1]).sum()) > 1
             codes = np.minimum(np.arange(column.size), column.size - 1 - shared)
             identity.append(DomainCompression(codes, column.size - shared))
@@ -169,7 +190,23 @@ def _denoise(column: EncodedColumn, noisy: Floats, variance: float) -> tuple[Flo
         return noisy, variance
     last = len(noisy) - 1 if column.missing else len(noisy)
     smoothed, left = smooth(noisy[:last], variance)
+    if column.released:
+        first, end = _shown_range(noisy[:last], math.sqrt(variance))
+        place = np.arange(last)
+        smoothed = np.where((place >= first) & (place < end), smoothed, 0.0)
     return np.concatenate([smoothed, noisy[last:]]), left
+
+
+def _shown_range(counts: Floats, deviation: float) -> tuple[int, int]:
+    """Return the keys between the two tails that hold no more than noise does, however many of their keys are summed.
+
+    The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
+    """
+    bound = _ABSENT * deviation * np.sqrt(np.arange(1, len(counts) + 1))
+    from_below, from_above = (np.flatnonzero(np.cumsum(c) > bound) for c in (counts, counts[::-1]))
+    if not len(from_below) or not len(from_above):
+        return 0, len(counts)
+    return int(from_below[0]), len(counts) - int(from_above[0])
 
 
 def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMarginals:
@@ -204,8 +241,24 @@ def most_codes(rows: float, deviation: float) -> int:
     return int(min(max(rows / (_CLEAR * max(deviation, 1e-9)), _MOST_BINS), _MOST_CODES))
 
 
+def most_runs(rows: float, deviation: float, *, values: bool) -> int:
+    """Return how many codes an ordered column may have in pairs whose cells have noise of this deviation.
+
+    Of k codes, two columns that rise together fill k cells with rows / k each, and noise fills k^2: both count alike where
+    k^2 is in proportion to rows / deviation. A column whose codes are single `values` loses less by fewer rows a code.
+    """
+    spread = _SPREAD_OF_VALUES if values else _SPREAD
+    return int(min(max(spread * math.sqrt(rows / max(deviation, 1e-9)), _FEWEST_RUNS), _MOST_CODES))
+
+
 def compress_domain(
-    counts: Floats, deviation: float, *, ordered: bool, missing: bool, dropped: bool = False, most: int = _MOST_BINS
+    counts: Floats,
+    deviation: float,
+    *,
+    middles: Floats | None,
+    missing: bool,
+    dropped: bool = False,
+    most: int = _MOST_BINS,
 ) -> DomainCompression:
     """Return codes for the keys of a column from its projected noisy counts.
 
@@ -217,7 +270,8 @@ def compress_domain(
     if last <= 2:
         codes = np.arange(last)
     else:
-        codes = _runs(counts[:last], deviation, most) if ordered else _frequent(counts[:last], deviation, most)
+        shown = counts[:last]
+        codes = _frequent(shown, deviation, most) if middles is None else _runs(shown, middles, deviation, most)
     if missing:
         has_code = last == 0 or not dropped or counts[last] >= _ABSENT * deviation
         codes = np.append(codes, codes[-1] if not has_code else codes.max() + 1 if last else 0)
@@ -250,24 +304,28 @@ def _shrink(counts: Floats, variance: float) -> Floats:
     return shrunken
 
 
-def _runs(counts: Floats, deviation: float, most: int) -> Codes:
+def _runs(counts: Floats, middles: Floats, deviation: float, most: int) -> Codes:
+    """Return a code a run of keys of about equal weight (`weigh_runs`), each with a mass above the noise of its sum."""
+    weights = weigh_runs(counts, middles)
     codes = np.zeros(len(counts), dtype=np.int64)
-    left = float(counts.sum())
-    slots = most
-    mass = 0.0
-    width = 0
+    left = 1.0
+    mass = float(counts[0])
+    weight = float(weights[0])
+    width = 1
     code = 0
-    for i, count in enumerate(counts.tolist()):
-        codes[i] = code
-        mass = mass + count
-        width = width + 1
-        enough = max(_RARE * deviation * math.sqrt(width), left / max(slots, 1))
-        if mass >= enough and i + 1 < len(counts) and code + 1 < most:
-            left = left - mass
-            slots = slots - 1
-            mass = 0.0
+    for i in range(1, len(counts)):
+        goal = left / max(most - code, 1)
+        # A key that weighs as much as a run has a code of its own.
+        full = weight >= goal or weight + weights[i] / 2.0 > goal
+        if full and mass >= _RARE * deviation * math.sqrt(width) and code + 1 < most:
+            left -= weight
+            mass = weight = 0.0
             width = 0
-            code = code + 1
+            code += 1
+        codes[i] = code
+        mass += float(counts[i])
+        weight += float(weights[i])
+        width += 1
     # The tail alone is noise: join it to the run before.
     if code > 0 and mass < _RARE * deviation * math.sqrt(max(width, 1)):
         codes[codes == code] = code - 1

@@ -84,7 +84,7 @@ def fit_marginals(
         return independent_model(session.measure_one_way(columns, session.left), "one-way marginals")
     measure_one_way, measure_named = MARGINALS_STEPS
     one_way = session.measure_one_way(columns, session.share(measure_one_way))
-    compressed = one_way.compress(one_way.identity_codes())
+    compressed = one_way.compress(one_way.named_codes(session.pair_deviation(columns)))
     masks = _maximal_cliques(several, compressed.sizes)
     tables = [compressed.table(w) for w in several]
     counts = session.measure_weighted(tables, session.share(measure_named), [1.0] * len(several))
@@ -118,7 +118,7 @@ def _fit_tree(
     """Return the model of a tree of pairs: measure one-way marginals, select the tree by noisy scores, measure its pairs."""
     measure_one_way, select, measure_two_way = steps
     one_way = session.measure_one_way(columns, session.share(measure_one_way))
-    compressed = one_way.compress()
+    compressed = one_way.compress(pair_deviation=session.pair_deviation(columns))
     pairs = list(itertools.combinations(range(len(compressed.columns)), 2))
     scores, _ = score_independence(session, compressed, pairs, session.share(select))
     tree = choose(dict(zip(pairs, scores.tolist(), strict=True)), compressed.sizes)
@@ -183,7 +183,7 @@ def fit_aim(session: FitSession, columns: Sequence[EncodedColumn], *, cap: float
         return independent_model(session.measure_one_way(columns, session.left), "AIM")
     measure_one_way, select, measure_worst = AIM_STEPS
     one_way = session.measure_one_way(columns, session.share(measure_one_way))
-    compressed = one_way.compress()
+    compressed = one_way.compress(pair_deviation=session.pair_deviation(columns))
     pairs = list(itertools.combinations(range(len(columns)), 2))
     measured: Measured = {}
     potentials: dict[tuple[int, ...], Floats] = {}
@@ -285,7 +285,7 @@ def fit_adaptive(
         return independent_model(session.measure_one_way(columns, session.left), tier)
     session.turn_gaussian()
     one_way = _measure_one_way(session, columns)
-    compressed = one_way.compress()
+    compressed = one_way.compress(pair_deviation=session.pair_deviation(columns))
     excess, deviation = score_independence(
         session, compressed, pairs, _share_of_scores(session, SCORE_PAIRS, pairs, one_way.rows)
     )
@@ -379,7 +379,7 @@ def _measure_one_way(session: FitSession, columns: Sequence[EncodedColumn]) -> O
     error = float(one_way.errors().mean())
     wanted = float(_MEASURE_ONE_WAY.share) * (error / _ONE_WAY_ERROR) ** 2
     more = share_of(min(wanted, _MEASURE_ONE_WAY.most)) - first
-    return combine_one_way(one_way, session.measure_one_way(columns, more)) if more > 0 else one_way
+    return combine_one_way(one_way, session.measure_one_way(one_way.columns, more)) if more > 0 else one_way
 
 
 def _choose_again(

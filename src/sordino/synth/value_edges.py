@@ -1,0 +1,167 @@
+"""Edges of wide numeric columns, found privately: runs that follow where the rows lie, and atoms with runs of their own.
+
+A declared range is cut into a few runs of equal width, whose noisy counts say where the rows are; the runs that hold much are
+cut again, and those that hold nothing to speak of are joined. Every access is a release of one-way counts, so the privacy
+proof is the curator's, and the edges are released values. Knows no data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable
+from sordino.synth.encoded_column import Codes, EncodedColumn, Floats, equal_runs
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from sordino.synth.measurement import FitSession
+
+_LEVELS = (
+    4  # of cutting: a run of one level is cut into up to 60 in the next, so bounds may be a million times too wide
+)
+_FIRST = 64  # runs of equal width that the first level counts
+_RUNS = 96  # runs that the weight of a column is spread over
+_MOST = 240  # runs of a column, those that hold next to nothing included: an engine compares each cell with their edges
+_SEEN = 3.0  # deviations of noise from which on a count is taken to hold rows
+_ATOM = 3.0  # times what its neighbors' density explains, from which on a single value keeps a run of its own
+_TAIL = 1.5  # a run that holds nothing reaches at most so much farther from the median than it begins
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRuns:
+    """The edges of a column in steps, and the noisy count of each run, with the deviation of the noise."""
+
+    edges: tuple[int, ...]
+    counts: Floats
+    deviation: float
+
+    @property
+    def shown(self) -> Floats:
+        """The counts that noise cannot explain, 0 for the others."""
+        return np.where(self.counts > _SEEN * self.deviation, self.counts, 0.0)
+
+    @property
+    def widths(self) -> Codes:
+        """The number of steps in each run; the last run holds its upper edge too."""
+        edges = np.asarray(self.edges, dtype=np.int64)
+        widths: Codes = edges[1:] - edges[:-1]
+        widths[-1] += 1
+        return widths
+
+
+def find_edges(session: FitSession, columns: Sequence[EncodedColumn], share: Fraction) -> list[EncodedColumn]:
+    """Return the columns, those cut into runs of equal width cut where their rows lie; `share` of the loss pays for it."""
+    wide = [i for i, c in enumerate(columns) if c.equally_cut]
+    if not wide:
+        return list(columns)
+    cut = {i: equal_runs(columns[i].lowest, columns[i].highest, _FIRST) for i in wide}
+    for level in range(_LEVELS):
+        tables = [ContingencyTable((Axis(columns[i].name, cut[i], missing=columns[i].dropped),)) for i in wide]
+        for i, noisy in zip(wide, session.measure(tables, share / _LEVELS), strict=True):
+            counts = noisy.cells[: len(cut[i]) - 1]
+            runs = CountedRuns(cut[i], counts, math.sqrt(noisy.variance))
+            cut[i] = _cut_again(runs) if level + 1 < _LEVELS else _settle(runs)
+    return [c.with_edges(cut[i]) if i in cut else c for i, c in enumerate(columns)]
+
+
+def weigh_runs(counts: Floats, middles: Floats) -> Floats:
+    """Return each run's weight: half its share of the rows, half its share of the absolute deviation from the median.
+
+    By mass alone one run would hold the whole tail of a skewed column, and with it the correlation.
+    """
+    total = float(counts.sum())
+    if total <= 0:
+        return np.full(len(counts), 1.0 / max(len(counts), 1))
+    median = middles[int(np.searchsorted(np.cumsum(counts), total / 2.0))]
+    deviations = counts * np.abs(middles - median)
+    spread = float(deviations.sum())
+    weights: Floats = counts / total if spread <= 0 else (counts / total + deviations / spread) / 2.0
+    return weights
+
+
+def _middles(edges: Sequence[int], widths: Codes) -> Floats:
+    return np.asarray(edges[:-1], dtype=np.float64) + (widths - 1) / 2.0
+
+
+def _cut_again(runs: CountedRuns) -> tuple[int, ...]:
+    """Return finer edges where the rows are, at round numbers, and fewer where none show."""
+    widths = runs.widths
+    weights = weigh_runs(runs.shown, _middles(runs.edges, widths))
+    made = set(_settle(runs))
+    for at, (low, weight, width) in enumerate(zip(runs.edges, weights.tolist(), widths.tolist(), strict=False)):
+        pieces = min(math.ceil(weight * _RUNS), width)
+        if pieces > 1 and runs.counts[at] > _SEEN * runs.deviation:
+            made |= _pieces(low, width, pieces)
+    edges = sorted(made)
+    return tuple(edges) if len(edges) <= _MOST else _thin(edges, runs)
+
+
+def _pieces(low: int, width: int, pieces: int) -> set[int]:
+    """Return cuts at multiples of a round step, about `pieces` of them, each with its first value apart."""
+    high = low + width
+    step = _round_up(width / pieces)
+    if step <= 1:
+        return set(range(low, high))
+    starts = range(-(-low // step) * step, high, step)
+    return {s for s in starts if s > low} | {s + 1 for s in starts if s + 1 < high}
+
+
+def _round_up(least: float) -> int:
+    """Return the least 1, 2 or 5 times a power of ten that is no less.
+
+    >>> [_round_up(x) for x in (0.3, 1.2, 37, 600)]
+    [1, 2, 50, 1000]
+    """
+    if least <= 1:
+        return 1
+    power = 10 ** math.floor(math.log10(least))
+    return next(int(m * power) for m in (1, 2, 5, 10) if m * power >= least)
+
+
+def _settle(runs: CountedRuns) -> tuple[int, ...]:
+    """Return the edges of runs that hold rows, single values that stand out, and a few runs for the rest."""
+    shown = runs.shown
+    widths = runs.widths
+    middles = _middles(runs.edges, widths)
+    weights = weigh_runs(shown, middles)
+    total = float(shown.sum())
+    median = middles[int(np.searchsorted(np.cumsum(shown), total / 2.0))] if total > 0 else float(middles.mean())
+    public = {runs.edges[0], runs.edges[-1], 0}
+    apart = [_stands_out(runs, i) or (int(widths[i]) == 1 and runs.edges[i] in public) for i in range(len(shown))]
+    edges = [runs.edges[0]]
+    weight = float(weights[0])
+    for at in range(1, len(shown)):
+        start = runs.edges[at]
+        near, far = sorted((abs(edges[-1] - median) + 1.0, abs(start + int(widths[at]) - median) + 1.0))
+        empty = weight == 0.0
+        ends = apart[at] or apart[at - 1] or (shown[at] == 0) != empty
+        if ends or (far > _TAIL * near if empty else weight + weights[at] > 1.0 / _RUNS):
+            edges.append(start)
+            weight = 0.0
+        weight += float(weights[at])
+    return (*edges, runs.edges[-1])
+
+
+def _stands_out(runs: CountedRuns, at: int) -> bool:
+    """Return whether a run of one step holds more rows than the density of the runs beside it explains."""
+    widths = runs.widths
+    if widths[at] != 1 or runs.counts[at] <= _SEEN * runs.deviation:
+        return False
+    near = [i for i in (at - 1, at + 1) if 0 <= i < len(widths)]
+    density = sum(max(float(runs.counts[i]), 0.0) for i in near) / max(sum(int(widths[i]) for i in near), 1)
+    return bool(runs.counts[at] > _ATOM * density)
+
+
+def _thin(edges: Sequence[int], runs: CountedRuns) -> tuple[int, ...]:
+    """Return as many edges as an engine should compare, those of the old runs first."""
+    old = set(runs.edges)
+    fresh = [e for e in edges if e not in old]
+    keep = max(_MOST - len(old), 0)
+    chosen = fresh[:: max(1, -(-len(fresh) // max(keep, 1)))]
+    return tuple(sorted({*old, *chosen}))
