@@ -97,7 +97,7 @@ def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Tables of the same rows: each row a unit, and people of at most two rows."""
     path: Path = tmp_path_factory.mktemp("rows") / "rows.csv"
     pyarrow.csv.write_csv(_ROWS, path)
-    nulls = sd.Csv(header=True, null_values=["", "NA", "N/A", "null", "none", "-", "?"])
+    nulls = sd.Csv(header=True, null_values=("", "NA", "N/A", "null", "none", "-", "?"))
     source: Any = _ROWS if request.param == "arrow" else path
     csv = nulls if request.param == "csv" else None
     units: tuple[Any, ...] = ("row", sd.PrivacyUnit("id", max_rows=2))

@@ -82,7 +82,7 @@ class Warehouse:
         return self._connection.sql(text).to_arrow_table()
 
     # It draws no samples.
-    sample = None
+    sample: Any = None
 
     def close(self) -> None:
         self._connection.close()

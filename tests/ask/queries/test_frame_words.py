@@ -500,7 +500,7 @@ def test_windows_are_sent_to_servers_as_they_are_written_and_others_are_refused(
         assert question_from_json(data) == asked
     data = json.loads(json.dumps(question_to_json(OVER[0][0](held))))
     value = data["steps"][0]["values"][0]
-    for changed in (
+    hostile: tuple[dict[str, Any], ...] = (
         {"kind": "lag(x) --"},
         {"kind": "row_number"},
         {"offset": 10**6},
@@ -509,7 +509,8 @@ def test_windows_are_sent_to_servers_as_they_are_written_and_others_are_refused(
         {"frame": [0, 1]},
         {"of": None},
         {"partition": "id"},
-    ):
+    )
+    for changed in hostile:
         other = {**data, "steps": [{**data["steps"][0], "values": [{**value, **changed}]}]}
         with pytest.raises(SordinoError):
             held.plan(question_from_json(other), epsilon=1)
