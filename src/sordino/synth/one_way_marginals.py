@@ -32,6 +32,8 @@ _CLEAR = 25.0
 _RARE = 2.0
 # The same for missing values that the declaration drops: a table without any should show none.
 _ABSENT = 3.0
+# The same for all of a tail of a wide column: one of some sixty sums above it would put rows where none are.
+_TAIL = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,9 @@ def estimate_one_way(
     sums = [float(c.sum()) for c in noisy]
     rows = max(sum(s * w for s, w in zip(sums, weights, strict=True)) / sum(weights), 1.0)
     less = [_denoise(*one) for one in zip(columns, noisy, variances, strict=True)]
-    projected = tuple(project(c, rows) for c, _ in less)
+    projected = tuple(
+        _project_shown(*one, rows) for one in zip(columns, noisy, variances, (c for c, _ in less), strict=True)
+    )
     left = tuple(v for _, v in less)
     return OneWayMarginals(
         tuple(columns), tuple(noisy), tuple(variances), rows, 1.0 / math.sqrt(sum(weights)), projected, left
@@ -190,20 +194,30 @@ def _denoise(column: EncodedColumn, noisy: Floats, variance: float) -> tuple[Flo
         return noisy, variance
     last = len(noisy) - 1 if column.missing else len(noisy)
     smoothed, left = smooth(noisy[:last], variance)
-    if column.released:
-        first, end = _shown_range(noisy[:last], math.sqrt(variance))
-        place = np.arange(last)
-        smoothed = np.where((place >= first) & (place < end), smoothed, 0.0)
     return np.concatenate([smoothed, noisy[last:]]), left
 
 
+def _project_shown(column: EncodedColumn, noisy: Floats, variance: float, counts: Floats, rows: float) -> Floats:
+    """Return the counts projected to the simplex; of a column with released edges, no rows go to tails that hide in noise."""
+    if not column.released:
+        return project(counts, rows)
+    last = len(noisy) - 1 if column.missing else len(noisy)
+    first, end = _shown_range(noisy[:last], math.sqrt(variance))
+    shown = np.ones(len(noisy), dtype=bool)
+    shown[:first] = False
+    shown[end:last] = False
+    projected = np.zeros(len(noisy))
+    projected[shown] = project(counts[shown], rows)
+    return projected
+
+
 def _shown_range(counts: Floats, deviation: float) -> tuple[int, int]:
-    """Return the keys between the two tails that hold no more than noise does, however many of their keys are summed.
+    """Return the keys between the two tails that hold no more than noise does, one by one and summed from their end.
 
     The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
     """
-    bound = _ABSENT * deviation * np.sqrt(np.arange(1, len(counts) + 1))
-    from_below, from_above = (np.flatnonzero(np.cumsum(c) > bound) for c in (counts, counts[::-1]))
+    bound = _TAIL * deviation * np.sqrt(np.arange(1, len(counts) + 1))
+    from_below, from_above = (np.flatnonzero((np.cumsum(c) > bound) | (c > bound[0])) for c in (counts, counts[::-1]))
     if not len(from_below) or not len(from_above):
         return 0, len(counts)
     return int(from_below[0]), len(counts) - int(from_above[0])
@@ -289,7 +303,11 @@ def shares_within(codes: Codes, noisy: Floats, variance: float, totals: Floats, 
         if missing and members[-1] == len(codes) - 1:
             shares[members[-1]] = 0.0
             members = members[:-1]
-        if len(members) > 1:
+        counts = noisy[members]
+        if len(members) > 1 and variance == 0.0 and counts.sum() > 0:
+            # They are projected already: what a missing value beside them was given must not go to keys without rows.
+            shares[members] = counts / counts.sum()
+        elif len(members) > 1:
             goal = max(float(totals[code]), 1e-9)
             shares[members] = project(_shrink(noisy[members], variance), goal) / goal
     return shares

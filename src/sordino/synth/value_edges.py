@@ -22,15 +22,20 @@ if TYPE_CHECKING:
 
     from sordino.synth.measurement import FitSession
 
-_LEVELS = (
-    4  # of cutting: a run of one level is cut into up to 60 in the next, so bounds may be a million times too wide
-)
-_FIRST = 64  # runs of equal width that the first level counts
-_RUNS = 96  # runs that the weight of a column is spread over
-_MOST = 240  # runs of a column, those that hold next to nothing included: an engine compares each cell with their edges
-_SEEN = 3.0  # deviations of noise from which on a count is taken to hold rows
-_ATOM = 3.0  # times what its neighbors' density explains, from which on a single value keeps a run of its own
-_TAIL = 1.5  # a run that holds nothing reaches at most so much farther from the median than it begins
+# The first level counts this many runs of equal width.
+_FIRST = 64
+# A run that holds most of the rows is cut into at least so many by the next level.
+_FINER = 40
+# The weight of a column is spread over this many runs.
+_RUNS = 96
+# The most runs of a column, those that hold next to nothing included: an engine compares each cell with their edges.
+_MOST = 240
+# Deviations of noise from which on a count is taken to hold rows.
+_SEEN = 3.0
+# A single value keeps a run of its own from this many times what the density beside it explains.
+_ATOM = 3.0
+# A run that holds nothing ends at most so many times farther from the median than it begins.
+_TAIL = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +66,19 @@ def find_edges(session: FitSession, columns: Sequence[EncodedColumn], share: Fra
     if not wide:
         return list(columns)
     cut = {i: equal_runs(columns[i].lowest, columns[i].highest, _FIRST) for i in wide}
-    for level in range(_LEVELS):
+    levels = max(_levels(columns[i]) for i in wide)
+    for level in range(levels):
         tables = [ContingencyTable((Axis(columns[i].name, cut[i], missing=columns[i].dropped),)) for i in wide]
-        for i, noisy in zip(wide, session.measure(tables, share / _LEVELS), strict=True):
+        for i, noisy in zip(wide, session.measure(tables, share / levels), strict=True):
             counts = noisy.cells[: len(cut[i]) - 1]
             runs = CountedRuns(cut[i], counts, math.sqrt(noisy.variance))
-            cut[i] = _cut_again(runs) if level + 1 < _LEVELS else _settle(runs)
+            cut[i] = _cut_again(runs) if level + 1 < levels else _settle(runs)
     return [c.with_edges(cut[i]) if i in cut else c for i, c in enumerate(columns)]
+
+
+def _levels(column: EncodedColumn) -> int:
+    """Return how often a column is counted: until a run that held all rows would be cut to single values."""
+    return 2 + max(1, math.ceil(math.log((column.highest - column.lowest + 1) / _FIRST) / math.log(_FINER)))
 
 
 def weigh_runs(counts: Floats, middles: Floats) -> Floats:
