@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _FIRST = 64
 # A run that holds most of the rows is cut into at least so many by the next level.
 _FINER = 40
+# A run that is denser than those beside it is cut into at least so many.
+_CLOSER = 12
 # The weight of a column is spread over this many runs.
 _RUNS = 96
 # The most runs of a column, those that hold next to nothing included: an engine compares each cell with their edges.
@@ -78,7 +80,7 @@ def find_edges(session: FitSession, columns: Sequence[EncodedColumn], share: Fra
 
 def _levels(column: EncodedColumn) -> int:
     """Return how often a column is counted: until a run that held all rows would be cut to single values."""
-    return 2 + max(1, math.ceil(math.log((column.highest - column.lowest + 1) / _FIRST) / math.log(_FINER)))
+    return 3 + max(0, math.ceil(math.log((column.highest - column.lowest + 1) / _FIRST) / math.log(_FINER)))
 
 
 def weigh_runs(counts: Floats, middles: Floats) -> Floats:
@@ -106,7 +108,8 @@ def _cut_again(runs: CountedRuns) -> tuple[int, ...]:
     weights = weigh_runs(runs.shown, _middles(runs.edges, widths))
     made = set(_settle(runs))
     for at, (low, weight, width) in enumerate(zip(runs.edges, weights.tolist(), widths.tolist(), strict=False)):
-        pieces = min(math.ceil(weight * _RUNS), width)
+        # A dense run may hold a single value that many rows share: it is cut finely, however little it weighs.
+        pieces = min(max(math.ceil(weight * _RUNS), _CLOSER if _is_dense(runs, at) else 1), width)
         if pieces > 1 and runs.counts[at] > _SEEN * runs.deviation:
             made |= _pieces(low, width, pieces)
     edges = sorted(made)
@@ -144,7 +147,7 @@ def _settle(runs: CountedRuns) -> tuple[int, ...]:
     total = float(shown.sum())
     median = middles[int(np.searchsorted(np.cumsum(shown), total / 2.0))] if total > 0 else float(middles.mean())
     public = {runs.edges[0], runs.edges[-1], 0}
-    apart = [_stands_out(runs, i) or (int(widths[i]) == 1 and runs.edges[i] in public) for i in range(len(shown))]
+    apart = [w == 1 and (runs.edges[i] in public or _is_dense(runs, i)) for i, w in enumerate(widths.tolist())]
     edges = [runs.edges[0]]
     weight = float(weights[0])
     for at in range(1, len(shown)):
@@ -159,14 +162,14 @@ def _settle(runs: CountedRuns) -> tuple[int, ...]:
     return (*edges, runs.edges[-1])
 
 
-def _stands_out(runs: CountedRuns, at: int) -> bool:
-    """Return whether a run of one step holds more rows than the density of the runs beside it explains."""
-    widths = runs.widths
-    if widths[at] != 1 or runs.counts[at] <= _SEEN * runs.deviation:
+def _is_dense(runs: CountedRuns, at: int) -> bool:
+    """Return whether a run holds clearly more rows than the density of the runs beside it explains."""
+    if runs.counts[at] <= _SEEN * runs.deviation:
         return False
+    widths = runs.widths
     near = [i for i in (at - 1, at + 1) if 0 <= i < len(widths)]
     density = sum(max(float(runs.counts[i]), 0.0) for i in near) / max(sum(int(widths[i]) for i in near), 1)
-    return bool(runs.counts[at] > _ATOM * density)
+    return bool(runs.counts[at] > _ATOM * density * widths[at])
 
 
 def _thin(edges: Sequence[int], runs: CountedRuns) -> tuple[int, ...]:
