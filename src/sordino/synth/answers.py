@@ -99,9 +99,7 @@ def answer_question(
         [place[question_columns.dependencies[n][0] if n in question_columns.dependencies else n] for n in names],
         parts.measured,
     )
-    exact = (
-        not forbidden and not question_columns.dependencies.keys() & set(names) and _is_exact(meets, question_columns)
-    )
+    exact = not forbidden and not question_columns.dependencies.keys() & set(names) and _is_exact(question_columns)
     every_row = resolved.key_rows()
     # of the declared keys, those that a row meeting WHERE may have: a public fact, as for a table
     shown_groups = np.arange(len(every_row))
@@ -182,10 +180,9 @@ def _whole(question: Aggregation) -> list[str]:
     return list(dict.fromkeys(n for node in nodes for n in names_in(node)))
 
 
-def _is_exact(meets: Any, question_columns: _Columns) -> bool:
-    """Return whether each key wholly meets a question's condition or does not, and no key of its groups and sums is a run."""
-    runs = any(question_columns.by_name[n].edges is not None for n in question_columns.whole)
-    return not runs and bool(np.all((np.asarray(meets) == 0.0) | (np.asarray(meets) == 1.0)))
+def _is_exact(question_columns: _Columns) -> bool:
+    """Return whether no key of a question's groups and sums is a run; its condition may part runs, see `_Sums._parted`."""
+    return not any(question_columns.by_name[n].edges is not None for n in question_columns.whole)
 
 
 def _apply_constraints(
@@ -285,7 +282,8 @@ class _Sums:
         What lies within a measured table comes of the measured counts, all else of the model.
         """
         sums = self._sum(values)
-        deviation = self._deviation(values)
+        parted = self._parted(values)
+        deviation = np.sqrt(np.square(self._deviation(values)) + parted)
         known = np.zeros(self.sizes if self.groups is not None else 1, dtype=bool)
         if not self.exact or not self.chosen:
             return sums, deviation, known
@@ -298,7 +296,8 @@ class _Sums:
             return sums, deviation, known
         axes = zip(self.chosen, self.grid.members, self.grid.shape, strict=True)
         known[:] = len(self.chosen) == 1 or all(keys.aligned(*axis) for axis in axes)
-        return *measured, known
+        known &= parted == 0.0
+        return measured[0], np.sqrt(np.square(measured[1]) + parted), known
 
     def _sum(self, values: Any) -> Floats:
         weight = np.broadcast_to(self.weight * values, self.grid.shape)
@@ -307,6 +306,27 @@ class _Sums:
     def _deviation(self, values: Any) -> Floats:
         cell_weights = np.broadcast_to(self.inside * values, self.grid.shape)
         return self.parts.errors.deviation(self.chosen, self.grid.members, cell_weights, self.groups, self.sizes)
+
+    def _parted(self, values: Any) -> Floats:
+        """Return, by group, the variance of what parted runs miss: a condition meets a share p of their steps.
+
+        All rows of a run may share one value, which no measurement shows: of n such rows the condition then meets n with
+        chance p, else none, which varies by n^2 p (1 - p).
+        """
+        shape = self.grid.shape
+        inside = np.broadcast_to(self.inside, shape)
+        weight = np.broadcast_to(self.weight * values, shape)
+        variance = np.zeros(self.sizes if self.groups is not None else 1)
+        for axis in range(len(shape)):
+            met = inside.max(axis=tuple(a for a in range(len(shape)) if a != axis))
+            for place in np.flatnonzero((met > 1e-9) & (met < 1.0 - 1e-9)).tolist():
+                groups = self.groups
+                if groups is not None:
+                    groups = np.broadcast_to(groups, shape).take([place], axis=axis)
+                share = float(met[place])
+                rows = _sum_by_group(weight.take([place], axis=axis), groups, self.sizes) / share
+                variance += np.square(rows) * share * (1.0 - share)
+        return variance
 
 
 def _absent(node: Node, cells: Mapping[str, ColumnCells]) -> Any:
