@@ -90,7 +90,7 @@ def test_without_rows_to_see_the_edges_are_few_and_reach_the_bounds() -> None:
 
 def test_narrow_columns_are_not_searched() -> None:
     domain = sd.Domain({"age": sd.Integer(0, 120), "sex": sd.Category(["f", "m"])})
-    data = RecordingQueryable(
+    data: Any = RecordingQueryable(
         domain, {"age": np.arange(50), "sex": np.zeros(50, dtype=int)}, sd.PureDP(1), sd.Rng.seeded(1)
     )
     session = open_session(data, sd.Rng.seeded(1))
@@ -156,7 +156,7 @@ def test_two_columns_that_follow_each_other_are_drawn_so_however_many_values_the
         curator = protect({"x": first, "y": second}, domain)
         fit = synth.fit if fitter is None else fitter.fit
         drawn = fit(curator, epsilon=1, delta="1e-9", rng=sd.Rng.seeded(1)).sample(rng=sd.Rng.seeded(2))
-        assert np.corrcoef(drawn["x"], drawn["y"])[0, 1] > 0.9
+        assert np.corrcoef(drawn["x"], drawn["y"])[0, 1] > 0.85
 
 
 def skewed(rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
