@@ -21,8 +21,8 @@ from sordino.synth.encoded_column import EncodedColumn, encode_columns, encode_t
 from sordino.synth.measurement import FitSession, open_session
 from sordino.synth.model_file import encode, read, write
 from sordino.synth.one_way_marginals import most_runs
-from sordino.synth.value_edges import find_edges, weigh_runs
-from synth.support import RecordingQueryable, Source
+from sordino.synth.value_edges import edge_levels, find_edges, weigh_runs
+from synth.support import Source
 
 ROWS = 20_000
 NEIGHBORS = Neighbors("add_remove", None)
@@ -57,7 +57,12 @@ def search(
     def cut(data: Any) -> None:
         session = open_session(data, sd.Rng.seeded(2))
         columns = encode_columns(data.domain, None, data.neighbors)
-        found.append((find_edges(session, columns, share)[0], session))
+        levels = edge_levels(columns)
+
+        def count(tables: Any) -> Any:
+            return [(noisy.cells, noisy.variance) for noisy in session.measure(tables, share / levels)]
+
+        found.append((find_edges(columns, count, levels=levels)[0], session))
 
     curator = protect({"paid": values}, {"paid": sd.Integer(0, upper)})
     curator.adapt(cut, describe="edges", epsilon=epsilon, draws="vectors", record=None)
@@ -94,13 +99,9 @@ def test_without_rows_to_see_the_edges_are_few_and_reach_the_bounds() -> None:
 
 def test_narrow_columns_are_not_searched() -> None:
     domain = sd.Domain({"age": sd.Integer(0, 120), "sex": sd.Category(["f", "m"])})
-    data: Any = RecordingQueryable(
-        domain, {"age": np.arange(50), "sex": np.zeros(50, dtype=int)}, sd.PureDP(1), sd.Rng.seeded(1)
-    )
-    session = open_session(data, sd.Rng.seeded(1))
-    columns = encode_columns(domain, None, data.neighbors)
-    assert find_edges(session, columns, Fraction(1, 10)) == columns
-    assert not data.accesses
+    columns = encode_columns(domain, None, NEIGHBORS)
+    assert edge_levels(columns) == 0
+    assert find_edges(columns, lambda _: pytest.fail("counted"), levels=0) == columns
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -27,7 +27,7 @@ from sordino.core.release import Output
 from sordino.synth.encoded_column import EncodedColumn, Floats
 from sordino.synth.error_law import ErrorLaw
 from sordino.synth.one_way_marginals import DomainCompression, OneWayMarginals, estimate_one_way
-from sordino.synth.value_edges import find_edges
+from sordino.synth.value_edges import edge_levels, find_edges
 
 # ---- What a fit may ask, and what it pays: shares of one loss, noisy tables of counts, distances to public models
 #
@@ -238,9 +238,10 @@ class FitSession:
         and where it ~ n^(1/2) with scale ~ 1 / share (Laplace). Wide columns are cut at edges that are found first, for a
         part of the share: `columns` of what is returned have them.
         """
-        if any(c.equally_cut for c in columns):
+        levels = edge_levels(columns)
+        if levels:
             for_edges = share_of(float(share) * EDGES)
-            columns = find_edges(self, columns, for_edges)
+            columns = find_edges(columns, lambda tables: self._count(tables, for_edges / levels), levels=levels)
             share = share - for_edges
         power = 0.5 if self.split.currency == "epsilon" else 2.0 / 3.0
         shares = _exact_shares([c.size**power for c in columns])
@@ -275,6 +276,9 @@ class FitSession:
     def variance(self, share: Fraction | float | None = None, *, tables: int = 1) -> float:
         """Return the variance of each cell of `tables` tables that share this share, or all that is left."""
         return self.split.variance(self.left if share is None else share, tables=tables)
+
+    def _count(self, tables: Sequence[ContingencyTable], share: Fraction) -> list[tuple[Floats, float]]:
+        return [(counts.cells, counts.variance) for counts in self.measure(tables, share)]
 
     def pair_deviation(self, columns: Sequence[EncodedColumn]) -> float:
         """Return about the noise of a cell of a pair, if two pairs a column share all that is left."""

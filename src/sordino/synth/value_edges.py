@@ -8,19 +8,16 @@ proof is the curator's, and the edges are released values. Knows no data.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats, equal_runs
 
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from sordino.synth.measurement import FitSession
+# Returns noisy tables of counts, each with the variance of its cells.
+Count = Callable[[Sequence[ContingencyTable]], Sequence[tuple[Floats, float]]]
 
 # The first level counts this many runs of equal width.
 _FIRST = 64
@@ -62,20 +59,23 @@ class CountedRuns:
         return widths
 
 
-def find_edges(session: FitSession, columns: Sequence[EncodedColumn], share: Fraction) -> list[EncodedColumn]:
-    """Return the columns, those cut into runs of equal width cut where their rows lie; `share` of the loss pays for it."""
+def find_edges(columns: Sequence[EncodedColumn], count: Count, *, levels: int) -> list[EncodedColumn]:
+    """Return the columns, those cut into runs of equal width cut where their rows lie; `count` is called once a level."""
     wide = [i for i, c in enumerate(columns) if c.equally_cut]
     if not wide:
         return list(columns)
     cut = {i: equal_runs(columns[i].lowest, columns[i].highest, _FIRST) for i in wide}
-    levels = max(_levels(columns[i]) for i in wide)
     for level in range(levels):
         tables = [ContingencyTable((Axis(columns[i].name, cut[i], missing=columns[i].dropped),)) for i in wide]
-        for i, noisy in zip(wide, session.measure(tables, share / levels), strict=True):
-            counts = noisy.cells[: len(cut[i]) - 1]
-            runs = CountedRuns(cut[i], counts, math.sqrt(noisy.variance))
+        for i, (cells, variance) in zip(wide, count(tables), strict=True):
+            runs = CountedRuns(cut[i], cells[: len(cut[i]) - 1], math.sqrt(variance))
             cut[i] = _cut_again(runs) if level + 1 < levels else _settle(runs)
     return [c.with_edges(cut[i]) if i in cut else c for i, c in enumerate(columns)]
+
+
+def edge_levels(columns: Sequence[EncodedColumn]) -> int:
+    """Return how often columns are counted to find their edges; 0 where none is wide."""
+    return max((_levels(c) for c in columns if c.equally_cut), default=0)
 
 
 def _levels(column: EncodedColumn) -> int:

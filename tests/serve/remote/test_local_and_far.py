@@ -53,7 +53,12 @@ def test_a_question_is_the_same_near_and_far(pair: tuple[Any, Any], name: str) -
     near, far = (one.table("people") for one in pair)
     question = QUESTIONS[name]
     plans = [t.plan(question(t), epsilon=HUGE, assume_rows=1000) for t in (near, far)]
-    assert plans[0].to_dict() == plans[1].to_dict() | {"earlier": list(plans[0].earlier)}
+    # Each test has a directory of its own for high-water marks, which the ledger, opened before, is not known in.
+    near_plan = plans[0].to_dict()
+    near_plan["notes"] = [
+        note for note in near_plan["notes"] if not note.startswith("this machine has no high-water mark")
+    ]
+    assert near_plan == plans[1].to_dict() | {"earlier": list(plans[0].earlier)}
     assert plans[0].cost == plans[1].cost
     if name != "robust":
         assert plans[0].error(0.9) == plans[1].error(0.9)
