@@ -23,8 +23,9 @@ Count = Callable[[Sequence[ContingencyTable]], Sequence[tuple[Floats, float]]]
 _FIRST = 64
 # A run that holds most of the rows is cut into at least so many by the next level.
 _FINER = 40
-# A run that is denser than those beside it is cut into at least so many.
+# A run that is denser than those beside it, and holds more than a share of all weight, is cut into at least so many.
 _CLOSER = 12
+_HEAVY = 0.02
 # The weight of a column is spread over this many runs.
 _RUNS = 96
 # The most runs of a column, those that hold next to nothing included: an engine compares each cell with their edges.
@@ -108,8 +109,9 @@ def _cut_again(runs: CountedRuns) -> tuple[int, ...]:
     weights = weigh_runs(runs.shown, _middles(runs.edges, widths))
     made = set(_settle(runs))
     for at, (low, weight, width) in enumerate(zip(runs.edges, weights.tolist(), widths.tolist(), strict=False)):
-        # A dense run may hold a single value that many rows share: it is cut finely, however little it weighs.
-        pieces = min(max(math.ceil(weight * _RUNS), _CLOSER if _is_dense(runs, at) else 1), width)
+        # A dense run may hold a single value that many rows share.
+        closer = _CLOSER if weight > _HEAVY and _is_dense(runs, at) else 1
+        pieces = min(max(math.ceil(weight * _RUNS), closer), width)
         if pieces > 1 and runs.counts[at] > _SEEN * runs.deviation:
             made |= _pieces(low, width, pieces)
     edges = sorted(made)
