@@ -78,12 +78,13 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
 
 
 def _scale(contrasts: Sequence[Contrast], grid: Floats, prior: Floats) -> float:
-    """Return the posterior mean of a scale."""
+    """Return the posterior root mean square of a scale."""
     squares, units, noises = np.array([numbers for _, numbers in contrasts]).reshape(-1, 3).T
     variance = np.maximum(np.outer(grid, units) + noises, 1e-12)
     log = np.log(prior) - 0.5 * (np.log(variance) + squares / variance).sum(axis=1)
     weights = np.exp(log - log.max())
-    return float((weights * grid).sum() / weights.sum())
+    # The root of the mean square: intervals cover as stated over what the contrasts leave open of the scale.
+    return math.sqrt(float((weights * np.square(grid)).sum() / weights.sum()))
 
 
 def _contrasts(
