@@ -21,7 +21,7 @@ SLACK = (
 )
 KNOWN = {("half missing", "1"): 0.03, ("half missing", "3"): 0.03}  # few rows in boxes beside a large missing share
 # where a loss is too small to look at pairs, it is also too small to tell that none depends: a width of 9 errors, else
-WIDE = {("independent", "0.1"): 25}
+WIDE = {("independent", "0.1"): 30}
 KINDS = {"one": 1, "two": 2, "many": 3}
 
 
