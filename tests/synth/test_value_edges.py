@@ -41,7 +41,7 @@ def protect(columns: dict[str, Any], domain: dict[str, Any], *, seed: int = 1) -
         domain=sd.Domain(domain),
         neighbors="add_remove",
         privacy_unit="row",
-        budget=sd.ApproxDP(10**4, "1e-3"),
+        budget=sd.ApproxDP(10**7, "1e-3"),
         ledger=None,
         rng=sd.Rng.seeded(seed),
     )
@@ -280,3 +280,25 @@ def test_a_fit_of_wide_columns_only_releases_and_stays_within_its_loss(fitter: A
     (session,) = data.sessions
     assert all(isinstance(query, (MarginalQuery, Distances)) for query, _ in session.accesses)
     assert session.allowed() * Fraction(999, 1000) <= session.spent() <= session.allowed()
+
+
+DOMAINS: dict[str, tuple[Any, list[Any]]] = {
+    "widest": (sd.Integer(-(2**62), 2**62), [0, 1, 2**62, -(2**62)]),
+    "two steps": (sd.Real(0, 1, resolution=1), [0.0, 1.0, 1.0, 0.0]),
+    "fine": (sd.Real(0, 1), [0.1, 0.2, 0.9, 1.0]),
+    "huge": (sd.Real(-1e15, 1e15), [0.0, 1.0, 1e15, -1e15]),
+    "all at the upper bound": (sd.Integer(0, 100_000), [100_000] * 4),
+}
+
+
+@pytest.mark.parametrize(("times", "epsilon"), [(0, "1"), (1, "1000000"), (500, "0.01"), (500, "10")])
+@pytest.mark.parametrize("name", DOMAINS)
+def test_any_bounds_and_any_rows_are_fitted_and_drawn(name: str, times: int, epsilon: str) -> None:
+    column, values = DOMAINS[name]
+    table = {"x": np.array(values * times, dtype=np.array(values).dtype)}
+    model = synth.Independent().fit(protect(table, {"x": column}), epsilon=epsilon, delta="1e-9", rng=sd.Rng.seeded(2))
+    assert model.sample(50, rng=sd.Rng.seeded(3)).num_rows == 50
+    edges = model.parts.columns[0].edges
+    assert edges is not None
+    # The upper bound, a top code, is a run of its own however the rest is cut.
+    assert edges[-1] == edges[-2]

@@ -114,8 +114,9 @@ def _cut_again(runs: CountedRuns) -> tuple[int, ...]:
         pieces = min(max(math.ceil(weight * _RUNS), closer), width)
         if pieces > 1 and runs.counts[at] > _SEEN * runs.deviation:
             made |= _pieces(low, width, pieces)
-    edges = sorted(made)
-    return tuple(edges) if len(edges) <= _MOST else _thin(edges, runs)
+    # The upper bound ends the last run and is a run of its own, as where the bounds alone cut a column.
+    edges = (*sorted(made), runs.edges[-1])
+    return edges if len(edges) <= _MOST else _thin(edges, runs)
 
 
 def _pieces(low: int, width: int, pieces: int) -> set[int]:
@@ -180,4 +181,4 @@ def _thin(edges: Sequence[int], runs: CountedRuns) -> tuple[int, ...]:
     fresh = [e for e in edges if e not in old]
     keep = max(_MOST - len(old), 0)
     chosen = fresh[:: max(1, -(-len(fresh) // max(keep, 1)))]
-    return tuple(sorted({*old, *chosen}))
+    return (*sorted({*old, *chosen}), runs.edges[-1])
