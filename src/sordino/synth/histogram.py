@@ -35,6 +35,7 @@ from sordino.synth.encoded_column import (
 from sordino.synth.measurement import NoisyTable, release_counts, share_of, split_loss
 from sordino.synth.one_way_marginals import project
 from sordino.synth.sampler import draw_within
+from sordino.synth.sources import require_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -290,6 +291,7 @@ class Histogram:
         Theorem: a row is in one bin of a level, so a level is one release by parallel composition, and k levels cost k of
         them. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent.
         """
+        require_table(source)
         columns = self._columns(source.domain)
         layout = self._layout(columns, pure=isinstance(read_loss(**loss), PureDP))
         words = self._words() + ("" if layout.flat else f" in {len(layout.widths)} levels")

@@ -169,11 +169,15 @@ def run_adaptive(
     record: Callable[[T], ReleaseContent] | None,
     *,
     plan: Plan,
+    table: TableContext,
     rows: DataAccess,
     rng: Rng,
     make_release: Callable[[Answer], Release],
 ) -> tuple[T, Release, str]:
-    """Return an algorithm's result, the release on record and its text; `make_release` makes an answer of its charge one."""
+    """Return an algorithm's result, the release on record and its text; `make_release` makes an answer of its charge one.
+
+    `table` is what the rows are declared as: the plan's own, or what joins make of it.
+    """
 
     def answer_one(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
         return replace(make_release(answer), question=words, event=event, cost=cost, spent=spent, remaining=left)
@@ -181,7 +185,7 @@ def run_adaptive(
     assert isinstance(plan.procedure, AdaptiveProcedure)
     inner = plan.procedure.inner
     smooth = plan.procedure.smooth
-    session = AdaptiveSession(rows=rows, table=plan.table, loss=inner, smooth=smooth, rng=rng, make_release=answer_one)
+    session = AdaptiveSession(rows=rows, table=table, loss=inner, smooth=smooth, rng=rng, make_release=answer_one)
     try:
         result = algorithm(session)
     finally:
