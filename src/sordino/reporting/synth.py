@@ -161,7 +161,9 @@ def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChar
         }
         for w, v, e, f in made.rows
     ]
-    base = alt.Chart(data_of(rows)).encode(y=alt.Y("ways:N", sort=None, title=None))
+    names = [row["ways"] for row in rows]
+    y = alt.Y("ways:N", sort=names, scale=alt.Scale(domain=names), title=None)
+    base = alt.Chart(data_of(rows)).encode(y=y)
     bars = base.mark_bar(opacity=0.65, color=COLORS[0]).encode(
         x=alt.X("value:Q", title="mean total-variation distance"), tooltip=["ways:N", "value:Q", "floor:Q"]
     )

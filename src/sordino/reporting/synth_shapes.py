@@ -114,13 +114,15 @@ def draw_densities(made: Densities, confidence: float, title: str | None) -> tup
     else:
         more = {"constant": made.scale.constant} if made.scale.kind == "symlog" else {}
         scale = alt.Scale(type=made.scale.kind, domain=ends, nice=False, zero=False, **more)  # type: ignore[arg-type]
-        axis = alt.Axis(values=_ticks(made.scale, *ends), format="~s") if made.scale.kind == "symlog" else alt.Axis()
+        # each tick in its own unit: a common one would write all but the largest as 0
+        words = {"values": _ticks(made.scale, *ends), "labelExpr": "format(datum.value, '~s')"}
+        axis = alt.Axis(**words) if made.scale.kind == "symlog" else alt.Axis()  # type: ignore[arg-type]
         x = alt.X("start:Q", title=made.column, scale=scale, axis=axis)
     y = alt.Y("share:Q", title="share of rows in a bar", axis=alt.Axis(format="~%"))
     base = alt.Chart(data_of(rows)).encode(x=x, x2="end:T" if made.scale.kind == _TIME else "end:Q", color=color)
     drawn, seen = (base.transform_filter(alt.FieldEqualPredicate(field="series", equal=name)) for name in names)
     layers = [
-        drawn.mark_bar(opacity=0.45, stroke=None).encode(y=y, tooltip=["series:N", "start:N", "end:N", "share:Q"]),
+        drawn.mark_bar(opacity=0.45).encode(y=y, y2="zero:Q", tooltip=["series:N", "start:N", "end:N", "share:Q"]),
         seen.mark_rule(strokeWidth=2.2).encode(y=y, tooltip=["series:N", "start:N", "end:N", "share:Q"]),
     ]
     if any(made.reaches):
@@ -169,7 +171,7 @@ def draw_heat(made: Heat, confidence: float, title: str | None) -> tuple[AnyChar
             sort=labels[1][::-1],
             title=down if i == 0 else None,
             scale=alt.Scale(domain=labels[1][::-1]),
-            axis=_cell_axis(alt, i == 0),
+            axis=_cell_axis(labelled=i == 0),
         )
         color = alt.Color(
             "share:Q",
@@ -206,14 +208,14 @@ def _bars(made: Densities) -> list[dict[str, Any]]:
             max(min(high, end) - max(low, start), 0.0) / max(high - low, 1e-12)
             for low, high in itertools.pairwise(places)
         ]
-        bar = {"start": made.scale.value(start), "end": made.scale.value(end)}
+        bar: dict[str, Any] = {"start": made.scale.value(start), "end": made.scale.value(end), "zero": 0.0}
         bar["middle"] = made.scale.value((start + end) / 2)
         share = sum(p * s for p, s in zip(parts, made.synthetic, strict=True))
         rows.append({**bar, "series": "synthetic rows", "share": share})
         share = sum(p * s for p, s in zip(parts, made.original, strict=True))
         reach = math.sqrt(sum((p * r) ** 2 for p, r in zip(parts, made.reaches, strict=True) if p))
         if math.isfinite(reach) and share > reach:
-            ends = {"low": share - reach, "high": share + reach}
+            ends = {"low": max(share - reach, 0.0), "high": share + reach}
             rows.append({**bar, "series": "original", "share": share, **(ends if reach else {})})
     return sorted(rows, key=lambda row: row["start"])
 
@@ -248,7 +250,7 @@ def _label(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _cell_axis(alt: Any, labelled: bool) -> Any:
-    return alt.Axis(
-        labels=labelled, ticks=False, labelOverlap=True, labelLimit=90, labelAngle=0 if not labelled else -45
-    )
+def _cell_axis(*, labelled: bool = True, angle: int = 0) -> Any:
+    import altair as alt
+
+    return alt.Axis(labels=labelled, ticks=False, labelOverlap=True, labelLimit=90, labelAngle=angle)
