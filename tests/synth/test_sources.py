@@ -84,7 +84,7 @@ def test_rows_joined_with_a_public_table_are_fitted_and_protect_the_same_unit() 
         (lambda c: c.table("visits").where(sd.col("days") > 3), QuestionRefused, r"model\.sample\(where="),
         (lambda c: c.table("visits").join("persons"), QuestionRefused, r"table\.over\(table\.join"),
         (lambda c: c.table("visits").agg(sd.count()), QuestionRefused, "without its table"),
-        (lambda c: VISITS, DeclarationError, r"sd\.protect\(rows"),
+        (lambda _: VISITS, DeclarationError, r"sd\.protect\(rows"),
         (lambda c: c.table("visits").over(c.table("visits").where(sd.col("days") > 3)), QuestionRefused, "joins alone"),
         (lambda c: c.table("visits").over(sd.count()), QuestionRefused, "over takes a selection"),
         (lambda c: c.table("visits").over(c.table("visits").join("nobody")), UnknownName, "nobody"),
