@@ -122,8 +122,7 @@ def _distances(evaluation: Evaluation, draw: Draw, mark: str | None) -> Section:
 
 
 def _worst(evaluation: Evaluation) -> Section:
-    reach = 0.0 if evaluation.exact else 1.96
-    figures = [(d, Figure(min(d.value, 1.0), reach * d.deviation)) for d in evaluation.worst(10)]
+    figures = [(d, Figure(min(d.value, 1.0), 1.96 * d.deviation)) for d in evaluation.worst(10)]
     rows = tuple((" x ".join(d.columns), f.short(4), f"{f.reach:.4f}", f"{d.floor:.4f}") for d, f in figures)
     words = (
         "The sets of columns with the largest of the distances above, at no further cost. With much noise, the noise "

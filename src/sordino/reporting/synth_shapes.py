@@ -164,7 +164,7 @@ def draw_heat(made: Heat, confidence: float, title: str | None) -> tuple[AnyChar
             if value
         ]
         x = alt.X(
-            "across:N", sort=labels[0], title=across, scale=alt.Scale(domain=labels[0]), axis=_cell_axis(alt, True)
+            "across:N", sort=labels[0], title=across, scale=alt.Scale(domain=labels[0]), axis=_cell_axis(angle=-45)
         )
         y = alt.Y(
             "down:N",

@@ -117,7 +117,7 @@ class Evaluation:
 
     def figure(self, ways: int) -> Figure:
         """Return that mean with its error at 95%."""
-        return Figure(self.mean(ways), 0.0 if self.exact else self.error(ways, 0.95))
+        return Figure(self.mean(ways), self.error(ways, 0.95))
 
     def worst(self, count: int = 10) -> tuple[Distance, ...]:
         """Return the sets of columns that lie farthest off."""
@@ -157,7 +157,7 @@ class Evaluation:
         if self.correlations is None:
             return []
         kinds = [c for c in (self.correlations, self.pearson) if c is not None]
-        error = "" if self.exact else f", query error {self.correlations.error:.2f}"
+        error = f", query error {self.correlations.error:.2f}" if self.correlations.error else ""
         parts = [
             f"by less than the noise shows, at most {round_up(c.difference.most, 2)} ({c.kind})"
             if c.difference.shown is None
@@ -188,10 +188,7 @@ class Evaluation:
         """Return the evaluation as JSON data."""
         measured_ways = [w for w in (1, 2, 3) if not math.isnan(self.mean(w))]
         means = {str(w): self.figure(w) for w in measured_ways}
-        distances = [
-            (d, Figure(min(d.value, 1.0), 0.0 if self.exact else normal_quantile(0.95) * d.deviation))
-            for d in self.distances
-        ]
+        distances = [(d, Figure(min(d.value, 1.0), normal_quantile(0.95) * d.deviation)) for d in self.distances]
         return {
             "private": self.private,
             "cost": self.cost,
