@@ -31,6 +31,7 @@ from sordino.synth.measurement import (
 from sordino.synth.methods import ALL_PAIRS, method_name
 from sordino.synth.model import Model
 from sordino.synth.pair_selection import one_way_noise
+from sordino.synth.sources import require_table
 from sordino.synth.trees import (
     AIM_STEPS,
     AUTO_STEPS,
@@ -111,6 +112,7 @@ class Fitter(ABC):
         Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as
         ask does.
         """
+        require_table(source)
         on_server = _server_fit(source, self.constraints, rng)
         if on_server is not None:
             return on_server(method_name(type(self)), **self.options(), **loss)
