@@ -12,7 +12,7 @@ from sordino import synth
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import col
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.synth.constraints import Constraint
+from sordino.synth.rules import Rule
 from synth.support import Source, small, small_source
 
 DOMAIN, KEYS = small()
@@ -67,7 +67,7 @@ def test_no_row_breaks_a_random_set_of_constraints(seed: int) -> None:
 
 def test_answers_keep_to_constraints_as_rows_do() -> None:
     """What no row may be counts nothing, a column that follows is read off the other, and the total stays."""
-    rules: list[Constraint] = [
+    rules: list[Rule] = [
         synth.never((col("age") < 30) & (col("job") == "field")),
         synth.determines("job", "sex", {"none": False, "desk": True, "shop": True, "field": False}),
         synth.at_most("pay", "age"),

@@ -11,7 +11,7 @@ import typer
 from sordino.core.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.synth.constraints import Constraint
+    from sordino.synth.rules import Rule
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model, as `sordino synth fit` wrote it.")]
 
@@ -40,12 +40,12 @@ def column_names(text: str | None) -> list[str] | None:
 
 def constraints_of(
     never: Sequence[str], at_most: Sequence[str], determines: Sequence[Path], columns: Sequence[str]
-) -> list[Constraint]:
+) -> list[Rule]:
     """Return the declared constraints, in the order of the options' names: never, at most, determines."""
-    from sordino.synth import constraints as made
+    from sordino.synth import rules as made
     from sordino.synth import parse_condition, read_determines
 
-    declared: list[Constraint] = [made.never(parse_condition(text, columns)) for text in never]
+    declared: list[Rule] = [made.never(parse_condition(text, columns)) for text in never]
     for text in at_most:
         names = [n.strip() for n in text.split(",")]
         if len(names) != 2 or not all(names):

@@ -28,7 +28,7 @@ from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.database import StoreUnusable
 from sordino.serve.server.jobs import Job, Jobs
 from sordino.synth.condition_text import parse_condition
-from sordino.synth.constraints import at_most, never
+from sordino.synth.rules import at_most, never
 from sordino.synth.methods import FitRequest
 from sordino.synth.model import Model, load
 from sordino.synth.watched_table import Stages, WatchedTable
