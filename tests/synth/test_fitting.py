@@ -22,8 +22,8 @@ from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import col
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
-from sordino.synth.rules import Rule
 from sordino.synth.methods import FitRequest, method_steps
+from sordino.synth.rules import Rule
 from synth.support import Source, small, small_source
 
 DOMAIN, KEYS = small()

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from sordino.synth.histogram import plan_ranges as plan_ranges
     from sordino.synth.model import Model as Model
     from sordino.synth.model import load as load
+    from sordino.synth.rule_proposals import count_violations as count_violations
+    from sordino.synth.rule_proposals import propose_rules as propose_rules
+    from sordino.synth.rule_text import declared_rules as declared_rules
     from sordino.synth.rule_text import read_allowed as read_allowed
     from sordino.synth.rule_text import read_determines as read_determines
     from sordino.synth.rule_text import read_rule as read_rule

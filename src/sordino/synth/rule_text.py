@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sordino.ask.project.load import Project
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Compare
 from sordino.core.errors import DeclarationError
@@ -51,6 +52,19 @@ def read_rule(text: str, columns: Sequence[str], *, beside: Path | None = None) 
     if condition.op in (">", ">="):
         return _COMPARISON["<" if condition.op == ">" else "<="](sides[1], sides[0])
     return _COMPARISON[condition.op](*sides)
+
+
+def declared_rules(
+    project: Project, table: str | None = None, *, columns: Sequence[str] | None = None
+) -> tuple[Rule, ...]:
+    """Return the rules that a project file declares of a table: those that are about the modelled `columns` alone, if named.
+
+    Raises DeclarationError, UnknownName or QuestionRefused for a line that is no rule of the table.
+    """
+    declared = project.table(table)
+    beside = None if project.path is None else project.path.parent
+    rules = [read_rule(text, tuple(declared.domain), beside=beside) for text in declared.rules]
+    return tuple(rule for rule in rules if columns is None or set(rule.names) <= set(columns))
 
 
 def read_determines(path: str | Path) -> Rule:

@@ -39,11 +39,16 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 def constraints_of(
-    never: Sequence[str], at_most: Sequence[str], determines: Sequence[Path], columns: Sequence[str]
+    never: Sequence[str],
+    at_most: Sequence[str],
+    determines: Sequence[Path],
+    columns: Sequence[str],
+    *,
+    lines: Sequence[str] = (),
 ) -> list[Rule]:
-    """Return the declared constraints, in the order of the options' names: never, at most, determines."""
+    """Return the rules of the options: never, at most, determines, and `lines`, each a rule as a project file states it."""
+    from sordino.synth import parse_condition, read_determines, read_rule
     from sordino.synth import rules as made
-    from sordino.synth import parse_condition, read_determines
 
     declared: list[Rule] = [made.never(parse_condition(text, columns)) for text in never]
     for text in at_most:
@@ -53,4 +58,8 @@ def constraints_of(
                 "--at-most takes two columns, LOWER,UPPER: the first is at most the second in each row"
             )
         declared.append(made.at_most(names[0], names[1]))
-    return [*declared, *map(read_determines, determines)]
+    return [
+        *declared,
+        *map(read_determines, determines),
+        *(read_rule(line, columns, beside=Path()) for line in lines),
+    ]
