@@ -563,10 +563,11 @@ class Linear:
         return self.text
 
     def violation(self) -> str:
-        """Return the same comparison turned round."""
-        sums = " + ".join(f"{_number(weight)} * {name}" for name, weight in self.terms)
+        """Return the same comparison turned round, without negative weights."""
+        left = [_term(w, n) for n, w in self.terms if w > 0] + [_number(-self.constant)] * (self.constant < 0)
+        right = [_term(-w, n) for n, w in self.terms if w < 0] + [_number(self.constant)] * (self.constant > 0)
         turned = {"=": "!=", "<=": ">", "<": ">="}[self.op]
-        return f"{sums} {turned} {_number(self.constant)}"
+        return f"{' + '.join(left) or 0} {turned} {' + '.join(right) or 0}"
 
     def check(self, columns: Columns, domain: Domain) -> None:
         """Raise DeclarationError for columns that are no numbers, or bounds and steps that the rule cannot hold for."""
@@ -757,6 +758,10 @@ def _share_of_last(cell: ColumnCells, weight: int, left: Any, op: str) -> Any:
     upto = np.clip(np.floor(end) - cell.low + 1.0, 0.0, width) / width
     below = np.clip(np.ceil(end) - cell.low, 0.0, width) / width
     return upto if weight > 0 else 1.0 - below
+
+
+def _term(weight: Fraction, name: str) -> str:
+    return name if weight == 1 else f"{_number(weight)} * {name}"
 
 
 def _number(value: Fraction) -> str:
