@@ -11,7 +11,7 @@ import sordino as sd
 from sordino import synth
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import col
-from sordino.errors import DeclarationError, QuestionRefused
+from sordino.errors import DeclarationError
 from sordino.synth.rules import Rule
 from synth.support import Source, small, small_source
 
@@ -140,14 +140,3 @@ def test_a_chain_of_orders_that_the_bounds_forbid_is_refused() -> None:
     data = Source(domain, {n: np.zeros(5, dtype=np.int64) for n in domain}, sd.Rng.seeded(1))
     with pytest.raises(DeclarationError, match="cannot hold"):
         synth.fit(data, epsilon=1, constraints=[synth.at_most("a", "b"), synth.at_most("b", "c")])
-
-
-def test_rows_that_a_model_hardly_has_are_refused_rather_than_broken() -> None:
-    domain = sd.Domain({n: sd.Integer(0, 999) for n in ("a", "b", "c")})  # too many cells to search for a contradiction
-    keys = {n: np.full(400, i, dtype=np.int64) for i, n in enumerate(domain)}
-    rules = [synth.at_most("c", "b"), synth.at_most("b", "a")]
-    model = synth.Independent(constraints=rules).fit(
-        Source(domain, keys, sd.Rng.seeded(1)), epsilon=10**4, rng=sd.Rng.seeded(2)
-    )
-    with pytest.raises(QuestionRefused, match="hardly any"):
-        model.sample(50, rng=sd.Rng.seeded(1))

@@ -1,4 +1,4 @@
-"""Rules: each kind holds in every row of every method, random sets of them hold or are refused, and fits use what they say."""
+"""Rules: each kind holds in every row of every method, random sets of them hold, and fits use what they say."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ ROWS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_random_sets_of_rules_hold_in_every_row_or_are_refused(seed: int) -> None:
+def test_random_sets_of_rules_hold_in_every_row(seed: int) -> None:
     """Rows drawn without regard to the rules, some cells blank, are completed: no row breaks one, none is dropped."""
     rng = np.random.default_rng(seed)
     texts = [str(t) for t in rng.choice(list(ROWS), size=int(rng.integers(1, 6)), replace=False)]
@@ -232,11 +232,7 @@ def test_random_sets_of_rules_hold_in_every_row_or_are_refused(seed: int) -> Non
         rules.append(synth.allowed({"f": [True, True, False], "a": [1, 40, int(rng.integers(0, 60))]}))
     assert [rule_from_data(r.to_data()) for r in rules] == rules
     columns = {name: model_column(name, DOMAIN) for name in DOMAIN}
-    try:
-        check_rules(rules, list(columns.values()), DOMAIN)
-    except DeclarationError as error:
-        assert "cannot hold" in str(error) or "follows from something else" in str(error)
-        return
+    check_rules(rules, list(columns.values()), DOMAIN)
     dependencies = functional_dependencies(rules, columns)
     laws = laws_of(rules, columns, dependencies)
     rows = empty_rows(laws, dependencies, 700, sd.Rng.seeded(seed))
