@@ -23,7 +23,7 @@ from sordino.synth.rules import Linear, Rule, functional_dependencies, laws_of, 
 from synth.rule_tables import broken, houses, people
 
 PAIRS = {
-    "people": [("age", "income"), ("start", "end"), ("city", "tax")],
+    "people": [("age", "income"), ("start", "end"), ("city", "tax"), ("married", "state")],
     "houses": [("above", "living"), ("zone", "floors"), ("built", "renovated"), ("basement", "zone")],
 }
 TABLES = {"people": people, "houses": houses}

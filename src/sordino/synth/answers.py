@@ -18,7 +18,7 @@ import numpy as np
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.expressions.declared_values import bind_values, is_text, value_keys
-from sordino.ask.queries.expressions.nodes import Bin, Name, Node, describe
+from sordino.ask.queries.expressions.nodes import Bin, Connective, Name, Node, describe
 from sordino.ask.queries.post_processing import finish_answer
 from sordino.core.accounting.events import Composed
 from sordino.core.domain import Domain
@@ -35,7 +35,7 @@ from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import KeyShares, MeasuredCounts, NoisyTable, Question, rake_pairs
 from sordino.synth.one_way_marginals import DomainCompression
-from sordino.synth.rules import Determines, Rule, expand_rules, functional_dependencies
+from sordino.synth.rules import Determines, Linear, Rule, expand_rules, functional_dependencies
 
 # What post-processing costs.
 _NOTHING = PureDP(0)
@@ -93,6 +93,7 @@ def answer_question(
     for rule in forbidden:
         allowed = allowed * rule.possible(grid.cells, by_name)
     meets = 1.0 if question.where is None else evaluate_condition(question.where, grid.cells)[0]
+    meets = meets * _left_by_rules(parts, question.where, constraints, grid, by_name)
     inside = np.ones(grid.shape) * meets * allowed
     counts = _model_counts(parts, grid, allowed)
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
@@ -101,7 +102,7 @@ def answer_question(
         [place[question_columns.dependencies[n][0] if n in question_columns.dependencies else n] for n in names],
         parts.measured,
     )
-    exact = not forbidden and not question_columns.dependencies.keys() & set(names) and _is_exact(question_columns)
+    exact = not forbidden and _is_exact(question_columns)
     every_row = resolved.key_rows()
     # of the declared keys, those that a row meeting WHERE may have: a public fact, as for a table
     shown_groups = np.arange(len(every_row))
@@ -219,6 +220,42 @@ def _apply_constraints(
         grid = wider
         rules.append(rule)
     return grid, rules, tuple(dict.fromkeys(notes))
+
+
+def _left_by_rules(
+    parts: ModelParts,
+    where: Node | None,
+    constraints: Sequence[Rule],
+    grid: ClassGrid,
+    columns: Mapping[str, EncodedColumn],
+) -> Any:
+    """Return 0 in cells where rules about sums leave no row that meets a part of WHERE, else 1.
+
+    Runs of values meet comparisons of columns by their middles: a rule knows more of what lies within.
+    """
+    place = {c.name: i for i, c in enumerate(parts.columns)}
+    left: Any = 1.0
+    for rule in expand_rules(constraints):
+        if not isinstance(rule, Linear) or any(
+            _may_be_missing(parts, place[n]) for n in rule.names if n not in grid.cells
+        ):
+            continue
+        for condition in _conjuncts(where):
+            left = left * ~np.asarray(rule.rules_out(condition, grid.cells, columns))
+    return left
+
+
+def _may_be_missing(parts: ModelParts, column: int) -> bool:
+    """Return whether the model has rows in which a column is missing."""
+    encoded = parts.columns[column]
+    return encoded.missing and bool(parts.within[column][-1] > 0.0)
+
+
+def _conjuncts(node: Node | None) -> list[Node]:
+    """Return the conditions that a condition asks for all together."""
+    if isinstance(node, Connective) and node.op == "and":
+        return [*_conjuncts(node.left), *_conjuncts(node.right)]
+    return [] if node is None else [node]
 
 
 def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:

@@ -668,6 +668,41 @@ class Linear:
             high = high + weight * most
         return low, high, missing
 
+    def rules_out(self, condition: Node, cells: Cells, columns: Columns) -> Any:
+        """Return the cells in which no row that keeps to the rule meets a comparison of sums; False where that cannot be told.
+
+        With r.x = c (or at most c), p.x = (p - l r).x + l r.x for any l, so p.x is at most the largest (p - l r).x of the cell
+        plus l c: for every l of an equation, for l >= 0 of an order (Farkas). Each l tried takes one column out of the sum.
+        """
+        form = linear_form(Arithmetic("-", condition.left, condition.right)) if isinstance(condition, Compare) else None
+        if not isinstance(condition, Compare) or form is None or len(form[0]) < 2:
+            return False
+        own = dict(self.terms)
+        high: Any = math.inf
+        low: Any = -math.inf
+        for factor in {Fraction(0), *(w / own[n] for n, w in form[0].items() if n in own)}:
+            names = dict.fromkeys([*form[0], *own])
+            rest = {n: form[0].get(n, Fraction(0)) - factor * own.get(n, Fraction(0)) for n in names}
+            ends = [_ends(columns[n], w, cells.get(n)) for n, w in rest.items() if w]
+            base = float(form[1] + factor * self.constant)
+            if self.op == "=" or factor >= 0:
+                high = np.minimum(high, sum((e[1] for e in ends), base))
+            if self.op == "=" or factor <= 0:
+                low = np.maximum(low, sum((e[0] for e in ends), base))
+        slack = 1e-9 * max(1.0, *(float(abs(w)) * _size(columns[n]) for n, w in form[0].items()))
+        never = {
+            ">": high <= slack,
+            ">=": high < -slack,
+            "<": low >= -slack,
+            "<=": low > slack,
+            "=": (high < -slack) | (low > slack),
+            "!=": (high <= slack) & (low >= -slack),
+        }[condition.op]
+        missing: Any = False
+        for name in self.names:
+            missing = missing | cells[name].missing if name in cells else missing
+        return never & ~np.asarray(missing)
+
     def holds(self, rows: DrawnRows) -> Mask:
         """Return which rows keep to the rule, or lack one of its columns."""
         weights, constant, _ = self.in_steps({n: rows.laws[n].encoded for n in self.names})
@@ -758,6 +793,19 @@ def _share_of_last(cell: ColumnCells, weight: int, left: Any, op: str) -> Any:
     upto = np.clip(np.floor(end) - cell.low + 1.0, 0.0, width) / width
     below = np.clip(np.ceil(end) - cell.low, 0.0, width) / width
     return upto if weight > 0 else 1.0 - below
+
+
+def _ends(column: EncodedColumn, weight: Fraction, cell: ColumnCells | None) -> tuple[Any, Any]:
+    """Return the least and the most of a weighted column in each cell, or within its declared bounds."""
+    factor = float(weight * column.unit)
+    law = column_law(column)
+    low, high = (float(law.first), float(law.last)) if cell is None else (cell.low, cell.high)
+    return (low * factor, high * factor) if factor > 0 else (high * factor, low * factor)
+
+
+def _size(column: EncodedColumn) -> float:
+    """Return the largest number of a column."""
+    return float(column.unit) * max(abs(column.lowest), abs(column.highest))
 
 
 def _term(weight: Fraction, name: str) -> str:
