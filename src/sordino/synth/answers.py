@@ -233,22 +233,15 @@ def _left_by_rules(
 
     Runs of values meet comparisons of columns by their middles: a rule knows more of what lies within.
     """
-    place = {c.name: i for i, c in enumerate(parts.columns)}
+    present = [
+        c.name for c, within in zip(parts.columns, parts.within, strict=True) if not c.missing or within[-1] == 0.0
+    ]
     left: Any = 1.0
     for rule in expand_rules(constraints):
-        if not isinstance(rule, Linear) or any(
-            _may_be_missing(parts, place[n]) for n in rule.names if n not in grid.cells
-        ):
-            continue
-        for condition in _conjuncts(where):
-            left = left * ~np.asarray(rule.rules_out(condition, grid.cells, columns))
+        if isinstance(rule, Linear):
+            for condition in _conjuncts(where):
+                left = left * ~np.asarray(rule.rules_out(condition, grid.cells, columns, present))
     return left
-
-
-def _may_be_missing(parts: ModelParts, column: int) -> bool:
-    """Return whether the model has rows in which a column is missing."""
-    encoded = parts.columns[column]
-    return encoded.missing and bool(parts.within[column][-1] > 0.0)
 
 
 def _conjuncts(node: Node | None) -> list[Node]:

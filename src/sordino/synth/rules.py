@@ -11,7 +11,7 @@ import datetime
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
@@ -668,8 +668,10 @@ class Linear:
             high = high + weight * most
         return low, high, missing
 
-    def rules_out(self, condition: Node, cells: Cells, columns: Columns) -> Any:
+    def rules_out(self, condition: Node, cells: Cells, columns: Columns, present: Collection[str]) -> Any:
         """Return the cells in which no row that keeps to the rule meets a comparison of sums; False where that cannot be told.
+
+        `present` are columns that no row lacks.
 
         With r.x = c (or at most c), p.x = (p - l r).x + l r.x for any l, so p.x is at most the largest (p - l r).x of the cell
         plus l c: for every l of an equation, for l >= 0 of an order (Farkas). Each l tried takes one column out of the sum.
@@ -699,8 +701,8 @@ class Linear:
             "!=": (high <= slack) & (low >= -slack),
         }[condition.op]
         missing: Any = False
-        for name in self.names:
-            missing = missing | cells[name].missing if name in cells else missing
+        for name in set(self.names) - set(present):
+            missing = missing | (cells[name].missing if name in cells else True)
         return never & ~np.asarray(missing)
 
     def holds(self, rows: DrawnRows) -> Mask:
