@@ -723,11 +723,15 @@ def _join_same_names(place: Place, item: Any, joined: JoinedTable, scope: Scope)
 
 
 def _take_condition(select: Any, item: Any, joined: JoinedTable, scope: Scope) -> None:
-    """Make those conditions of WHERE the ON of a comma join that compare, without naming tables, its columns with others."""
+    """Make those conditions of WHERE the ON of a comma join, or CROSS JOIN, that compare its columns with those before it.
+
+    Equal columns are enough where there are any; what else compares both stays in WHERE then, which says the same.
+    """
     kinds = trees()
     where = select.args.get("where")
     parts = [] if where is None else list(where.this.flatten()) if isinstance(where.this, kinds.And) else [where.this]
     found = [p for p in parts if _compares_joined(p.unnest(), joined, scope)]
+    found = found or [p for p in parts if _links_joined(p, joined, scope)]
     if not found:
         return
     item.set("on", kinds.and_(*(p.unnest() for p in found), copy=False) if len(found) > 1 else found[0].unnest())
@@ -740,16 +744,28 @@ def _take_condition(select: Any, item: Any, joined: JoinedTable, scope: Scope) -
 
 
 def _compares_joined(condition: Any, joined: JoinedTable, scope: Scope) -> bool:
+    """Return whether a condition says that a column of the joined table equals one before it."""
     kinds = trees()
     sides = [condition.this, condition.expression] if isinstance(condition, kinds.EQ) else []
-    if not sides or not all(isinstance(s, kinds.Column) for s in sides):
+    return all(isinstance(s, kinds.Column) for s in sides) and _links_joined(condition, joined, scope)
+
+
+def _links_joined(condition: Any, joined: JoinedTable, scope: Scope) -> bool:
+    """Return whether a condition computes with columns of the joined table and of those before it, and with no others."""
+    kinds = trees()
+    if condition.find(kinds.Query) is not None:
         return False
     before = scope.every()
-    theirs = [
-        s.table.lower() == joined.alias if s.table else joined.has(s.name) and s.name.lower() not in before
-        for s in sides
-    ]
-    return theirs.count(True) == 1
+    names = {*scope.names, *(table.alias for table in scope.joined)}
+    theirs: set[bool] = set()
+    for column in condition.find_all(kinds.Column):
+        name = column.name.lower()
+        is_theirs = column.table.lower() == joined.alias if column.table else joined.has(name) and name not in before
+        # What a table after this one has is not there yet.
+        if not is_theirs and not (column.table.lower() in names if column.table else name in before):
+            return False
+        theirs.add(is_theirs)
+    return len(theirs) == 2
 
 
 def _joined_table(

@@ -171,6 +171,7 @@ def read_statement(
         splitter.read_weights(query)
     splitter.public = {name.lower(): name for name in public}
     splitter.declared = frozenset(declared)
+    splitter.unit = (unit or "").lower()
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
         whole = _write(query)
@@ -380,6 +381,8 @@ class _Splitter:
         self.read_public: dict[str, None] = {}
         # Names of columns that hold true and false.
         self.truths: set[str] = set()
+        # The column of the privacy unit, in lower case.
+        self.unit = ""
 
     def read_weights(self, query: Any) -> None:
         """Take the hints of the statement's SELECTs, /*+ WEIGHT(3) */, out of its tree: each is of its SELECT's questions."""
@@ -527,10 +530,15 @@ class _Splitter:
         rows = select.expressions[0].unalias().this if len(select.expressions) == 1 else None
         count_combinations(select, least=1)
         distinct = select.expressions[0].unalias().this if isinstance(rows, exp.Star) else None
-        if isinstance(distinct, exp.Distinct) and self._is_declared(distinct.expressions[0]):
-            # COUNT leaves out what is missing, but counts a pair of it.
-            pair = [distinct.expressions[0].copy() for _ in "ab"]
-            distinct.set("expressions", [exp.Tuple(expressions=pair)])
+        if not isinstance(distinct, exp.Distinct) or isinstance(distinct.expressions[0], exp.Tuple):
+            return
+        # COUNT leaves out what is missing, but counts a pair of it. Rows without a person are in no answer.
+        value = distinct.expressions[0]
+        if isinstance(value, exp.Column) and value.name.lower() == self.unit:
+            return
+        distinct.set("expressions", [exp.Tuple(expressions=[value.copy() for _ in "ab"])])
+        if self._reads_rows(select) and not self._is_declared(value) and not self._is_question(select):
+            distinct.set("expressions", [value])
 
     def _is_declared(self, node: Any) -> bool:
         return isinstance(node, trees().Column) and node.name.lower() in self.declared
