@@ -114,6 +114,10 @@ class ReleasedQuery:
     after: int
 
 
+# Whether all rows of a public table that agree in some columns, in lower case, agree in another one.
+Determines = Callable[[str, Collection[str], str], bool]
+
+
 class BlockReader(Protocol):
     """Says what a text of a private block means; raises QuestionRefused for one that is no private question."""
 
@@ -150,6 +154,7 @@ def read_statement(
     truths: Iterable[str] = (),
     others: Mapping[str, Iterable[str]] | None = None,
     public: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    determines: Determines = lambda *_: False,
     declared: DeclaredLists = MappingProxyType({}),
     unit: str | None = None,
     reader: BlockReader,
@@ -159,8 +164,8 @@ def read_statement(
     """Split a statement about a private table into its blocks, each of which `reader` takes.
 
     `others` are the columns of other private tables, which blocks may be about too. Of the declared columns, `truths` are
-    those that hold true and false and `unit` the one of the privacy unit; `public` are the public tables with the columns that
-    their key determines, `declared` the values of columns that declare them, and `moment` is what NOW() stands for.
+    those that hold true and false and `unit` the one of the privacy unit; `public` are the public tables with their columns,
+    of which `determines` says whether some determine another in all rows, `declared` the values of columns that declare them, and `moment` is what NOW() stands for.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
@@ -172,6 +177,7 @@ def read_statement(
     splitter.public = {name.lower(): name for name in public}
     splitter.declared = frozenset(declared)
     splitter.unit = (unit or "").lower()
+    splitter.determines = determines
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
         whole = _write(query)
@@ -376,6 +382,7 @@ class _Splitter:
         # Public tables by their names in lower case, and those that are read outside of the blocks.
         self.public: dict[str, str] = {}
         self.public_columns: dict[str, set[str]] = {}
+        self.determines: Determines = lambda *_: False
         # Columns that declare their values.
         self.declared: frozenset[str] = frozenset()
         self.read_public: dict[str, None] = {}
@@ -1014,7 +1021,7 @@ class _Splitter:
     def _read_keys(self, select: Any) -> None:
         """Put keys in the place of MIN, MAX, ANY_VALUE and FIRST of them: a group has one value of each.
 
-        So has it of a column of a public table that is joined by a key: such a column becomes a key too.
+        So has it of a column of a public table that keys determine, in all its rows: such a column becomes a key too.
         """
         exp = trees()
         group = select.args.get("group")
@@ -1086,27 +1093,38 @@ class _Splitter:
         return found
 
     def _follows(self, of: Any, keys: list[Any], select: Any) -> bool:
-        """Return whether a column is one of a public table that is joined by keys of the block."""
-        exp = trees()
+        """Return whether a column is one of a public table of which keys of the block determine it."""
         own = self._columns_of(select)
-        for join in select.args.get("joins") or []:
-            table = join.this
-            if not isinstance(table, exp.Table) or table.name.lower() not in self.public:
+        for table in self._sources(select):
+            if not isinstance(table, trees().Table) or table.name.lower() not in self.public:
                 continue
-            columns = self.public_columns.get(table.name.lower(), set())
-            named = of.table.lower() == table.alias_or_name.lower() if of.table else of.name.lower() not in own
-            if not named or of.name.lower() not in columns:
-                continue
-            using = {part.name.lower() for part in join.args.get("using") or []}
-            on = join.args.get("on")
-            parts = [] if on is None else list(on.flatten()) if isinstance(on, exp.And) else [on]
-            linked = [
-                any(side in keys for side in (part.this, part.expression)) for part in parts if isinstance(part, exp.EQ)
-            ]
-            linked += [any(isinstance(key, exp.Column) and key.name.lower() == name for key in keys) for name in using]
-            if linked and all(linked) and len(linked) == len(parts) + len(using):
-                return True
+
+            def is_of(column: Any, table: Any = table) -> bool:
+                if column.table:
+                    return bool(column.table.lower() == table.alias_or_name.lower())
+                return column.name.lower() in self.public_columns[table.name.lower()] - own
+
+            if is_of(of):
+                given = {key.name.lower() for key in keys if isinstance(key, trees().Column) and is_of(key)}
+                given |= self._equal_to_keys(select, table, keys, is_of)
+                return bool(given) and self.determines(self.public[table.name.lower()], given, of.name.lower())
         return False
+
+    def _equal_to_keys(self, select: Any, table: Any, keys: list[Any], is_of: Callable[[Any], bool]) -> set[str]:
+        """Return the columns of a joined table that its join compares with keys of the block for equality."""
+        exp = trees()
+        join = next((join for join in select.args.get("joins") or [] if join.this is table), None)
+        if join is None:
+            return set()
+        named = {key.name.lower() for key in keys if isinstance(key, exp.Column)}
+        found = {part.name.lower() for part in join.args.get("using") or []} & named
+        on = join.args.get("on")
+        for part in [] if on is None else on.flatten() if isinstance(on, exp.And) else [on]:
+            sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
+            for one, other in zip(sides, reversed(sides), strict=True):
+                if isinstance(one, exp.Column) and is_of(one) and other in keys:
+                    found.add(one.name.lower())
+        return found
 
     def _separate_lists(self, select: Any) -> None:
         """Ask ANY_VALUE and STRING_AGG(DISTINCT ...) of different keys, or beside other aggregates, as sub-queries."""
