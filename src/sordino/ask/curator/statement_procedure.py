@@ -410,7 +410,8 @@ def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str
     if len(plans) == 1:
         return [f"1 private question; {rest}", *notes]
     asked = [
-        f"{'nothing' if _is_free(plan) else plan.asked.describe()} for {plan.procedure.question.describe()}{f', of {about}' if about else ''}"
+        f"{'nothing' if _is_free(plan) else plan.asked.describe()} for {plan.procedure.question.describe()}"
+        f"{f', of {about}' if about else ''}"
         for plan, about in zip(plans, question.tables, strict=True)
     ]
     notes.insert(0, f"{len(plans)} private questions: {'; '.join(asked)}; {rest}")

@@ -133,6 +133,12 @@ class _Reader:
         clause = self._select.args.get("group")
         keys = list(self._select.expressions) if clause is None else list(clause.expressions)
         others = [n for n, v in ({} if clause is None else clause.args).items() if v and n != "expressions"]
+        if len(keys) > 1 and not any(item.find(trees().AggFunc) for item in self._select.expressions):
+            words = ", ".join(key.sql(dialect="duckdb") for key in keys)
+            raise QuestionRefused(
+                f"{self._place.word('DISTINCT')}a sub-query of several columns has each combination without repetition: "
+                f"COUNT(*) of it is supported, and listing it with STRING_AGG; or GROUP BY {words}, and aggregate the answer"
+            )
         if len(keys) != 1 or others:
             raise QuestionRefused(f"{self._place.word('GROUP') or self._place.word('DISTINCT')}{_ALONE}: {_TAKE}")
         key = keys[0]
