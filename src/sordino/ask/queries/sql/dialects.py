@@ -723,6 +723,7 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
         _unwrap_table(inner)
         _join_commas(inner)
         _put_private_first(inner, public)
+        _compare_extremes(inner)
         _list_groups(inner)
         _drop_needless_distinct(inner)
         _order_by_all(inner)
@@ -730,6 +731,97 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
     made = rewrite_functions(made)
     changed: exp.Select = unfold_answer(made) if made.find(kinds.Subquery, kinds.With) else made
     return changed
+
+
+def _compare_extremes(select: Any) -> None:
+    """EXISTS (SELECT ... FROM s WHERE s.k = t.k AND s.x > t.y AND c) compares the largest x of each k where c holds with y.
+
+    That is a value of each k joined to the rows that have it, as people write it out: LEFT JOIN (SELECT k, MAX(x) AS m FROM s
+    WHERE c GROUP BY k) v ON v.k = t.k, and (v.m > t.y) IS TRUE. Where k is not the privacy unit, the join is refused.
+    """
+    from sqlglot import exp as kinds
+
+    roots = [*select.expressions, *(part for n in ("where", "having") if (part := select.args.get(n)) is not None)]
+    found = [
+        node
+        for root in roots
+        for node in root.walk(prune=lambda n: isinstance(n, kinds.Exists))
+        if isinstance(node, kinds.Exists)
+    ]
+    sources = [_source(select), *(join.this for join in select.args.get("joins") or [])]
+    around = {source.alias_or_name.lower() for source in sources if source is not None}
+    for place, node in enumerate(found):
+        made = _extremes_of(node.this, f"exists_{place}", around)
+        if made is None:
+            continue
+        join, condition = made
+        select.append("joins", join)
+        node.replace(condition)
+
+
+def _extremes_of(query: Any, name: str, around: set[str]) -> tuple[Any, Any] | None:
+    """Return the join of the extremes that a correlated EXISTS compares, and the comparison; None for any other EXISTS.
+
+    `around` are the names that the tables of the SELECT around it go by.
+    """
+    from sqlglot import exp as kinds
+
+    query = query.this if isinstance(query, kinds.Subquery) else query
+    source = _source(query) if isinstance(query, kinds.Select) else None
+    known = {"expressions", "from_", "from", "where", "distinct", "limit"}
+    if source is None or not _has_only(query, known) or query.args.get("where") is None:
+        return None
+    own = source.alias_or_name.lower()
+
+    def belongs(side: Any) -> bool | None:
+        """Whether a side of a comparison is of the sub-query's rows, or of those around it; None where it is of both."""
+        tables = {column.table.lower() == own or not column.table for column in side.find_all(kinds.Column)}
+        return None if len(tables) != 1 or side.find(kinds.Query) is not None else tables.pop()
+
+    links: list[Any] = []
+    compared: list[Any] = []
+    rest: list[Any] = []
+    mirrored_of = {kinds.GT: kinds.LT, kinds.GTE: kinds.LTE, kinds.LT: kinds.GT, kinds.LTE: kinds.GTE}
+    where = query.args["where"].this
+    for part in (p.unnest() for p in (where.flatten() if isinstance(where, kinds.And) else [where])):
+        is_comparison = isinstance(part, (kinds.EQ, kinds.NEQ, *mirrored_of))
+        sides = [part.this, part.expression] if is_comparison else []
+        whose = [belongs(side) for side in sides]
+        if sorted(whose, key=str) == [False, True]:
+            inner, outer = sides if whose[0] else reversed(sides)
+            mirrored = type(part) if whose[0] else mirrored_of.get(type(part), type(part))
+            plain = isinstance(inner, kinds.Column) and isinstance(outer, kinds.Column)
+            (links if mirrored is kinds.EQ and plain else compared).append((mirrored, inner, outer))
+        elif belongs(part):
+            rest.append(part)
+        else:
+            return None
+    if len(links) != 1 or len(compared) != 1 or compared[0][0] is kinds.EQ:
+        return None
+    (_, key, ours), (operator, value, other) = links[0], compared[0]
+    if not {column.table.lower() for side in (ours, other) for column in side.find_all(kinds.Column)} <= around:
+        return None
+    ends = {"least": kinds.Min, "largest": kinds.Max}
+    if operator is not kinds.NEQ:
+        ends = {"least": kinds.Min} if operator in (kinds.LT, kinds.LTE) else {"largest": kinds.Max}
+    inside = kinds.Select(
+        expressions=[
+            kinds.alias_(key.copy(), f"{name}_key"),
+            *(kinds.alias_(end(this=value.copy()), f"{name}_{word}") for word, end in ends.items()),
+        ]
+    ).from_(source.copy())
+    if rest:
+        inside.set("where", kinds.Where(this=kinds.and_(*(part.copy() for part in rest))))
+    inside.set("group", kinds.Group(expressions=[key.copy()]))
+    join = kinds.Join(
+        this=kinds.Subquery(this=inside, alias=kinds.TableAlias(this=kinds.to_identifier(name))),
+        side="LEFT",
+        on=kinds.EQ(this=ours.copy(), expression=kinds.column(f"{name}_key", table=name)),
+    )
+    truths: list[Any] = [
+        operator(this=kinds.column(f"{name}_{word}", table=name), expression=other.copy()) for word in ends
+    ]
+    return join, kinds.paren(kinds.Is(this=kinds.paren(kinds.or_(*truths)), expression=kinds.true()))
 
 
 def count_combinations(select: Any, *, least: int) -> None:
