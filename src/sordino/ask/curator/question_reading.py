@@ -151,6 +151,11 @@ def read_statement_question(
         determines=lambda *asked: determines(table.public_rows, *asked),
         declared=_declared_lists(table),
         unit=table.neighbors.id_column,
+        units={
+            neighbors.id_column.lower()
+            for neighbors in (table.neighbors, *(other.neighbors for other in table.private.values()))
+            if neighbors.id_column is not None
+        },
         reader=reader,
         dialect=dialect,
         moment=question.moment,

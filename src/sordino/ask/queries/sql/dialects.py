@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import QuestionRefused
@@ -723,7 +724,7 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
         _unwrap_table(inner)
         _join_commas(inner)
         _put_private_first(inner, public)
-        _compare_extremes(inner)
+        join_unit_values(inner)
         _list_groups(inner)
         _drop_needless_distinct(inner)
         _order_by_all(inner)
@@ -733,95 +734,139 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
     return changed
 
 
-def _compare_extremes(select: Any) -> None:
-    """EXISTS (SELECT ... FROM s WHERE s.k = t.k AND s.x > t.y AND c) compares the largest x of each k where c holds with y.
+def join_unit_values(select: Any, units: Container[str] | None = None) -> None:
+    """Join what sub-queries say of a row's own person, as people write it out: one value a person, beside its rows.
 
-    That is a value of each k joined to the rows that have it, as people write it out: LEFT JOIN (SELECT k, MAX(x) AS m FROM s
-    WHERE c GROUP BY k) v ON v.k = t.k, and (v.m > t.y) IS TRUE. Where k is not the privacy unit, the join is refused.
+    (SELECT MIN(s.x) FROM s WHERE s.k = t.k AND c) is v.m of LEFT JOIN (SELECT k, MIN(x) AS m FROM s WHERE c GROUP BY k) v ON
+    v.k = t.k. EXISTS (SELECT ... FROM s WHERE s.k = t.k AND s.x > t.y AND c) compares the largest x with y: (v.m > t.y) IS TRUE.
+
+    Where `units` are given, only what compares a column of such a name; where k is no privacy unit, the join is refused.
     """
     from sqlglot import exp as kinds
 
-    roots = [*select.expressions, *(part for n in ("where", "having") if (part := select.args.get(n)) is not None)]
+    group = select.args.get("group")
+    roots = [*select.expressions, *(part for part in (select.args.get("where"), group) if part is not None)]
+    inside = (kinds.From, kinds.Join, kinds.In, kinds.Exists, kinds.Any, kinds.All)
     found = [
         node
         for root in roots
-        for node in root.walk(prune=lambda n: isinstance(n, kinds.Exists))
-        if isinstance(node, kinds.Exists)
+        for node in root.walk(prune=lambda n: isinstance(n, (kinds.Exists, kinds.Subquery)))
+        if isinstance(node, kinds.Exists) or (isinstance(node, kinds.Subquery) and not isinstance(node.parent, inside))
     ]
     sources = [_source(select), *(join.this for join in select.args.get("joins") or [])]
     around = {source.alias_or_name.lower() for source in sources if source is not None}
-    for place, node in enumerate(found):
-        made = _extremes_of(node.this, f"exists_{place}", around)
-        if made is None:
-            continue
-        join, condition = made
-        select.append("joins", join)
-        node.replace(condition)
+    taken: dict[Any, Any] = {}
+    for node in found:
+        if node not in taken:
+            place = len(taken)
+            name = f"{'exists' if isinstance(node, kinds.Exists) else 'value'}_{place}"
+            while name in around:
+                name += "_"
+            made = _unit_values_of(node, name, around, units)
+            if made is None:
+                continue
+            join, taken[node.copy()] = made
+            select.append("joins", join)
+        node.replace(taken[node].copy())
 
 
-def _extremes_of(query: Any, name: str, around: set[str]) -> tuple[Any, Any] | None:
-    """Return the join of the extremes that a correlated EXISTS compares, and the comparison; None for any other EXISTS.
+def _unit_values_of(node: Any, name: str, around: set[str], units: Container[str] | None) -> tuple[Any, Any] | None:
+    """Return the join of what a correlated sub-query says, and what stands in its place; None for any other sub-query.
 
     `around` are the names that the tables of the SELECT around it go by.
     """
     from sqlglot import exp as kinds
 
-    query = query.this if isinstance(query, kinds.Subquery) else query
+    is_exists = isinstance(node, kinds.Exists)
+    query = node.this.this if isinstance(node.this, kinds.Subquery) else node.this
     source = _source(query) if isinstance(query, kinds.Select) else None
-    known = {"expressions", "from_", "from", "where", "distinct", "limit"}
+    known = {"expressions", "from_", "from", "where", *(("distinct", "limit") if is_exists else ())}
     if source is None or not _has_only(query, known) or query.args.get("where") is None:
         return None
+    read = _read_links(query, source)
+    if read is None or len(read.links) != 1:
+        return None
+    key, ours = read.links[0]
+    outer = [ours, *(other for _, _, other in read.compared)]
+    if not {column.table.lower() for side in outer for column in side.find_all(kinds.Column)} <= around:
+        return None
+    if units is not None and ours.name.lower() not in units:
+        return None
+    values: dict[str, Any] = {}
+    if is_exists:
+        if len(read.compared) != 1 or read.compared[0][0] is kinds.EQ:
+            return None
+        operator, value, other = read.compared[0]
+        if operator not in (kinds.GT, kinds.GTE):
+            values[f"{name}_least"] = kinds.Min(this=value.copy())
+        if operator not in (kinds.LT, kinds.LTE):
+            values[f"{name}_largest"] = kinds.Max(this=value.copy())
+        truths = [operator(this=kinds.column(word, table=name), expression=other.copy()) for word in values]
+        instead: Any = kinds.paren(kinds.Is(this=kinds.paren(kinds.or_(*truths)), expression=kinds.true()))
+    else:
+        item = query.expressions[0].unalias()
+        counts = isinstance(item, kinds.Count)
+        several = len(query.expressions) != 1 or item.find(kinds.AggFunc) is None
+        if several or read.compared or (not counts and item.find(kinds.Count) is not None):
+            return None
+        values[name] = item.copy()
+        instead = kinds.column(name, table=name)
+        # A person without such rows has no value, and a number of them that is 0.
+        instead = kinds.Coalesce(this=instead, expressions=[kinds.Literal.number(0)]) if counts else instead
+    inner = kinds.Select(
+        expressions=[kinds.alias_(key.copy(), f"{name}_of"), *(kinds.alias_(v, word) for word, v in values.items())]
+    ).from_(source.copy())
+    if read.rest:
+        inner.set("where", kinds.Where(this=kinds.and_(*(part.copy() for part in read.rest))))
+    inner.set("group", kinds.Group(expressions=[key.copy()]))
+    joined = kinds.Subquery(this=inner, alias=kinds.TableAlias(this=kinds.to_identifier(name)))
+    on = kinds.EQ(this=ours.copy(), expression=kinds.column(f"{name}_of", table=name))
+    return kinds.Join(this=joined, side="LEFT", on=on), instead
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """What WHERE of a correlated sub-query says: its columns that equal ones around it, other comparisons, and the rest.
+
+    A comparison is its operator, with the sub-query's side before the one of the rows around it.
+    """
+
+    links: list[Any]
+    compared: list[Any]
+    rest: list[Any]
+
+
+def _read_links(query: Any, source: Any) -> _Links | None:
+    """Return what WHERE of a sub-query says; None where a condition is of both sides and compares them in no such way."""
+    from sqlglot import exp as kinds
+
     own = source.alias_or_name.lower()
+    mirrored = {kinds.GT: kinds.LT, kinds.GTE: kinds.LTE, kinds.LT: kinds.GT, kinds.LTE: kinds.GTE}
 
     def belongs(side: Any) -> bool | None:
-        """Whether a side of a comparison is of the sub-query's rows, or of those around it; None where it is of both."""
+        """Whether a tree is of the sub-query's rows, or of those around it; None where it is of both, or of neither."""
         tables = {column.table.lower() == own or not column.table for column in side.find_all(kinds.Column)}
         return None if len(tables) != 1 or side.find(kinds.Query) is not None else tables.pop()
 
-    links: list[Any] = []
-    compared: list[Any] = []
-    rest: list[Any] = []
-    mirrored_of = {kinds.GT: kinds.LT, kinds.GTE: kinds.LTE, kinds.LT: kinds.GT, kinds.LTE: kinds.GTE}
+    read = _Links([], [], [])
     where = query.args["where"].this
     for part in (p.unnest() for p in (where.flatten() if isinstance(where, kinds.And) else [where])):
-        is_comparison = isinstance(part, (kinds.EQ, kinds.NEQ, *mirrored_of))
+        is_comparison = isinstance(part, (kinds.EQ, kinds.NEQ, *mirrored))
         sides = [part.this, part.expression] if is_comparison else []
         whose = [belongs(side) for side in sides]
         if sorted(whose, key=str) == [False, True]:
             inner, outer = sides if whose[0] else reversed(sides)
-            mirrored = type(part) if whose[0] else mirrored_of.get(type(part), type(part))
-            plain = isinstance(inner, kinds.Column) and isinstance(outer, kinds.Column)
-            (links if mirrored is kinds.EQ and plain else compared).append((mirrored, inner, outer))
+            operator = type(part) if whose[0] else mirrored.get(type(part), type(part))
+            is_plain = isinstance(inner, kinds.Column) and isinstance(outer, kinds.Column)
+            if operator is kinds.EQ and is_plain:
+                read.links.append((inner, outer))
+            else:
+                read.compared.append((operator, inner, outer))
         elif belongs(part):
-            rest.append(part)
+            read.rest.append(part)
         else:
             return None
-    if len(links) != 1 or len(compared) != 1 or compared[0][0] is kinds.EQ:
-        return None
-    (_, key, ours), (operator, value, other) = links[0], compared[0]
-    if not {column.table.lower() for side in (ours, other) for column in side.find_all(kinds.Column)} <= around:
-        return None
-    ends = {"least": kinds.Min, "largest": kinds.Max}
-    if operator is not kinds.NEQ:
-        ends = {"least": kinds.Min} if operator in (kinds.LT, kinds.LTE) else {"largest": kinds.Max}
-    inside = kinds.Select(
-        expressions=[
-            kinds.alias_(key.copy(), f"{name}_key"),
-            *(kinds.alias_(end(this=value.copy()), f"{name}_{word}") for word, end in ends.items()),
-        ]
-    ).from_(source.copy())
-    if rest:
-        inside.set("where", kinds.Where(this=kinds.and_(*(part.copy() for part in rest))))
-    inside.set("group", kinds.Group(expressions=[key.copy()]))
-    join = kinds.Join(
-        this=kinds.Subquery(this=inside, alias=kinds.TableAlias(this=kinds.to_identifier(name))),
-        side="LEFT",
-        on=kinds.EQ(this=ours.copy(), expression=kinds.column(f"{name}_key", table=name)),
-    )
-    truths: list[Any] = [
-        operator(this=kinds.column(f"{name}_{word}", table=name), expression=other.copy()) for word in ends
-    ]
-    return join, kinds.paren(kinds.Is(this=kinds.paren(kinds.or_(*truths)), expression=kinds.true()))
+    return read
 
 
 def count_combinations(select: Any, *, least: int) -> None:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
-from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations
+from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations, join_unit_values
 from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
@@ -161,6 +161,7 @@ def read_statement(
     determines: Determines = lambda *_: False,
     declared: DeclaredLists = MappingProxyType({}),
     unit: str | None = None,
+    units: Collection[str] = (),
     reader: BlockReader,
     dialect: str | None = None,
     moment: datetime.datetime | None = None,
@@ -168,9 +169,9 @@ def read_statement(
     """Split a statement about a private table into its blocks, each of which `reader` takes.
 
     `others` are the columns of other private tables, which blocks may be about too. Of the declared columns, `truths` are
-    those that hold true and false and `unit` the one of the privacy unit; `public` are the public tables with their columns,
-    of which `determines` says whether some determine another in all rows, `declared` the values of columns that declare
-    them, and `moment` is what NOW() stands for.
+    those that hold true and false, `unit` the one of the privacy unit and `units` those of all tables; `public` are the public
+    tables with their columns, of which `determines` says whether some determine another in all rows, `declared` the values of
+    columns that declare them, and `moment` is what NOW() stands for.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
@@ -189,6 +190,8 @@ def read_statement(
         query = put_moment(rewrite_forms(query, declared), moment)
         if unit is not None:
             add_up_pairs(query, unit)
+        for select in list(query.find_all(trees().Select)) if units else []:
+            join_unit_values(select, units)
         outside = splitter.split(query)
         splitter.check_outside(outside)
         if not splitter.blocks and not splitter.read_public:
@@ -1207,6 +1210,8 @@ class _Splitter:
         """Return whether a column is one of a public table of which keys of the block determine it."""
         own = self._columns_of(select)
         for table in self._sources(select):
+            if isinstance(table, trees().Subquery) and self._follows_inside(of, keys, select, table):
+                return True
             if not isinstance(table, trees().Table) or table.name.lower() not in self.public:
                 continue
 
@@ -1220,6 +1225,26 @@ class _Splitter:
                 given |= self._equal_to_keys(select, table, keys, is_of)
                 return bool(given) and self.determines(self.public[table.name.lower()], given, of.name.lower())
         return False
+
+    def _follows_inside(self, of: Any, keys: list[Any], select: Any, source: Any) -> bool:
+        """Return whether a column is one of a public table that a sub-query of rows reads, and keys of it determine it."""
+        exp = trees()
+        query = source.this
+        if not isinstance(query, exp.Select) or self._aggregates_of(query) or query.args.get("group") is not None:
+            return False
+        alone = len(list(self._sources(select))) == 1
+        columns = {item.output_name.lower(): item.unalias() for item in query.expressions}
+
+        def meant(column: Any) -> Any:
+            named = isinstance(column, exp.Column) and (
+                column.table.lower() == source.alias.lower() if column.table else alone
+            )
+            found = columns.get(column.name.lower()) if named else None
+            return found if isinstance(found, exp.Column) else None
+
+        inner = meant(of)
+        inside = [found for key in keys if (found := meant(key)) is not None]
+        return inner is not None and bool(inside) and self._follows(inner, inside, query)
 
     def _equal_to_keys(self, select: Any, table: Any, keys: list[Any], is_of: Callable[[Any], bool]) -> set[str]:
         """Return the columns of a joined table that its join compares with keys of the block for equality."""
