@@ -87,35 +87,6 @@ class UnitWindow:
     kind: str
     form: str
     value: exp.Expression | None = None
-    by: exp.Expression | None = None
-    low: int = 0
-    parts: int = 1
-    labels: tuple[str | int | bool, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class WindowOrder:
-    """What rows are ordered by: an expression, whether the largest comes first, and whether missing values do."""
-
-    by: exp.Expression
-    descending: bool = False
-    nulls_first: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class UnitWindow:
-    """A value that a row has among its unit's rows, as SQL's OVER (PARTITION BY unit, `within` ORDER BY `order`).
-
-    `kind` is lag, lead (by `offset` rows), first_value, last_value, nth_value (of row `offset`), row_number, rank, dense_rank,
-    ntile (of `offset` parts); or rows, count, sum, mean, min or max of the rows up to this one and those of equal order, of all rows where there is no order,
-    or of the rows from `frame[0]` to `frame[1]` places after this one, None for all. Where `by_value`, the frame is of the rows
-    whose one number of the order lies so far from this one's. `form` is how it is held, as of `UnitCell`; a `wide` number takes
-    more than 64 bits. A mean is as of `UnitCell`, by `low` and `parts`.
-    """
-
-    kind: str
-    form: str
-    value: exp.Expression | None = None
     within: tuple[exp.Expression, ...] = ()
     order: tuple[WindowOrder, ...] = ()
     offset: int = 1
