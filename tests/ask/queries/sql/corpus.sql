@@ -712,7 +712,7 @@ SELECT region, RANK() OVER (ORDER BY COUNT(*)) AS r FROM orders WHERE pric > 3 G
 SELECT region, RANK() OVER (ORDER BY MAX(price)) AS r FROM orders GROUP BY region; -- refused: MAX is not supported, because one row decides it
 SELECT region, MAX(price) AS m FROM orders GROUP BY region; -- refused: QUANTILE_CONT(price, 0.99)
 SELECT COUNT(*) AS n FROM orders JOIN shops ON orders.store_id = shops.store_id; -- refused: known: 'stores', 'goals'
-SELECT COUNT(*) AS n FROM orders CROSS JOIN stores; -- refused: CROSS JOIN is not supported, JOIN and LEFT JOIN are
+SELECT COUNT(*) AS n FROM orders CROSS JOIN stores; -- refused: CROSS JOIN is not supported without a condition in WHERE
 SELECT COUNT(*) AS n FROM orders o FULL OUTER JOIN stores s ON o.store_id = s.store_id; -- refused: FULL OUTER JOIN is not supported
 SELECT SUM(area) AS a FROM (SELECT o.store_id, s.area FROM orders o JOIN stores s ON o.qty = s.area) t; -- refused: joined by its declared key 'store_id'
 SELECT x.n FROM orders o, LATERAL (SELECT COUNT(*) AS n FROM orders p WHERE p.region = o.region) x; -- refused: LATERAL is not supported around private questions

@@ -719,6 +719,7 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
 
     made: Any = select.copy()
     for inner in list(made.find_all(kinds.Select)):
+        count_united(inner)
         count_combinations(inner, least=2)
         _rename_columns(inner)
         _unwrap_table(inner)
@@ -822,6 +823,59 @@ def _unit_values_of(node: Any, name: str, around: set[str], units: Container[str
     joined = kinds.Subquery(this=inner, alias=kinds.TableAlias(this=kinds.to_identifier(name)))
     on = kinds.EQ(this=ours.copy(), expression=kinds.column(f"{name}_of", table=name))
     return kinds.Join(this=joined, side="LEFT", on=on), instead
+
+
+def count_united(select: Any) -> None:
+    """COUNT(*) FROM (SELECT id FROM a INTERSECT SELECT id FROM b) is one of SELECT DISTINCT id FROM a WHERE id IN b.
+
+    EXCEPT counts those that are not; UNION, of one table, those of rows that meet either condition.
+    """
+    from sqlglot import exp as kinds
+
+    source = _source(select)
+    if not isinstance(source, kinds.Subquery) or not isinstance(source.this, kinds.SetOperation):
+        return
+    count = select.expressions[0].unalias() if len(select.expressions) == 1 else None
+    if not isinstance(count, kinds.Count) or not _has_only(select, {"expressions", "from_", "from"}):
+        return
+    others: list[Any] = []
+    base = source.this
+    while isinstance(base, kinds.SetOperation):
+        if not base.args.get("distinct") or not _has_only(base, {"this", "expression", "distinct"}):
+            return
+        others.append((type(base), base.expression))
+        base = base.this
+    queries = [base, *(query for _, query in others)]
+    known = {"expressions", "from_", "from", "where", "joins", "distinct"}
+    if not all(isinstance(q, kinds.Select) and _has_only(q, known) and len(q.expressions) == 1 for q in queries):
+        return
+    column = base.expressions[0].unalias()
+    name = base.expressions[0].output_name.lower()
+    counted = count.this.expressions[0] if isinstance(count.this, kinds.Distinct) else count.this
+    is_counted = isinstance(counted, kinds.Star) or (isinstance(counted, kinds.Column) and counted.name.lower() == name)
+    if not isinstance(column, kinds.Column) or not is_counted:
+        return
+    conditions = [] if base.args.get("where") is None else [base.args["where"].this.copy()]
+    if any(kind is kinds.Union for kind, _ in others):
+        if len(others) != 1 or not _is_alike(base, queries[1]):
+            return
+        either = [query.args["where"].this.copy() for query in queries if query.args.get("where") is not None]
+        conditions = [kinds.paren(kinds.or_(*either))] if len(either) == len(queries) else []
+    else:
+        for kind, query in reversed(others):
+            member = kinds.In(this=column.copy(), query=kinds.Subquery(this=query.copy()))
+            conditions.append(member if kind is kinds.Intersect else kinds.Not(this=member))
+    once = base.copy()
+    once.set("distinct", kinds.Distinct())
+    once.set("where", kinds.Where(this=kinds.and_(*conditions)) if conditions else None)
+    source.set("this", once)
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    """Return whether two SELECTs read the same rows of the same table, but for WHERE, and the same column of them."""
+    parts = ("from_", "from", "joins")
+    same = one.expressions[0].unalias() == other.expressions[0].unalias()
+    return same and all(one.args.get(part) == other.args.get(part) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -335,6 +335,10 @@ def _how(place: Place, item: Any) -> Any:
     # Of a public table: what reads the answer sees to the rows that it keeps.
     if words in (["", "RIGHT", ""], ["", "RIGHT", "OUTER"]):
         return "inner"
+    if words == ["", "", "CROSS"]:
+        raise QuestionRefused(
+            f"{place.word('CROSS')}CROSS JOIN is not supported without a condition in WHERE that compares both tables: {_WRITE}"
+        )
     said = " ".join(w for w in words if w)
     raise QuestionRefused(f"{place.word(said)}{said} JOIN is not supported, JOIN and LEFT JOIN are: {_WRITE}")
 

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
-from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations, join_unit_values
+from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations, count_united, join_unit_values
 from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
@@ -191,6 +191,7 @@ def read_statement(
         if unit is not None:
             add_up_pairs(query, unit)
         for select in list(query.find_all(trees().Select)) if units else []:
+            count_united(select)
             join_unit_values(select, units)
         outside = splitter.split(query)
         splitter.check_outside(outside)
