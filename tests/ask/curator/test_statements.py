@@ -392,7 +392,8 @@ def test_a_hint_weighs_the_private_questions_of_its_select(rows: pa.Table) -> No
 @pytest.mark.parametrize("weights", [None, [1, 5], [3, 1]])
 def test_what_is_answered_from_declarations_alone_takes_no_share(rows: pa.Table, weights: list[int] | None) -> None:
     """Declared keys cost nothing, so the question beside them has the whole loss and the error of it."""
-    text = "SELECT STRING_AGG(store, ',') AS stores, (SELECT COUNT(*) FROM visits) AS n FROM (SELECT DISTINCT store FROM visits) t"
+    listed = "(SELECT DISTINCT store FROM visits) t"
+    text = f"SELECT STRING_AGG(store, ',') AS stores, (SELECT COUNT(*) FROM visits) AS n FROM {listed}"
     visits = open_visits(rows)
     plan = visits.plan(sd.sql(text), epsilon=1, weights=weights)
     assert plan.cost == sd.PureDP(1)
