@@ -492,6 +492,7 @@ class FitWords(TypedDict, total=False):
     at_most: Sequence[tuple[str, str]]
     cap: int | None
     assume_rows: int | None
+    predict: Sequence[str]
     epsilon: Number | None
     delta: Number | None
     rho: Number | None

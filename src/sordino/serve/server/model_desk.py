@@ -35,9 +35,9 @@ from sordino.synth.watched_table import Stages, WatchedTable
 
 T = TypeVar("T")
 _MOST_ROWS = 1_000_000
-_KEYS = ("table", "method", "columns", "marginals", "workload", "never", "at_most", "cap", "assume_rows")
+_KEYS = ("table", "method", "columns", "marginals", "workload", "never", "at_most", "cap", "assume_rows", "predict")
 _LOSS = ("epsilon", "delta", "rho")
-_LISTS = ("columns", "marginals", "workload", "never", "at_most")
+_LISTS = ("columns", "marginals", "workload", "never", "at_most", "predict")
 FIT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -273,6 +273,7 @@ def _fit_request(options: Mapping[str, Any], columns: Sequence[str]) -> FitReque
         tuple(rules),
         options.get("cap"),
         options.get("assume_rows"),
+        [_text(name, "predict") for name in options.get("predict", ())],
     )
 
 
