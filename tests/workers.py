@@ -149,7 +149,7 @@ class _Worker:
         self.nodes = []
         session.perform_collect(genitems=False)
         named: dict[str, list[Any]] = {}
-        for node in [leaf for node in self.nodes for leaf in _files_of(node)]:
+        for node in [file for folder in self.nodes for file in _files_of(folder)]:
             named.setdefault(self.share(node.nodeid.partition("::")[0]), []).append(node)
         self.nodes = None
 

@@ -129,6 +129,7 @@ def test_a_model_file_whose_parts_do_not_fit_is_refused_when_it_is_opened(part: 
         sd.synth.load(path)
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**30])
 @pytest.mark.parametrize(
     "call",

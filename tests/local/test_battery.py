@@ -31,6 +31,7 @@ CASES = pytest.mark.parametrize("case", RANDOMIZERS, ids=lambda case: case.name)
 SIZES = pytest.mark.parametrize("k", [NARROW, WIDE])
 
 
+@pytest.mark.each(5)
 @CASES
 @SIZES
 def test_squared_error_over_formula(case: RandomizerCase, k: int) -> None:

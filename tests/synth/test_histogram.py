@@ -89,6 +89,7 @@ def test_intervals_of_ranges_cover() -> None:
     assert np.mean(covered) >= 0.92
 
 
+@pytest.mark.deep
 def test_the_hierarchy_is_chosen_where_it_is_cheaper_for_the_ranges() -> None:
     wide = sd.Domain({"x": sd.Integer(0, 999)})
     keys = {"x": np.random.default_rng(1).integers(0, 1000, 2000)}

@@ -185,6 +185,7 @@ def test_through_duckdb(third: int, relation: Relation) -> None:
         check(asked, relation, by_duckdb, pairs)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("asked", "relation", "reached"),
     [

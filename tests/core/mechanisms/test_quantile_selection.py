@@ -153,7 +153,7 @@ TABLES = {
 }
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("level", [F(0), F(1, 2), F(9, 10), F(1)], ids=str)
 @pytest.mark.parametrize("name", TABLES)
