@@ -146,6 +146,8 @@ class _Worker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> bool:
         """Find the files, and collect none of them."""
+        # This hook stands in for all others, of which one is needed: it says whose asserts are rewritten.
+        self.config.pluginmanager.get_plugin("assertion").pytest_collection(session)
         self.nodes = []
         session.perform_collect(genitems=False)
         named: dict[str, list[Any]] = {}
@@ -170,25 +172,22 @@ class _Worker:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        items = self._items(session)
-        item = next(items, None)
-        while item is not None and not session.shouldfail and not session.shouldstop:
-            # What the next test needs too is not closed: so it is taken before this one runs.
-            following = next(items, None)
-            self.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            item = following
-        self.tell("end", None)
-        return True
-
-    def _items(self, session: pytest.Session) -> Iterator[pytest.Item]:
-        """Yield the tests of each share that this worker takes, collected when it does."""
         while (number := self._take()) < len(self.shares):
             items = [item for node in self.shares[number] for item in session.genitems(node)]
             self.config.hook.pytest_collection_modifyitems(session=session, config=self.config, items=items)
             session.testscollected += len(items)
             gc.collect()
             gc.freeze()
-            yield from items
+            # After the last test of a share all is closed but what is the session's, such as a server.
+            following: list[Any] = [*items[1:], session]
+            for item, after in zip(items, following, strict=False):
+                self.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                if session.shouldfail or session.shouldstop:
+                    break
+            if session.shouldfail or session.shouldstop:
+                break
+        self.tell("end", None)
+        return True
 
     def _take(self) -> int:
         """Return the number of the next share, which no other worker has."""
