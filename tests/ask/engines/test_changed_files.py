@@ -211,6 +211,7 @@ def test_a_file_replaced_between_scans_is_not_seen(
     assert (round(value["n"]), round(value["m"])) == (30, 900)
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("name", SCANNED)
 def test_a_file_written_to_between_scans_gives_no_answer(

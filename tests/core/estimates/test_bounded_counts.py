@@ -115,7 +115,7 @@ def test_counts_that_keys_are_shown_by_are_covered_given_that_they_show(law: Cou
             assert held <= confidence + 2 * mass(law, margin) + 2 * mass(law, margin + 1) + 0.01
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(3)), DiscreteGaussian(Fraction(20))], ids=str)
 @pytest.mark.parametrize("width", [1, 3])

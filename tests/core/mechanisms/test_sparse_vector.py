@@ -86,6 +86,7 @@ def run(made: SparseVector, answers: tuple[int, ...], rng: Rng) -> tuple[bool, .
     return tuple(said)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("made", [ONE, TWO, COUNTS, EACH], ids=["one", "two", "monotone", "redrawn"])
 def test_law_by_chi_square(made: SparseVector) -> None:
     answers, rng, count = (-1, 2, 0, 3), Rng.seeded(31), 8000
