@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import shutil
 import signal
@@ -139,11 +140,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"           where: {places}")
 
 
+_STATES = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep each test's high-water marks in its own directory."""
-    monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "state"))
-    return tmp_path / "state"
+def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Keep each test's high-water marks in a directory of its own, which is there once there is one."""
+    place = tmp_path_factory.getbasetemp() / f"state{next(_STATES)}"
+    monkeypatch.setenv("SORDINO_STATE", str(place))
+    yield place
+    if place.exists():
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture

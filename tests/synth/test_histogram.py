@@ -167,6 +167,7 @@ def test_a_histogram_of_two_columns_is_their_contingency_table(relation: Relatio
     assert np.abs(found - rep.probabilities()).max() < 2 / 20_000
 
 
+@pytest.mark.deep
 def test_cells_and_ranges_of_two_columns_cover() -> None:
     """1,200 intervals at 95% of 30 releases: below 92% happens by chance less than once in 10^4 runs."""
     exact, covered = crosstab("age", "town"), []

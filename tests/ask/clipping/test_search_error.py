@@ -71,6 +71,7 @@ def test_no_method_goes_astray(shape: str, method: str) -> None:
     assert worst(shape, method, seeds=20) < 16
 
 
+@pytest.mark.deep
 @needs_adult
 def test_bounds_of_age_and_gain_on_the_adult_extract() -> None:
     """Issue 5: an upper bound of age between 75 and 100. The oldest is 90; 159 gains are 99,999, all others below 42,000."""

@@ -184,6 +184,7 @@ def test_findings_f5_deviation_of_the_difference(crossings: int, monotone: bool,
     assert found / math.hypot(2 * crossings, 4 * crossings) == pytest.approx(factor, abs=0.006)
 
 
+@pytest.mark.deep
 def test_error_covers_all_answers() -> None:
     """Answers beyond the error from the threshold are right but for 5%; 4.5 deviations for the sample."""
     questions, count = 20, 2000

@@ -77,6 +77,7 @@ def test_no_table_errs_more_than_the_tail_says(left: int, right: int) -> None:
     assert values > 10**6 or least < 12  # wider ones pass the bound between these distances
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("parts", "bits"), [(64, 1), (256, 2)])
 def test_no_small_table_errs_more_than_the_tail_says(parts: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exactly: all tables of up to 5 rows over 3 values, targets all over, and later splits between cuts of all kinds."""
