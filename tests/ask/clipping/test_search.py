@@ -192,7 +192,6 @@ def beyond(found: Release) -> tuple[int, int]:
     return (each[0], each[0]) if "each end" in noted else (each[1], each[2])
 
 
-@pytest.mark.each(4)
 @pytest.mark.parametrize(
     ("method", "runs"),
     [

@@ -66,7 +66,6 @@ KINDS: list[tuple[Callable[[], Any], Callable[[float], float]]] = [
 ]
 
 
-@pytest.mark.each(3)
 @pytest.mark.parametrize(("question", "off"), KINDS, ids=["count", "sum", "mean", "variance", "median", "quantile"])
 @pytest.mark.parametrize(
     "loss", [{"epsilon": 0.5}, pytest.param({"rho": 0.03}, marks=pytest.mark.deep)], ids=["epsilon", "rho"]

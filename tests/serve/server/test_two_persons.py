@@ -46,7 +46,6 @@ def decide(server: Served, officer: str, decision: str = "approved", key: str = 
     return server.send("POST", path, who=officer, json={"decision": decision})
 
 
-@pytest.mark.each(2)
 @pytest.mark.parametrize("did", ["made", "funded", "reset"])
 @pytest.mark.parametrize("later", [6, 8])
 def test_an_officer_approves_nothing_of_their_own_making(did: str, later: int, tmp_path: Path) -> None:
