@@ -96,9 +96,10 @@ class _Workers:
                 number, kind, what = self.told.get(timeout=1)
             except queue.Empty:
                 # The pipe of one that died may still be open, in a process that a test of it forked.
-                for number in self.running:
-                    if workers[number].poll() is not None and self.told.empty():
-                        raise session.Failed(f"a worker died: {self.running[number]}") from None
+                dead = [number for number in self.running if workers[number].poll() is not None]
+                if dead and self.told.empty():
+                    session.shouldfail = f"a worker died: {self.running[dead[0]]}"
+                    raise session.Failed(session.shouldfail) from None
                 continue
             if kind == "start":
                 self.running[number] = what[0]
