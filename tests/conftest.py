@@ -121,8 +121,9 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Let all go at the end: libraries would tell of what they take for leaks."""
+    """Let all go at the end, after pytest has collected: libraries would tell of what they take for leaks."""
     gc.unfreeze()
 
 
