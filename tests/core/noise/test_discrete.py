@@ -93,7 +93,6 @@ def test_gaussian_blocks_have_the_law(variance: Fraction) -> None:
     assert fit("gaussian", variance, discrete_gaussian(variance, Rng.seeded(4), 1_000_000)) > FALSE_ALARM
 
 
-@pytest.mark.each(2)
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_single_and_textbook_gaussian_have_the_law(variance: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""
