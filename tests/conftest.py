@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import shutil
 import signal
@@ -14,16 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
 
 import postgres_server as postgres
 import spark_session
+import workers
 from attack_table import label_attacks, summarize
 from sordino.core import registration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from xdist.remote import Producer
 
 
 # A ledger is on the disk before a question is answered: ten waits a test, of 6 ms each, where the disk is one. In memory nothing
@@ -32,6 +32,11 @@ MEMORY = Path("/dev/shm")
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 8 * 2**30:
     os.environ["TMPDIR"] = str(MEMORY)
     tempfile.tempdir = None  # pytest has asked for it before
+
+
+# Each client of httpx reads the 140 certificates of certifi, for 25 ms. Tests speak to this machine alone, whose certificates
+# they name: one authority that signed nothing will do.
+os.environ.setdefault("SSL_CERT_FILE", str(Path(__file__).parent / "data" / "authority.pem"))
 
 
 # Collecting garbage took a third of the time in which tests are collected, and a tenth of that in which they run: modules, tests
@@ -81,18 +86,17 @@ LONG = (
 )
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """Give each file of tests to one worker, and all files that need Spark to the same, so that one Java machine serves.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    workers.add_options(parser)
 
-    The groups of pytest-xdist 3.8 cannot do this: they write a field of items that pytest 9.2 has no more.
-    """
-    scheduler = LoadFileScheduling(config, log)
-    scheduler._split_scope = name_share
-    return scheduler
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    workers.start(config, name_share, LONG)
 
 
 def name_share(nodeid: str) -> str:
-    """Name the share of the tests that goes to one worker as a whole."""
+    """Name the share of the tests that goes to one worker as a whole: a file, or all files that need one Java machine."""
     file = nodeid.partition("::")[0]
     return "spark" if Path(file).name.startswith("test_spark") else file
 
@@ -109,12 +113,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("deep")
             seen[test] += 1
     label_attacks(items)
-    # With --no-loadscope-reorder pytest-xdist hands out shares in the order of their first tests.
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        tests = Counter(name_share(item.nodeid) for item in items)
-        rest = [share for share, _ in tests.most_common() if share not in LONG]
-        place = {share: number for number, share in enumerate([*LONG, *rest])}
-        items.sort(key=lambda item: place[name_share(item.nodeid)])
 
 
 def pytest_collection_finish() -> None:
@@ -123,8 +121,9 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Let all go at the end: libraries would tell of what they take for leaks."""
+    """Let all go at the end, after pytest has collected: libraries would tell of what they take for leaks."""
     gc.unfreeze()
 
 
@@ -142,11 +141,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"           where: {places}")
 
 
+_STATES = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep each test's high-water marks in its own directory."""
-    monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "state"))
-    return tmp_path / "state"
+def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Keep each test's high-water marks in a directory of its own, which is there once there is one."""
+    place = tmp_path_factory.getbasetemp() / f"state{next(_STATES)}"
+    monkeypatch.setenv("SORDINO_STATE", str(place))
+    yield place
+    if place.exists():
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @pytest.fixture
