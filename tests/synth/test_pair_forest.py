@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sordino as sd
@@ -135,3 +137,38 @@ def test_a_pure_loss_is_not_behind_a_spanning_tree(epsilon: str) -> None:
             kept.append(mean_distance(keys, model.draw_keys(20_000, sd.Rng.seeded(seed)), sizes, width))
         print(f"epsilon {epsilon}, {width} columns: {np.mean(fit):.4f} beside {np.mean(tree):.4f}")
         assert np.mean(fit) <= 1.04 * np.mean(tree)
+
+
+BUDGETS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "pure": (sd.PureDP(100), {"epsilon": 2}),
+    "pair": (sd.ApproxDP(100, "1e-3"), {"epsilon": 2, "delta": "1e-6"}),
+    "pair, counted as rho": (sd.ZCDP(100, "1e-3"), {"epsilon": 2, "delta": "1e-6"}),
+    "rho": (sd.ZCDP(100, "1e-3"), {"rho": "0.1"}),
+}
+
+
+@pytest.mark.parametrize("wide", [0, 3])
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_curator_answers_all_that_a_forest_asks(budget: str, wide: int) -> None:
+    """A session of Gaussian vectors selects nothing, so its forest follows from one vector of scores."""
+    domain, keys = _passengers()
+    declared = dict(domain.columns)
+    for i in range(wide):
+        keys[f"wide{i}"] = keys["fare"] * 1000 + np.arange(len(keys["fare"])) % 7 * (i + 1)
+        declared[f"wide{i}"] = sd.Integer(0, 1_000_000)
+    cap, loss = BUDGETS[budget]
+    people = sd.protect(
+        pa.table(keys), domain=sd.Domain(declared), neighbors="add_remove", privacy_unit="row", budget=cap, ledger=None,
+        name="people", rng=sd.Rng.seeded(1),
+    )  # fmt: skip
+    tiers = []
+    for part in (1, 2, 4, 8, 16):
+        for predict in ((), "survived"):
+            asked = {name: Fraction(value) / part if name != "delta" else value for name, value in loss.items()}
+            model = synth.fit(people, **asked, predict=predict, rng=sd.Rng.seeded(2))
+            assert model.sample(50, rng=sd.Rng.seeded(3)).num_rows == 50
+            tiers.append(model.facts["tier"])
+    assert "independent" not in tiers[0]
+    # Between a look that pays and a loss too small for a pair Gaussian noise leaves little room.
+    if budget in ("pure", "rho"):
+        assert any("forest of the pairs that show most" in tier for tier in tiers)

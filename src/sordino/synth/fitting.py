@@ -25,6 +25,7 @@ from sordino.synth.measurement import (
     NoisyTable,
     Step,
     describe_steps,
+    edge_noise,
     open_session,
     rest,
     split_loss,
@@ -317,7 +318,11 @@ class FitPlan:
             return False
         sizes = [c.size for c in self.columns]
         pure = split_loss(PureDP(requested.epsilon), self.source.neighbors)
-        return one_way_noise(pure, sizes) < one_way_noise(self.split, sizes)
+        return (
+            one_way_noise(pure, sizes) < one_way_noise(self.split, sizes)
+            # Edges are found in rounds, of which Laplace noise has the sum where Gaussian noise has its root.
+            and edge_noise(pure, self.columns) <= edge_noise(self.split, self.columns)
+        )
 
     def run(self, algorithm: Algorithm, method: str, rng: Rng | None, *, draws: Draws = "vectors") -> Model:
         """Charge the whole loss, fit, measure the model's error with what was kept for it, and return the model."""
@@ -355,7 +360,7 @@ def _edge_facts(parts: ModelParts) -> dict[str, str]:
     wide = [c.name for c in parts.columns if c.released]
     if not wide:
         return {}
-    return {"edges": f"{EDGES:.0%} of what paid for one-way marginals found the edges of {', '.join(wide)}"}
+    return {"edges": f"up to {EDGES:.0%} of the loss found the edges of {', '.join(wide)}"}
 
 
 def plan_fit(

@@ -9,12 +9,14 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.fitted_model import FittedModel, fit_field, independent_model
 from sordino.synth.junction_tree import Pair, grow_clique
 from sordino.synth.measurement import FitSession, Step, share_of
 from sordino.synth.one_way_marginals import CompressedMarginals
-from sordino.synth.pair_selection import measure_pairs, noisy_keys, one_way_noise
+from sordino.synth.pair_selection import measure_pairs, noisy_keys, one_way_noise, score_independence
 
 # ---- Why a forest: a selection by the exponential mechanism errs by 2 ln(m) / epsilon rows among m pairs, a vector of all m
 # distances with Laplace noise by m / epsilon. So one strong pair can be found where a look at all would drown.
@@ -55,15 +57,15 @@ def fit_forest(
     `rows` is about their number, by a guess or a noisy count. How many pairs are taken follows from it and from public
     facts: those that the loss can show. With `predict` each pair has one of these columns.
 
-    Theorem: each selection is the exponential mechanism (McSherry, Talwar 2007, Theorem 6) over distances to public models,
-    which a unit moves by no more than it moves the table of a pair: `Distances`.
+    Theorem: each selection is the exponential mechanism (McSherry, Talwar 2007, Theorem 6), or a post-processing of one noisy
+    vector, over distances to public models, which a unit moves by no more than it moves the table of a pair: `Distances`.
     """
     candidates = [p for p in pairs if set(p) & set(predict)] if predict else list(pairs)
     count, select, measure = _plan(session, columns, candidates, rows, _PREDICTED if predict else 1.0)
     if not count:
         tier = "independent columns: the loss is too small for more, with so few rows"
         return independent_model(session.measure_one_way(columns, session.left), tier)
-    one_way = session.measure_one_way(columns, session.left - count * select - measure)
+    one_way = session.measure_one_way(columns, session.left - select - measure)
     compressed = one_way.compress(pair_deviation=math.sqrt(session.variance(measure, tables=count)), merge_rare=True)
     chosen = _select_forest(session, compressed, candidates, count, select)
     measured = measure_pairs(session, compressed, chosen, session.left, {})
@@ -76,25 +78,32 @@ def fit_forest(
 def _plan(
     session: FitSession, columns: Sequence[EncodedColumn], candidates: Sequence[Pair], rows: float, more: float
 ) -> tuple[int, Fraction, Fraction]:
-    """Return how many pairs to take, the share of the loss that selects each, and the share that measures all of them."""
+    """Return how many pairs to take, the share of the loss that selects them, and the share that measures them."""
     live = {c for pair in candidates for c in pair}
     if len(live) < 2:
         return 0, Fraction(0), Fraction(0)
     split = session.split
-    # What the noise of a vector and the error of a selection grow with, as the loss falls: 1 / epsilon, 1 / sqrt(rho)
-    power = 1.0 if split.currency == "epsilon" else 0.5
+    gaussian = split.currency == "rho"
     left = float(session.left)
-    error = one_way_noise(split, noisy_keys(columns)) / (2.0 * rows * len(columns) * left**power)
+    # Noise grows with 1 / epsilon, or with 1 / sqrt(rho)
+    error = one_way_noise(split, noisy_keys(columns)) / (2.0 * rows * len(columns) * left ** (0.5 if gaussian else 1.0))
     pairs_share = min(_PAIRS * more / error, _MOST) * left
-    # Twice what one unit moves a distance by, as for any score that may rise and fall.
-    moved = 2.0 * float(split.move_l1) * math.log(max(len(candidates), 2)) / (_CLEAR * rows)
-    # A selection of range epsilon is epsilon^2 / 8-zCDP.
-    whole = float(split.total) if split.currency == "epsilon" else math.sqrt(8.0 * float(split.total))
-    select = (moved / whole) ** (1.0 / power)
-    count = min(math.floor(pairs_share / (_MEASURED * select) + 0.3), len(live) - 1)
-    if count:
-        # Weaker pairs are told from none where there is more to spend, up to what is left of the loss
-        select = min(max(select, _SELECTED * pairs_share / count), _MOST_SELECTED * left / count)
+    pairs = len(candidates)
+    clear = _CLEAR * rows
+    if gaussian:
+        # One vector of all scores, of which two deviations are clear: a session of Gaussian vectors selects nothing.
+        scores = split.variance(1.0, tables=pairs) / (clear / 2.0) ** 2
+        count = math.floor(pairs_share / (_MEASURED * scores) + 0.3)
+    else:
+        # Twice what one unit moves a distance by, as for any score that may rise and fall.
+        scores = 2.0 * float(split.move_l1) * math.log(max(pairs, 2)) / (clear * float(split.total))
+        count = math.floor(pairs_share / (_MEASURED * scores) + 0.3)
+    count = min(count, len(live) - 1)
+    if not count:
+        return 0, Fraction(0), Fraction(0)
+    # Weaker pairs are told from none where there is more to spend, up to a part of what is left of the loss.
+    needed = scores if gaussian else scores * count
+    select = min(max(needed, _SELECTED * pairs_share), _MOST_SELECTED * left)
     return count, share_of(select), share_of(pairs_share)
 
 
@@ -104,13 +113,19 @@ def _select_forest(
     """Return pairs that lie far from independence, the first the farthest, no three columns in a ring."""
     group = list(range(len(compressed.sizes)))
     chosen: list[Pair] = []
+    by_score: list[Pair] | None = None
+    if session.split.currency == "rho":
+        scores, _ = score_independence(session, compressed, candidates, share)
+        by_score = [candidates[i] for i in np.argsort(-scores, kind="stable").tolist()]
     for _ in range(count):
-        open_pairs = [p for p in candidates if group[p[0]] != group[p[1]]]
+        open_pairs = [p for p in (by_score or candidates) if group[p[0]] != group[p[1]]]
         if not open_pairs:
             break
-        models = [compressed.independent(p) for p in open_pairs]
-        best = session.select_farthest([compressed.table(p) for p in open_pairs], models, share)
-        a, b = open_pairs[best]
+        a, b = open_pairs[0]
+        if by_score is None:
+            models = [compressed.independent(p) for p in open_pairs]
+            tables = [compressed.table(p) for p in open_pairs]
+            a, b = open_pairs[session.select_farthest(tables, models, share / count)]
         chosen.append((a, b))
         group = [group[a] if g == group[b] else g for g in group]
     return chosen
