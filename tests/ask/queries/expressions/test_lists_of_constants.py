@@ -15,6 +15,7 @@ import pytest
 import sordino as sd
 from ask.queries.support import arrow, duckdb_exact, number, rows
 from sordino import col
+from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import Selection
@@ -92,5 +93,20 @@ def test_a_further_constant_costs_its_own_text_alone(of: Expr, values: list[Any]
     try:
         # from 40 on, whole lists are written in one way
         assert work(1000) - work(40) <= 2 * 960
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("size", [3, 33, 100, 1000])
+@pytest.mark.parametrize("apart", [1, 30, 1000, 10**6])
+def test_the_text_of_a_list_grows_with_its_constants_not_with_what_lies_between(size: int, apart: int) -> None:
+    domain = sd.Domain({"n": sd.Integer(0, 2 * 10**9)})
+    engine = DuckDBEngine(pa.table({"n": [n * apart for n in range(2 * size)]}), domain=domain, unit=None)
+    try:
+        question = Selection().where(col("n").is_in([2 * n * apart for n in range(size)])).agg(sd.count())
+        compiled = compile_query(question, domain)
+        select = compiled.select(engine.primitives)
+        assert len(select.sql(dialect="duckdb")) < 1000 + 300 * size
+        assert exact_vectors(engine.run(select), compiled)[0][0] == size
     finally:
         engine.close()
