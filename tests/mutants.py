@@ -1,7 +1,6 @@
 """Mutants: bugs planted on purpose in a copy of the source, each of which a named test must kill. `make mutants` runs them.
 
-python tests/mutants.py            those whose name has one of the words that follow, or all
-python tests/mutants.py --write    all, and writes bench/results/mutants.md where none survives
+`python tests/mutants.py --help` says how to run some of them, or all and write bench/results/mutants.md.
 
 Of Sordino this program imports nothing. It imports what the tests need besides, once, and forks a process for each mutant, which
 imports the copy with the bug in it: a third of the time that a new Python would take.
@@ -9,6 +8,7 @@ imports the copy with the bug in it: a third of the time that a new Python would
 
 from __future__ import annotations
 
+import argparse
 import ast
 import functools
 import importlib
@@ -227,15 +227,32 @@ in the source and that each killer is there; `make test-deep` runs them all.
 The {rooms} rooms below are those that privacy hangs on. Seconds are of one run, on a machine with other work to do."""
 
 
+def read_words(words: Sequence[str]) -> tuple[list[Mutant], bool]:
+    """Return the mutants that a command line names, and whether to write the page of all; exits where it cannot be read."""
+    parser = argparse.ArgumentParser(
+        prog="mutants.py",
+        description="Plant bugs in a copy of the source, one by one, and see that each is killed by its test. It takes minutes.",
+    )
+    parser.add_argument("word", nargs="*", help="run the mutants whose name has one of these words; without any, all")
+    parser.add_argument("--write", action="store_true", help=f"run all, and write {PAGE.name} where none survives")
+    stated = parser.parse_args(words)
+    every = read_mutants()
+    named = [m for m in every if any(word in m.name for word in stated.word)]
+    if stated.write and stated.word:
+        parser.error("--write is of all mutants, without words")
+    unknown = [word for word in stated.word if not any(word in m.name for m in every)]
+    if unknown:
+        parser.error(f"no mutant's name has {unknown[0]!r}")
+    return named or every, stated.write
+
+
 def main(words: Sequence[str]) -> int:
     """Run the control and the mutants and print how each fared; return 1 where one survives."""
+    chosen, write = read_words(words)
     sys.path[:] = [place for place in sys.path if Path(place).resolve() != SOURCE]
     for name in _BESIDES:
         importlib.import_module(name)
     os.chdir(ROOT)
-    every = read_mutants()
-    named = [w for w in words if w != "--write"]
-    chosen = [m for m in every if not named or any(w in m.name for w in named)]
     with copy_source() as source:
         print(f"control: the killers of {len(chosen)} mutants pass on the source as it is ...", flush=True)
         code, said = run_tests(dict.fromkeys(k for m in chosen for k in m.killers), source, patience=_LONG)
@@ -250,7 +267,7 @@ def main(words: Sequence[str]) -> int:
             print(f"{number}/{len(chosen)} {found.seconds:5.1f} s  {mutant.room}: {mutant.name}: {fate}", flush=True)
     alive = sum(1 for o in outcomes if o.survival)
     print(f"{len(outcomes) - alive} killed, {alive} survived")
-    if not alive and "--write" in words:
+    if write and not alive:
         PAGE.write_text(write_page(outcomes), encoding="utf-8")
     return 1 if alive else 0
 

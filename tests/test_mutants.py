@@ -97,6 +97,25 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--help",), 0, "--write"),
+        (("--wirte",), 2, "--wirte"),
+        (("no such mutant",), 2, "no such mutant"),
+        (("--write", MUTANTS[0].name), 2, "--write is of all mutants"),
+    ],
+)
+def test_a_command_line_that_asks_for_no_run_starts_none(
+    words: tuple[str, ...], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        mutants.main(words)
+    assert ended.value.code == code
+    shown = capsys.readouterr()
+    assert said in shown.out + shown.err
+
+
 def test_ten_mutants_are_killed_by_their_tests() -> None:
     """Ten others each day, of those that took less than 5 s when the page was written; all of them in the deep tests."""
     rows = [line for line in mutants.PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]

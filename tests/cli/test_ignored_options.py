@@ -117,6 +117,12 @@ _ASK = (
 )
 _EVERY_ASK = (*_ASK, "--spender", "ana", "--assume-rows", "100", "--keys", "keys.csv")
 _HOMES = ("--project", "homes", "--delta", "1e-9")
+# of units with several rows
+_BOUNDED = ("--rho", "0.01", "--max-groups", "1", "--max-rows-per-group", "2", "--min-units", "2")
+_OF_HOMES = (
+    ("-f", "keys.sql", *_HOMES, *_BOUNDED),
+    ("-f", "q.sql", "--project", "homes", "--epsilon", "0.01", "--max-rows", "2"),
+)
 _CAPPED = ("--table", "people", "--project", "homes", "--quiet", "--spender", "ana", "--epsilon", "0.01")
 _FIT = ("--table", "people", "--epsilon", "0.1", "--columns", "age,sex", "--force", "--project", ".", "--quiet")
 _COLUMN = ("--neighbors", "replace", "--query", "var", "--ddof", "1", "--format", "json")
@@ -155,38 +161,12 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "plan": [
         (*_Q, *_EVERY_ASK, "--share", "relative", "--scale", "n=10"),
         (*_Q, *_EVERY_ASK, "--format", "json"),
-        (
-            "-f",
-            "keys.sql",
-            *_HOMES,
-            "--rho",
-            "0.01",
-            "--max-groups",
-            "1",
-            "--max-rows-per-group",
-            "2",
-            "--min-units",
-            "2",
-        ),
-        ("-f", "q.sql", "--project", "homes", "--epsilon", "0.01", "--max-rows", "2"),
+        *_OF_HOMES,
     ],
     "ask": [
         (*_Q, *_EVERY_ASK, "--request-id", "r1", "--format", "json", "--output", "a.json"),
         (*_Q, *_ASK, "--share", "relative", "--scale", "n=10", "--dry-run"),
-        (
-            "-f",
-            "keys.sql",
-            *_HOMES,
-            "--rho",
-            "0.01",
-            "--max-groups",
-            "1",
-            "--max-rows-per-group",
-            "2",
-            "--min-units",
-            "2",
-        ),
-        ("-f", "q.sql", "--project", "homes", "--epsilon", "0.01", "--max-rows", "2"),
+        *_OF_HOMES,
     ],
     "bounds": [
         ("gain", *("--epsilon", "0.1", "--table", "people", "--method", "histogram", "--plot", "b.svg"), *_PEOPLE),

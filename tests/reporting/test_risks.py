@@ -72,11 +72,22 @@ def test_densities_stand_above_the_bars() -> None:
     assert len(column) == 2
     lines, mark = column[0]["layer"]
     assert mark["data"]["values"] == [{"output": 2.2}]
-    assert lines["encoding"]["color"]["title"] == "world: its posterior at output 2.2"
+    assert lines["encoding"]["color"]["title"] == "posterior at output 2.2: world"
     peaks = {row["world"]: row for row in lines["data"]["values"] if row["output"] == row["at"]}
-    assert list(peaks) == ["1, 2, 3: 0.62", "1, 2, 10: 0.16", "2 worlds: 0.22"]
+    assert list(peaks) == ["0.62: 1, 2, 3", "0.16: 1, 2, 10", "0.22: 2 worlds"]
     assert all(row["density"] == pytest.approx(1 / 3) for row in peaks.values())
     assert "so many" in json.dumps(plot(risks(remarks=["so many"])).spec())
+
+
+@pytest.mark.parametrize("name", ["1, 2", "3 worlds of answer 3.33333, together", ", ".join(map(str, range(60)))])
+def test_no_posterior_is_cut_off_its_legend(name: str, tmp_path: Path) -> None:
+    densities = Densities([(f"{n} {name}", float(n), 0.123456 + n / 100) for n in range(12)], 1.5, 3.0)
+    picture = tmp_path / "risks.svg"
+    plot(risks(beliefs=BELIEFS, seen="output 3", densities=densities)).save(picture)
+    svg = picture.read_text()
+    for n in range(12):
+        assert f">{0.123456 + n / 100:.4g}: {n} " in svg
+    assert ("\u2026" in svg) == (len(name) > 100)
 
 
 def test_beliefs_stand_below_the_curves_of_their_column() -> None:

@@ -28,6 +28,8 @@ _FEW_VALUES = 8
 _BARS = 40
 # Scales of the noise that are drawn past the outermost answers.
 _REACH = 4
+# characters of a label in a legend of two columns
+_LONG = 30
 _BOUND = "closed-form upper bound"
 _EXACT = "exact risk"
 
@@ -306,10 +308,10 @@ def _bars(risks: Risks) -> Any:
 
 
 def _densities(densities: Densities) -> Any:
-    """Return a Laplace density a world, and a line at the output; the legend says the posteriors."""
+    """Return a Laplace density an answer, and a line at the output; the legend says the posteriors, first: they are never cut."""
     import altair as alt
 
-    names = [f"{name}: {posterior:.4g}" for name, _, posterior in densities.worlds]
+    names = [f"{posterior:.4g}: {name}" for name, _, posterior in densities.worlds]
     rows = [
         {
             "output": x,
@@ -323,9 +325,11 @@ def _densities(densities: Densities) -> Any:
     color = alt.Color(
         field="world",
         type="nominal",
-        title=f"world: its posterior at output {densities.output:.6g}",
+        title=f"posterior at output {densities.output:.6g}: world",
         scale=alt.Scale(domain=names, range=list(COLORS[: len(names)])),
-        legend=alt.Legend(orient="bottom", columns=2, labelLimit=200, titleLimit=300),
+        legend=alt.Legend(
+            orient="bottom", columns=1 if max(map(len, names)) > _LONG else 2, labelLimit=300, titleLimit=300
+        ),
     )
     x = alt.X(field="output", type="quantitative", title="noisy answer", scale=alt.Scale(zero=False, nice=False))
     y = alt.Y(field="density", type="quantitative", title="density")

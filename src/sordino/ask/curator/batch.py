@@ -72,7 +72,7 @@ class Batch:
             if _largest_error(plan, self.confidence) is not None:
                 off += f" at {100 * self.confidence:g}%"
             lines.append(f"           {plan.cost.describe()}: {off}, {plan.words}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"ledger     {unknown}" for unknown in self._unknown())])
 
     def to_dict(self, *, confidence: float | None = None) -> dict[str, Any]:
         """Return the batch as JSON data, its errors at a confidence: that which it was planned for where none is given."""
@@ -96,7 +96,14 @@ class Batch:
             (str(n), p.cost.describe(), _say_error(p, self.confidence), p.words) for n, p in enumerate(self.plans, 1)
         ]
         foot = f"cost {self.cost.describe()} in all, nothing spent"
-        return html_table("Batch", ("", "cost", f"error at {100 * self.confidence:g}%", "question"), rows, foot=foot)
+        head = ("", "cost", f"error at {100 * self.confidence:g}%", "question")
+        return html_table(
+            "Batch", head, rows, notes=[f"the ledger: {unknown}" for unknown in self._unknown()], foot=foot
+        )
+
+    def _unknown(self) -> list[str]:
+        """Return what is not known of the ledgers, once where the plans are of one."""
+        return [*dict.fromkeys(plan.unknown for plan in self.plans if plan.unknown)]
 
 
 def _say_error(plan: Plan, confidence: float) -> str:

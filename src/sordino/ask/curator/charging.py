@@ -162,7 +162,7 @@ class Charging:
     def look_back(self, plan: Plan) -> Plan:
         """Return a plan with the charges that answered the same question before, and what is not known of the ledger."""
         charges = tuple(c.id for c in self.ledger.earlier(plan.identity()))
-        return plan.seen_before(charges, _UNSEEN if self.ledger.is_unseen() else "")
+        return plan.seen_before(charges, self.ledger.unknown())
 
     def make_release(self, plan: Plan, charge: Charge, answer: Answer | ReleaseContent) -> Release:
         """Return an answer as the release of its charge."""
@@ -290,13 +290,6 @@ def failure_of(failure: Exception, provider: str = "") -> Failure:
     called = [(str(frame.f_globals.get("__name__", "")), frame.f_code.co_name) for frame in frames]
     own = [(module, place) for module, place in called if module.startswith("sordino.")]
     return Failure("" if own and own[-1] in _CALL_OUT else DEFECT)
-
-
-# Whoever puts an older copy where it was never seen has what the copy says, and nothing that says more.
-_UNSEEN = (
-    "this machine has no high-water mark of it, so whether it is an older copy is not known: if it is one, put the mark back "
-    "too, or the newest copy. The next charge goes on from what it says, and it stays on record that there was no mark"
-)
 
 
 def declaration_digest(name: str, declaration: Mapping[str, Any]) -> str:

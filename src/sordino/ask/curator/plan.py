@@ -510,7 +510,7 @@ class Plan:
         """Return canonical text of the table and the question, whatever the loss."""
         return json.dumps([self.table.name, self.question.identity()])
 
-    def seen_before(self, charges: tuple[str, ...], unknown: str = "") -> Plan:
+    def seen_before(self, charges: tuple[str, ...], unknown: str) -> Plan:
         """Return the plan with the charges that answered the same question before, and what is not known of the ledger."""
         return replace(self, earlier=charges, unknown=unknown)
 

@@ -25,6 +25,7 @@ _FEW = 2**16  # different whole numbers, of which writers of Parquet make a dict
 _TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
 _FEW_COMPARED = 32  # values of a list that a cell is compared with one by one
 _MOST_BITS = 2**20  # the largest code that has a bit of its own
+_MOST_BITS_A_VALUE = 256  # of a list: numbers may lie far apart, and each bit is a character of the question's text
 _PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
 
 
@@ -85,7 +86,8 @@ class DuckDBPrimitives(SqlPrimitives):
 
     def is_code(self, code: exp.Expression, codes: Sequence[int]) -> exp.Expression:
         """Return whether a whole number is one of several: of many by a bit of its own for each, since a list is read through."""
-        if len(codes) <= _FEW_COMPARED or min(codes) < 0 or max(codes) > _MOST_BITS:
+        most = min(_MOST_BITS, _MOST_BITS_A_VALUE * len(codes))
+        if len(codes) <= _FEW_COMPARED or min(codes) < 0 or max(codes) > most:
             return super().is_code(code, codes)
         size = max(codes) + 1
         chosen = bytearray(b"0" * (size + 1))

@@ -39,7 +39,15 @@ def project_at(given: Path | None) -> Project:
 
 
 def table_at(given: Path | None, name: str | None, *, spender: str | None = None) -> Curator:
-    """Return the curator of the table of this name, or of the only one that is declared; a `spender` charges its share too."""
-    import sordino as sd
+    """Return the curator of the table of this name, or of the only one that is declared; a `spender` charges its share too.
 
-    return sd.connect(project_path(given), spender=spender).table(name)
+    It is for commands that price or charge without a plan to show: what is not known of the ledger is noted here.
+    """
+    import sordino as sd
+    from sordino.cli.shared.terminal import note
+
+    curator = sd.connect(project_path(given), spender=spender).table(name)
+    unknown = curator.ledger.unknown()
+    if unknown:
+        note(f"note: of the ledger: {unknown}")
+    return curator

@@ -64,6 +64,11 @@ from sordino.core.loss import Event, Loss
 
 _LAST_OF_QUESTION = "SELECT number FROM charges WHERE question = ? AND state = 'committed' ORDER BY number DESC LIMIT 5"
 _LONGEST = 2000  # characters of a note, a reason or a request id
+# Whoever puts an older copy where it was never seen has what the copy says, and nothing that says more.
+_UNSEEN = (
+    "this machine has no high-water mark of it, so whether it is an older copy is not known: if it is one, put the mark back "
+    "too, or the newest copy. The next charge goes on from what it says, and it stays on record that there was no mark"
+)
 
 
 def utc_text(moment: datetime.datetime | None = None) -> str:
@@ -268,9 +273,9 @@ class Ledger:
         """Return whether anything was charged under this request id, answered or not."""
         return self._writer.read(lambda db: bool(charges_where(db, "charges.request = ?", request)))
 
-    def is_unseen(self) -> bool:
-        """Return whether no high-water mark says how far this ledger had come: an older copy could not be told from it."""
-        return self.mark is not None and self._writer.seen() is None
+    def unknown(self) -> str:
+        """Return what is not known of this ledger: without a high-water mark an older copy could not be told from it."""
+        return _UNSEEN if self.mark is not None and self._writer.seen() is None else ""
 
     def earlier(self, question: str) -> list[Charge]:
         """Return the last few answered charges of the same question, oldest first."""

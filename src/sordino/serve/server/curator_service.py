@@ -238,7 +238,7 @@ class CuratorService:
         ledger = self.ledger(self.project.tables[plan.table_name].budget)
         anyone = visitor.role == "owner"
         earlier = tuple(c.id for c in ledger.earlier(plan.identity()) if anyone or c.spender == visitor.spender)
-        return plan.seen_before(earlier)
+        return plan.seen_before(earlier, ledger.unknown())
 
     def bind(self, visitor: Visitor, request: str | None) -> str | None:
         """Return a visitor's request id bound to the account, so that nobody meets another's; None without one."""

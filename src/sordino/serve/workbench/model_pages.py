@@ -356,7 +356,8 @@ async def _show_price(
     left = left_of(budget, visitor)
     cost = float(plan.cost.amounts().get(left["currency"], 0))
     officer = service.needs_officer(visitor, [plan])
-    words = {"question": plan.words, "cost": plan.cost.describe(), "amount": cost}
+    unknown = await run_in_threadpool(service.ledger(budget["budget"]).unknown)
+    words = {"question": plan.words, "cost": plan.cost.describe(), "amount": cost, "unknown": unknown}
     return fragment("model_price.html", left=left, officer=officer, steps=steps, **words)
 
 

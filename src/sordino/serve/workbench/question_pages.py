@@ -403,4 +403,5 @@ def _plan_words(plan: Any) -> dict[str, Any]:
         "entries": plan.entries(0.95),
         "rows": plan.rows.words,
         "earlier": plan.earlier,
+        "unknown": plan.unknown,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import datetime
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -274,6 +274,26 @@ def compare_steps(of: BoundNumber, op: str, steps: int) -> Build:
     """Compare with a number of steps; one beyond what is held moves to one step outside it, which says the same."""
     bound = _cut(of, steps)
     return comparison(lambda on: on.unclip(of.build(on), op, bound), op, lambda _: whole(bound))
+
+
+def is_one_of(of: BoundNumber, values: Iterable[Fraction]) -> Build:
+    """Return whether a number is one of several constants, in its units; missing where it is missing.
+
+    The number is written and computed once, however many they are.
+    """
+    low, high = _ends(of)
+    inside = {int(s) for s in (value / of.unit for value in values) if s.denominator == 1 and low <= s <= high}
+    if not inside:
+        return comparison(of.build, "!=", of.build)
+    steps = sorted(inside)
+
+    def build(on: Primitives) -> exp.Expression:
+        value = of.build(on)
+        least, largest = (on.unclip(value, "=", end) for end in (steps[0], steps[-1]))
+        # Where a cell need not be clipped for either end, it need not be for what lies between them.
+        return on.is_code(least if least == largest else value, steps)
+
+    return build
 
 
 def rescale(of: BoundNumber, unit: Fraction) -> BoundNumber:

@@ -25,6 +25,7 @@ from sordino.ask.queries.expressions.bound_number import (
     common_unit,
     compare_steps,
     constant,
+    is_one_of,
     negate,
     number_cell,
     rescale,
@@ -528,17 +529,28 @@ def _compare(node: Compare, domain: Domain) -> Build:
         return _compare_values(left, op, right, domain)
     if not isinstance(right, Constant) and is_declared(right, domain):
         return _compare_values(right, MIRROR[op], left, domain)
-    numeric = isinstance(right, Constant) and isinstance(right.value, Fraction)
-    if isinstance(right, Constant) and not numeric and (a := number(left, domain)).kind in TIMES:
-        return _against_constant(a, op, moment_constant(right.value, a))
-    a, b = _pair(left, right, domain)
-    if a.kind != b.kind:
-        raise QuestionRefused(f"{describe(node)} compares a date with a number: write a day such as '2000-01-31'")
     if isinstance(right, Constant):
-        return _against_constant(a, op, b.unit * (b.interval.lower or 0))
+        a = number(left, domain)
+        return _against_constant(a, op, _constant_beside(a, node, right.value, domain))
+    a, b = _pair(left, right, domain)
+    _check_kinds(a, b, node)
     unit = common_unit(a.unit, b.unit)
     one, other = _in_range(node, lambda: (rescale(a, unit), rescale(b, unit)))
     return comparison(one.build, op, other.build)
+
+
+def _constant_beside(of: BoundNumber, node: Compare, value: Value, domain: Domain) -> Fraction:
+    """Return the constant that a number, a date or a moment is compared with, in units of its own kind."""
+    if of.kind in TIMES and not isinstance(value, Fraction):
+        return moment_constant(value, of)
+    constant_number = number(Constant(value), domain)
+    _check_kinds(of, constant_number, node)
+    return constant_number.unit * (constant_number.interval.lower or 0)
+
+
+def _check_kinds(a: BoundNumber, b: BoundNumber, node: Compare) -> None:
+    if a.kind != b.kind:
+        raise QuestionRefused(f"{describe(node)} compares a date with a number: write a day such as '2000-01-31'")
 
 
 def _against_constant(of: BoundNumber, op: str, value: Fraction) -> Build:
@@ -707,14 +719,8 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
     if is_declared(node.of, domain):
         chosen = {v if isinstance(v, str) else describe(Constant(v)) for v in node.values}
         return choose_values(bind_values(node.of, domain), lambda v: show_text(v) in chosen)
-    built = [_compare(Compare("=", node.of, Constant(v)), domain) for v in node.values]
-
-    def build(on: Primitives) -> exp.Expression:
-        from sqlglot import exp
-
-        return exp.paren(exp.or_(*(b(on) for b in built)))
-
-    return build
+    of = number(node.of, domain)
+    return is_one_of(of, [_constant_beside(of, Compare("=", node.of, Constant(v)), v, domain) for v in node.values])
 
 
 def _identifier(value: Value) -> str:
