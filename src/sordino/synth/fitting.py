@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 
 from sordino.ask.queries.queryable import Adaptive, Draws, Queryable, ReleaseContent
 from sordino.core.domain import Domain
-from sordino.core.errors import DeclarationError, QuestionRefused, arg
+from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, arg, nearest
 from sordino.core.loss import ZCDP, ApproxDP, LossArguments, PureDP, read_loss, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.synth.answers import ModelParts
@@ -34,6 +34,7 @@ from sordino.synth.pair_selection import one_way_noise
 from sordino.synth.rule_cells import RuleCells, rule_cells
 from sordino.synth.rule_completion import check_rules
 from sordino.synth.rules import Rule
+from sordino.synth.sources import require_table
 from sordino.synth.trees import (
     AIM_STEPS,
     AUTO_STEPS,
@@ -60,6 +61,7 @@ def fit(
     constraints: Sequence[Rule] = (),
     cap: int | None = None,
     assume_rows: int | None = None,
+    predict: str | Sequence[str] = (),
     rng: Rng | None = None,
     **loss: Unpack[LossArguments],
 ) -> Model:
@@ -69,11 +71,12 @@ def fit(
     `cap` bounds the cells of the model. A part of the loss counts rows: with few of them for the loss, all goes to
     independent columns, with Laplace noise where that is less; `assume_rows` is a public guess in place of that count. The
     choice above it is made from noisy scores. The last part of the loss measures the model's own error (`AUTO_STEPS`).
-    `rng` serves sampling inside the fit, which is post-processing.
+    `predict` names the columns that others will predict from the rows: what depends on them is kept first, above all where
+    the loss is small. `rng` serves sampling inside the fit, which is post-processing.
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
-    return Automatic(columns, constraints, workload, cap, assume_rows).fit(source, **loss, rng=rng)
+    return Automatic(columns, constraints, workload, cap, assume_rows, predict).fit(source, **loss, rng=rng)
 
 
 class Fitter(ABC):
@@ -112,6 +115,7 @@ class Fitter(ABC):
         Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as
         ask does.
         """
+        require_table(source)
         on_server = _server_fit(source, self.constraints, rng)
         if on_server is not None:
             return on_server(method_name(type(self)), **self.options(), **loss)
@@ -142,6 +146,7 @@ class Automatic(Fitter):
     workload: str | Sequence[Sequence[str]] = ALL_PAIRS
     cap: int | None = None
     assume_rows: int | None = None
+    predict: str | Sequence[str] = ()
 
     label = "chosen for the loss (auto)"
     title = "fit"
@@ -152,12 +157,15 @@ class Automatic(Fitter):
         if self.cap is not None and (isinstance(self.cap, bool) or not isinstance(self.cap, int) or self.cap < 100):
             raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
         pairs = _workload(self.workload, plan)
+        predict = _predicted(self.predict, plan)
         if self.assume_rows is not None and self.assume_rows < 1:
             raise DeclarationError(f"{arg('assume_rows')} must be a whole number of 1 or more")
         if len(plan.columns) == 1:
             return plan.run_independent("independent columns", self.title, rng)
         return plan.run(
-            lambda session, columns: fit_adaptive(session, columns, cap=self.cap, pairs=pairs, rows=self.assume_rows),
+            lambda session, columns: fit_adaptive(
+                session, columns, cap=self.cap, pairs=pairs, rows=self.assume_rows, predict=predict
+            ),
             self.title,
             rng,
             draws="either" if plan.laplace_errs_less else "vectors",
@@ -386,6 +394,19 @@ def _fit_parts(
     parts = ModelParts(domain, fitted.compressed.columns, codes, within, fitted.field, measured, errors, counts)
     dependencies = {} if plan.rules is None else plan.rules.dependencies
     return add_derived(parts, domain, plan.declared, dependencies), fitted.tier
+
+
+def _predicted(predict: str | Sequence[str], plan: FitPlan) -> list[int]:
+    """Return the places of the columns to predict; raises UnknownName for one that is not modelled."""
+    declared = [c.name for c in plan.declared]
+    names = [predict] if isinstance(predict, str) else list(predict)
+    for name in names:
+        if name not in declared:
+            raise UnknownName(
+                f"predict names {name!r}, which is no column of the synthetic table; {nearest(name, declared)}"
+            )
+    place = {c.name: i for i, c in enumerate(plan.columns)}
+    return [place[name] for name in plan.roots(names)]
 
 
 def _workload(workload: str | Sequence[Sequence[str]], plan: FitPlan) -> list[tuple[int, int]] | None:

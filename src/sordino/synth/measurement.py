@@ -178,9 +178,13 @@ def release_vectors(
     data: Queryable, tables: Sequence[ContingencyTable], models: Sequence[Floats], loss: Loss
 ) -> tuple[Floats, float]:
     """Return the noisy l1 distance of each table to its model, in rows, and the variance of the noise."""
-    whole = tuple(np.rint(m.ravel() * PARTS).astype(np.int64) for m in models)
-    distances = _noisy_table(data.release(Distances(tuple(tables), whole), loss).outputs[0])
+    distances = _noisy_table(data.release(Distances(tuple(tables), tuple(_in_parts(models))), loss).outputs[0])
     return distances.cells, distances.variance
+
+
+def _in_parts(models: Sequence[Floats]) -> list[Any]:
+    """Return the cells of each model, flat, in the parts of a row in which distances are measured."""
+    return [np.rint(m.ravel() * PARTS).astype(np.int64) for m in models]
 
 
 def open_session(data: Queryable, rng: Rng, rules: RuleCells | None = None) -> FitSession:
@@ -275,6 +279,13 @@ class FitSession:
         """Return noisy l1 distances of tables to public models, and the variance of the noise."""
         self._take(share)
         return release_vectors(self.data, tables, models, self.split.loss(share))
+
+    def select_farthest(self, tables: Sequence[ContingencyTable], models: Sequence[Floats], share: Fraction) -> int:
+        """Return the place of about the table that lies farthest from its public model, by the cheapest selection."""
+        self._take(share)
+        candidates = [Distances((table,), (whole,)) for table, whole in zip(tables, _in_parts(models), strict=True)]
+        (chosen,) = self.data.select(candidates, self.split.loss(share)).outputs[0].estimate.values()
+        return int(chosen)
 
     def variance(self, share: Fraction | float | None = None, *, tables: int = 1) -> float:
         """Return the variance of each cell of `tables` tables that share this share, or all that is left."""

@@ -106,6 +106,10 @@ class Model:
         """Return the declared keys of drawn rows, one array a column."""
         return self._draw(rows, None, rng, False)[0] if self.constraints else self._keys(rows, {}, rng, False)
 
+    def draw_rows(self, rows: int, rng: Rng) -> tuple[list[Codes], list[Codes]]:
+        """Return drawn rows as declared keys and as steps of each column's lattice, one array a column."""
+        return self._draw(rows, None, rng, False)
+
     def answer(self, question: object) -> Release:
         """Return the model's own answer to a question, in Python or as `sd.sql(...)`; free, with its stated error.
 

@@ -81,14 +81,19 @@ class OneWayMarginals:
         return np.array(distances)
 
     def compress(
-        self, codes: Sequence[DomainCompression] | None = None, *, pair_deviation: float | None = None
+        self,
+        codes: Sequence[DomainCompression] | None = None,
+        *,
+        pair_deviation: float | None = None,
+        merge_rare: bool = False,
     ) -> CompressedMarginals:
         """Return the marginals over codes: those given, or as few as noise allows.
 
-        That is the noise of each column and, for ordered ones, that of a cell of a pair (`pair_deviation`), if it is stated.
+        That is the noise of each column and, for ordered ones, that of a cell of a pair (`pair_deviation`), if it is stated;
+        with `merge_rare` categories whose count hides in the noise of a pair share a code as well.
         """
         if codes is None:
-            codes = [self._compress(i, pair_deviation) for i in range(len(self.columns))]
+            codes = [self._compress(i, pair_deviation, merge_rare) for i in range(len(self.columns))]
         both = list(zip(codes, self.projected, self.left, strict=True))
         return CompressedMarginals(
             self.columns,
@@ -101,10 +106,12 @@ class OneWayMarginals:
             else self.rules.structure(self.columns, [k.codes for k in codes], self.projected),
         )
 
-    def _compress(self, place: int, pair_deviation: float | None) -> DomainCompression:
+    def _compress(self, place: int, pair_deviation: float | None, merge_rare: bool) -> DomainCompression:
         column = self.columns[place]
         deviation = math.sqrt(self.variances[place])
         most = most_codes(self.rows, deviation)
+        if merge_rare and pair_deviation is not None:
+            deviation = max(deviation, pair_deviation)
         if column.ordered and pair_deviation is not None:
             most = most_runs(self.rows, pair_deviation, values=not column.released)
         compressed = compress_domain(

@@ -27,6 +27,10 @@ MarginalSets = Annotated[str | None, given.option("--marginals", "A,B;C,D", "The
 WorkloadSets = Annotated[str, given.option("--workload", "W", 'Column sets that matter: "all 2-way" or "a,b;b,c".')]
 Cap = Annotated[int | None, given.option("--cap", "N", "The largest number of cells of the model.")]
 RowsGuess = Annotated[int | None, given.option("--assume-rows", "N", "A public guess at the number of rows.")]
+Predicted = Annotated[
+    str | None,
+    given.option("--predict", "A,B,..", "Columns to be predicted from rows: what they depend on is kept first."),
+]
 NeverRules = Annotated[
     list[str] | None, given.option("--never", "CONDITION", "A condition that no drawn row satisfies; may be repeated.")
 ]
@@ -55,6 +59,7 @@ def synth_fit(
     workload: WorkloadSets = ALL_PAIRS,
     cap: Cap = None,
     assume_rows: RowsGuess = None,
+    predict: Predicted = None,
     never: NeverRules = None,
     at_most: AtMostRules = None,
     determines: DeterminesFiles = None,
@@ -102,6 +107,7 @@ def synth_fit(
                 tuple(rules),
                 cap,
                 assume_rows,
+                column_names(predict) or (),
             )
             model = request.fit(source, **loss)
             watch.enter("writing the model")

@@ -496,6 +496,7 @@ class FitWords(TypedDict, total=False):
     rules: Sequence[str]
     cap: int | None
     assume_rows: int | None
+    predict: Sequence[str]
     epsilon: Number | None
     delta: Number | None
     rho: Number | None

@@ -36,9 +36,11 @@ from sordino.synth.watched_table import Stages, WatchedTable
 
 T = TypeVar("T")
 _MOST_ROWS = 1_000_000
-_KEYS = ("table", "method", "columns", "marginals", "workload", "never", "at_most", "rules", "cap", "assume_rows")
+_KEYS = (
+    "table", "method", "columns", "marginals", "workload", "never", "at_most", "rules", "cap", "assume_rows", "predict",
+)  # fmt: skip
 _LOSS = ("epsilon", "delta", "rho")
-_LISTS = ("columns", "marginals", "workload", "never", "at_most", "rules")
+_LISTS = ("columns", "marginals", "workload", "never", "at_most", "rules", "predict")
 FIT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -282,6 +284,7 @@ def _fit_request(options: Mapping[str, Any], columns: Sequence[str], declared: S
         tuple(rules),
         options.get("cap"),
         options.get("assume_rows"),
+        [_text(name, "predict") for name in options.get("predict", ())],
     )
 
 
