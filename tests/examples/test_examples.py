@@ -55,6 +55,7 @@ def test_architectureholds() -> None:
     assert "hiding one household" in run("households.py")
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("script", "instead"), [("adult.py", "refused: "), ("adult_deeper.py", "refused: "), ("synth_adult.py", "over 40")]
 )
@@ -69,6 +70,7 @@ def test_adult() -> None:
     assert "mean age" in run("adult.py", str(ADULT))
 
 
+@pytest.mark.deep
 @needs_adult
 def test_adult_deeper(tmp_path: Path) -> None:
     """The script checks its own answers; with secure noise about one run in 500 fails by chance (a bound of age above 100)."""

@@ -176,11 +176,11 @@ class Model:
         rules = f" Always: {'; '.join(c.describe() for c in self.constraints)}." if self.constraints else ""
         return (
             f"{seal}{len(self.columns)} columns and about {self.rows:,} rows; {self.facts.get('tier', 'a model')}; "
-            f"{self.facts.get('loss', 'loss unknown')}; {self.facts.get('neighbors', '')}.{self._caps()}{rules}"
+            f"{self.facts.get('loss', 'loss unknown')}; {self.facts.get('neighbors', '')}.{self._notes()}{rules}"
         )
 
-    def _caps(self) -> str:
-        return f" Note: {self.facts['caps']}." if "caps" in self.facts else ""
+    def _notes(self) -> str:
+        return "".join(f" Note: {self.facts[name]}." for name in ("edges", "caps") if name in self.facts)
 
     def __repr__(self) -> str:
         return f"<Model: {self.describe()}>"

@@ -37,8 +37,18 @@ from sordino.synth.watched_table import Stages, WatchedTable
 T = TypeVar("T")
 _MOST_ROWS = 1_000_000
 _KEYS = (
-    "table", "method", "columns", "marginals", "workload", "never", "at_most", "rules", "cap", "assume_rows", "predict",
-)  # fmt: skip
+    "table",
+    "method",
+    "columns",
+    "marginals",
+    "workload",
+    "never",
+    "at_most",
+    "rules",
+    "cap",
+    "assume_rows",
+    "predict",
+)
 _LOSS = ("epsilon", "delta", "rho")
 _LISTS = ("columns", "marginals", "workload", "never", "at_most", "rules", "predict")
 FIT_SCHEMA: Mapping[str, Any] = {
