@@ -67,8 +67,8 @@ def test_rules_of_the_project_file_and_of_options_hold_in_what_is_drawn(run: Run
 @pytest.mark.parametrize(
     ("rules", "words", "code", "said"),
     [
-        ('["age"]', [], 3, "condition"),
-        ('["age + hours_per_week"]', [], 3, "condition"),
+        ('["age"]', [], 2, "is no rule"),
+        ('["age + hours_per_week"]', [], 2, "is no rule"),
         ('["age != 3"]', [], 2, "is no rule"),
         ("[\"blank agee when sex = 'Male'\"]", [], 2, "'agee' is not a column"),
         ('["determines no.csv"]', [], 2, "no.csv cannot be read"),
