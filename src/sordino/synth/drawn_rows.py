@@ -128,8 +128,8 @@ class DrawnRows:
 
     def take(self, at: Codes) -> DrawnRows:
         """Return copies of some rows."""
-        columns = (self.steps, self.missing, self.low, self.high)
-        steps, missing, low, high = ({n: c[at] for n, c in by_name.items()} for by_name in columns)
+        steps, low, high = ({n: c[at] for n, c in by_name.items()} for by_name in (self.steps, self.low, self.high))
+        missing = {n: c[at] for n, c in self.missing.items()}
         return DrawnRows(self.laws, steps, missing, low, high, self.derived, self.rng)
 
     def keys(self, name: str) -> Codes:

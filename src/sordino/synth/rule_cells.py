@@ -110,7 +110,10 @@ class RuleCells:
             share = self._share(rule, by_name, places, columns, codes, counts)
             if share is not None:
                 shares[places] = shares[places] * share if places in shares else share
-        sums = [np.bincount(k, weights=c, minlength=int(k.max()) + 1) for k, c in zip(codes, counts, strict=True)]
+        sums = [
+            np.bincount(k, weights=c, minlength=int(k.max()) + 1).astype(np.float64)
+            for k, c in zip(codes, counts, strict=True)
+        ]
         return Structure(shares, _implied(shares, sums))
 
     def _share(

@@ -64,6 +64,10 @@ def declared_rules(
     declared = project.table(table)
     beside = None if project.path is None else project.path.parent
     rules = [read_rule(text, tuple(declared.domain), beside=beside) for text in declared.rules]
+    for rule in rules:
+        for name in rule.names:
+            if name not in declared.domain:
+                raise DeclarationError(f"{rule.describe()}: {name!r} is not a column of {declared.name}")
     return tuple(rule for rule in rules if columns is None or set(rule.names) <= set(columns))
 
 

@@ -212,7 +212,7 @@ def _choose(free: Mask, weights: Any, rows: DrawnRows) -> tuple[Codes, Mask]:
     """
     uniform = rows.rng.uniform_doubles(free.size).reshape(free.shape)
     scores = np.where(free, np.log(np.maximum(uniform, 1e-300)) / np.maximum(weights, 1e-12), -np.inf)
-    return scores.argmax(axis=1), free.any(axis=1)
+    return scores.argmax(axis=1), np.asarray(free.any(axis=1))
 
 
 # ---- a value that follows from another

@@ -172,7 +172,7 @@ def test_the_page_has_every_part(model: synth.Model, openly: synth.Evaluation, p
             "(Pearson)",
             "Quantiles and tails",
             "Rules",
-            "never pay &gt; bill",
+            "pay &lt;= bill",
             "AUC of its score",
         ):
             assert words in page, words

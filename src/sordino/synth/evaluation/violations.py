@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.ask.queries.build import Selection, count
+from sordino.ask.queries.expressions.compile import bind_condition
 from sordino.ask.queries.expressions.expr import Expr, col
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.curve import normal_quantile
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.encoded_column import encode_table
 from sordino.synth.evaluation.cuts import encode_steps
 from sordino.synth.evaluation.figure import CONFIDENCE, Figure
 from sordino.synth.expression_eval import column_cells, evaluate_condition, names_in
+from sordino.synth.rules import Linear
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +63,9 @@ def check_rules(rules: Sequence[Any], model: Model) -> tuple[RuleCheck, ...]:
         for name in names_in(condition.node):
             if name not in model.columns:
                 raise DeclarationError(f"{rule.describe()}: {name!r} is not a column of the synthetic table")
+        if isinstance(rule, Linear) and not _is_question(condition, model):
+            # Days added to a date are no question of a table: rows drawn keep to such a rule all the same.
+            continue
         checks.append(RuleCheck(rule.describe(), condition))
     return tuple(checks)
 
@@ -104,6 +109,15 @@ def release_violations(model: Model, checks: Sequence[RuleCheck], data: Any, los
         deviation = math.sqrt(float(estimate.law.variance())) * float(estimate.unit) / rows
         figures.append(Figure(value, normal_quantile(CONFIDENCE) * deviation))
     return figures
+
+
+def _is_question(condition: Expr, model: Model) -> bool:
+    """Return whether a table can be asked how many rows meet a condition."""
+    try:
+        bind_condition(condition.node, model.parts.domain)
+    except QuestionRefused:
+        return False
+    return True
 
 
 def violations_question(check: RuleCheck) -> Any:
