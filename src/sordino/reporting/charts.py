@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError
 from sordino.core.release import Release
-from sordino.reporting.picture import Picture, encode_picture, need_plots
+from sordino.reporting.picture import Picture, encode_picture, need_plots, unchecked
 
 if TYPE_CHECKING:
     from sordino.reporting.picture import AnyChart
@@ -42,8 +42,9 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     """
     need_plots()
     draw = _drawer(thing)
-    chart, caption = draw(thing, confidence, title)
-    return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), caption)
+    with unchecked():
+        chart, caption = draw(thing, confidence, title)
+        return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), caption)
 
 
 def svg_drawer() -> Callable[[Any], str] | None:

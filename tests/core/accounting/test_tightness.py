@@ -53,6 +53,7 @@ def distinct(seed: int, count: int) -> list[Event]:
     return found
 
 
+@pytest.mark.deep
 def test_ten_thousand_distinct_charges(monkeypatch: pytest.MonkeyPatch) -> None:
     """All are laid out on one grid and composed by one transform: bench/accounting.py says how long that takes."""
     layouts = count_calls(monkeypatch, "lay_out")
@@ -153,3 +154,14 @@ def test_rare_losses_below_the_window_do_not_move_above_it() -> None:
 def test_epsilon_is_zero_where_delta_covers_all() -> None:
     assert pld_epsilon([LaplaceEvent("0.000241")], 0.3) == 0
     assert pld_epsilon([LaplaceEvent("0.01"), LaplaceEvent(0)], 0.3) == 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("epsilon", [599, 601, 700, 745, 800, 2000, 10**5])
+@pytest.mark.parametrize("steps", [1, 2, 100, 3000, 10**5])
+def test_losses_whose_tails_underflow_are_laid_out(epsilon: int, steps: int) -> None:
+    """As the losses of any mechanism of that epsilon: beyond 745 a tail is 0 as a float, and 0 / 0 was cast to a place."""
+    once, thrice = ([DiscreteLaplaceEvent(epsilon, steps)] * times for times in (1, 3))
+    assert epsilon * (1 - 1e-6) < pld_epsilon(once, 1e-6) <= epsilon * (1 + 1e-9)
+    assert epsilon * 3 * (1 - 1e-6) < pld_epsilon(thrice, 1e-6) <= epsilon * 3 * (1 + 1e-9)
+    assert pld_delta(once, epsilon + 1) < 1e-9

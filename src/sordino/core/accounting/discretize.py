@@ -28,7 +28,7 @@ GridRows = tuple[Array, Array, Array]  # a row of each loss, where on the grid i
 _ULP = 2.3e-16
 _SMOOTH = 100  # sigma from which blocks of a discrete Gaussian are integrated, not summed one by one
 _ROUNDED = 1e-12  # of a law that sums to 1
-_LARGEST = 600.0  # losses beyond it would overflow; below minus it they are rounded up to it
+LARGEST_LOSS = 600.0  # losses beyond it would overflow; below minus it they are rounded up to it
 _GAUSS = tuple(zip(*(each.tolist() for each in np.polynomial.legendre.leggauss(4)), strict=True))
 _WORK = 1 << 27  # multiplications of one direct sum
 _BENDS = 500  # of the delta of a zCDP mechanism on either side of 0
@@ -99,16 +99,18 @@ def response_rows(epsilon: Array, delta: Array, grid: Grid) -> GridRows:
 def laplace_losses(epsilon: float, steps: int, grid: Grid) -> PrivacyLoss:
     """Return the losses of discrete Laplace noise of scale steps / epsilon on a whole number that moves by `steps`.
 
-    Both directions are alike, by the symmetry of the noise.
+    Both directions are alike, by the symmetry of the noise. Beyond `LARGEST_LOSS` the probabilities of its tails are 0 as
+    floats: there they are the losses of any mechanism of that epsilon, which dominate them.
     """
-    if epsilon == 0 or steps == 1:
+    if epsilon == 0 or epsilon > LARGEST_LOSS or steps == 1:
         return approximate(epsilon, 0.0, grid)
     losses = _sum_by_loss(laplace_rows(np.array([epsilon]), np.array([steps], np.float64), grid), 0.0)
     return PrivacyLoss(losses, losses)
 
 
 def laplace_rows(epsilon: Array, steps: Array, grid: Grid) -> GridRows:
-    """Return the losses of discrete Laplace noise, a row for each epsilon > 0 and whole number of steps > 1.
+    """Return the losses of discrete Laplace noise, a row for each 0 < epsilon <= `LARGEST_LOSS` and whole number of
+    steps > 1.
 
     With c = epsilon / steps and q = e^-c: the loss is epsilon with probability 1 / (1 + q), -epsilon with q^steps of
     that, and c (steps - 2 j) with (1 - q) / (1 + q) q^j, 0 < j < steps. Blocks of j, narrower than the grid, have
@@ -187,7 +189,7 @@ def zcdp_losses(rho: float, grid: Grid) -> PrivacyLoss:
     """
     from sordino.core.accounting.zcdp import delta_of
 
-    reach = min(rho + math.sqrt(-4 * rho * math.log(grid.tail)) + 2 * grid.step, _LARGEST)
+    reach = min(rho + math.sqrt(-4 * rho * math.log(grid.tail)) + 2 * grid.step, LARGEST_LOSS)
     stride = max(1, math.ceil(reach / grid.step / _BENDS))
     count = math.ceil(reach / grid.step / stride)
     upper = np.array([delta_of(rho, k * stride * grid.step) for k in range(count + 1)])
@@ -215,7 +217,7 @@ def subsample(loss: PrivacyLoss, base: Grid, rate: float, grid: Grid) -> Privacy
     mixture, in the other direction, have -ln(1 - rate).
     """
     removed, added = loss.removed, loss.added
-    losses = np.maximum(removed.at * base.step, -_LARGEST)
+    losses = np.maximum(removed.at * base.step, -LARGEST_LOSS)
     without = removed.mass * np.exp(-losses)
     missing = max(0.0, 1.0 - float(without.sum())) + 1e-15
     lifted = _subsample_loss(losses, rate)

@@ -43,7 +43,6 @@ from sordino.core.rounding import float_down, float_up
 
 # ---- The event of a selection by the exponential mechanism: bounded range. It knows neither scores nor candidates
 
-_LARGEST = 600.0
 _BLOCKS = 1 << 22
 
 
@@ -114,12 +113,11 @@ class BoundedRangeEvent:
         """
         import numpy as np
 
-        from sordino.core.accounting.discretize import approximate, discretize_blocks
+        from sordino.core.accounting.discretize import LARGEST_LOSS, approximate, discretize_blocks
 
         most = float_up(self.epsilon)
-        if most < 1e-9 or most > min(
-            _LARGEST, _BLOCKS * grid.step / 4
-        ):  # too fine or too wide: any pure mechanism's pair
+        # Where it is too fine or too wide for the grid, any pure mechanism's pair dominates it.
+        if most < 1e-9 or most > min(LARGEST_LOSS, _BLOCKS * grid.step / 4):
             return approximate(most, 0.0, grid)
         count = math.ceil(4 * most / grid.step)
         edges = np.linspace(-most, most, count + 1)

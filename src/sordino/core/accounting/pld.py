@@ -13,6 +13,7 @@ import numpy as np
 
 from sordino.core.accounting.common_laws import BoundedRange, Response, ShiftedGaussian, ShiftedLaplace
 from sordino.core.accounting.discretize import (
+    LARGEST_LOSS,
     GridRows,
     approximate,
     gaussian_outcomes,
@@ -417,7 +418,7 @@ def lay_out(counts: Mapping[Event, int], grid: Grid) -> tuple[list[PldRows], lis
         match common_law(event):
             case Response(epsilon, delta) if epsilon:
                 responses.append((epsilon, delta, times))
-            case ShiftedLaplace(epsilon, steps) if epsilon and steps < _WIDE:
+            case ShiftedLaplace(epsilon, steps) if epsilon and steps < _WIDE and epsilon <= LARGEST_LOSS:
                 laplaces.append((epsilon, steps, times))
             case ShiftedGaussian(cells=1) as law:
                 gaussians.append((law, times))
