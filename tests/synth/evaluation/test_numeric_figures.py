@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from typing import Any
@@ -171,7 +172,7 @@ def test_the_page_has_every_part(model: synth.Model, openly: synth.Evaluation, p
             "(Pearson)",
             "Quantiles and tails",
             "Rules",
-            "never pay &gt; bill",
+            html.escape(RULES[0].describe()),
             "AUC of its score",
         ):
             assert words in page, words
