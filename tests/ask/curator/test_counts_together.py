@@ -46,7 +46,7 @@ def test_counts_by_several_groupings_are_those_of_the_rows() -> None:
     curator = protect(pa.table(columns), DOMAIN, budget=sd.PureDP(10**9))
     tables = random_halves(12, 3)
     asked = MarginalQuery(tuple(tables))
-    found, _ = curator.adapt(lambda data: data.release(asked, PureDP(10**8)), describe="counts", epsilon=10**8)
+    found, _ = curator.adapt(lambda data: data.release(asked, PureDP(10**6)), describe="counts", epsilon=10**6)
     for table, output in zip(tables, found.outputs, strict=True):
         cells = np.zeros(2_000, dtype=np.int64)
         for axis in table.axes:
