@@ -187,7 +187,7 @@ def test_a_distribution_is_drawn_over_the_original_s_and_what_noise_hides_is_not
     synthetic, original = [0.3, 0.2, 0.3, 0.2, 0.0], [0.25, 0.2, 0.33, 0.2, 0.02]
     spec, title = draw(Densities("pay", edges, synthetic, original, [0.05] * 5, scale))
     assert title == "pay: synthetic rows and the original"
-    found = [v for v in values(spec) if "share" in v]
+    found = [v for v in values(spec) if isinstance(v, dict) and "share" in v]
     shares = {name: [v["share"] for v in found if v["series"] == name] for name in ("synthetic rows", "original")}
     assert sum(shares["synthetic rows"]) == pytest.approx(1.0)
     assert all(v["share"] > v["share"] - v["low"] and v["low"] < v["high"] for v in found if "low" in v)

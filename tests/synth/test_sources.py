@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from mistyping import mistype
 from sordino import synth
 from sordino.core.errors import SordinoError
 from sordino.errors import DeclarationError, QuestionRefused, UnknownName
@@ -113,4 +114,4 @@ def test_a_condition_over_joined_rows_is_refused_before_the_charge() -> None:
 
 def test_a_file_is_no_table(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError, match="PosixPath"):
-        synth.fit(tmp_path / "rows.csv", epsilon=1)  # type: ignore[arg-type]
+        synth.fit(mistype(tmp_path / "rows.csv"), epsilon=1)

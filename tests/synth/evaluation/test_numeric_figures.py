@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from typing import Any
@@ -82,7 +83,7 @@ def openly(model: synth.Model) -> synth.Evaluation:
 
 @pytest.fixture(scope="module")
 def privately(model: synth.Model) -> synth.Evaluation:
-    return evaluate(model, against=protect(TABLE, DOMAIN, budget=sd.PureDP(10**9)), epsilon=10**7)
+    return evaluate(model, against=protect(TABLE, DOMAIN, budget=sd.PureDP(10**9)), epsilon=10**6)
 
 
 def test_open_figures_are_those_of_the_rows(openly: synth.Evaluation) -> None:
@@ -91,7 +92,7 @@ def test_open_figures_are_those_of_the_rows(openly: synth.Evaluation) -> None:
     assert openly.correlations is not None
     at = {n: i for i, n in enumerate(openly.pearson.columns)}
     true = np.corrcoef(numbers["pay"], numbers["bill"])[0, 1]
-    assert openly.pearson.original[at["pay"]][at["bill"]] == pytest.approx(true, abs=0.05)
+    assert openly.pearson.original[at["pay"]][at["bill"]] == pytest.approx(true)
     ranks = [np.argsort(np.argsort(numbers[n], kind="stable")) for n in ("pay", "bill")]
     assert openly.correlations.original[at["pay"]][at["bill"]] == pytest.approx(
         np.corrcoef(ranks[0], ranks[1])[0, 1], abs=0.03
@@ -100,8 +101,7 @@ def test_open_figures_are_those_of_the_rows(openly: synth.Evaluation) -> None:
         values = numbers[made.column]
         for q in made.quantiles:
             true = np.quantile(values, q.level, method="inverted_cdf")
-            assert q.lower <= true <= q.upper, (made.column, q)
-            assert q.lower <= q.original <= q.upper
+            assert q.lower == q.original == q.upper == pytest.approx(true), (made.column, q)
         for tail in made.tails:
             share = (values < tail.value if tail.side == "below" else values > tail.value).mean()
             assert tail.original.value == pytest.approx(share, abs=1e-9)
@@ -121,13 +121,13 @@ def test_private_figures_are_the_open_ones_but_for_the_noise(
     openly: synth.Evaluation, privately: synth.Evaluation
 ) -> None:
     a, b = openly.to_dict(), privately.to_dict()
-    for kind in ("spearman", "pearson"):
-        for one, other in zip(a["correlations"][kind]["pairs"], b["correlations"][kind]["pairs"], strict=True):
-            assert one["original"]["value"] == pytest.approx(other["original"]["value"], abs=1e-3)
-            assert one["synthetic"] == other["synthetic"]
+    for one, other in zip(a["correlations"]["spearman"]["pairs"], b["correlations"]["spearman"]["pairs"], strict=True):
+        assert one["original"]["value"] == pytest.approx(other["original"]["value"], abs=1e-3)
+        assert one["synthetic"] == other["synthetic"]
     for one, other in zip(openly.distributions, privately.distributions, strict=True):
         assert one.edges == other.edges
         assert one.original == pytest.approx(other.original, abs=1e-4)
+        assert all(p.lower <= q.original <= p.upper for q, p in zip(one.quantiles, other.quantiles, strict=True))
     for v, w in zip(openly.violations, privately.violations, strict=True):
         assert v.synthetic == w.synthetic
         assert v.original.value == pytest.approx(w.original.value, abs=0.01)
@@ -172,7 +172,7 @@ def test_the_page_has_every_part(model: synth.Model, openly: synth.Evaluation, p
             "(Pearson)",
             "Quantiles and tails",
             "Rules",
-            "pay &lt;= bill",
+            html.escape(RULES[0].describe()),
             "AUC of its score",
         ):
             assert words in page, words

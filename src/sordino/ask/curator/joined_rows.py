@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, Unpack
 
 from sordino.ask.curator.question_reading import read_question
 from sordino.ask.queries.aggregation import Aggregation
@@ -14,7 +14,6 @@ from sordino.core.errors import QuestionRefused
 from sordino.core.loss import Loss, LossArguments, show_arguments
 
 if TYPE_CHECKING:
-    from sordino.ask.curator.curator import Curator
     from sordino.ask.curator.plan import TableContext
     from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
     from sordino.ask.queries.row_steps import RowStep
@@ -25,13 +24,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Joinable(Protocol):
+    """A curator, as far as joined rows know it."""
+
+    @property
+    def context(self) -> TableContext:
+        """What is public of the table."""
+
+    @property
+    def remaining(self) -> Loss:
+        """What is left of the budget."""
+
+    @property
+    def adapt_over(self) -> Callable[..., Any]:
+        """Run an adaptive algorithm over joined rows."""
+
+
 class JoinedRows:
     """The rows of a table after joins: an adaptive algorithm sees their domain, and their neighbors, as the steps state them.
 
     Each step is stable, so what it charges protects the unit of the table itself.
     """
 
-    def __init__(self, curator: Curator, selection: object) -> None:
+    def __init__(self, curator: Joinable, selection: object) -> None:
         """Raise QuestionRefused for anything but joins and steps like them: conditions and groups are asked of the model."""
         if not isinstance(selection, Selection):
             raise QuestionRefused(

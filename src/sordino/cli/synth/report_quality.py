@@ -42,15 +42,9 @@ Prediction = Annotated[
         "--non-private also a column of numbers.",
     ),
 ]
-NeverRules = Annotated[
+RuleLines = Annotated[
     list[str] | None,
-    given.option(
-        "--never", "CONDITION", "Beside the model's rules: how many rows meet this condition? May be repeated."
-    ),
-]
-AtMostRules = Annotated[
-    list[str] | None,
-    given.option("--at-most", "A,B", "Beside the model's rules: how many rows have A above B? May be repeated."),
+    given.option("--rule", "RULE", "Beside the model's rules: how many rows break this one? May be repeated."),
 ]
 Rows = Annotated[
     int | None, given.option("--rows", "N", "Synthetic rows to compare; by default as many as the model estimates.")
@@ -68,8 +62,7 @@ def synth_report(
     non_private: NonPrivate = False,
     workload: WorkloadSets = None,
     predict: Prediction = None,
-    never: NeverRules = None,
-    at_most: AtMostRules = None,
+    rule: RuleLines = None,
     rows: Rows = None,
     form: given.TextForm = given.TextFormat.table,
     force: given.Force = False,
@@ -103,7 +96,7 @@ def synth_report(
         "predict": predict,
         "distributions": True,
         "auc": predict is not None and predict not in source.columns,
-        "rules": [*source.constraints, *constraints_of(never or (), at_most or (), (), source.columns)],
+        "rules": [*source.constraints, *constraints_of((), (), (), source.columns, lines=rule or ())],
     }
     with ExitStack() as stack:
         target = stack.enter_context(open_atomic(output))
@@ -121,8 +114,8 @@ def synth_report(
         watch.enter("writing the page")
         if report.release is not None:
             charge = report.release.charge
-            rule = f"the evaluation was charged ({charge}), but the page cannot be written"
-            stack.enter_context(after_charge(charge, lambda: f"{rule}; `sordino show {charge}` has its figures"))
+            words = f"the evaluation was charged ({charge}), but the page cannot be written"
+            stack.enter_context(after_charge(charge, lambda: f"{words}; `sordino show {charge}` has its figures"))
         page = evaluation_page(source, report, subject=str(model))
         target.write(page.encode("utf-8", "backslashreplace"))
     note(f"wrote {output}", quiet=quiet)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,7 +134,11 @@ def correlated_columns(model: Model, keys: Sequence[Codes], steps: Sequence[Code
 def compare_correlations(
     model: Model, columns: Sequence[CorrelatedColumn], counter: Counter
 ) -> tuple[Correlations, Correlations, tuple[PairTable, ...]]:
-    """Return correlations by ranks and by values, and the tables of the pairs that are correlated most."""
+    """Return correlations by ranks and by values, and the tables of the pairs that are correlated most.
+
+    Ranks are those of cells. Values are those of rows where the counter shows them, else of cells: the mean of the synthetic
+    rows in each, so that what lies beyond them counts as if it lay among them.
+    """
     pairs = [(a, b) for a in range(len(columns)) for b in range(a + 1, len(columns))]
     cells = _MOST_CELLS
     deviation = math.sqrt(counter.variance(len(pairs)))
@@ -155,6 +159,9 @@ def compare_correlations(
         tables[a, b] = drawn, counts.cells[: shape[0], : shape[1]], counts.variance
     spearman = _correlations(names, tables, [one.ranks for one in cut], "Spearman")
     pearson = _correlations(names, tables, [one.values for one in cut], "Pearson")
+    shown_rows = [counter.steps(one.place) for one in columns]
+    if None not in shown_rows:
+        pearson = _exact_pearson(pearson, columns, [rows for rows in shown_rows if rows is not None])
     strengths = {
         (a, b): max(abs(made.synthetic[a][b]) + abs(made.figures[a][b].shown or 0.0) for made in (spearman, pearson))
         for a, b in pairs
@@ -203,6 +210,28 @@ def _correlations(
     reaches = [figures[a][b].reach for a, b in tables if not math.isnan(figures[a][b].value)]
     error = float(np.sqrt(np.mean(np.square(reaches)))) if reaches else math.inf
     return Correlations(names, tuple(map(tuple, synthetic)), tuple(map(tuple, figures)), error, kind)
+
+
+def _exact_pearson(
+    pearson: Correlations, columns: Sequence[CorrelatedColumn], originals: Sequence[tuple[Codes, Any]]
+) -> Correlations:
+    """Return the correlations of the values themselves, of rows that have both."""
+    drawn = [(one.steps, one.absent) for one in columns]
+    synthetic, original = (
+        [[_of_values(a, b) if i != j else 1.0 for j, b in enumerate(rows)] for i, a in enumerate(rows)]
+        for rows in (drawn, originals)
+    )
+    figures = tuple(tuple(Figure(value) for value in row) for row in original)
+    clean = tuple(tuple(0.0 if math.isnan(value) else value for value in row) for row in synthetic)
+    return replace(pearson, synthetic=clean, figures=figures)
+
+
+def _of_values(first: tuple[Codes, Any], second: tuple[Codes, Any]) -> float:
+    both = ~(first[1] | second[1])
+    x, y = (steps[both].astype(np.float64) for steps, _ in (first, second))
+    if len(x) < 2 or not x.std() or not y.std():
+        return math.nan
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 def correlation(counts: Floats, scores: tuple[Floats, Floats], variance: float) -> tuple[float, float]:

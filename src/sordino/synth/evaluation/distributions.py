@@ -120,10 +120,15 @@ def compare_distributions(model: Model, columns: Sequence[SteppedColumn], counte
         cells = int(min(max(model.rows / (_CLEAR * deviation), _LEAST_CELLS), _MOST_CELLS))
     cuts = [cut_by_mass(c.column, c.steps, cells, LEVELS) for c in columns]
     all_counts = counter.counts([ContingencyTable((one.axis,)) for one in cuts])
-    return tuple(_compare(*one) for one in zip(columns, cuts, all_counts, strict=True))
+    shown_rows = [counter.steps(c.place) for c in columns]
+    return tuple(_compare(*one) for one in zip(columns, cuts, all_counts, shown_rows, strict=True))
 
 
-def _compare(column: SteppedColumn, cuts: Cuts, counts: NoisyTable) -> Distribution:
+def _compare(
+    column: SteppedColumn, cuts: Cuts, counts: NoisyTable, rows_shown: tuple[Codes, Any] | None = None
+) -> Distribution:
+    """Return one column's figures; quantiles are exact where rows are shown."""
+    exact = None if rows_shown is None else np.sort(rows_shown[0][~rows_shown[1]])
     original = counts.cells.ravel()[: cuts.cells]
     place = cuts.codes(column.steps, np.zeros(len(column.steps), dtype=bool))
     synthetic = np.bincount(place, minlength=cuts.cells)[: cuts.cells] / max(len(place), 1)
@@ -149,12 +154,24 @@ def _compare(column: SteppedColumn, cuts: Cuts, counts: NoisyTable) -> Distribut
         tuple(synthetic.tolist()),
         tuple(shares.tolist()),
         (share_reach,) * cells,
-        tuple(_quantile(column, cuts, below, reaches, level) for level in LEVELS) if len(column.steps) else (),
+        tuple(
+            _quantile(column, cuts, below, reaches, level)
+            if exact is None or not len(exact)
+            else _exact_quantile(column, exact, level)
+            for level in LEVELS
+        )
+        if len(column.steps)
+        else (),
         tuple(_tails(column, cuts, below, np.minimum(np.cumsum(synthetic)[:-1], 1.0), reaches))
         if len(column.steps)
         else (),
         difference,
     )
+
+
+def _exact_quantile(column: SteppedColumn, steps: Codes, level: float) -> Quantile:
+    original = value_at(column.column, quantile_step(steps, level))
+    return Quantile(level, value_at(column.column, quantile_step(column.steps, level)), original, original, original)
 
 
 def _quantile(column: SteppedColumn, cuts: Cuts, below: Floats, reaches: Floats, level: float) -> Quantile:

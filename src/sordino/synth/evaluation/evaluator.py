@@ -69,6 +69,8 @@ from sordino.synth.model import Model
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sordino.synth.rules import Rule
+
 # What each part gets of the loss, beside the others that are asked.
 _WEIGHTS = {
     "distances": 5,
@@ -142,7 +144,7 @@ def evaluate(
     predict: Expr | str | None = None,
     distributions: bool = False,
     auc: bool = False,
-    rules: Sequence[Any] | bool = False,
+    rules: Sequence[Rule] | bool = False,
     csv: Csv | None = None,
     **loss: Unpack[LossArguments],
 ) -> Evaluation:
@@ -200,7 +202,7 @@ def plan_evaluation(
     predict: Expr | str | None = None,
     distributions: bool = False,
     auc: bool = False,
-    rules: Sequence[Any] | bool = False,
+    rules: Sequence[Rule] | bool = False,
 ) -> EvaluationPlan:
     """Return what to compare, from public things alone; raises QuestionRefused for what the model cannot be asked."""
     source = Rng.secure() if rng is None else rng
@@ -289,7 +291,7 @@ def _train(plan: EvaluationPlan, table: pa.Table, real: Sequence[Codes]) -> tupl
 
 def _violations(plan: EvaluationPlan, originals: Sequence[Any]) -> tuple[Violation, ...]:
     shares = count_violations(plan.model, plan.rules, plan.keys, plan.steps)
-    return tuple(Violation(c.words, s, o) for c, s, o in zip(plan.rules, shares, originals, strict=True))
+    return tuple(Violation(c.rule.describe(), s, o) for c, s, o in zip(plan.rules, shares, originals, strict=True))
 
 
 def _compare_privately(plan: EvaluationPlan, table: Any, **loss: Unpack[LossArguments]) -> Evaluation:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable
 from sordino.synth.encoded_column import Floats, encode_table
+from sordino.synth.evaluation.cuts import encode_steps
 from sordino.synth.inference import joint
 from sordino.synth.measurement import NoisyTable, release_counts, split_loss
 
@@ -31,6 +32,9 @@ class Counter(Protocol):
     def variance(self, tables: int) -> float:
         """Return about the variance of each count of so many tables counted together, from public facts."""
 
+    def steps(self, column: int) -> tuple[Codes, Any] | None:
+        """Return the step of each row in a column, and which rows have none; None where rows are not shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class PrivateCounter:
@@ -46,6 +50,10 @@ class PrivateCounter:
     def variance(self, tables: int) -> float:
         """Return what the loss leaves each of so many tables."""
         return split_loss(self.loss, self.data.neighbors).variance(1, tables=tables)
+
+    def steps(self, column: int) -> None:
+        """Return nothing: a curator shows no rows."""
+        del column
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +73,14 @@ class ExactCounter:
         """Return 0: there is no noise."""
         del tables
         return 0.0
+
+    def steps(self, column: int) -> tuple[Codes, Any]:
+        """Return the step of each row in a column, its key where there is no order, and which rows have none."""
+        encoded = self.model.parts.columns[column]
+        if encoded.ordered:
+            return encode_steps(self.rows, encoded)
+        keys = self.keys[column]
+        return keys, (keys < 0) | (keys >= encoded.value_count)
 
     def _count(self, table: ContingencyTable, columns: Sequence[int]) -> Floats:
         shape = table.shape(self.model.parts.domain)

@@ -19,12 +19,13 @@ from sordino.ask.queries.expressions.compile import bind_condition
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.curve import normal_quantile
+from sordino.core.noise.rng import Rng
 from sordino.synth.condition_text import parse_condition
+from sordino.synth.drawn_rows import DrawnRows, column_law
 from sordino.synth.encoded_column import encode_table
 from sordino.synth.evaluation.cuts import encode_steps
 from sordino.synth.evaluation.figure import CONFIDENCE, Figure
-from sordino.synth.expression_eval import column_cells, evaluate_condition, names_in
-from sordino.synth.rules import Linear
+from sordino.synth.rules import Allowed, Determines, Linear
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,13 +33,14 @@ if TYPE_CHECKING:
     from sordino.core.loss import Loss
     from sordino.synth.encoded_column import Codes
     from sordino.synth.model import Model
+    from sordino.synth.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
 class RuleCheck:
-    """A rule in words and the condition of the rows that break it."""
+    """A rule and the condition of the rows that break it."""
 
-    words: str
+    rule: Rule
     condition: Expr
 
 
@@ -55,18 +57,17 @@ class Violation:
         return {"rule": self.rule, "synthetic": self.synthetic, "original": self.original.to_dict()}
 
 
-def check_rules(rules: Sequence[Any], model: Model) -> tuple[RuleCheck, ...]:
-    """Return what breaks each rule; raises DeclarationError for one that names a column that the model has not."""
+def check_rules(rules: Sequence[Rule], model: Model) -> tuple[RuleCheck, ...]:
+    """Return what breaks each rule; raises DeclarationError for one that cannot be of the model's columns."""
+    columns = {c.name: c for c in model.parts.columns}
     checks = []
     for rule in rules:
+        rule.check(columns, model.parts.domain)
         condition = _broken(rule, model.columns)
-        for name in names_in(condition.node):
-            if name not in model.columns:
-                raise DeclarationError(f"{rule.describe()}: {name!r} is not a column of the synthetic table")
         if isinstance(rule, Linear) and not _is_question(condition, model):
             # Days added to a date are no question of a table: rows drawn keep to such a rule all the same.
             continue
-        checks.append(RuleCheck(rule.describe(), condition))
+        checks.append(RuleCheck(rule, condition))
     return tuple(checks)
 
 
@@ -74,17 +75,20 @@ def count_violations(
     model: Model, checks: Sequence[RuleCheck], keys: Sequence[Codes], steps: Sequence[Codes]
 ) -> list[float]:
     """Return the share of rows, given by keys and steps, that break each rule; a row with a dropped cell (-1) breaks none."""
+    place = {c.name: i for i, c in enumerate(model.parts.columns)}
     shares = []
     for check in checks:
-        names = set(names_in(check.condition.node))
-        cells = {}
-        complete = np.ones(keys[0].shape, dtype=bool)
-        for column, key, step in zip(model.parts.columns, keys, steps, strict=True):
-            if column.name in names:
-                complete &= key >= 0
-                cells[column.name] = column_cells(column, np.maximum(key, 0), steps=step)
-        broken = np.broadcast_to(evaluate_condition(check.condition.node, cells)[0], keys[0].shape) >= 0.5
-        shares.append(float((broken & complete).mean()) if len(broken) else 0.0)
+        names = check.rule.names
+        columns = {n: model.parts.columns[place[n]] for n in names}
+        missing = {n: columns[n].missing & (keys[place[n]] == columns[n].size - 1) for n in names}
+        laws = {n: column_law(columns[n]) for n in names}
+        # a step must lie in its column where the cell is missing, too
+        inside = {n: np.where(missing[n], laws[n].first, steps[place[n]]) for n in names}
+        # nothing is drawn: rows are only looked at
+        rows = DrawnRows(laws, inside, missing, {}, {}, {}, Rng.seeded(0))
+        complete = np.all([keys[place[n]] >= 0 for n in names], axis=0)
+        broken = ~np.asarray(check.rule.holds(rows)) & complete
+        shares.append(float(broken.mean()) if len(broken) else 0.0)
     return shares
 
 
@@ -125,19 +129,16 @@ def violations_question(check: RuleCheck) -> Any:
     return Selection().where(check.condition).agg(count())
 
 
-def _broken(rule: Any, columns: Sequence[str]) -> Expr:
+def _broken(rule: Rule, columns: Sequence[str]) -> Expr:
     """Return the condition of a row that breaks a rule: in the rule's own words where it has some, else from its list."""
-    violation = getattr(rule, "violation", None)
-    text = violation() if callable(violation) else None
+    text = rule.violation()
     if text is not None:
         return parse_condition(text, columns)
-    if hasattr(rule, "condition"):
-        return Expr(rule.condition)
-    if hasattr(rule, "combinations"):
+    if isinstance(rule, Allowed):
         rows = [_conjunction([_is(n, v) for n, v in zip(rule.columns, row, strict=True)]) for row in rule.combinations]
         present = _conjunction([~col(n).is_null() for n in rule.columns])
         return present & ~functools.reduce(operator.or_, rows)
-    if hasattr(rule, "values") and hasattr(rule, "of"):
+    if isinstance(rule, Determines):
         return functools.reduce(operator.or_, _mismatches(rule.of, rule.column, rule.values))
     raise DeclarationError(f"{rule.describe()}: there is no way to count the rows that break this rule: leave it out")
 
