@@ -438,7 +438,7 @@ SELECT region, COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT 1 FROM logins l 
 SELECT COUNT(*) AS n FROM orders WHERE customer NOT IN (SELECT customer FROM logins);
 WITH m AS (SELECT MONTH(day) AS m, COUNT(DISTINCT customer) AS people FROM orders WHERE YEAR(day) = 2024 GROUP BY 1) SELECT m, people, people * 1.0 / FIRST_VALUE(people) OVER (ORDER BY m) AS kept FROM m ORDER BY m;
 WITH f AS (SELECT customer, MIN(day) AS first FROM orders GROUP BY customer) SELECT DATE_DIFF('month', f.first, o.day) AS age, COUNT(*) AS n FROM orders o JOIN f ON o.customer = f.customer GROUP BY 1 ORDER BY 1; -- keys
-SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer ORDER BY n DESC LIMIT 10; -- later: refused
+SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer ORDER BY n DESC LIMIT 10; -- refused: customer names the privacy unit
 
 -- == HAVING and FILTER
 SELECT region, COUNT(*) AS n FROM orders GROUP BY region HAVING COUNT(*) > 900 ORDER BY region;
