@@ -895,7 +895,7 @@ def _read_links(query: Any, source: Any) -> _Links | None:
     from sqlglot import exp as kinds
 
     own = source.alias_or_name.lower()
-    mirrored = {kinds.GT: kinds.LT, kinds.GTE: kinds.LTE, kinds.LT: kinds.GT, kinds.LTE: kinds.GTE}
+    mirrored: dict[Any, Any] = {kinds.GT: kinds.LT, kinds.GTE: kinds.LTE, kinds.LT: kinds.GT, kinds.LTE: kinds.GTE}
 
     def belongs(side: Any) -> bool | None:
         """Whether a tree is of the sub-query's rows, or of those around it; None where it is of both, or of neither."""
