@@ -22,6 +22,7 @@ from answers.town_tables import FORMATS, Plain, open_tables
 DEEP = 17  # questions of each kind and format: 1,275; 38 are asked each time, three of each kind
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("name", FORMATS)
 def test_releases_say_what_plain_sql_says(name: str, tmp_path: Path) -> None:
     half = list(FORMATS).index(name) % 2
@@ -52,6 +53,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[sd.Connection, Plai
     return connection, plain, [drawn.question("groups") for _ in range(12)]
 
 
+@pytest.mark.deep
 def test_rows_more_in_the_plain_tables_are_found(asked: tuple[sd.Connection, Plain, list[Question]]) -> None:
     connection, plain, questions = asked
     one = """INSERT INTO people SELECT * REPLACE ('more ' || "Person Id" AS "Person Id") FROM people WHERE age > 50"""

@@ -50,8 +50,9 @@ def test_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run,
     counts = {row["occupation"]: row["n"] for row in told["rows"]}
     assert sum(counts.values()) == pytest.approx(10_516, abs=15 * 12 * 5)  # scale 4 a cell: chance below 1e-12
     assert len(counts) == 15
-    for _ in range(3):
-        assert spawn("ask", "SELECT COUNT(*) AS n FROM adult", "--epsilon", "0.5").code == 0
+    for _ in range(2):
+        assert run("ask", "SELECT COUNT(*) AS n FROM adult", "--epsilon", "0.5").code == 0
+    assert spawn("ask", "SELECT COUNT(*) AS n FROM adult", "--epsilon", "0.5").code == 0
     done = spawn("ask", "SELECT COUNT(*) AS n FROM adult", "--epsilon", "0.5")
     assert done.code == 4
     value = json.loads(run("show", "c-0002", "--format", "json").out)["rows"][0]["n"]

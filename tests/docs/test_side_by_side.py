@@ -65,6 +65,7 @@ def test_bounds_that_attacks_and_theory_rest_on(bench: ModuleType) -> None:
     assert attacks.shown_epsilon(seen[0], seen[0], alpha=0.05) < 0.01
 
 
+@pytest.mark.deep
 def test_a_library_that_was_stopped_answers_the_next_question(bench: ModuleType, tmp_path: Path) -> None:
     at = bench.Bench(Namespace(venvs=tmp_path, limit=3), tmp_path)
     question = {"epsilon": 1.0, **bench.QUESTIONS["count"], "limit": 3600, "values": True}

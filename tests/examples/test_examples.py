@@ -30,6 +30,7 @@ def test_every_example_is_run_here() -> None:
         "local_survey.py",
         "synth_adult.py",
         "synth_census.py",
+        "synth_rules.py",
     ]
     assert sorted(p.name for p in (ROOT / "examples").glob("*.py")) == known
 
@@ -44,10 +45,17 @@ def test_synth_census() -> None:
     assert "over 40, from the model" in run("synth_census.py")
 
 
+def test_synth_rules() -> None:
+    said = run("synth_rules.py")
+    assert "with rules: areas do not add up in 0 of 5,000 rows, 0 were renovated" in said
+    assert "refused: " in said
+
+
 def test_architectureholds() -> None:
     assert "hiding one household" in run("households.py")
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("script", "instead"), [("adult.py", "refused: "), ("adult_deeper.py", "refused: "), ("synth_adult.py", "over 40")]
 )
@@ -62,6 +70,7 @@ def test_adult() -> None:
     assert "mean age" in run("adult.py", str(ADULT))
 
 
+@pytest.mark.deep
 @needs_adult
 def test_adult_deeper(tmp_path: Path) -> None:
     """The script checks its own answers; with secure noise about one run in 500 fails by chance (a bound of age above 100)."""

@@ -1,7 +1,7 @@
 """Broken inputs to every reader: only Sordino's own errors leave, soon, and no message holds data or a secret.
 
-`make test` feeds each for half a second of processor time; `make test-deep` for a share of ten minutes; $SORDINO_FUZZ_SECONDS
-says otherwise. What was found once stands among the examples of its reader.
+`make test` feeds each for a fifth of a second of processor time, `make test-deep` for a share of ten minutes;
+$SORDINO_FUZZ_SECONDS says otherwise. What was found once stands among the examples of its reader.
 """
 
 from __future__ import annotations

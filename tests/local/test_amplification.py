@@ -54,6 +54,7 @@ def exact_delta(rows: Sequence[Row], n: int, epsilon: float) -> float:
     return worst
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("delta", ["0.1", "0.01", "0.0003"])
 @pytest.mark.parametrize(("k", "n"), [(2, 9), (3, 6), (5, 4)])
@@ -86,6 +87,7 @@ def test_the_binary_bound_is_nearly_exact() -> None:
     assert exact_delta(grr_rows(2, 2.0), 9, found.epsilon * 0.97) > 0.002
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("epsilon", "n", "delta", "before", "after"),
     [(4, 100_000, "1e-6", 0.1698, 0.1182), (1, 10_000, "1e-6", 0.0530, 0.0432), (8, 1_000_000, "1e-6", 0.444, 0.304)],

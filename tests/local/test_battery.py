@@ -31,6 +31,7 @@ CASES = pytest.mark.parametrize("case", RANDOMIZERS, ids=lambda case: case.name)
 SIZES = pytest.mark.parametrize("k", [NARROW, WIDE])
 
 
+@pytest.mark.each(5)
 @CASES
 @SIZES
 def test_squared_error_over_formula(case: RandomizerCase, k: int) -> None:
@@ -64,6 +65,7 @@ def test_fair_coins_squared_error_in_20000_runs() -> None:
     assert 0.9 < float(np.mean(errors**2)) / variance(0.75, 0.25, share=0.11, n=n) < 1.1
 
 
+@pytest.mark.each(3)
 @CASES
 def test_estimates_are_unbiased(case: RandomizerCase) -> None:
     """The mean of 200 estimates lies within 5.5 deviations of the truth: false alarms under 14 * 9 * 4e-8."""
@@ -80,6 +82,7 @@ def deviation(protocol: Any, n: int, *, own: bool) -> float:
     return n * float(protocol.p - protocol.q) * math.sqrt(protocol.variance(share=float(own), n=n))
 
 
+@pytest.mark.each(5)
 @CASES
 @SIZES
 def test_supports_have_the_stated_probabilities(case: RandomizerCase, k: int) -> None:

@@ -155,6 +155,7 @@ def chosen(q: Any) -> float:
     return float(q.select([TailCount(LADDER, j, 5, "near", below=False) for j in range(3)], PureDP(1)).value)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("runs", [200, pytest.param(10_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("algorithm", [crossing, chosen], ids=["sparse vector", "selection"])
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 5), ("replace", [0] * 3 + [7])])

@@ -93,8 +93,11 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_each_has_a_picture_json_files_and_a_table(asked: Any) -> None:
     for name, release in asked[0].items():
-        svg = encode_picture(sd.plot(release), ".svg").decode()
+        picture = sd.plot(release)
+        svg = encode_picture(picture, ".svg").decode()
         assert "NaN" not in svg, name
+        # By Vega-Lite's schema, to which drawing does not hold it.
+        assert picture.chart.to_dict(validate=True) == picture.spec(), name
         again = sd.Release.from_dict(json.loads(release.to_json()))
         assert again == release, name
         assert again.to_dict() == release.to_dict(), name

@@ -35,6 +35,7 @@ def risks(**more: Any) -> Risks:
     return Risks(**{**figures, **more})
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("ending", [".svg", ".png", ".html", ".json"])
 def test_it_renders(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"risk{ending}"

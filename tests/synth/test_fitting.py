@@ -22,8 +22,8 @@ from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import col
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
-from sordino.synth.constraints import Constraint
 from sordino.synth.methods import FitRequest, method_steps
+from sordino.synth.rules import Rule
 from synth.support import Source, small, small_source
 
 DOMAIN, KEYS = small()
@@ -128,7 +128,7 @@ def test_conditional_sampling_draws_only_rows_that_meet_the_condition() -> None:
 
 
 def test_samples_never_break_declared_constraints() -> None:
-    constraints: list[Constraint] = [
+    constraints: list[Rule] = [
         synth.never((col("age") < 30) & (col("job") == "field")),
         synth.at_most("pay", "age"),
         synth.determines("job", "sex", {"none": False, "desk": True, "shop": True, "field": False}),

@@ -89,6 +89,7 @@ def test_intervals_of_ranges_cover() -> None:
     assert np.mean(covered) >= 0.92
 
 
+@pytest.mark.deep
 def test_the_hierarchy_is_chosen_where_it_is_cheaper_for_the_ranges() -> None:
     wide = sd.Domain({"x": sd.Integer(0, 999)})
     keys = {"x": np.random.default_rng(1).integers(0, 1000, 2000)}
@@ -166,6 +167,7 @@ def test_a_histogram_of_two_columns_is_their_contingency_table(relation: Relatio
     assert np.abs(found - rep.probabilities()).max() < 2 / 20_000
 
 
+@pytest.mark.deep
 def test_cells_and_ranges_of_two_columns_cover() -> None:
     """1,200 intervals at 95% of 30 releases: below 92% happens by chance less than once in 10^4 runs."""
     exact, covered = crosstab("age", "town"), []

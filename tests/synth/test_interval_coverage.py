@@ -104,6 +104,7 @@ def ask(name: str, epsilon: str, seeds: range, questions: int) -> dict[str, tupl
     return {k: (float(m[0]), float(m[1]), float(np.sqrt(m[2]))) for k, m in means.items()}
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("name", "epsilon"), [("xor of three", "8"), ("half missing", "1"), ("independent", "0.1")])
 def test_intervals_of_answers_cover(name: str, epsilon: str) -> None:
     """Six fits of 20 questions a kind at nominal 95%; questions about a column share the noise of its counts.

@@ -41,6 +41,7 @@ def _measure(truth: Any, rng: Any) -> MeasuredCounts:
     return MeasuredCounts(tuple(found.pop((c,)) for c in range(3)), found)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("columns", "members"),
     [

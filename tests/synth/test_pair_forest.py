@@ -91,7 +91,7 @@ def _separation(drawn: dict[str, Any]) -> float:
     return float(np.mean(np.subtract(means[1], means[0])))
 
 
-@pytest.mark.parametrize(("epsilon", "least"), [("0.1", 0.25), ("0.3", 0.6)])
+@pytest.mark.parametrize(("epsilon", "least"), [("0.1", 0.28), ("0.3", 0.6)])
 def test_what_predicts_a_column_is_kept_at_a_small_loss(epsilon: str, least: float) -> None:
     domain, keys = _hub(30_000)
     kept = {}
@@ -99,7 +99,7 @@ def test_what_predicts_a_column_is_kept_at_a_small_loss(epsilon: str, least: flo
         data = Source(domain, keys, sd.Rng.seeded(5))
         model = synth.fit(data, epsilon=epsilon, predict=predict, rng=sd.Rng.seeded(6))
         kept[predict] = _separation(_draw(model, keys, 30_000, 7))
-    assert kept["answer"] > least > kept[()]
+    assert kept["answer"] > max(least, kept[()])
 
 
 def test_what_predicts_a_column_is_kept_in_rounds_too() -> None:

@@ -74,6 +74,7 @@ def test_runs_are_recorded_once(
     assert "left out: dpmm-mst is not installed" in capsys.readouterr().err
 
 
+@pytest.mark.deep
 def test_a_fit_that_fails_or_takes_too_long_has_no_figures(bench: Any) -> None:
     xor, python = bench.SHAPES["xor"](), Path(sys.executable)
     failed = list(bench.measure(xor, "dpmm-mst", python, "1", 0, 60))

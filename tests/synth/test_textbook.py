@@ -79,6 +79,7 @@ def test_the_absolute_error_of_a_range_is_root_2r_over_epsilon(relation: str, ti
         assert abs(float(np.std(missed)) / stated - 1) < 4 * math.sqrt(1 / 120)
 
 
+@pytest.mark.deep
 def test_the_library_says_which_way_of_counting_is_cheaper() -> None:
     """One long range: asked directly; many short ones: a histogram; many long ones: a hierarchy (public facts alone)."""
     wide = sd.Domain({"x": sd.Integer(0, 999)})
@@ -213,6 +214,7 @@ def test_percent_error_is_of_the_frame_it_is_given() -> None:
     assert synth.percent_error(9878, 9000) == pytest.approx(100 * 878 / 9878)
 
 
+@pytest.mark.deep
 def test_pairs_of_all_columns_keep_relations_that_triples_show() -> None:
     """The default fit at epsilon 1 is nearer on every pair, on average, than independent columns."""
     ours = synth.fit(adult(), epsilon=1, delta="1e-9", rng=sd.Rng.seeded(1))

@@ -30,6 +30,7 @@ def test_the_number_of_codes_follows_the_noise_within_bounds() -> None:
     assert runs[1] <= 64
 
 
+@pytest.mark.deep
 def test_a_table_of_wide_columns_comes_nearer_at_a_large_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two columns of 300 values that follow each other, epsilon 8: nearer by a third and more than with 64 codes."""
     rng = np.random.default_rng(7)

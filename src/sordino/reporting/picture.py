@@ -6,6 +6,7 @@ import json
 import textwrap
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,16 @@ def add_title(
     return chart.properties(title=title_of(words, notes, width=width, alarm=mark is not None)), words
 
 
+def unchecked() -> AbstractContextManager[None]:
+    """Let parts of charts be made without a look at Vega-Lite's schema, which takes longer than all else of a drawing.
+
+    The tests hold whole pictures to the schema.
+    """
+    from altair.utils.schemapi import debug_mode
+
+    return debug_mode(False)
+
+
 def join_panels(panels: Sequence[Any]) -> Any:
     """Return panels side by side, or the only one by itself."""
     import altair as alt
@@ -119,7 +130,7 @@ class Picture:
 
     def spec(self) -> dict[str, Any]:
         """Return the Vega-Lite specification, its data in it."""
-        specification: dict[str, Any] = self.chart.to_dict()
+        specification: dict[str, Any] = self.chart.to_dict(validate=False)
         return specification
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
@@ -258,16 +269,17 @@ def darken(picture: Picture) -> Picture:
     """Return the picture with a dark ground: what was drawn dark is light; other colors stand out on both."""
     import altair as alt
 
-    chart: Any = alt.Chart.from_dict(_lighten(picture.spec()))
-    chart = chart.configure(background=_GROUND)
-    chart = chart.configure_axis(
-        gridColor=_LINES, domainColor=_WORDS, tickColor=_WORDS, labelColor=_WORDS, titleColor=_WORDS
-    )
-    chart = chart.configure_title(color=_WORDS, subtitleColor=_FINE)
-    chart = chart.configure_legend(labelColor=_WORDS, titleColor=_WORDS)
-    chart = chart.configure_header(labelColor=_WORDS, titleColor=_WORDS)
-    chart = chart.configure_text(color=_WORDS)
-    return Picture(chart.configure_view(stroke=_LINES), picture.title)
+    with unchecked():
+        chart: Any = alt.Chart.from_dict(_lighten(picture.spec()))
+        chart = chart.configure(background=_GROUND)
+        chart = chart.configure_axis(
+            gridColor=_LINES, domainColor=_WORDS, tickColor=_WORDS, labelColor=_WORDS, titleColor=_WORDS
+        )
+        chart = chart.configure_title(color=_WORDS, subtitleColor=_FINE)
+        chart = chart.configure_legend(labelColor=_WORDS, titleColor=_WORDS)
+        chart = chart.configure_header(labelColor=_WORDS, titleColor=_WORDS)
+        chart = chart.configure_text(color=_WORDS)
+        return Picture(chart.configure_view(stroke=_LINES), picture.title)
 
 
 def _lighten(part: Any) -> Any:

@@ -27,6 +27,7 @@ from sordino.core.release import Output
 from sordino.synth.encoded_column import EncodedColumn, Floats
 from sordino.synth.error_law import ErrorLaw
 from sordino.synth.one_way_marginals import DomainCompression, OneWayMarginals, estimate_one_way
+from sordino.synth.rule_cells import RuleCells
 from sordino.synth.value_edges import edge_levels, find_edges
 
 # ---- What a fit may ask, and what it pays: shares of one loss, noisy tables of counts, distances to public models
@@ -186,14 +187,14 @@ def _in_parts(models: Sequence[Floats]) -> list[Any]:
     return [np.rint(m.ravel() * PARTS).astype(np.int64) for m in models]
 
 
-def open_session(data: Queryable, rng: Rng) -> FitSession:
+def open_session(data: Queryable, rng: Rng, rules: RuleCells | None = None) -> FitSession:
     """Return the session of a fit; CHECK's share is not `left`. A pair is spent as epsilon until `turn_gaussian`."""
     loss = data.loss
     kept = CHECK.part(_ALL)
     if isinstance(loss, ApproxDP) and loss.delta > 0:
         pure = split_loss(PureDP(loss.epsilon), data.neighbors)
-        return FitSession(data, pure, rng, left=1 - kept, kept=kept, delta=loss.delta)
-    return FitSession(data, split_loss(loss, data.neighbors), rng, left=1 - kept, kept=kept)
+        return FitSession(data, pure, rng, left=1 - kept, kept=kept, delta=loss.delta, rules=rules)
+    return FitSession(data, split_loss(loss, data.neighbors), rng, left=1 - kept, kept=kept, rules=rules)
 
 
 @dataclass(slots=True)
@@ -209,6 +210,7 @@ class FitSession:
     left: Fraction = Fraction(1)
     kept: Fraction = Fraction(0)
     delta: Fraction | None = None
+    rules: RuleCells | None = None
 
     @property
     def gaussian(self) -> LossShares:
@@ -247,10 +249,11 @@ class FitSession:
             for_edges = share_of(float(share) * EDGES)
             columns = find_edges(columns, lambda tables: self._count(tables, for_edges / levels), levels=levels)
             share = share - for_edges
+            columns = columns if self.rules is None else [self.rules.cut(c) for c in columns]
         power = 0.5 if self.split.currency == "epsilon" else 2.0 / 3.0
         shares = _exact_shares([c.size**power for c in columns])
         counts = self.measure([ContingencyTable((c.axis(),)) for c in columns], share, shares=shares)
-        return estimate_one_way(columns, [c.cells for c in counts], [c.variance for c in counts])
+        return estimate_one_way(columns, [c.cells for c in counts], [c.variance for c in counts], self.rules)
 
     def measure(
         self, tables: Sequence[ContingencyTable], share: Fraction, *, shares: Sequence[Fraction] | None = None

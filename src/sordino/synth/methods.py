@@ -13,8 +13,8 @@ from sordino.core.registration import check_registering
 
 if TYPE_CHECKING:
     from sordino.ask.queries.queryable import Adaptive
-    from sordino.synth.constraints import Constraint
     from sordino.synth.model import Model
+    from sordino.synth.rules import Rule
 
 # ---- The synthesizers by name: the one place that lists them, for Python, the command line, servers and the workbench
 #
@@ -100,7 +100,7 @@ class FitRequest:
     columns: Sequence[str] | None = None
     marginals: Sequence[Sequence[str]] | None = None
     workload: str | Sequence[Sequence[str]] = ALL_PAIRS
-    constraints: tuple[Constraint, ...] = ()
+    constraints: tuple[Rule, ...] = ()
     cap: int | None = None
     assume_rows: int | None = None
     predict: Sequence[str] = ()

@@ -53,6 +53,7 @@ def test_the_noise_of_the_last_sums_is_no_loss() -> None:
         assert 256 <= bounds[errors.index(min(errors))] <= 4096
 
 
+@pytest.mark.deep
 def test_a_ladder_takes_a_bound_where_the_curve_has_levelled_off() -> None:
     """Of 2 seeded searches each loses under 2% of the sum; without the fit, 47 to 53 was taken, which loses 4 to 6%."""
     ages = np.random.default_rng(5).gamma(8, 5, 30_000).clip(17, 90).astype(int)

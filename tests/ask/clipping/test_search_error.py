@@ -57,6 +57,7 @@ def worst(shape: str, method: Any, *, seeds: int) -> float:
     return max(errors) / best_error(values)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("shape", ["normal", "lognormal", "mixture"])
 def test_a_mean_within_the_bounds_errs_little_more_than_the_least(shape: str) -> None:
     assert worst(shape, "histogram", seeds=6) < 10
@@ -70,6 +71,7 @@ def test_no_method_goes_astray(shape: str, method: str) -> None:
     assert worst(shape, method, seeds=20) < 16
 
 
+@pytest.mark.deep
 @needs_adult
 def test_bounds_of_age_and_gain_on_the_adult_extract() -> None:
     """Issue 5: an upper bound of age between 75 and 100. The oldest is 90; 159 gains are 99,999, all others below 42,000."""

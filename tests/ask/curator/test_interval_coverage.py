@@ -152,6 +152,7 @@ def select_cells(cut: Cut, key: str, loss: dict[str, Any], *, asks: int, groups:
     return [bool(f.all()) for f in found], np.concatenate(found)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("asks", [25, pytest.param(500, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("key", ["k", "name"])
 @pytest.mark.parametrize("cut", CUTS)

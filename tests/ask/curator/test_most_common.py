@@ -31,6 +31,7 @@ def curator_of(*, relation: str = "add_remove", budget: sd.PureDP | sd.ZCDP | No
     return protect(table, sd.Domain({"x": sd.Category(["a", "b", "c"])}), neighbors=relation, budget=budget, seed=seed)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("relation", "worth"), [("add_remove", 1), ("replace", 2)])
 def test_the_choice_follows_its_own_law(relation: str, worth: int) -> None:
     """20,000 draws of its mechanism, and 200 answers: a share that is 5 deviations off has chance below 1e-6."""

@@ -175,7 +175,7 @@ def measure_coverage(text: str, *, runs: int, seed: int, **loss: Any) -> float:
     return held / told
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("form", FORMS)
 def test_coverage_lightly(form: str) -> None:
     """80 runs: outside of [.88, 1] with chance below 1 in 10,000 for one row a run at 95%, and with a seed for ever or never."""
@@ -280,6 +280,7 @@ def test_only_replicates_are_drawn_from_the_stream() -> None:
 # ---- where there is none
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("text", NOT_COVERED)
 def test_no_interval_and_why(text: str) -> None:
     release = ask(text)

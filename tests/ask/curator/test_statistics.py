@@ -55,7 +55,7 @@ def test_counts_and_sums(question: Any, loss: dict[str, Any], neighbors: str, ru
     assert (high - low).mean() <= 1.1 * 2 * expected
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("runs", [400])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -82,6 +82,7 @@ def test_means(column: str, rows: int, mean: float, loss: dict[str, Any], neighb
     assert (high - low).mean() <= 1.1 * optimum
 
 
+@pytest.mark.each(7)
 @pytest.mark.parametrize("runs", [400])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("rows", [0, 1, 3, 20, 100])
@@ -113,6 +114,7 @@ def test_small_groups_in_20000_runs(rows: int, mean: int, loss: dict[str, Any]) 
     test_intervals_of_means_of_small_groups_cover(rows, mean, loss, 20_000)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_through_ask_itself(neighbors: str, loss: dict[str, Any]) -> None:
@@ -130,6 +132,7 @@ def test_through_ask_itself(neighbors: str, loss: dict[str, Any]) -> None:
 
 
 @pytest.mark.attack("tell neighbors by which floats can come out")
+@pytest.mark.each(5)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("base", [0, 2**20, 2**52])
 def test_outputs_of_neighbors_are_multiples_of_one_public_grid(base: int, loss: dict[str, Any]) -> None:

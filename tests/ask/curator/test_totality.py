@@ -59,6 +59,7 @@ def run(seed: int, directory: Path, count: int) -> Counter[str]:
     return seen
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_accepted_is_answered(seed: int, tmp_path: Path) -> None:
     seen = run(seed, tmp_path, 24)
@@ -99,6 +100,7 @@ def unit_question(made: Questions, rng: random.Random) -> Any:
     return rng.choice(after)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_accepted_of_one_value_a_unit_is_answered(seed: int, tmp_path: Path) -> None:
     rng, seen = random.Random(1000 + seed), Counter[str]()
@@ -181,6 +183,7 @@ def test_the_last_guard_refuses_constants_past_37_digits(number: int) -> None:
     engine.close()
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_sessions_and_searches_answer_too(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

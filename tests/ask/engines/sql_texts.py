@@ -39,9 +39,10 @@ def write_texts(asked: Aggregation) -> list[str]:
     return made
 
 
-def print_texts() -> None:
-    """Print a line for each form and dialect: what it is read as, or why it is not, then what is written of it."""
+def print_texts(each: int) -> None:
+    """Print a line for each n-th form and each dialect: what it is read as, or why it is not, then what is written of it."""
     forms = [f for f, _ in AGGREGATE_FORMS.values()] + [f"COUNT({f})" for f, _ in (ROW_FORMS | TIME_FORMS).values()]
+    forms = forms[::each]
     forms.append("SUM(CLIP(LOG2(pay + 1), 0, 20))")  # by a power, which ibis writes otherwise
     for form in forms:
         for dialect in DIALECTS:

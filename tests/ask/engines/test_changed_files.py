@@ -139,6 +139,7 @@ def test_a_file_that_is_gone_costs_nothing_and_may_come_back(files: Files) -> No
     assert exact(people) == (10, 20)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("name", "columns"),
     [
@@ -194,6 +195,7 @@ def between_scans(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None], *
 MEDIAN = [sd.count().alias("n"), sd.median("x").alias("m")]  # several scans
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("name", HELD)
 def test_a_file_replaced_between_scans_is_not_seen(
@@ -209,6 +211,7 @@ def test_a_file_replaced_between_scans_is_not_seen(
     assert (round(value["n"]), round(value["m"])) == (30, 900)
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("name", SCANNED)
 def test_a_file_written_to_between_scans_gives_no_answer(

@@ -150,6 +150,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, objec
     return answers
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("collation", "relation"),
     [
@@ -235,6 +236,7 @@ EQUAL = {  # cells that a type of DuckDB holds equal, or more than one of which 
 }
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("kind", EQUAL)
 def test_equal_cells_count_alike_whichever_is_stored_first(kind: str, tmp_path: Path) -> None:
     domain = sd.Domain({"who": sd.Identifier(), "c": sd.Identifier()})
@@ -257,6 +259,7 @@ def test_equal_cells_count_alike_whichever_is_stored_first(kind: str, tmp_path: 
         assert answers[0] == answers[1], named
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize(
     "kind",
     [

@@ -76,7 +76,7 @@ def answers(path: Path, rules: Csv) -> list[list[list[Fraction]]]:
         engine.close()
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
 def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     rules = Csv(header=False, names=NAMES)
@@ -106,6 +106,7 @@ def test_with_other_line_ends_and_headers(tmp_path: Path, end: bytes, header: bo
         assert name
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
 def test_stray_line_ends_make_rows_of_their_own_and_take_none_away(tmp_path: Path, end: bytes) -> None:
     """A row is a parsed row: a stray CR ends one. The rows of others are read as they were, whatever comes before."""

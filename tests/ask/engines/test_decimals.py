@@ -59,6 +59,7 @@ def sources(cells: list[Decimal], folder: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("held", [(4, 2), (9, 0), (12, 2), (18, 4), (18, 12), (18, 18), (19, 2)])
 @pytest.mark.parametrize("limit", [3, 50, 10**7])
 @pytest.mark.parametrize("stored", ["frame", "parquet"])
@@ -78,6 +79,7 @@ def test_sums_of_decimals_are_exact_up_to_their_largest(
         assert found == [[sum(max(low, min(high, n)) for n in steps) * step], [len(steps)]]
 
 
+@pytest.mark.each(7)
 @pytest.mark.parametrize("kind", ["double", "float", "decimal", "wide decimal", "text", "csv"])
 @pytest.mark.parametrize("resolution", RESOLUTIONS)
 def test_conditions_and_cases_say_what_plain_sql_says(resolution: str, kind: str, tmp_path: Path) -> None:

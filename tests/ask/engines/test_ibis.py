@@ -57,11 +57,12 @@ def test_an_expression_that_fails_says_nothing_of_its_cells(store: Path) -> None
         protect(people.drop("gain"), DOMAIN)
 
 
-def test_sql_is_read_and_written_alike_wherever_ibis_has_changed_sqlglot() -> None:
+@pytest.mark.parametrize("each", [5, pytest.param(1, marks=pytest.mark.deep)])
+def test_sql_is_read_and_written_alike_wherever_ibis_has_changed_sqlglot(each: int) -> None:
     changed, ours = "import ibis.backends.sql.dialects", "from ask.engines.sql_texts import print_texts"
     never, before, after = (
         subprocess.run(
-            [sys.executable, "-c", f"{lines}; print_texts()"],
+            [sys.executable, "-c", f"{lines}; print_texts({each})"],
             capture_output=True,
             text=True,
             check=True,

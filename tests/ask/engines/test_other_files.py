@@ -90,7 +90,7 @@ def json_lines(rows: list[dict[str, Any]]) -> list[bytes]:
     return [json.dumps(row).encode() for row in rows]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
 def test_one_added_line_of_json_moves_no_other(line: bytes, tmp_path: Path) -> None:
     lines = json_lines(ROWS)
@@ -165,6 +165,7 @@ HELD: dict[str, tuple[str, Write, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("kind", HELD)
 def test_one_added_row_moves_no_other(kind: str, tmp_path: Path) -> None:
     name, write, how = HELD[kind]

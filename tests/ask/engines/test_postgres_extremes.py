@@ -283,6 +283,7 @@ def test_a_primitive_is_written_as_it_was(build: Any, golden: str) -> None:
     assert golden in text, text
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("step", "lower", "upper"), FLOAT_BOUNDS)
 @pytest.mark.parametrize("kind", ["DOUBLE", "DECIMAL"])
 def test_steps_of_numbers_are_those_of_python(

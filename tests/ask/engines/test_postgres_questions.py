@@ -256,7 +256,7 @@ def content(release: sd.Release) -> dict[str, Any]:
     return {key: value for key, value in release.to_dict().items() if key in ("keys", "rows", "intervals", "estimates")}
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_each_question_has_the_answer_of_duckdb(question: str, sources: dict[str, Callable[[], sd.Connection]]) -> None:
     found = []
@@ -269,6 +269,7 @@ def test_each_question_has_the_answer_of_duckdb(question: str, sources: dict[str
     assert found[0]["rows"]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("name", ASKED)
 def test_what_is_asked_in_python_has_the_answer_of_duckdb(
     name: str, sources: dict[str, Callable[[], sd.Connection]]

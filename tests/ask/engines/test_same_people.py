@@ -160,6 +160,7 @@ def test_a_unit_that_is_exchanged_in_both_tables_never_beats_the_sensitivity() -
     assert min(most[:9]) >= Fraction(1, 2), most
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_rows_that_count_follow_from_the_units_own_rows_alone(seed: int) -> None:
     """The order of both tables, other units and rows that name nobody change nothing but what they add themselves."""

@@ -75,7 +75,7 @@ def test_exact_answers_are_those_of_duckdb(name: str, people: Path, spark: Spark
         other.close()
 
 
-@pytest.mark.parametrize("same", [True, False], ids=["types", "other types"])
+@pytest.mark.parametrize("same", [True, pytest.param(False, marks=pytest.mark.deep)], ids=["types", "other types"])
 def test_row_caps_keep_the_rows_that_duckdb_keeps(same: bool, people: Path, spark: SparkSession) -> None:
     unit = PrivacyUnit("id", max_rows=3)
     one, other = spark_engine(people, PEOPLE, unit=unit), engine_of(people / "*.parquet", PEOPLE, unit=unit)

@@ -94,7 +94,7 @@ def rarely(cases: Sequence[Any], often: Sequence[int]) -> list[Any]:
 DISTINCT = next(at for at, text in enumerate(QUESTIONS) if "SUM(DISTINCT" in text)
 
 
-@pytest.mark.parametrize("question", rarely(QUESTIONS, [0, 1, 4, 7, 11, 12, 14, 15, 18, 20, 22, DISTINCT]))
+@pytest.mark.parametrize("question", rarely(QUESTIONS, [0, 4, 11, 14, 20, DISTINCT]))
 def test_each_question_has_the_answer_of_duckdb(question: str, both: list[sd.Connection]) -> None:
     found = []
     for one in both:
@@ -105,7 +105,7 @@ def test_each_question_has_the_answer_of_duckdb(question: str, both: list[sd.Con
     assert found[0]["rows"]
 
 
-@pytest.mark.parametrize("name", rarely(list(ASKED), [1, 2, 4]))
+@pytest.mark.parametrize("name", rarely(list(ASKED), [1, 4]))
 def test_what_is_asked_in_python_has_the_answer_of_duckdb(name: str, both: list[sd.Connection]) -> None:
     one, other = (ASKED[name](seed(held, 7).table("visits")) for held in both)
     assert one == other

@@ -18,6 +18,7 @@ print(held.ask(sd.sql("SELECT COUNT(*) FROM data WHERE t = '2020-01-01'"), epsil
 """
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
 def test_the_day_of_a_moment_is_that_of_utc(zone: str) -> None:
     environment = {**os.environ, "TZ": zone}

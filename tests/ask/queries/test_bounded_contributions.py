@@ -66,6 +66,7 @@ def check(found: Sensitivity, relation: Relation, one_unit: set[tuple[int, ...]]
     return most
 
 
+@pytest.mark.each(7)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("cells", [1, 2, 3])
 @pytest.mark.parametrize("ends", [(0, 1), (-1, 2), (-3, 1), (1, 2), (-2, 2)])
@@ -159,7 +160,7 @@ def table(*units: tuple[str, Sequence[tuple[Any, ...]]]) -> pa.Table:
     return pa.table({n: pa.array([r[i] for r in rows], kind) for i, (n, kind) in enumerate(KINDS.items())})
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: getattr(q, "describe", q.__repr__)()[:50])
 def test_no_small_neighbors_differ_by_more_than_declared(question: Any, unit: PrivacyUnit) -> None:

@@ -162,7 +162,7 @@ def test_all_neighbors_over_a_tiny_domain(asked: Aggregation, relation: Relation
     check(asked, relation, by_python, pairs)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("seed", range(11, 15))
 def test_random_questions_and_tables(seed: int, relation: Relation) -> None:
@@ -185,6 +185,7 @@ def test_through_duckdb(third: int, relation: Relation) -> None:
         check(asked, relation, by_duckdb, pairs)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("asked", "relation", "reached"),
     [

@@ -119,6 +119,7 @@ def test_densities_in_the_picture(run: Run, tmp_path: Path) -> None:
     assert "20 different answers: densities are drawn of 12 at most" in path.read_text()
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("question", ["SELECT AVG(age) FROM people", "SELECT COUNT(*) FROM people"])
 def test_a_picture_of_a_choice(run: Run, census: Path, question: str) -> None:
     asked = ("epsilon", "choose", "--query", question, "--error", "5", "--rows", "2000", *SUSPICION)

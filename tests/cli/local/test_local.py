@@ -140,6 +140,7 @@ def example(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.deep
 def test_the_example_says_what_it_needs() -> None:
     assert "without the Adult extract" in example()
 

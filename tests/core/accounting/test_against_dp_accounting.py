@@ -10,7 +10,7 @@ from sordino.core.accounting.pld import pld_epsilon
 from sordino.core.loss import Event
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(
     ("event", "times"),
     [

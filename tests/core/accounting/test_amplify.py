@@ -127,6 +127,7 @@ def test_sampling_twice_is_sampling_at_the_product() -> None:
     assert once * (1 - 1e-3) <= twice <= once * 1.005
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("kind", "size", "rate", "times"),
     [("gaussian", 1.0, 0.01, 500), ("laplace", 1.0, 0.02, 300), ("gaussian", 0.5, 0.1, 60)],

@@ -98,6 +98,7 @@ def vectors(l1: int) -> list[tuple[int, ...]]:
     return [v for k in range(1, l1 + 1) for v in itertools.product(range(1, l1 + 1), repeat=k) if sum(v) <= l1]
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("epsilon", [0.05, 0.8, 3.0])
 @pytest.mark.parametrize("l1", [2, 3, 4])
 def test_vector_laplace_is_dominated_by_one_number_that_moves_by_l1(epsilon: float, l1: int) -> None:
@@ -256,6 +257,7 @@ def ours(items: list[tuple[str, int, float, float]]) -> list[Event]:
     return events
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_lists_agree_with_dp_accounting(seed: int) -> None:
     """Within 1e-3 above the oracle's upper bound, and never below its lower one, at continuous noise's scale."""

@@ -53,6 +53,7 @@ def distinct(seed: int, count: int) -> list[Event]:
     return found
 
 
+@pytest.mark.deep
 def test_ten_thousand_distinct_charges(monkeypatch: pytest.MonkeyPatch) -> None:
     """All are laid out on one grid and composed by one transform: bench/accounting.py says how long that takes."""
     layouts = count_calls(monkeypatch, "lay_out")

@@ -68,6 +68,7 @@ def test_whole_steps_and_clamps_are_no_fault(bench: Any) -> None:
     assert bench.judge([bench.check(wide, 0.5)]) == ["above"]
 
 
+@pytest.mark.deep
 def test_a_part_of_the_grid(bench: Any) -> None:
     curator = importlib.import_module("curator_intervals")
     shares = itertools.islice(importlib.import_module("local_intervals").local_draws(200), 12)

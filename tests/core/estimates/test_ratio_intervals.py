@@ -22,6 +22,7 @@ from sordino.errors import DeclarationError
 RUNS = 4000
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95])
 @pytest.mark.parametrize(("rows", "mean"), [(1, 11), (1, 50), (2, 100), (5, 3)])
 def test_means_of_few_rows_are_covered_as_often_as_stated(rows: int, mean: int, confidence: float) -> None:

@@ -153,7 +153,9 @@ def test_older_copy_put_back_is_noticed(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.attack("roll back, delete, swap or edit the account")
-def test_copy_that_went_its_own_way_is_noticed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_that_went_its_own_way_is_noticed(
+    path: Path, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(path)
     shutil.copy(path, tmp_path / "copy.ledger")
     with Ledger.existing(path) as ledger:
@@ -164,7 +166,7 @@ def test_copy_that_went_its_own_way_is_noticed(path: Path, tmp_path: Path, monke
     with Ledger.open(tmp_path / "copy.ledger", cap=PureDP(100)) as other:
         ask(other, 2)
         ask(other, 2)
-    monkeypatch.setenv("SORDINO_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("SORDINO_STATE", str(state))
     with pytest.raises(LedgerError, match="entry 13 is not the one that was seen"):
         Ledger.existing(tmp_path / "copy.ledger")
 

@@ -58,6 +58,7 @@ def test_error_is_covered_and_no_larger_than_needed(case: MechanismCase, confide
     assert beyond <= 1 - confidence + 4.5 * math.sqrt(confidence * (1 - confidence) / count)
 
 
+@pytest.mark.each(2)
 @EVERY
 def test_audited_epsilon_is_below_the_claim(case: MechanismCase) -> None:
     """Half-lines along the difference of two neighbors; the bound is wrong for one seed in 100,000."""

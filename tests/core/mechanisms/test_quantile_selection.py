@@ -153,7 +153,7 @@ TABLES = {
 }
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("level", [F(0), F(1, 2), F(9, 10), F(1)], ids=str)
 @pytest.mark.parametrize("name", TABLES)
@@ -168,6 +168,7 @@ def test_draws_have_the_law_whatever_was_counted_first(name: str, level: Fractio
         _check_law(found, single_law(table, level, made.rate(0), range(27)))
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("name", ["empty", "constant", "ties"])
 def test_draws_of_halving_have_the_law(name: str, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,6 +228,7 @@ def test_ties_are_split_where_the_quantiles_lie() -> None:
         assert 20 <= found[3] <= 80
 
 
+@pytest.mark.deep
 def test_the_mean_rank_error_is_that_of_the_law() -> None:
     """Issue 5, point 2: within 1.1 of the exponential mechanism's own law, whatever was counted first."""
     table = np.unique((np.exp(np.random.default_rng(3).normal(8, 1, 1500))).astype(np.int64))
@@ -248,6 +250,7 @@ def test_the_mean_rank_error_is_that_of_the_law() -> None:
     assert 1 / 1.1 < np.mean(errors) / expected < 1.1
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("levels", [HALF, (F(1, 4), F(3, 4)), THREE], ids=["one", "two", "three"])
 def test_the_stated_rank_error_holds(levels: tuple[Fraction, ...]) -> None:
     """At 50% and 90%, on a table that is bad for it: few rows, ties, a wide domain. 400 draws each."""

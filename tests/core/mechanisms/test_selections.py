@@ -33,6 +33,7 @@ def chosen(case: SelectionCase, scores: tuple[int | Fraction, ...], seed: int) -
     return np.bincount([case.made.release(scores, rng) for _ in range(COUNT)], minlength=len(scores))
 
 
+@pytest.mark.each(2)
 @EVERY
 def test_law_by_chi_square(case: SelectionCase) -> None:
     wanted = selection_probabilities(case.made, case.scores) * COUNT
@@ -57,6 +58,7 @@ def test_losses_of_every_small_neighbor_stay_below_epsilon(case: SelectionCase) 
     assert worst > 0.9 * case.epsilon
 
 
+@pytest.mark.each(2)
 @EVERY
 def test_audited_epsilon_is_below_the_claim(case: SelectionCase) -> None:
     """Clopper-Pearson bounds on every set of indices, shared over 2^n sets and two directions."""

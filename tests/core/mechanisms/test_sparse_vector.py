@@ -86,6 +86,7 @@ def run(made: SparseVector, answers: tuple[int, ...], rng: Rng) -> tuple[bool, .
     return tuple(said)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("made", [ONE, TWO, COUNTS, EACH], ids=["one", "two", "monotone", "redrawn"])
 def test_law_by_chi_square(made: SparseVector) -> None:
     answers, rng, count = (-1, 2, 0, 3), Rng.seeded(31), 8000
@@ -183,6 +184,7 @@ def test_findings_f5_deviation_of_the_difference(crossings: int, monotone: bool,
     assert found / math.hypot(2 * crossings, 4 * crossings) == pytest.approx(factor, abs=0.006)
 
 
+@pytest.mark.deep
 def test_error_covers_all_answers() -> None:
     """Answers beyond the error from the threshold are right but for 5%; 4.5 deviations for the sample."""
     questions, count = 20, 2000

@@ -62,6 +62,7 @@ def _exact_chance(below: int, above: int, left: int, right: int, *, rate: float,
     return (far + sum(w for w, distance in others if distance >= t)) / total
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("left", "right"), [(1000, 0), (500, 500), (10**9, 10**3), (0, 0)])
 def test_no_table_errs_more_than_the_tail_says(left: int, right: int) -> None:
     """Ties around the target from none to a million rows either way; and the bound is no more than a few ranks too large."""
@@ -76,6 +77,7 @@ def test_no_table_errs_more_than_the_tail_says(left: int, right: int) -> None:
     assert values > 10**6 or least < 12  # wider ones pass the bound between these distances
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("parts", "bits"), [(64, 1), (256, 2)])
 def test_no_small_table_errs_more_than_the_tail_says(parts: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exactly: all tables of up to 5 rows over 3 values, targets all over, and later splits between cuts of all kinds."""

@@ -206,6 +206,7 @@ def test_a_wide_try_near_its_cut_is_settled_by_its_coin() -> None:
         assert discrete._wide_gaussian(variance, ScriptedRng(script), 1, 1).tolist() == kept
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(7, 3), Fraction(50)])
 @pytest.mark.parametrize("count", [64, 128, 400])
 def test_survival_floors_are_the_floors(variance: Fraction, count: int) -> None:

@@ -35,6 +35,7 @@ def enumerate_error(laws: Any, weights: Any, confidence: float) -> Fraction:
     return found
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("laws", "weights"),
     [

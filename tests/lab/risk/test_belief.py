@@ -174,6 +174,7 @@ ASKS = [
 ]
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize(("budget", "loss", "what"), ASKS)
 def test_the_words_of_explain_hold_for_the_event_of_the_release(budget: str, loss: dict[str, Any], what: str) -> None:
     """The percentage and the chance are read out of the sentence, and held against the enumerated law of the event."""

@@ -303,6 +303,7 @@ def test_inverses_without_a_prior(epsilon: float) -> None:
     assert found == pytest.approx(epsilon, rel=1e-9)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("ratio", [1.01, 1.5, 6])
 @pytest.mark.parametrize("tolerated", [0, 0.1, 0.25])
 def test_relative_risk_is_the_worst_over_what_is_not_known(ratio: float, tolerated: float) -> None:

@@ -221,6 +221,7 @@ def test_a_narrow_interval_is_not_rounded_out_of() -> None:
     assert repr(made.epsilon) in made.sentence()
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", ["row", PrivacyUnit("member", max_rows=3)])
 @pytest.mark.parametrize(
@@ -258,7 +259,7 @@ def test_accuracy_is_the_plans_error_inverted(query: object, error: float, neigh
     assert planned(made.lower * (1 - 1e-6)) > error
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("currency", ["epsilon", "rho"])
 @pytest.mark.parametrize("delta", ["1e-6", "1/20"])
 @pytest.mark.parametrize(

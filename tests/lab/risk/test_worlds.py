@@ -191,6 +191,7 @@ def test_counted_var_and_long_counts_agree_with_lists(monkeypatch: pytest.Monkey
     assert counting._large_counts(ordered, 5, 2).tolist() == counting._small_counts(ordered, 5, 31).tolist()
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("rate", [1e-6, 0.01, 1.0, 40.0])
 @pytest.mark.parametrize("tall", [1.0, 900.0])
 def test_recursion_agrees_with_pairs(rate: float, tall: float) -> None:
@@ -225,6 +226,7 @@ SCALES = {
 }
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("scale", SCALES)
 def test_scale(scale: str) -> None:
     universe, size, query, risk = SCALES[scale]

@@ -27,7 +27,7 @@ def coverage(how: str, own: int | float, n: int, p: float, q: float, confidence:
     return float(law @ held), float(law.max())
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize(("p", "q"), COINS)
 @pytest.mark.parametrize(("how", "n", "slack"), [

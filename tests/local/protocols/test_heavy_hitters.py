@@ -151,6 +151,7 @@ def _hits(protocol: HeavyHitters, share: float, *, n: int, runs: int) -> tuple[i
     return hit, false, miss
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("chance", [0.5, 0.9])
 def test_the_plan_finds_with_the_chance_it_states(chance: float) -> None:
     """Of 50 runs: not fewer than stated (binomial, false alarm under 1e-3), and not found when far below."""

@@ -61,6 +61,7 @@ def test_a_fit_is_one_charge_and_its_model_is_free(server: Served, tmp_path: Pat
     assert fit(server, epsilon="0.3").status_code == 422  # the key began another job
 
 
+@pytest.mark.deep
 def test_rows_scatter_as_independent_ones_do_where_that_is_asked(server: Served) -> None:
     """300 rows, half of them of one sex: independent counts deviate by 8.7, those of the default by about 1."""
     job = wait_for(server, fit(server).json()["id"])

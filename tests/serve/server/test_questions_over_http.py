@@ -140,6 +140,7 @@ OTHER_TWO = f"{ONE}; SELECT AVG(age) AS a FROM people"
 FIT = {"table": "people", "method": "independent", "columns": ["age", "sex"], "epsilon": "0.1"}
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("first", [ONE, TWO, "a fit"])
 @pytest.mark.parametrize(
     "second", [ONE, TWO, OTHER_TWO, f"{TWO}; {ONE}", f"{TWO}; {TWO}", "a fit", "a dearer list", "a longer list"]

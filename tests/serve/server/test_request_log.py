@@ -127,6 +127,7 @@ def test_times_are_counted_by_route(server: Served) -> None:
     "reach a server on loopback by a name of one's own",
     source="Jackson, Barth, Bortz, Shao, Boneh 2007, Protecting browsers from DNS rebinding attacks",
 )
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("host", "status"),
     [

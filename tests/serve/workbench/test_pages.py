@@ -307,6 +307,7 @@ def test_the_owners_link_works_once(server: Served, tmp_path: Path) -> None:
     assert owner.get("/").status_code == 303
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("cap", ['epsilon = "22/3"', 'rho = "7/3", delta = "1e-6"', 'epsilon = 7, delta = "1/3000000"'])
 def test_amounts_that_no_decimal_says_are_shown(tmp_path: Path, cap: str) -> None:
     name = cap.partition(" ")[0]

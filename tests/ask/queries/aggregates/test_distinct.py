@@ -33,6 +33,7 @@ def largest_move(before: list[int], after: list[int]) -> tuple[int, int, int, in
     return sum(gaps), sum(g * g for g in gaps), max(gaps), sum(1 for g in gaps if g)
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize(
     ("contributions", "groups", "values"), list(itertools.product([1, 2, 3], [1, 2, 3], [1, 2, 3]))

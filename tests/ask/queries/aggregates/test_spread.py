@@ -85,7 +85,7 @@ def coverage(estimate: Any, true: float) -> float:
     return float(((low <= true + 1e-9) & (true - 1e-9 <= high)).mean())
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(
     ("loss", "runs"),
     [(LOSSES[1], 200), (LOSSES[2], 200), *(pytest.param(loss, 10_000, marks=pytest.mark.deep) for loss in LOSSES)],
@@ -104,6 +104,7 @@ def test_intervals_cover(mean: int, spread: int, asked: Any, loss: dict[str, Any
         assert coverage(draw_spread(plan, x, y, runs, rows), truth(asked.aggregate, x, y)) >= least, rows
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", [*LOSSES, {"epsilon": 20}], ids=str)
 @pytest.mark.parametrize("rows", [5, 5000])
@@ -124,6 +125,7 @@ def test_large_groups_have_intervals_as_narrow_as_their_error(asked: Any, loss: 
     assert float(np.median(high - low)) / 2 <= 1.25 * error
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=str)
 @pytest.mark.parametrize(("mean", "spread"), [(50, 25), (10, 5), (95, 3)])
 def test_plans_state_an_error_that_holds(mean: int, spread: int, loss: dict[str, Any]) -> None:
