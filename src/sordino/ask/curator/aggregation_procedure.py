@@ -171,6 +171,13 @@ def _check_groups(question: Aggregation, compiled: CompiledQuery, table: TableCo
             "counted: declare PrivacyUnit(column, max_rows=...), or group by a column with declared values"
         )
     if "delta" not in table.cap.amounts():
+        unit = table.neighbors.id_column
+        if any(group.of == Name(unit or "") for group in question.groups):
+            raise QuestionRefused(
+                f"{unit} names the privacy unit, so each group is the rows of one {table.neighbors.people}, which are never "
+                f"released: count or average such groups, SELECT AVG(n) FROM (SELECT {unit}, COUNT(*) AS n FROM "
+                f"{table.name} GROUP BY {unit}) AS t"
+            )
         raise QuestionRefused(
             "the keys of this group-by are private, which costs a delta, but this budget has none: declare the cap as "
             "{epsilon = 1.0, delta = 1e-6} or {rho = 0.5, delta = 1e-6, slack = 1e-6}, or the column as a category with its "

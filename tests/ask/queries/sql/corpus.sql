@@ -438,7 +438,7 @@ SELECT region, COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT 1 FROM logins l 
 SELECT COUNT(*) AS n FROM orders WHERE customer NOT IN (SELECT customer FROM logins);
 WITH m AS (SELECT MONTH(day) AS m, COUNT(DISTINCT customer) AS people FROM orders WHERE YEAR(day) = 2024 GROUP BY 1) SELECT m, people, people * 1.0 / FIRST_VALUE(people) OVER (ORDER BY m) AS kept FROM m ORDER BY m;
 WITH f AS (SELECT customer, MIN(day) AS first FROM orders GROUP BY customer) SELECT DATE_DIFF('month', f.first, o.day) AS age, COUNT(*) AS n FROM orders o JOIN f ON o.customer = f.customer GROUP BY 1 ORDER BY 1; -- keys
-SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer ORDER BY n DESC LIMIT 10; -- later: refused
+SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer ORDER BY n DESC LIMIT 10; -- refused: customer names the privacy unit
 
 -- == HAVING and FILTER
 SELECT region, COUNT(*) AS n FROM orders GROUP BY region HAVING COUNT(*) > 900 ORDER BY region;
@@ -1080,3 +1080,98 @@ SELECT DATE_DIFF('month', DATE '2023-01-01', day) AS month_nr, SUM(qty) AS s FRO
 SELECT day + INTERVAL 1 YEAR AS a_year_on, COUNT(*) AS n FROM orders WHERE day < DATE '2023-01-08' GROUP BY 1 ORDER BY 1;
 SELECT NULLIF(channel, 'phone') AS c, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1 NULLS LAST;
 SELECT COUNT(*) AS n FROM orders WHERE COALESCE(NULLIF(channel, 'web'), 'none') = 'none' AND EXTRACT(DOW FROM placed) = 1;
+
+-- == Sub-queries about a row's own person, persons in several sets, parts of days
+SELECT COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.price > t.price);
+SELECT COUNT(*) AS n FROM orders t WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.placed > t.placed);
+SELECT region, COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM logins l WHERE l.customer = t.customer AND l.minutes > t.qty) GROUP BY region ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.region <> t.region);
+SELECT COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.day > t.day AND o.day <= t.day + INTERVAL 30 DAY); -- refused: JOIN the tables by the unit
+SELECT COUNT(DISTINCT customer) AS n FROM orders t WHERE channel = 'web' AND EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.channel = 'shop' AND o.placed > t.placed);
+SELECT region, COUNT(*) AS n FROM orders t WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE t.customer = o.customer AND t.rating < o.rating AND o.member) AND qty > 2 GROUP BY region ORDER BY region;
+SELECT COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM logins l WHERE l.customer = t.customer AND l.minutes + 1 <= t.qty * 5)) AS n FROM orders t;
+SELECT SUM(CASE WHEN NOT EXISTS (SELECT * FROM orders o WHERE o.customer = t.customer AND o.day < t.day) THEN 1 ELSE 0 END) AS firsts FROM orders t;
+SELECT COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.region = t.region AND o.price > t.price); -- refused: privacy unit
+SELECT COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM logins l WHERE l.customer = t.customer AND l.minutes > 50);
+SELECT region, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM orders t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.placed < t.placed AND o.channel = 'web') GROUP BY region ORDER BY region;
+SELECT channel, COUNT(*) AS n FROM orders t WHERE placed = (SELECT MIN(placed) FROM orders o WHERE o.customer = t.customer) GROUP BY channel ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders t WHERE price > (SELECT AVG(o.price) FROM orders o WHERE o.customer = t.customer);
+SELECT COUNT(*) AS n FROM orders t WHERE (SELECT COUNT(*) FROM logins l WHERE l.customer = t.customer) > 1;
+SELECT COUNT(*) AS n FROM orders t WHERE qty > (SELECT MAX(l.minutes) / 10 FROM logins l WHERE l.customer = t.customer AND l.failed);
+SELECT t.city, MAX(t.country) AS c, COUNT(*) AS n FROM (SELECT o.qty, s.city, s.country FROM orders o JOIN stores s ON o.store_id = s.store_id) t GROUP BY t.city ORDER BY 1;
+SELECT region, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS t FROM orders t WHERE day = (SELECT MIN(day) FROM orders o WHERE o.customer = t.customer) GROUP BY region ORDER BY region;
+SELECT AVG(t.price - (SELECT AVG(o.price) FROM orders o WHERE o.customer = t.customer)) AS apart FROM orders t WHERE channel = 'web';
+SELECT DATE_DIFF('month', (SELECT MIN(o.day) FROM orders o WHERE o.customer = t.customer), t.day) AS age, COUNT(*) AS n FROM orders t GROUP BY 1 HAVING COUNT(*) > 100 ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders t WHERE price > (SELECT AVG(o.price) FROM orders o WHERE o.region = t.region);
+SELECT (SELECT COUNT(*) FROM logins l WHERE l.customer = t.customer) AS logins, COUNT(*) AS n FROM orders t GROUP BY 1 ORDER BY 1;
+SELECT COUNT(*) AS n FROM (SELECT customer FROM orders WHERE YEAR(day) = 2023 INTERSECT SELECT customer FROM orders WHERE YEAR(day) = 2024) t;
+SELECT COUNT(*) AS n FROM (SELECT customer FROM orders EXCEPT SELECT customer FROM logins) t;
+SELECT COUNT(DISTINCT customer) AS n FROM (SELECT customer FROM orders INTERSECT SELECT customer FROM logins WHERE failed EXCEPT SELECT customer FROM orders WHERE returned) t;
+SELECT COUNT(*) AS n FROM (SELECT customer FROM orders WHERE member AND qty > 8 UNION SELECT customer FROM orders WHERE price > 80) t;
+SELECT COUNT(*) AS n FROM (SELECT rating FROM orders WHERE member UNION SELECT rating FROM orders WHERE qty > 3) t;
+SELECT COUNT(*) * 1.0 / (SELECT COUNT(DISTINCT customer) FROM orders) AS share FROM (SELECT customer FROM orders WHERE day < '2024-01-01' INTERSECT SELECT customer FROM orders WHERE day >= '2024-01-01') t;
+SELECT STRFTIME(DATE_TRUNC('hour', placed), '%H:%M') AS at, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT STRFTIME(placed, '%a %H:00') AS at, COUNT(*) AS n FROM orders WHERE HOUR(placed) < 3 GROUP BY 1 ORDER BY 1;
+SELECT STRFTIME(day, '%m-%d') AS at, COUNT(*) AS n FROM orders WHERE MONTH(day) < 3 GROUP BY 1 ORDER BY 1;
+SELECT STRFTIME(day, '%d %B') AS at, COUNT(*) AS n FROM orders WHERE day BETWEEN '2024-02-20' AND '2024-03-10' GROUP BY 1 ORDER BY 1;
+SELECT has_login, AVG(spend) AS spend FROM (SELECT customer, SUM(price) AS spend, customer IN (SELECT customer FROM logins) AS has_login FROM orders GROUP BY customer) t GROUP BY has_login ORDER BY 1;
+SELECT COUNT(*) AS n, SUM(spend) AS s FROM (SELECT customer, SUM(price) AS spend, CASE WHEN customer IN (SELECT customer FROM logins WHERE failed) THEN 1 ELSE 0 END AS f FROM orders GROUP BY customer) t WHERE f = 1;
+SELECT s.city, COUNT(o.qty) AS n FROM stores s LEFT JOIN orders o ON o.store_id = s.store_id AND o.returned GROUP BY s.city ORDER BY s.city;
+SELECT s.city, COUNT(o.customer) AS n, SUM(o.price) AS p FROM stores s LEFT JOIN orders o ON o.store_id = s.store_id WHERE s.area > 100 GROUP BY s.city ORDER BY s.city;
+SELECT s.city, COUNT(*) AS n FROM stores s LEFT JOIN orders o ON o.store_id = s.store_id GROUP BY s.city ORDER BY s.city; -- refused: keeps rows of stores
+SELECT s.city, MAX(s.country) AS c, COUNT(*) AS n FROM (SELECT * FROM orders WHERE member) o JOIN stores s ON o.store_id = s.store_id GROUP BY s.city ORDER BY s.city;
+SELECT region, channel, MODE(member) AS m, COUNT(*) AS n FROM orders WHERE channel IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2;
+WITH t AS (SELECT region, MODE(channel) AS c FROM orders GROUP BY region) SELECT c, COUNT(*) AS regions FROM t GROUP BY c ORDER BY c;
+SELECT COUNT(DISTINCT region) AS r, COUNT(DISTINCT (region, channel)) AS p FROM orders;
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT price FROM orders WHERE qty = 10) t;
+SELECT COUNT(DISTINCT rating) AS a, (SELECT COUNT(*) FROM (SELECT DISTINCT rating FROM orders) t) AS b FROM orders;
+
+-- == Reports of several styles
+SELECT o.region, o.total, o.total - a.mean AS apart FROM (SELECT region, SUM(price) AS total FROM orders GROUP BY region) o CROSS JOIN (SELECT AVG(total) AS mean FROM (SELECT SUM(price) AS total FROM orders GROUP BY region) q) a ORDER BY o.region;
+SELECT DATE_TRUNC('month', first_day) AS cohort, DATE_DIFF('month', first_day, day) AS age, COUNT(DISTINCT customer) AS people FROM (SELECT customer, day, MIN(day) OVER (PARTITION BY customer) AS first_day FROM orders) t WHERE first_day < DATE '2023-03-01' AND DATE_DIFF('month', first_day, day) <= 3 GROUP BY 1, 2 ORDER BY 1, 2; -- keys
+WITH firsts AS (SELECT customer, MIN(day) AS f FROM orders GROUP BY customer) SELECT COUNT(DISTINCT o.customer) FILTER (WHERE o.day > f.f AND o.day <= f.f + INTERVAL 30 DAY) * 1.0 / COUNT(DISTINCT o.customer) AS back_in_30 FROM orders o JOIN firsts f ON o.customer = f.customer;
+SELECT COUNT(DISTINCT a.customer) AS both FROM orders a JOIN orders b ON a.customer = b.customer WHERE a.channel = 'web' AND b.channel = 'shop';
+SELECT region, COUNT(*) AS n FROM orders o WHERE o.customer IN (SELECT l.customer FROM logins l WHERE l.device = 'laptop' AND l.minutes > 30) GROUP BY region ORDER BY n DESC;
+SELECT COUNT(*) AS n FROM (SELECT customer FROM orders GROUP BY customer HAVING COUNT(*) > 3 AND SUM(price) > 100) t;
+SELECT AVG(n) AS mean, STDDEV(n) AS sd, MAX(CASE WHEN n >= 10 THEN 1 ELSE 0 END) AS any_ten FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t;
+SELECT region, ROUND(AVG(price), 2) AS p, CASE WHEN AVG(price) > (SELECT AVG(price) FROM orders) THEN 'above' ELSE 'below' END AS side FROM orders GROUP BY region ORDER BY region;
+SELECT CASE GROUPING(region) WHEN 1 THEN 'all' ELSE region END AS r, COUNT(*) AS n FROM orders GROUP BY ROLLUP(region) ORDER BY n DESC;
+SELECT CAST(day AS VARCHAR) AS d, COUNT(*) AS n FROM orders WHERE day BETWEEN '2024-03-01' AND '2024-03-05' GROUP BY 1 ORDER BY 1;
+SELECT CAST(YEAR(day) AS VARCHAR) || '-Q' || CAST(QUARTER(day) AS VARCHAR) AS q, SUM(qty) AS s FROM orders GROUP BY 1 ORDER BY 1;
+SELECT EXTRACT(ISODOW FROM day) AS d, COUNT(*) / COUNT(DISTINCT day) AS per_day FROM orders GROUP BY 1 ORDER BY 1;
+SELECT region, SUM(price) FILTER (WHERE YEAR(day) = 2024) AS y24, SUM(price) FILTER (WHERE YEAR(day) = 2023) AS y23, (SUM(price) FILTER (WHERE YEAR(day) = 2024) - SUM(price) FILTER (WHERE YEAR(day) = 2023)) / SUM(price) FILTER (WHERE YEAR(day) = 2023) AS growth FROM orders GROUP BY region ORDER BY region;
+SELECT s.country, SUM(o.price) AS revenue, SUM(o.price) / SUM(SUM(o.price)) OVER () AS share FROM orders o JOIN stores s USING (store_id) GROUP BY s.country HAVING SUM(o.price) > 1000 ORDER BY revenue DESC;
+SELECT region, goal, s, ROUND(100.0 * s / goal, 1) AS pct FROM (SELECT region, SUM(qty) AS s FROM orders WHERE day >= '2024-07-01' GROUP BY region) t JOIN goals USING (region) ORDER BY pct DESC;
+SELECT y.year, y.target, COALESCE(SUM(t.n), 0) AS n, COALESCE(SUM(t.n), 0) >= y.target AS met FROM years y LEFT JOIN (SELECT YEAR(day) AS year, COUNT(*) AS n FROM orders GROUP BY 1) t ON t.year = y.year GROUP BY y.year, y.target ORDER BY y.year;
+SELECT * FROM (SELECT region, channel, COUNT(*) AS n FROM orders WHERE channel IS NOT NULL GROUP BY region, channel) PIVOT (SUM(n) FOR channel IN ('web', 'shop', 'phone')) ORDER BY region;
+SELECT device, AVG(minutes) AS m, QUANTILE_CONT(minutes, 0.9) AS p90, COUNT(*) FILTER (WHERE failed) * 100.0 / COUNT(*) AS failing FROM logins GROUP BY device ORDER BY device;
+SELECT COUNT(DISTINCT o.customer) AS buyers, COUNT(DISTINCT l.customer) AS users FROM orders o LEFT JOIN logins l ON o.customer = l.customer;
+SELECT AVG(orders_n) AS o, AVG(logins_n) AS l FROM (SELECT customer, COUNT(*) AS orders_n FROM orders GROUP BY customer) a JOIN (SELECT customer, COUNT(*) AS logins_n FROM logins GROUP BY customer) b USING (customer);
+SELECT MEDIAN(s) AS m FROM (SELECT customer, SUM(qty) AS s FROM orders GROUP BY customer) t;
+SELECT QUARTER(day) AS q, AVG(rating) AS r, AVG(rating) - LAG(AVG(rating)) OVER (ORDER BY QUARTER(day)) AS d FROM orders WHERE YEAR(day) = 2024 GROUP BY 1 ORDER BY 1;
+SELECT region, n, RANK() OVER (ORDER BY n DESC) AS r, n * 1.0 / FIRST_VALUE(n) OVER (ORDER BY n DESC) AS of_best FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t ORDER BY r;
+WITH m AS (SELECT DATE_TRUNC('month', day) AS m, SUM(price) AS s FROM orders GROUP BY 1), b AS (SELECT AVG(s) AS a, STDDEV(s) AS d FROM m) SELECT m.m, m.s, (m.s - b.a) / b.d AS z FROM m, b WHERE ABS(m.s - b.a) > b.d ORDER BY 1;
+SELECT LEAST(qty, 5) AS q, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY LEAST(qty, 5) DESC) AS at_least FROM orders GROUP BY 1 ORDER BY 1;
+SELECT 'Total' AS label, SUM(price) AS v FROM orders UNION ALL SELECT region, SUM(price) FROM orders GROUP BY region ORDER BY v DESC;
+SELECT region, SUM(CASE channel WHEN 'web' THEN 1 WHEN 'shop' THEN 1 ELSE 0 END) AS known, COUNT(*) - COUNT(channel) AS unknown FROM orders GROUP BY region ORDER BY region;
+SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE qty BETWEEN 2 AND 4) AS some, AVG(CASE WHEN returned THEN 0.0 ELSE price * qty END) AS net FROM orders WHERE region <> 'west' AND (member OR price > 50);
+SELECT TRIM(UPPER(region)) AS r, COUNT(*) AS n FROM orders WHERE STARTS_WITH(region, 's') OR CONTAINS(region, 'st') GROUP BY 1 ORDER BY 1;
+SELECT date_part('year', day)::INT AS yr, ROUND(SUM(price)::NUMERIC, 0) AS s FROM orders GROUP BY yr ORDER BY yr;
+SELECT d.region, d.n FROM (SELECT region, COUNT(*) AS n, NTILE(4) OVER (ORDER BY COUNT(*)) AS q FROM orders GROUP BY region) d WHERE d.q = 4;
+SELECT SUM(CASE WHEN rn = 1 THEN price END) AS first_spend, SUM(CASE WHEN rn > 1 THEN price END) AS later_spend FROM (SELECT price, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed) AS rn FROM orders) t;
+SELECT rn, AVG(price) AS p FROM (SELECT price, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed) AS rn FROM orders) t WHERE rn <= 3 GROUP BY rn ORDER BY rn;
+SELECT COUNT(*) AS n FROM (SELECT customer, COUNT(DISTINCT channel) AS c, COUNT(DISTINCT region) AS r FROM orders GROUP BY customer) t WHERE c >= 2 AND r >= 2;
+SELECT store_id, COUNT(*) AS n FROM orders GROUP BY store_id HAVING COUNT(*) BETWEEN 200 AND 600 ORDER BY COUNT(*) DESC OFFSET 1;
+SELECT region, AVG(price) AS a FROM orders GROUP BY region ORDER BY a DESC FETCH FIRST 2 ROWS ONLY;
+SELECT COUNT(*) AS n FROM orders o WHERE NOT EXISTS (SELECT * FROM stores s WHERE s.store_id = o.store_id AND s.area > 100);
+SELECT ROUND(VAR_SAMP(price), 2) AS v, ROUND(STDDEV_SAMP(price) / AVG(price), 4) AS cv, CORR(price, qty) AS r FROM orders;
+SELECT member, region, AVG(qty) AS a FROM orders GROUP BY GROUPING SETS ((member), (region)) ORDER BY 1 NULLS LAST, 2 NULLS FIRST;
+SELECT COALESCE(region, 'all') AS region, COALESCE(CAST(member AS VARCHAR), 'both') AS member, COUNT(*) AS n FROM orders GROUP BY CUBE(region, member) ORDER BY 1, 2;
+SELECT month, revenue, SUM(revenue) OVER (ORDER BY month ROWS BETWEEN 11 PRECEDING AND CURRENT ROW) AS ttm FROM (SELECT DATE_TRUNC('month', day) AS month, SUM(price) AS revenue FROM orders GROUP BY 1) t QUALIFY COUNT(*) OVER (ORDER BY month ROWS BETWEEN 11 PRECEDING AND CURRENT ROW) = 12 ORDER BY month;
+SELECT CASE WHEN k IS NULL THEN 'none' ELSE k END AS last_channel, COUNT(*) AS n FROM (SELECT customer, ARG_MAX(channel, placed) AS k FROM orders GROUP BY customer) t GROUP BY 1 ORDER BY 1;
+SELECT COUNT(*) AS switched FROM (SELECT channel, LAG(channel) OVER (PARTITION BY customer ORDER BY placed) AS p FROM orders) t WHERE p IS NOT NULL AND channel IS NOT NULL AND channel <> p;
+SELECT WEEK(day) AS w, COUNT(*) AS n FROM orders WHERE day >= '2024-01-01' AND day < '2024-02-01' GROUP BY w ORDER BY w;
+SELECT day, COUNT(*) AS n, AVG(COUNT(*)) OVER (ORDER BY day RANGE BETWEEN INTERVAL 6 DAYS PRECEDING AND CURRENT ROW) AS week FROM orders WHERE day BETWEEN '2024-05-01' AND '2024-05-20' GROUP BY day ORDER BY day;
+SELECT APPROX_COUNT_DISTINCT(customer) AS n FROM orders;
+SELECT COUNT_IF(returned) AS r, COUNT_IF(returned) / COUNT(*) AS share FROM orders;
+SELECT AVG(price) AS a, MIN(price) AS lo FROM orders; -- refused: one row

@@ -895,7 +895,7 @@ def _read_links(query: Any, source: Any) -> _Links | None:
     from sqlglot import exp as kinds
 
     own = source.alias_or_name.lower()
-    mirrored = {kinds.GT: kinds.LT, kinds.GTE: kinds.LTE, kinds.LT: kinds.GT, kinds.LTE: kinds.GTE}
+    mirrored: dict[Any, Any] = {kinds.GT: kinds.LT, kinds.GTE: kinds.LTE, kinds.LT: kinds.GT, kinds.LTE: kinds.GTE}
 
     def belongs(side: Any) -> bool | None:
         """Whether a tree is of the sub-query's rows, or of those around it; None where it is of both, or of neither."""
@@ -1058,7 +1058,7 @@ def _compares_tables(condition: Any, alias: str, later: Container[str]) -> bool:
 
 
 def _put_private_first(select: Any, public: Container[str]) -> None:
-    """FROM regions JOIN adult ON ... is FROM adult JOIN regions ON ...: an inner join has no order."""
+    """FROM regions JOIN adult ON ... is FROM adult JOIN regions ON ...: an inner join has no order, and LEFT is RIGHT."""
     from sqlglot import exp as kinds
 
     joins = select.args.get("joins") or []
@@ -1079,13 +1079,35 @@ def _put_private_first(select: Any, public: Container[str]) -> None:
         turned = str(join.args.get("side") or "").upper() == "RIGHT" and len(joins) == 1
         if isinstance(join.this, kinds.Table) and join.this.name.lower() in public:
             continue
-        if inner or turned:
+        kept = str(join.args.get("side") or "").upper() == "LEFT" and len(joins) == 1
+        if inner or turned or kept:
             first, second = clause.this, join.this
+            if kept:
+                join.set("side", "RIGHT")
+                _filter_before(select, join, second.alias_or_name.lower())
             clause.set("this", second)
             join.set("this", first)
             if turned:
                 join.set("side", "LEFT")
         return
+
+
+def _filter_before(select: Any, join: Any, name: str) -> None:
+    """Move what ON says of the table `name` alone to WHERE: of a join that keeps the other side's rows it says which count."""
+    from sqlglot import exp as kinds
+
+    on = join.args.get("on")
+    parts = [] if on is None else list(on.flatten()) if isinstance(on, kinds.And) else [on]
+
+    def is_alone(part: Any) -> bool:
+        columns = list(part.find_all(kinds.Column))
+        return bool(columns) and all(column.table.lower() == name for column in columns)
+
+    alone = [part for part in parts if is_alone(part)]
+    rest = [part for part in parts if not is_alone(part)]
+    if alone and rest:
+        join.set("on", kinds.and_(*(part.copy() for part in rest)))
+        select.where(*(part.copy() for part in alone), copy=False)
 
 
 def _list_groups(select: Any) -> None:

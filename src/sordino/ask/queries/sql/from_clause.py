@@ -71,15 +71,27 @@ class UnitSelect:
     having: Node | None
 
 
-def read_unit_select(place: Place, select: Any, column: Callable[[Any], Expr], rows: Node | None) -> UnitSelect:
-    """Return what a sub-query with GROUP BY means; `column` says what a name of its rows stands for, `rows` which it has."""
-    return _Reader(place, select, column).read(rows)
+def read_unit_select(
+    place: Place,
+    select: Any,
+    column: Callable[[Any], Expr],
+    rows: Node | None,
+    condition: Callable[[Any], Expr | None] = lambda _: None,
+) -> UnitSelect:
+    """Return what a sub-query with GROUP BY means; `column` says what a name of its rows stands for, `rows` which it has.
+
+    `condition` reads IN and EXISTS with a sub-query: of the unit, it is one of its values.
+    """
+    return _Reader(place, select, column, condition).read(rows)
 
 
 class _Reader:
     """Translates the items and the HAVING of one grouped sub-query."""
 
-    def __init__(self, place: Place, select: Any, column: Callable[[Any], Expr]) -> None:
+    def __init__(
+        self, place: Place, select: Any, column: Callable[[Any], Expr], condition: Callable[[Any], Expr | None]
+    ) -> None:
+        self._condition = condition
         self._place = place
         self._select = select
         self._column = column
@@ -175,6 +187,8 @@ class _Reader:
 
     def _special(self, item: Any) -> Expr | None:
         """Return the aggregate that a tree is, by its words; None for what is none."""
+        if isinstance(item, (trees().In, trees().Exists)):
+            return self._condition(item)
         made = self._aggregate(item)
         if made is None:
             return None
@@ -883,7 +897,13 @@ def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[st
             )
         from sordino.ask.queries.sql.from_clause import read_unit_select
 
-        made = read_unit_select(place, select, lambda item: declared.column(place, item, scope), rows)
+        made = read_unit_select(
+            place,
+            select,
+            lambda item: declared.column(place, item, scope),
+            rows,
+            lambda item: declared._special(place, item, scope),
+        )
         return replace(scope, columns=made.columns, where=made.having, joined=(), steps=(*scope.steps, made.step))
     total = next((e for e in select.expressions if own_aggregate(e) is not None), None)
     if total is not None:

@@ -344,8 +344,9 @@ class _Reader:
             private = of is not None and not any(isinstance(at, Name) and at.name.startswith(theirs) for at in walk(of))
             if not keys or not private:
                 at = self._place.word("RIGHT")
+                word = "RIGHT JOIN" if at else "LEFT JOIN"
                 raise QuestionRefused(
-                    f"{at}RIGHT JOIN keeps rows of {table} without a match, which COUNT(*) and keys of the private table would "
+                    f"{at}{word} keeps rows of {table} without a match, which COUNT(*) and keys of the private table would "
                     f"count, though they are no person's: JOIN {table}, which shows all its keys, or count a private column"
                 )
 
