@@ -77,11 +77,11 @@ class WindowOrder:
 class UnitWindow:
     """A value that a row has among its unit's rows, as SQL's OVER (PARTITION BY unit, `within` ORDER BY `order`).
 
-    `kind` is lag, lead (by `offset` rows), first_value, last_value, row_number, rank, dense_rank, ntile (of `offset` parts); or
-    rows, count, sum, mean, min or max of the rows up to this one and those of equal order, of all rows where there is no order,
-    or of the rows from `frame[0]` to `frame[1]` places after this one, None for all. Where `by_value`, the frame is of the rows
-    whose one number of the order lies so far from this one's. `form` is how it is held, as of `UnitCell`; a `wide` number takes
-    more than 64 bits. A mean is as of `UnitCell`, by `low` and `parts`.
+    `kind` is lag, lead (by `offset` rows), first_value, last_value, nth_value (of row `offset`), row_number, rank, dense_rank,
+    ntile (of `offset` parts); or rows, count, sum, mean, min or max of the rows up to this one and those of equal order, of all
+    rows where there is no order, or of the rows from `frame[0]` to `frame[1]` places after this one, None for all. Where
+    `by_value`, the frame is of the rows whose one number of the order lies so far from this one's. `form` is how it is held,
+    as of `UnitCell`; a `wide` number takes more than 64 bits. A mean is as of `UnitCell`, by `low` and `parts`.
     """
 
     kind: str
