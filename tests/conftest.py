@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 import postgres_server as postgres
 import spark_session
-import workers
 from attack_table import label_attacks, summarize
 from sordino.core import registration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
 
 # A ledger is on the disk before a question is answered: ten waits a test, of 6 ms each, where the disk is one. In memory nothing
@@ -86,13 +87,14 @@ LONG = (
 )
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    workers.add_options(parser)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Give each file of tests to one worker, and all files that need Spark to the same, so that one Java machine serves.
 
-
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config: pytest.Config) -> None:
-    workers.start(config, name_share, LONG)
+    The groups of pytest-xdist 3.8 cannot do this: they write a field of items that pytest 9.2 has no more.
+    """
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = name_share
+    return scheduler
 
 
 def name_share(nodeid: str) -> str:
@@ -113,6 +115,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("deep")
             seen[test] += 1
     label_attacks(items)
+    # With --no-loadscope-reorder pytest-xdist hands out shares in the order of their first tests.
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        tests = Counter(name_share(item.nodeid) for item in items)
+        rest = [share for share, _ in tests.most_common() if share not in LONG]
+        place = {share: number for number, share in enumerate([*LONG, *rest])}
+        items.sort(key=lambda item: place[name_share(item.nodeid)])
 
 
 def pytest_collection_finish() -> None:

@@ -30,6 +30,7 @@ def test_every_example_is_run_here() -> None:
         "local_survey.py",
         "synth_adult.py",
         "synth_census.py",
+        "synth_rules.py",
     ]
     assert sorted(p.name for p in (ROOT / "examples").glob("*.py")) == known
 
@@ -42,6 +43,12 @@ def test_ask_census() -> None:
 
 def test_synth_census() -> None:
     assert "over 40, from the model" in run("synth_census.py")
+
+
+def test_synth_rules() -> None:
+    said = run("synth_rules.py")
+    assert "with rules: areas do not add up in 0 of 5,000 rows, 0 were renovated" in said
+    assert "refused: " in said
 
 
 def test_architectureholds() -> None:

@@ -18,6 +18,7 @@ from sordino.errors import DeclarationError
 from sordino.reporting.picture import encode_picture
 from sordino.reporting.synth import Histograms, Matrices, Ways
 from sordino.reporting.synth_page import Section, Sheet, sheet_page
+from sordino.reporting.synth_shapes import AxisScale, Densities, Heat
 
 DOMAIN = Domain(
     {
@@ -115,6 +116,25 @@ def test_drawn_rows_beside_a_release_are_shares(table: sd.Curator) -> None:
     assert draw([one, raw])[1].startswith("NOT PRIVATE")
 
 
+def test_counts_of_synthetic_rows_say_so_and_carry_no_mark(table: sd.Curator) -> None:
+    """They were called exact counts, and NOT PRIVATE: legends, titles and reprs of what was paid for."""
+    released = sd.synth.Histogram("age").fit(table, epsilon=1)
+    drawn = released.sample(500, rng=Rng.seeded(1))
+    counted = sd.synth.Histogram("age").exact(drawn, domain=DOMAIN, synthetic=True)
+    both = sd.synth.Histogram(("age", "town")).exact(
+        drawn.append_column("town", pa.array(["a"] * 500)), domain=DOMAIN, synthetic=True
+    )
+    for spec, title in (draw(counted), draw([released, counted]), draw([counted, drawn]), draw(both)):
+        assert "exact" not in str(spec) + title
+        assert "NOT PRIVATE (exact counts)" not in title
+    assert draw(counted)[1] == "age, of synthetic rows"
+    assert repr(counted) == "<Representation: counts of synthetic rows: a histogram of age>"
+    assert counted.range(18, 60).value == len(drawn) - drawn["age"].null_count - drawn["age"].to_pylist().count(60)
+    model = sd.synth.fit(table, epsilon=100, columns=["age", "pay"], rng=Rng.seeded(1))
+    report = sd.synth.evaluate(model, against=drawn.append_column("pay", drawn["age"]), non_private=True, rows=200)
+    assert "exact counts" not in str(report) + report._repr_html_() + str(sd.plot(report).spec())
+
+
 def test_two_columns_are_a_table_of_colors(table: sd.Curator) -> None:
     made = sd.synth.Histogram(("town", "age")).fit(table, epsilon=1)
     spec, title = draw(made)
@@ -156,6 +176,57 @@ def test_an_original_beside_a_synthetic_histogram() -> None:
     assert not title.startswith("NOT PRIVATE")
     with pytest.raises(DeclarationError, match="one count, and one error, for each bin"):
         Histograms("age", [1, 2], [("a", [1])])
+
+
+SKEWED = AxisScale("symlog", 100.0)
+
+
+@pytest.mark.parametrize("scale", [AxisScale("linear"), SKEWED], ids=["linear", "symlog"])
+def test_a_distribution_is_drawn_over_the_original_s_and_what_noise_hides_is_not(scale: AxisScale) -> None:
+    edges = [0, 1, 50, 1_000, 50_000, 2_000_000]
+    synthetic, original = [0.3, 0.2, 0.3, 0.2, 0.0], [0.25, 0.2, 0.33, 0.2, 0.02]
+    spec, title = draw(Densities("pay", edges, synthetic, original, [0.05] * 5, scale))
+    assert title == "pay: synthetic rows and the original"
+    found = [v for v in values(spec) if "share" in v]
+    shares = {name: [v["share"] for v in found if v["series"] == name] for name in ("synthetic rows", "original")}
+    assert sum(shares["synthetic rows"]) == pytest.approx(1.0)
+    assert all(v["share"] > v["share"] - v["low"] and v["low"] < v["high"] for v in found if "low" in v)
+    # the share beyond 50,000 is below its noise
+    assert max(v["start"] for v in found if v["series"] == "original") < 50_000
+    assert len(shares["original"]) < len(shares["synthetic rows"])
+    assert ("symlog" in str(spec)) == (scale is SKEWED)
+    marked = Densities("pay", edges, synthetic, original, [0.0] * 5, scale, "rows")
+    assert draw(marked)[1].startswith("NOT PRIVATE (rows)")
+    with pytest.raises(DeclarationError, match="one edge more"):
+        Densities("pay", edges, synthetic, original, [0.0] * 4, scale)
+
+
+def test_places_on_a_scale_are_those_of_its_values() -> None:
+    for value in (-2_000_000.0, -3.0, 0.0, 0.5, 100.0, 12_345.0):
+        assert SKEWED.value(SKEWED.place(value)) == pytest.approx(value)
+    assert SKEWED.place(10.0) - SKEWED.place(0.0) > SKEWED.place(1_010.0) - SKEWED.place(1_000.0)
+
+
+def test_dates_are_drawn_on_an_axis_of_time() -> None:
+    made = Densities(
+        "born", ["2000-01-01", "2000-02-01", "2000-03-31"], [0.5, 0.5], [0.4, 0.6], [0.0, 0.0], AxisScale("time")
+    )
+    assert "'type': 'temporal'" in str(draw(made)[0])
+    assert render(made)
+
+
+def test_a_pair_is_drawn_beside_the_original_s_and_hidden_cells_are_white() -> None:
+    made = Heat(("age", "pay"), ([18, 40], [0.0, 5.25]), [[0.25, 0.25], [0.0, 0.5]], [[0.5, None], [None, 0.4]])
+    spec, title = draw(made)
+    assert title == "age and pay"
+    cells = [v for v in values(spec) if "share" in v]
+    assert sorted(v["share"] for v in cells) == [0.25, 0.25, 0.4, 0.5, 0.5]
+    assert render(made)
+
+
+def test_a_mean_below_its_noise_has_no_bar() -> None:
+    spec, _ = draw(Ways([(1, 0.02, 0.05, 0.005), (2, 0.05, 0.01, 0.016)]))
+    assert {v["ways"]: v["value"] for v in values(spec)} == {"1 column": None, "2 columns": 0.05}
 
 
 def test_accuracy_against_epsilon() -> None:

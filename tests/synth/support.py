@@ -19,8 +19,10 @@ from sordino.core.accounting.gaussian_dp import vectors_rho_for
 from sordino.core.accounting.zcdp import rho_for
 from sordino.core.domain import Boolean, Category, Domain, Integer
 from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.point_estimate import PointEstimate
 from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP
 from sordino.core.mechanisms.additive_noise import Laplace, Mechanism, gaussian_for_rho
+from sordino.core.mechanisms.selection import best_selection
 from sordino.core.neighbors import Neighbors, Sensitivity
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Output, Release
@@ -58,6 +60,20 @@ class RecordingQueryable:
         return Release(
             question=query.describe(), keys=(), outputs=tuple(outputs), cost=loss, spent=loss, remaining=loss,
             event=mechanisms[0].event,
+            neighbors=self.neighbors.relation, privacy_unit="one row", declaration="", charge="", table_name="test", time="",
+        )  # fmt: skip
+
+    def select(self, candidates: Any, loss: Loss) -> Release:
+        """Return the place of about the largest answer, by the cheapest selection."""
+        self.accesses.append((tuple(candidates), loss))
+        assert self.spent() <= self.allowed()
+        moved = max(s.linf for c in candidates for s, _ in c.parts(self.domain, self.neighbors))
+        mechanism = best_selection(candidates=len(candidates), sensitivity=moved, loss=loss, monotone=False)
+        scores = [int(c.from_counts([self._counted(t) for t in c.tables], self.domain)[0][0]) for c in candidates]
+        chosen = PointEstimate((mechanism.release(scores, self.rng),), Fraction(1))
+        return Release(
+            question="the farthest", keys=(), outputs=(Output("chosen", chosen, mechanism.describe()),), cost=loss, spent=loss,
+            remaining=loss, event=mechanism.event,
             neighbors=self.neighbors.relation, privacy_unit="one row", declaration="", charge="", table_name="test", time="",
         )  # fmt: skip
 
@@ -125,7 +141,7 @@ class Strict:
         object.__setattr__(self, "_Strict__inner", inner)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("domain", "neighbors", "loss", "release"):
+        if name not in ("domain", "neighbors", "loss", "release", "select"):
             raise AssertionError(f"a synthesizer used {name!r} of its Queryable")
         return getattr(object.__getattribute__(self, "_Strict__inner"), name)
 

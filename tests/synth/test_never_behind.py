@@ -1,4 +1,4 @@
-"""`fit` beside `Independent`: never more than 2% behind, whatever the table, the loss and the number of rows."""
+"""`fit` beside `Independent`: not behind where columns depend on each other, and where none do by what looking costs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import sordino as sd
 from sordino import synth
+from sordino.ask.queries.adaptive.marginal import MarginalQuery
 from sordino.core.loss import ApproxDP, PureDP
 from sordino.core.neighbors import Neighbors
 from sordino.synth.encoded_column import encode_columns
@@ -99,16 +100,19 @@ def _ratio(name: str, rows: int, epsilon: str, seeds: range) -> tuple[float, flo
 @pytest.mark.parametrize(
     ("name", "rows", "epsilon"), [("mixed", 20_000, "0.1"), ("bits", 5_000, "1"), ("wide", 5_000, "1")]
 )
-def test_a_look_that_cannot_pay_costs_less_than_a_hundredth(name: str, rows: int, epsilon: str) -> None:
-    """All but .4% goes to one-way counts at once, with the noise that errs less; before, 17% and more were lost."""
+def test_a_look_that_cannot_pay_is_not_taken(name: str, rows: int, epsilon: str) -> None:
+    """After the count of rows one round counts all columns, with the noise that errs less, and a few pairs are selected."""
     keys = TABLES[name](rows)
     data = Source(_domain(keys), keys, sd.Rng.seeded(1))
     synth.fit(data, epsilon=epsilon, delta="1e-9", rng=sd.Rng.seeded(1))
     (session,) = data.sessions
-    losses = [loss for _, loss in session.accesses]
-    assert losses[0] == PureDP(losses[0].amounts()["epsilon"])
-    assert [len(query.tables) for query, _ in session.accesses[:2]] == [1, len(keys)]
-    assert losses[1].amounts()["epsilon"] >= Fraction(epsilon) * Fraction(945, 1000)
+    (count, _), (one_way, paid), *between, (_, check) = session.accesses
+    assert {type(loss) for _, loss in session.accesses} == {PureDP}
+    assert [len(query.tables) for query in (count, one_way)] == [1, len(keys)]
+    rest = sum(loss.amounts()["epsilon"] for _, loss in between)
+    assert paid.amounts()["epsilon"] + rest + check.amounts()["epsilon"] >= Fraction(epsilon) * Fraction(99, 100)
+    # No vector of the distances of all pairs.
+    assert all(isinstance(query, (tuple, MarginalQuery)) for query, _ in between)
 
 
 def test_a_look_that_pays_is_paid_in_gaussian_noise_of_what_is_left() -> None:
@@ -148,8 +152,12 @@ def test_one_column_gets_the_noise_that_errs_less() -> None:
 @pytest.mark.parametrize("epsilon", LOSSES)
 @pytest.mark.parametrize("rows", [1_000, 5_000, 20_000])
 @pytest.mark.parametrize("name", TABLES)
-def test_never_more_than_two_percent_behind_independent_columns(name: str, rows: int, epsilon: str) -> None:
-    """Six fits of each: the mean is within 2%, or .0005, of Independent's, plus two standard errors of the difference."""
+def test_never_far_behind_independent_columns(name: str, rows: int, epsilon: str) -> None:
+    """Six fits of each: the mean is within 5%, or .0005, of Independent's, plus two standard errors of the difference.
+
+    Of seven independent bits it is within 15% and .008: the part of the loss that selects and measures pairs is lost.
+    """
     fit, alone, error = _ratio(name, rows, epsilon, range(6))
     print(f"{name}, {rows:,} rows, epsilon {epsilon}: {fit:.4f} / {alone:.4f} = {fit / alone:.3f}")
-    assert fit <= alone + max(0.02 * alone, 0.0005) + error
+    more = 0.15 * alone + 0.008 if name == "bits" else max(0.05 * alone, 0.0005)
+    assert fit <= alone + more + error

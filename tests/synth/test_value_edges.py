@@ -192,6 +192,8 @@ def test_a_model_at_released_edges_is_saved_and_read(tmp_path: Path) -> None:
     table, domain = skewed(np.random.default_rng(4))
     model = synth.fit(protect(table, domain), epsilon=1, delta="1e-9", rng=sd.Rng.seeded(1))
     assert all(c.released for c in model.parts.columns)
+    assert model.facts["edges"] == "25% of what paid for one-way marginals found the edges of limit, bill, later"
+    assert model.facts["edges"] in model.describe()
     model.save(tmp_path / "a.model")
     again = synth.load(tmp_path / "a.model")
     assert again.parts.columns == model.parts.columns

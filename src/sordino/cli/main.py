@@ -41,6 +41,7 @@ from sordino.cli.shared.option_rules import CheckedCommand
 from sordino.cli.shared.terminal import paint
 from sordino.cli.synth.fit_model import synth_fit
 from sordino.cli.synth.plan_histogram import synth_plan
+from sordino.cli.synth.propose_rules import synth_rules
 from sordino.cli.synth.report_quality import synth_report
 from sordino.cli.synth.use_model import synth_answer, synth_sample, synth_show
 from sordino.core.errors import QuestionRefused, SordinoError
@@ -154,6 +155,7 @@ _ACCOUNTS: Commands = (
 _SYNTH: Commands = (
     ("plan", synth_plan, "sordino synth plan age,occupation --epsilon 1 --table adult"),
     ("fit", synth_fit, "sordino synth fit --table adult --epsilon 1 --delta 1e-9 -o adult.model"),
+    ("rules", synth_rules, "sordino synth rules --table adult --codebook columns.csv"),
     ("sample", synth_sample, "sordino synth sample adult.model --rows 32561 -o adult.csv"),
     ("answer", synth_answer, 'sordino synth answer adult.model "SELECT COUNT(*) AS n FROM adult WHERE age > 64"'),
     ("report", synth_report, "sordino synth report adult.model --table adult --epsilon 0.1 -o report.html"),

@@ -108,7 +108,15 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     from sordino.local import BloomEstimate, CollectionPlan, DistributionEstimate, FrequencyEstimate, ProtocolChoice
     from sordino.local.estimates.noisy_sums import NoisySumEstimate
     from sordino.local.simulation import CollectionSimulation
-    from sordino.reporting import local_charts, neighborhood_charts, odds_icons, representations, risks, synth
+    from sordino.reporting import (
+        local_charts,
+        neighborhood_charts,
+        odds_icons,
+        representations,
+        risks,
+        synth,
+        synth_shapes,
+    )
     from sordino.synth.evaluation.evaluation import Evaluation
     from sordino.synth.histogram import Representation
     from sordino.synth.model import Model
@@ -130,6 +138,8 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         synth.Histograms: synth.draw_histograms,
         synth.Ways: synth.draw_ways,
         synth.Matrices: synth.draw_matrices,
+        synth_shapes.Densities: synth_shapes.draw_densities,
+        synth_shapes.Heat: synth_shapes.draw_heat,
         Representation: representations.draw,
         Evaluation: synth.draw_evaluation,
         Model: synth.draw_model,

@@ -41,9 +41,13 @@ def draw(thing: Representation, confidence: float, title: str | None) -> tuple[A
     """
     if thing.others:
         return _draw_table(thing, title)
-    histograms = _histograms_of(thing, confidence, "exact" if thing.is_exact else "released")
-    caption = title or f"{histograms.column}, {'exactly' if thing.is_exact else 'as released'}"
-    remarks = [*([] if thing.is_exact else [f"band: {100 * confidence:g}% interval of each count"]), thing.facts]
+    histograms = _histograms_of(thing, confidence, _kind(thing))
+    words = "exactly" if thing.is_exact else "of synthetic rows" if thing.is_synthetic else "as released"
+    caption = title or f"{histograms.column}, {words}"
+    remarks = [
+        *([] if thing.is_exact or thing.is_synthetic else [f"band: {100 * confidence:g}% interval of each count"]),
+        thing.facts,
+    ]
     return draw_histograms(
         Histograms(
             histograms.column,
@@ -85,7 +89,7 @@ def _series(first: Representation, thing: Any, place: int, confidence: float, *,
             words = "exact counts" if thing.is_exact else thing.facts.split(";")[0]
             return _histograms_of(thing, confidence, f"{place}: {words}")
         bins, ordered = bins_of(thing.column, None, unit=float(thing.unit))
-        name = f"{place}: {'exact' if thing.is_exact else 'released'} probabilities"
+        name = f"{place}: {_kind(thing)} probabilities"
         return Histograms(
             thing.column.name, bins, [(name, thing.probabilities().tolist())], (), ordered, _mark_of(thing)
         )
@@ -102,8 +106,13 @@ def _histograms_of(thing: Representation, confidence: float, name: str) -> Histo
     """Return a released histogram as counts over its bins, with the reach of each count's interval."""
     bins, ordered = bins_of(thing.column, None, unit=float(thing.unit))
     counts = [float(v) for v in thing.counts()]
-    errors = [] if thing.is_exact else [(name, _reach(thing, bins, confidence))]
+    errors = [] if thing.is_exact or thing.is_synthetic else [(name, _reach(thing, bins, confidence))]
     return Histograms(thing.column.name, bins, [(name, counts)], errors, ordered, _mark_of(thing))
+
+
+def _kind(thing: Representation) -> str:
+    """Return whose counts these are, in a word."""
+    return "exact" if thing.is_exact else "synthetic" if thing.is_synthetic else "released"
 
 
 def _mark_of(thing: Representation) -> str | None:
@@ -158,7 +167,9 @@ def _draw_table(thing: Representation, title: str | None) -> tuple[AnyChart, str
     width = max(160, min(560, 12 * len(names[0])))
     height = max(80, min(420, 16 * len(names[1])))
     chart = alt.Chart(data_of(rows)).mark_rect().encode(x=x, y=y, color=color, tooltip=tips)
-    words = "exactly" if thing.is_exact else "as released; counts below 0 are drawn as 0"
+    words = "as released; counts below 0 are drawn as 0"
+    if thing.is_exact or thing.is_synthetic:
+        words = "exactly" if thing.is_exact else "of synthetic rows"
     caption = mark_title(title or f"{across.name} and {down.name}, {words}", _mark_of(thing))
     heading = title_of(caption, [thing.facts], width=width + 120, alarm=_mark_of(thing) is not None)
     return chart.properties(width=width, height=height, title=heading), caption

@@ -150,11 +150,20 @@ def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChar
 
     del confidence
     caption = mark_title(title or "Distance from the original", made.mark)
+    # a mean that its noise hides has no bar: only how far it may reach
     rows = [
-        {"ways": f"{w} column{'s' * (w != 1)}", "value": v, "low": max(v - e, 0.0), "high": v + e, "floor": f}
+        {
+            "ways": f"{w} column{'s' * (w != 1)}",
+            "value": None if e and v <= e else v,
+            "low": max(v - e, 0.0),
+            "high": v + e,
+            "floor": f,
+        }
         for w, v, e, f in made.rows
     ]
-    base = alt.Chart(data_of(rows)).encode(y=alt.Y("ways:N", sort=None, title=None))
+    names = [row["ways"] for row in rows]
+    y = alt.Y("ways:N", sort=names, scale=alt.Scale(domain=names), title=None)
+    base = alt.Chart(data_of(rows)).encode(y=y)
     bars = base.mark_bar(opacity=0.65, color=COLORS[0]).encode(
         x=alt.X("value:Q", title="mean total-variation distance"), tooltip=["ways:N", "value:Q", "floor:Q"]
     )
@@ -176,9 +185,13 @@ def draw_evaluation(evaluation: Evaluation, confidence: float, title: str | None
     above, caption = draw_ways(Ways(figures, mark, remarks), confidence, title or "Synthetic rows beside the table")
     if e.correlations is None:
         return above, caption
-    pair = [("synthetic", e.correlations.synthetic), ("original", e.correlations.original)]
-    below, _ = draw_matrices(Matrices(e.correlations.columns, pair, mark), confidence, None)
-    return alt.vconcat(above, below), caption
+    below = []
+    for kind in (e.correlations, e.pearson):
+        if kind is not None:
+            pair = [("synthetic", kind.synthetic), ("original", kind.original)]
+            title = f"Correlations ({kind.kind})"
+            below.append(draw_matrices(Matrices(kind.columns, pair, mark), confidence, title)[0])
+    return alt.vconcat(above, *below), caption
 
 
 def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple[AnyChart, str]:

@@ -6,17 +6,23 @@ It sees released figures, or NOT PRIVATE ones that say so.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sordino.reporting.charts import svg_drawer
 from sordino.reporting.synth import Histograms, Matrices, Ways, bins_of
 from sordino.reporting.synth_page import Section, Sheet, sheet_page
+from sordino.reporting.synth_shapes import Densities, Heat, scale_of
+from sordino.synth.evaluation.distributions import LEVELS
+from sordino.synth.evaluation.figure import Figure, round_up
 
 if TYPE_CHECKING:
-    from sordino.synth.evaluation.correlations import Correlations
+    from sordino.synth.evaluation.correlations import Correlations, PairTable
+    from sordino.synth.evaluation.distributions import Quantile
     from sordino.synth.evaluation.evaluation import Evaluation, Prediction
+    from sordino.synth.evaluation.trained_models import TrainedScore
+    from sordino.synth.evaluation.violations import Violation
     from sordino.synth.evaluation.workload import SetError, Workload
     from sordino.synth.model import Model
 
@@ -26,6 +32,10 @@ _ALARM = (
 )
 _SEEDED = "NOT PRIVATE: the noise was seeded."
 _OPEN = "the original's own figures are shown"
+_NOISE = (
+    "The error is that of the query noise, at 95%. A figure that is no larger than its error is below the noise: it is not "
+    "shown, but < and what it is at most."
+)
 _NOT_CHARGED = "NOT PRIVATE: no loss was charged"
 
 Draw = Callable[[Any], str] | None
@@ -51,14 +61,24 @@ def evaluation_sheet(model: Model, evaluation: Evaluation, *, subject: str, draw
     if "caps" in model.facts and release is None:
         facts.append(f"Note: the model is of fewer rows than the original here, since {model.facts['caps']}.")
     mark = None if evaluation.private else _OPEN
+    seal = _seal(evaluation)
     sections = [_cost(evaluation)] if release is not None else []
     sections += [_distances(evaluation, draw, mark), _worst(evaluation)]
-    if evaluation.correlations is not None:
-        sections.append(_correlations(evaluation.correlations, _seal(evaluation), draw, mark))
+    if evaluation.distributions:
+        sections.append(_distributions(model, evaluation, seal, draw, mark))
+    for kind in (evaluation.correlations, evaluation.pearson):
+        if kind is not None:
+            sections.append(_correlations(kind, seal, draw, mark))
+    if evaluation.pairs:
+        sections.append(_pairs(evaluation.pairs, seal, draw, mark))
+    if evaluation.violations:
+        sections.append(_violations(evaluation.violations, seal))
     if evaluation.workload is not None:
-        sections.append(_workload(evaluation.workload, _seal(evaluation)))
+        sections.append(_workload(evaluation.workload, seal))
     if evaluation.prediction is not None:
-        sections.append(_prediction(evaluation.prediction, _seal(evaluation)))
+        sections.append(_prediction(evaluation.prediction, seal))
+    if evaluation.trained:
+        sections.append(_trained(evaluation.trained))
     sections.append(_histograms(model, evaluation, draw))
     remarks = () if draw is not None else ("Without pictures: Altair and vl-convert are not installed.",)
     title = f"A synthetic table of {model.facts.get('table', 'a table')}"
@@ -93,19 +113,17 @@ def _distances(evaluation: Evaluation, draw: Draw, mark: str | None) -> Section:
         (
             "Total-variation distance: 0 alike, 1 apart; the mean over sets of one, two and three columns (at most 60 sets "
             "of three). The floor is the distance of as many rows sampled from the original itself: going below it "
-            "gains nothing. The error is that of the query noise, at 95%; noisy distances may be below zero.",
+            f"gains nothing. {_NOISE}",
         ),
         ("columns", "mean distance", "95% error", "floor of sampling"),
-        tuple((str(w), *(f"{v:.4f}" for v in rest)) for w, *rest in figures),
+        tuple((str(w), e.figure(w).short(4), f"{error:.4f}", f"{floor:.4f}") for w, _, error, floor in figures),
         _drawings(draw, ("Mean distances, with the floor of sampling", Ways(figures, mark))),
     )
 
 
 def _worst(evaluation: Evaluation) -> Section:
-    rows = tuple(
-        (" x ".join(d.columns), f"{min(max(d.value, 0.0), 1.0):.4f}", f"{1.96 * d.deviation:.4f}", f"{d.floor:.4f}")
-        for d in evaluation.worst(10)
-    )
+    figures = [(d, Figure(min(d.value, 1.0), 1.96 * d.deviation)) for d in evaluation.worst(10)]
+    rows = tuple((" x ".join(d.columns), f.short(4), f"{f.reach:.4f}", f"{d.floor:.4f}") for d, f in figures)
     words = (
         "The sets of columns with the largest of the distances above, at no further cost. With much noise, the noise "
         "chooses them too."
@@ -113,19 +131,118 @@ def _worst(evaluation: Evaluation) -> Section:
     return Section("The worst ten", _seal(evaluation), (words,), ("columns", "distance", "95% error", "floor"), rows)
 
 
-def _correlations(c: Correlations, cost: str, draw: Draw, mark: str | None) -> Section:
+def _distributions(model: Model, evaluation: Evaluation, cost: str, draw: Draw, mark: str | None) -> Section:
+    """Return each ordered column's quantiles and tails, and both distributions in one picture."""
     words = (
-        "Rank correlations of columns with an order or two values, each cut into at most four runs of about equal mass by "
-        f"the model. They differ by {c.largest:.2f} at most; the query error is about {c.error:.2f} each, at 95%."
+        "Columns with an order, rows with a value. The difference is the largest of the two distribution functions "
+        "(Kolmogorov and Smirnov). Quantiles: synthetic / original, and in brackets the values between which the original's "
+        "lies at 95%. Tails: the share of rows below the 1% quantile of synthetic rows, and above their 99% quantile."
+    )
+    head = ("column", "difference", *(f"{100 * level:g}%" for level in LEVELS), "below 1%", "above 99%")
+    rows = []
+    things: list[tuple[str, Any]] = []
+    for d in evaluation.distributions:
+        tails = {t.side: f"{_percent(t.synthetic)} / {_share(t.original)}" for t in d.tails}
+        row = (d.column, d.difference.short(), *map(_quantile, d.quantiles))
+        rows.append((*row, tails.get("below", ""), tails.get("above", "")))
+        column = model.parts.columns[model.columns.index(d.column)]
+        scale = scale_of(column, d)
+        drawn = Densities(d.column, d.edges, d.synthetic, d.original, d.reaches, scale, mark)
+        things.append((f"{d.column}: synthetic rows and the original", drawn))
+    return Section("Quantiles and tails", cost, (words, _NOISE), head, tuple(rows), _drawings(draw, *things))
+
+
+def _quantile(q: Quantile) -> str:
+    synthetic, original, low, high = (_value(v) for v in (q.synthetic, q.original, q.lower, q.upper))
+    if q.original is None:
+        return f"{synthetic} / below the noise"
+    return f"{synthetic} / {original}" + (f" [{low}, {high}]" if (low, high) != (original, original) else "")
+
+
+def _value(value: Any) -> str:
+    """Return a value in a cell: five digits of a number, a date or a moment as it is."""
+    if isinstance(value, (int, float)):
+        return f"{value:,}" if isinstance(value, int) or value == int(value) else f"{float(value):,.5g}"
+    return "" if value is None else str(value)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
+
+
+def _share(figure: Figure) -> str:
+    """Return a share in percent, or what it is at most where the noise hides it."""
+    if figure.shown is None:
+        return f"< {round_up(100 * figure.most, 2)}%"
+    return _percent(figure.shown) + (f" within {round_up(100 * figure.reach, 2)}%" if figure.reach else "")
+
+
+def _correlations(c: Correlations, cost: str, draw: Draw, mark: str | None) -> Section:
+    difference = c.difference
+    most = (
+        f"No difference shows above the noise; they differ by at most {round_up(difference.most, 2)}."
+        if difference.shown is None
+        else f"They differ by {difference.text()} at most."
+    )
+    over = "ranks" if c.kind == "Spearman" else "values"
+    noise = f" The query error is about {c.error:.2f} each, at 95%." if c.error else ""
+    words = (
+        f"Correlations of {over} ({c.kind}), of columns with an order or two values, over cells that follow from synthetic "
+        f"rows: equal steps of half their number, half their distance from the median. {most}{noise}"
     )
     rows = tuple(
-        (a, *(f"{_two_places(s)} / {_two_places(o)}" for s, o in zip(synthetic, original, strict=True)))
-        for a, synthetic, original in zip(c.columns, c.synthetic, c.original, strict=True)
+        (
+            a,
+            *(
+                "" if i == j else f"{s:.2f} / {_with_reach(f)}"
+                for j, (s, f) in enumerate(zip(own, figures, strict=True))
+            ),
+        )
+        for i, (a, own, figures) in enumerate(zip(c.columns, c.synthetic, c.figures, strict=True))
     )
     pictured = Matrices(c.columns, [("synthetic", c.synthetic), ("original", c.original)], mark)
-    drawings = _drawings(draw, ("Correlations, synthetic and original side by side", pictured))
-    both = (words, "In the table: synthetic / original; ? where noise hides it; the original's are noisy.")
-    return Section("Correlations", cost, both, ("", *c.columns), rows, drawings)
+    drawings = _drawings(draw, (f"{c.kind} correlations, synthetic and original side by side", pictured))
+    both = (
+        words,
+        "In the table: synthetic / original. A correlation of the original that the noise hides is not shown: < and what it "
+        "is at most, or ? where that says nothing.",
+    )
+    return Section(f"Correlations of {over} ({c.kind})", cost, both, ("", *c.columns), rows, drawings)
+
+
+def _with_reach(figure: Figure) -> str:
+    shown = figure.short()
+    return f"{shown} within {round_up(figure.reach, 2)}" if figure.shown is not None and figure.reach else shown
+
+
+def _pairs(pairs: Sequence[PairTable], cost: str, draw: Draw, mark: str | None) -> Section:
+    words = (
+        "The pairs of columns that are correlated most: the share of rows in each cell, at no further cost. A count of the "
+        "original that is no larger than its noise is left white."
+    )
+    things = [
+        (f"{' by '.join(p.columns)}: synthetic and original", Heat(p.columns, p.labels, p.synthetic, p.original, mark))
+        for p in pairs
+    ]
+    return Section("Pairs beside each other", cost, (words,), drawings=_drawings(draw, *things))
+
+
+def _violations(violations: Sequence[Violation], cost: str) -> Section:
+    words = "How many rows break each rule: of synthetic rows, counted, and of the original."
+    rows = tuple((v.rule, _percent(v.synthetic), _share(v.original)) for v in violations)
+    return Section("Rules", cost, (words, _NOISE), ("rule", "synthetic rows", "original"), rows)
+
+
+def _trained(scores: Sequence[TrainedScore]) -> Section:
+    words = (
+        "Models of scikit-learn, tested on one half of the original's rows: trained on synthetic rows, and trained on the "
+        "other half. AUC is the chance that a row that meets the condition is ranked above one that does not; R2 is the "
+        "share of the variance that is explained."
+    )
+    rows = tuple((s.target, s.kind, s.measure, f"{s.synthetic:.3f}", f"{s.original:.3f}") for s in scores)
+    head = ("predicted", "model", "measure", "trained on synthetic rows", "trained on the original")
+    seal = "NOT PRIVATE: tested on the rows of the original themselves"
+    return Section("Train on synthetic, test on real: models", seal, (words,), head, rows)
 
 
 def _workload(w: Workload, cost: str) -> Section:
@@ -140,10 +257,6 @@ def _workload(w: Workload, cost: str) -> Section:
     )
     head = ("columns", "counts", "error", "deviation that the model states", "95% intervals that held")
     return Section("A workload of counts", cost, (words,), head, rows)
-
-
-def _two_places(value: float | None) -> str:
-    return "?" if value is None else f"{round(value, 2) + 0.0:.2f}"
 
 
 def _rows(set_error: SetError, noise: float) -> str:
@@ -165,6 +278,11 @@ def _prediction(prediction: Prediction, cost: str) -> Section:
     if prediction.reference is not None:
         words = "trained on half of the original, tested on the other: NOT PRIVATE"
         rows.append((words, f"{prediction.reference.accuracy:.3f}", ""))
+    if prediction.ranking is not None and prediction.synthetic_ranking is not None:
+        reach = prediction.ranking.advantage.reach
+        shown = f"{reach:.3f}" if math.isfinite(reach) else ""
+        rows.append(("AUC of its score, over six bands, on the original", prediction.ranking.text(), shown))
+        rows.append(("AUC of its score on synthetic rows: free", prediction.synthetic_ranking.text(), ""))
     question = f"A scorecard learned by logistic regression: how often does it predict correctly whether {prediction.condition}?"
     return Section("Train on synthetic, test on real", cost, (question,), ("", "right", "95% error"), tuple(rows))
 
@@ -175,7 +293,7 @@ def _histograms(model: Model, evaluation: Evaluation, draw: Draw) -> Section:
         for one in evaluation.column_counts:
             column = model.parts.columns[one.column]
             bins, ordered = bins_of(column, model.parts.domain)
-            series = [("original", one.original), ("synthetic", one.synthetic)]
+            series = [("original", one.original), ("synthetic rows", one.synthetic)]
             histograms = Histograms(column.name, bins, series, ordered=ordered, mark="an original is shown")
             things.append((f"{column.name}: original against synthetic", histograms))
         return Section(

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from sordino.synth.comparison import compare_frames as compare_frames
     from sordino.synth.comparison import percent_error as percent_error
     from sordino.synth.condition_text import parse_condition as parse_condition
-    from sordino.synth.condition_text import read_determines as read_determines
-    from sordino.synth.constraints import at_most as at_most
-    from sordino.synth.constraints import determines as determines
-    from sordino.synth.constraints import never as never
     from sordino.synth.evaluation.evaluation import Evaluation as Evaluation
     from sordino.synth.evaluation.evaluator import evaluate as evaluate
     from sordino.synth.fitting import AIM as AIM
@@ -35,5 +31,18 @@ if TYPE_CHECKING:
     from sordino.synth.histogram import plan_ranges as plan_ranges
     from sordino.synth.model import Model as Model
     from sordino.synth.model import load as load
+    from sordino.synth.rule_proposals import count_violations as count_violations
+    from sordino.synth.rule_proposals import propose_rules as propose_rules
+    from sordino.synth.rule_text import declared_rules as declared_rules
+    from sordino.synth.rule_text import read_allowed as read_allowed
+    from sordino.synth.rule_text import read_determines as read_determines
+    from sordino.synth.rule_text import read_rule as read_rule
+    from sordino.synth.rules import allowed as allowed
+    from sordino.synth.rules import at_most as at_most
+    from sordino.synth.rules import below as below
+    from sordino.synth.rules import blank as blank
+    from sordino.synth.rules import determines as determines
+    from sordino.synth.rules import equal as equal
+    from sordino.synth.rules import never as never
 
 __getattr__, __dir__, __all__ = export_lazily(__name__)

@@ -18,7 +18,7 @@ import numpy as np
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.expressions.declared_values import bind_values, is_text, value_keys
-from sordino.ask.queries.expressions.nodes import Bin, Name, Node, describe
+from sordino.ask.queries.expressions.nodes import Bin, Connective, Name, Node, describe
 from sordino.ask.queries.post_processing import finish_answer
 from sordino.core.accounting.events import Composed
 from sordino.core.domain import Domain
@@ -27,7 +27,6 @@ from sordino.core.estimates.model_estimate import ModelEstimate, ModelSource
 from sordino.core.loss import PureDP
 from sordino.core.release import Key, Output, Release
 from sordino.core.release_exports import label_kind
-from sordino.synth.constraints import Constraint, Never, functional_dependencies
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.equivalence_classes import ClassGrid, Dependencies, class_grid, predicates_of
 from sordino.synth.error_law import ErrorLaw, kind_of
@@ -36,6 +35,7 @@ from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import KeyShares, MeasuredCounts, NoisyTable, Question, rake_pairs
 from sordino.synth.one_way_marginals import DomainCompression
+from sordino.synth.rules import Determines, Linear, Rule, expand_rules, functional_dependencies
 
 # What post-processing costs.
 _NOTHING = PureDP(0)
@@ -67,7 +67,7 @@ class ModelParts:
 
 
 def answer_question(
-    parts: ModelParts, question: Aggregation, constraints: Sequence[Constraint], facts: Mapping[str, str]
+    parts: ModelParts, question: Aggregation, constraints: Sequence[Rule], facts: Mapping[str, str]
 ) -> Release:
     """Return the model's answer; raises QuestionRefused for what the table itself would refuse, and for new columns.
 
@@ -89,8 +89,11 @@ def answer_question(
         functional_dependencies(constraints, by_name),
     )
     grid, forbidden, notes = _apply_constraints(question_columns, names, constraints)
-    allowed = math.prod(1.0 - evaluate_condition(condition, grid.cells)[0] for condition in forbidden)
+    allowed: Any = 1.0
+    for rule in forbidden:
+        allowed = allowed * rule.possible(grid.cells, by_name)
     meets = 1.0 if question.where is None else evaluate_condition(question.where, grid.cells)[0]
+    meets = meets * _left_by_rules(parts, question.where, constraints, grid, by_name)
     inside = np.ones(grid.shape) * meets * allowed
     counts = _model_counts(parts, grid, allowed)
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
@@ -99,7 +102,7 @@ def answer_question(
         [place[question_columns.dependencies[n][0] if n in question_columns.dependencies else n] for n in names],
         parts.measured,
     )
-    exact = not forbidden and not question_columns.dependencies.keys() & set(names) and _is_exact(question_columns)
+    exact = not forbidden and _is_exact(question_columns)
     every_row = resolved.key_rows()
     # of the declared keys, those that a row meeting WHERE may have: a public fact, as for a table
     shown_groups = np.arange(len(every_row))
@@ -165,10 +168,11 @@ class _Columns:
     predicates: tuple[Node, ...]
     dependencies: Dependencies
 
-    def grid(self, names: Sequence[str], nodes: Sequence[Node]) -> ClassGrid:
-        """Return the grid of the question's columns and of further conditions."""
-        predicates = [*self.predicates, *(a for n in nodes for a in predicates_of(n))]
-        return class_grid(self.by_name, names, predicates=predicates, whole=self.whole, dependencies=self.dependencies)
+    def grid(self, names: Sequence[str], rules: Sequence[Rule]) -> ClassGrid:
+        """Return the grid of the question's columns and of rules."""
+        predicates = [*self.predicates, *(p for rule in rules for p in rule.predicates())]
+        whole = [*self.whole, *(n for rule in rules if not rule.predicates() for n in rule.names if n in names)]
+        return class_grid(self.by_name, names, predicates=predicates, whole=whole, dependencies=self.dependencies)
 
 
 def _whole(question: Aggregation) -> list[str]:
@@ -186,29 +190,65 @@ def _is_exact(question_columns: _Columns) -> bool:
 
 
 def _apply_constraints(
-    question_columns: _Columns, names: Sequence[str], constraints: Sequence[Constraint]
-) -> tuple[ClassGrid, list[Node], tuple[str, ...]]:
-    """Return a grid for the question and the constraints on its columns, what those forbid, and notes on the ones left out."""
+    question_columns: _Columns, names: Sequence[str], constraints: Sequence[Rule]
+) -> tuple[ClassGrid, list[Rule], tuple[str, ...]]:
+    """Return a grid for the question and the rules on its columns, those rules, and notes on the ones left out.
+
+    Of a rule that joins too many values, what it says of the question's own columns is kept to, the others holding
+    whatever they may.
+    """
     grid = question_columns.grid(names, [])
     touched = set(grid.names)
-    forbidden: list[Node] = []
+    dependencies = question_columns.dependencies
+    asked = list(names)
+    rules: list[Rule] = []
     notes: list[str] = []
-    for one in constraints:
-        if not isinstance(one, Never):
+    for rule in expand_rules(constraints):
+        roots = {dependencies[n][0] if n in dependencies else n for n in rule.names}
+        if isinstance(rule, Determines) or touched.isdisjoint(roots):
             continue
-        needed = names_in(one.condition)
-        if touched.isdisjoint(
-            question_columns.dependencies[n][0] if n in question_columns.dependencies else n for n in needed
-        ):
-            continue
-        wider = question_columns.grid(list(dict.fromkeys([*names, *needed])), [*forbidden, one.condition])
+        wider_names = list(dict.fromkeys([*names, *rule.names]))
+        wider = question_columns.grid(wider_names, [*rules, rule])
         if math.prod(wider.shape) > _MOST_CELLS:
-            notes.append(f"not held in this answer: {one.describe()}, which joins too many values")
-            continue
-        names = list(dict.fromkeys([*names, *needed]))
+            wider_names = list(names)
+            wider = question_columns.grid(names, [*rules, rule])
+            partly = not rule.predicates() and len(set(rule.names) & set(asked)) > 1
+            if math.prod(wider.shape) > _MOST_CELLS or not partly:
+                notes.append(f"not held in this answer: {rule.describe()}, which joins too many values")
+                continue
+        names = wider_names
         grid = wider
-        forbidden.append(one.condition)
-    return grid, forbidden, tuple(notes)
+        rules.append(rule)
+    return grid, rules, tuple(dict.fromkeys(notes))
+
+
+def _left_by_rules(
+    parts: ModelParts,
+    where: Node | None,
+    constraints: Sequence[Rule],
+    grid: ClassGrid,
+    columns: Mapping[str, EncodedColumn],
+) -> Any:
+    """Return 0 in cells where rules about sums leave no row that meets a part of WHERE, else 1.
+
+    Runs of values meet comparisons of columns by their middles: a rule knows more of what lies within.
+    """
+    present = [
+        c.name for c, within in zip(parts.columns, parts.within, strict=True) if not c.missing or within[-1] == 0.0
+    ]
+    left: Any = 1.0
+    for rule in expand_rules(constraints):
+        if isinstance(rule, Linear):
+            for condition in _conjuncts(where):
+                left = left * ~np.asarray(rule.rules_out(condition, grid.cells, columns, present))
+    return left
+
+
+def _conjuncts(node: Node | None) -> list[Node]:
+    """Return the conditions that a condition asks for all together."""
+    if isinstance(node, Connective) and node.op == "and":
+        return [*_conjuncts(node.left), *_conjuncts(node.right)]
+    return [] if node is None else [node]
 
 
 def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:

@@ -1,18 +1,36 @@
-"""Conditions and constraints from text: what follows WHERE, and a CSV file of what decides what. It knows no data."""
+"""Conditions from text, what follows WHERE, and as JSON data, as model files hold them. It knows no data."""
 
 from __future__ import annotations
 
-import csv
+import datetime
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import fields
+from fractions import Fraction
 from typing import Any
 
 from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.nodes import (
+    Absolute,
+    Arithmetic,
+    Clip,
+    Compare,
+    Connective,
+    Constant,
+    IsIn,
+    IsNull,
+    Name,
+    Node,
+    Not,
+    Value,
+)
 from sordino.ask.queries.sql.parse import parse_sql
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.synth.constraints import Constraint, determines
+from sordino.core.loss import format_number
 
+_NODES: dict[str, Any] = {
+    kind.__name__: kind for kind in (Absolute, Arithmetic, Clip, Compare, Connective, Constant, IsIn, IsNull, Name, Not)
+}
 _PLACE = re.compile(r"^line \d+, column \d+: ")
 
 
@@ -43,30 +61,56 @@ def parse_condition(text: str, columns: Sequence[str]) -> Expr:
     raise kind(words)
 
 
-def read_determines(path: str | Path) -> Constraint:
-    """Return the constraint in a CSV file of two columns: what the first holds decides the second; empty is missing."""
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            lines = [row for row in csv.reader(file) if row]
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise DeclarationError(
-            f"{path} cannot be read: --determines takes a CSV file of two columns in UTF-8"
-        ) from None
-    if len(lines) < 2 or any(len(row) != 2 for row in lines):
-        raise DeclarationError(
-            f"{path} must hold two columns with their names in the first line: what the first holds decides the second"
-        )
-    (of, column), *pairs = ([cell.strip() for cell in row] for row in lines)
-    if len({a for a, _ in pairs}) != len(pairs):
-        raise DeclarationError(f"{path}: each value of {of!r} is mapped once")
-    return determines(of, column, {_label(a): _label(b) for a, b in pairs})
+def node_to_data(node: Node) -> Any:
+    """Return a condition as JSON data: the name of its kind, then its parts."""
+    kind = type(node).__name__
+    if kind not in _NODES:
+        raise DeclarationError("a constraint is made of comparisons, and, or, not, and arithmetic on columns")
+    if isinstance(node, Constant):
+        return [kind, _value_to(node.value)]
+    return [kind, *(_part_to(getattr(node, field.name)) for field in fields(node))]
 
 
-def _label(text: str) -> Any:
-    """Return a label as the declaration has it: nothing for missing, whole numbers and truth values as such."""
-    if not text:
-        return None
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    plain = text.removeprefix("-")
-    return int(text) if plain.isascii() and plain.isdigit() and (plain == "0" or plain[0] != "0") else text
+def _part_to(part: Any) -> Any:
+    if part is None or isinstance(part, str):
+        return part
+    if isinstance(part, tuple):
+        return [_value_to(value) for value in part]
+    return node_to_data(Constant(part) if isinstance(part, Fraction) else part)
+
+
+def node_from_data(data: Any) -> Node:
+    """Return what `node_to_data` wrote; raises an error of `model_file._BROKEN` for something else."""
+    kind, *rest = data
+    if kind == "Name":
+        return Name(str(rest[0]))
+    if kind == "Constant":
+        return Constant(_value_from(rest[0]))
+    if kind == "IsIn":
+        return IsIn(node_from_data(rest[0]), tuple(_value_from(v) for v in rest[1]))
+    parts = [node_from_data(r) if isinstance(r, list) else r for r in rest]
+    if kind == "Clip":
+        parts = [parts[0], *(p.value if isinstance(p, Constant) else None for p in parts[1:])]
+    node: Node = _NODES[kind](*parts)
+    return node
+
+
+def _value_to(value: Value) -> list[str]:
+    if isinstance(value, bool):
+        return ["bool", str(value)]
+    if isinstance(value, Fraction):
+        return ["number", format_number(value)]
+    if isinstance(value, datetime.datetime):
+        return ["moment", value.isoformat()]
+    return ["day", value.isoformat()] if isinstance(value, datetime.date) else ["text", value]
+
+
+def _value_from(data: Any) -> Value:
+    kind, text = data
+    if kind == "bool":
+        return bool(text == "True")
+    if kind == "number":
+        return Fraction(text)
+    if kind == "moment":
+        return datetime.datetime.fromisoformat(text)
+    return datetime.date.fromisoformat(text) if kind == "day" else str(text)

@@ -57,7 +57,7 @@ def class_grid(
     classes: list[tuple[Codes, Codes]] = []
     for name in axes:
         on_column = [] if name in split else [p for p in predicates if names_in(p) == [name]]
-        classes.append(_classes(columns[name], on_column, split=name in split))
+        classes.append(key_classes(columns[name], on_column, split=name in split))
     shape = tuple(len(keys) for _, keys in classes)
     cells: dict[str, ColumnCells] = {}
     for name in {*names, *axes}:
@@ -85,7 +85,7 @@ def predicates_of(node: Node | None) -> list[Node]:
     raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
 
 
-def _classes(encoded: EncodedColumn, predicates: Sequence[Node], *, split: bool) -> tuple[Codes, Codes]:
+def key_classes(encoded: EncodedColumn, predicates: Sequence[Node], *, split: bool) -> tuple[Codes, Codes]:
     """Return the class of each key, and a key of each class: keys of one class meet the same conditions."""
     keys = np.arange(encoded.size)
     if split:

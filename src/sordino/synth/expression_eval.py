@@ -217,11 +217,7 @@ def _share(one: ColumnCells, op: str, value: Value) -> Floats:
         same = (one.keys == key).astype(np.float64)
         made: Floats = same if op == "=" else 1.0 - same
         return made
-    if isinstance(column, (Date, DateTime)):
-        of = number_cell(one.encoded.name, column)
-        at = moment_constant(value, of) / of.unit
-    else:
-        at = _constant(value) / one.encoded.unit
+    at = _in_steps(one.encoded, value)
     width = one.high - one.low + 1.0
     below = np.clip(float(math.ceil(at)) - one.low, 0.0, width) / width  # steps strictly below
     upto = np.clip(float(math.floor(at)) - one.low + 1.0, 0.0, width) / width
@@ -234,6 +230,28 @@ def _share(one: ColumnCells, op: str, value: Value) -> Floats:
         "!=": 1.0 - upto + below,
     }
     return by_op[op]
+
+
+def cut_steps(node: Node, encoded: EncodedColumn) -> list[int]:
+    """Return the steps of an ordered column before which a comparison of it with values may change from true to false."""
+    values: Sequence[Value] = ()
+    if isinstance(node, Compare) and isinstance(node.left, Name) and isinstance(node.right, Constant):
+        values = [node.right.value]
+    elif isinstance(node, Compare) and isinstance(node.right, Name) and isinstance(node.left, Constant):
+        values = [node.left.value]
+    elif isinstance(node, IsIn) and isinstance(node.of, Name):
+        values = node.values
+    at = [_in_steps(encoded, value) for value in values]
+    return sorted({math.ceil(step) for step in at} | {math.floor(step) + 1 for step in at})
+
+
+def _in_steps(encoded: EncodedColumn, value: Value) -> Fraction:
+    """Return a value in steps of a column's lattice."""
+    column = encoded.column
+    if isinstance(column, (Date, DateTime)):
+        of = number_cell(encoded.name, column)
+        return moment_constant(value, of) / of.unit
+    return _constant(value) / encoded.unit
 
 
 def _constant(value: Value) -> Fraction:

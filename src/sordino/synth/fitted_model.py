@@ -13,8 +13,16 @@ import numpy as np
 
 from sordino.synth.denoising import choose_threshold, draw_to_product, sparse_pair
 from sordino.synth.encoded_column import Floats
-from sordino.synth.junction_tree import junction_tree
-from sordino.synth.markov_random_field import Factor, MarkovRandomField, calibrate, independent_field, restart
+from sordino.synth.junction_tree import columns_of, count_cells, junction_tree, maximal_cliques
+from sordino.synth.markov_random_field import (
+    Factor,
+    MarkovRandomField,
+    calibrate,
+    independent_field,
+    make_consistent,
+    restart,
+    spread,
+)
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals
 
@@ -25,6 +33,9 @@ Measured = dict[tuple[int, ...], NoisyTable]
 _FIRM = 1e-3
 # In rows: below it the fit's steps would no longer be exact, and nothing would be gained.
 _HARDEST = 2e-8
+# Cells that cliques may have for the sake of rules, and the least number of sweeps that fit columns' counts to them.
+_RULE_CELLS = 400_000
+_RULE_SWEEPS = 20
 # Softness of a sparse pair, relative to its variance: what the noise hides has been taken from it.
 _SPARSE = 1e-3
 
@@ -83,7 +94,11 @@ def fit_field(
     """
     rows = compressed.rows
     sizes = compressed.sizes
+    if compressed.structure.shares:
+        cliques = _hold_rules(cliques, compressed)
+        sweeps = max(sweeps, _RULE_SWEEPS)
     field = independent_field(junction_tree(cliques), compressed.counts, rows)
+    _apply_rules(field, compressed)
     measurements: list[tuple[tuple[int, ...], Floats, Floats | float]] = [
         ((c,), counts, np.maximum(_FIRM * variance, _HARDEST * rows))
         for c, (counts, variance) in enumerate(zip(compressed.counts, compressed.variances, strict=True))
@@ -107,6 +122,39 @@ def fit_field(
     return field
 
 
+def _hold_rules(cliques: Sequence[int], compressed: CompressedMarginals) -> list[int]:
+    """Return cliques that hold the columns of each rule too, the smallest tables first, as far as the cells allow."""
+    sizes = compressed.sizes
+    around = [0] * len(sizes)
+    for clique in cliques:
+        for c in columns_of(clique):
+            around[c] |= clique & ~(1 << c)
+    held = list(cliques)
+    cap = max(_RULE_CELLS, sum(count_cells(c, sizes) for c in held))
+    for places in sorted(compressed.structure.shares, key=lambda p: math.prod(sizes[c] for c in p)):
+        whole = sum(1 << c for c in places)
+        wider = [n | whole & ~(1 << c) if c in places else n for c, n in enumerate(around)]
+        grown = maximal_cliques(wider, sizes, cap=cap)
+        if grown is not None:
+            around, held = wider, grown
+    return held
+
+
+def _apply_rules(field: MarkovRandomField, compressed: CompressedMarginals) -> None:
+    """Multiply a product model, in place, by the share of each cell that rules leave: what is empty stays so in any fit."""
+    sizes = compressed.sizes
+    shares = compressed.structure.shares
+    held = {places for places in shares if field.tree.home(places, sizes) is not None}
+    implied = {p: r for p, r in compressed.structure.ratios.items() if not any(set(p) <= set(h) for h in held)}
+    factors = {**implied, **{places: shares[places] for places in held}}
+    for places, share in factors.items():
+        home = field.tree.home(places, sizes)
+        if home is not None:
+            field.tables[home] *= spread(share, places, field.tree.cliques[home])
+    if factors:
+        make_consistent(field)
+
+
 def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> tuple[Floats, float]:
     """Return the cells to which one measured table is fitted, and how softly.
 
@@ -114,12 +162,15 @@ def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: Noi
     (`draw_to_product`).
     """
     hardest = _HARDEST * compressed.rows
+    product = compressed.independent(columns)
+    if compressed.structure.within(columns):
+        # What was counted where no row can be is noise.
+        counts = NoisyTable(np.where(product > 0.0, counts.cells, 0.0), counts.variance)
     if len(columns) == 2:
         margins = compressed.counts[columns[0]], compressed.counts[columns[1]]
         threshold = choose_threshold(counts.cells, margins, counts.variance)
         if threshold is not None:
             cells = sparse_pair(counts.cells, margins, threshold * math.sqrt(counts.variance))
             return cells, max(_SPARSE * counts.variance, hardest)
-    product = compressed.independent(columns)
     cells, softness = draw_to_product(product, counts.cells, counts.variance, pair=len(columns) == 2)
     return cells, max(softness, hardest)

@@ -9,15 +9,16 @@ from typing import Any, ClassVar, Unpack
 
 from sordino.ask.queries.queryable import Adaptive, Draws, Queryable, ReleaseContent
 from sordino.core.domain import Domain
-from sordino.core.errors import DeclarationError, QuestionRefused, arg
+from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, arg, nearest
 from sordino.core.loss import ZCDP, ApproxDP, LossArguments, PureDP, read_loss, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.synth.answers import ModelParts
-from sordino.synth.constraints import Constraint, check_constraints
 from sordino.synth.contrasts import measure_errors
+from sordino.synth.derived_columns import add_derived
 from sordino.synth.encoded_column import EncodedColumn, encode_columns
 from sordino.synth.fitted_model import FittedModel, independent_model
 from sordino.synth.measurement import (
+    EDGES,
     FitSession,
     LossShares,
     MeasuredCounts,
@@ -31,6 +32,10 @@ from sordino.synth.measurement import (
 from sordino.synth.methods import ALL_PAIRS, method_name
 from sordino.synth.model import Model
 from sordino.synth.pair_selection import one_way_noise
+from sordino.synth.rule_cells import RuleCells, rule_cells
+from sordino.synth.rule_completion import check_rules
+from sordino.synth.rules import Rule
+from sordino.synth.sources import require_table
 from sordino.synth.trees import (
     AIM_STEPS,
     AUTO_STEPS,
@@ -54,9 +59,10 @@ def fit(
     *,
     columns: Sequence[str] | None = None,
     workload: str | Sequence[Sequence[str]] = ALL_PAIRS,
-    constraints: Sequence[Constraint] = (),
+    constraints: Sequence[Rule] = (),
     cap: int | None = None,
     assume_rows: int | None = None,
+    predict: str | Sequence[str] = (),
     rng: Rng | None = None,
     **loss: Unpack[LossArguments],
 ) -> Model:
@@ -66,11 +72,12 @@ def fit(
     `cap` bounds the cells of the model. A part of the loss counts rows: with few of them for the loss, all goes to
     independent columns, with Laplace noise where that is less; `assume_rows` is a public guess in place of that count. The
     choice above it is made from noisy scores. The last part of the loss measures the model's own error (`AUTO_STEPS`).
-    `rng` serves sampling inside the fit, which is post-processing.
+    `predict` names the columns that others will predict from the rows: what depends on them is kept first, above all where
+    the loss is small. `rng` serves sampling inside the fit, which is post-processing.
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
-    return Automatic(columns, constraints, workload, cap, assume_rows).fit(source, **loss, rng=rng)
+    return Automatic(columns, constraints, workload, cap, assume_rows, predict).fit(source, **loss, rng=rng)
 
 
 class Fitter(ABC):
@@ -84,7 +91,7 @@ class Fitter(ABC):
     label: ClassVar[str]
     title: ClassVar[str]
     steps: ClassVar[tuple[Step, ...]]
-    constraints: Sequence[Constraint]
+    constraints: Sequence[Rule]
 
     @classmethod
     def describe(cls) -> str:
@@ -109,6 +116,7 @@ class Fitter(ABC):
         Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as
         ask does.
         """
+        require_table(source)
         on_server = _server_fit(source, self.constraints, rng)
         if on_server is not None:
             return on_server(method_name(type(self)), **self.options(), **loss)
@@ -135,10 +143,11 @@ class Automatic(Fitter):
     """Model the table as richly as the loss can pay; see `fit`."""
 
     columns: Sequence[str] | None = None
-    constraints: Sequence[Constraint] = ()
+    constraints: Sequence[Rule] = ()
     workload: str | Sequence[Sequence[str]] = ALL_PAIRS
     cap: int | None = None
     assume_rows: int | None = None
+    predict: str | Sequence[str] = ()
 
     label = "chosen for the loss (auto)"
     title = "fit"
@@ -148,13 +157,16 @@ class Automatic(Fitter):
         """Check the options, charge and fit; one column has no pairs, so it takes the noise that errs less for it."""
         if self.cap is not None and (isinstance(self.cap, bool) or not isinstance(self.cap, int) or self.cap < 100):
             raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
-        pairs = _workload(self.workload, plan.columns)
+        pairs = _workload(self.workload, plan)
+        predict = _predicted(self.predict, plan)
         if self.assume_rows is not None and self.assume_rows < 1:
             raise DeclarationError(f"{arg('assume_rows')} must be a whole number of 1 or more")
         if len(plan.columns) == 1:
             return plan.run_independent("independent columns", self.title, rng)
         return plan.run(
-            lambda session, columns: fit_adaptive(session, columns, cap=self.cap, pairs=pairs, rows=self.assume_rows),
+            lambda session, columns: fit_adaptive(
+                session, columns, cap=self.cap, pairs=pairs, rows=self.assume_rows, predict=predict
+            ),
             self.title,
             rng,
             draws="either" if plan.laplace_errs_less else "vectors",
@@ -170,7 +182,7 @@ class Independent(Fitter):
     """
 
     columns: Sequence[str] | None = None
-    constraints: Sequence[Constraint] = ()
+    constraints: Sequence[Rule] = ()
 
     label = "each column by itself (independent)"
     title = "Independent"
@@ -189,7 +201,7 @@ class Marginals(Fitter):
     """
 
     cliques: Sequence[Sequence[str]]
-    constraints: Sequence[Constraint] = ()
+    constraints: Sequence[Rule] = ()
     cap: int = 2_000_000
 
     label = "the tables that you name (marginals)"
@@ -206,8 +218,9 @@ class Marginals(Fitter):
 
     def run(self, plan: FitPlan, rng: Rng | None) -> Model:
         """Charge and fit; raises DeclarationError, before anything is spent, where the tables pass the cap."""
-        require_cells(plan.columns, self._sets(), self.cap)
-        return plan.run(lambda session, columns: fit_marginals(session, columns, self._sets()), self.title, rng)
+        sets = [plan.roots(names) for names in self._sets()]
+        require_cells(plan.columns, sets, self.cap)
+        return plan.run(lambda session, columns: fit_marginals(session, columns, sets), self.title, rng)
 
     def _sets(self) -> list[tuple[str, ...]]:
         return [(clique,) if isinstance(clique, str) else tuple(clique) for clique in self.cliques]
@@ -218,7 +231,7 @@ class Tree(Fitter):
     """Model the columns as a Bayesian network of one parent a column, after PrivBayes."""
 
     columns: Sequence[str] | None = None
-    constraints: Sequence[Constraint] = ()
+    constraints: Sequence[Rule] = ()
 
     label = "a tree of pairs (tree)"
     title = "Tree"
@@ -234,7 +247,7 @@ class MST(Fitter):
     """Model the columns by the tree of the pairs that lie farthest from independence (McKenna, Miklau, Sheldon 2021)."""
 
     columns: Sequence[str] | None = None
-    constraints: Sequence[Constraint] = ()
+    constraints: Sequence[Rule] = ()
 
     label = "maximum spanning tree (MST)"
     title = "MST"
@@ -250,7 +263,7 @@ class AIM(Fitter):
     """Model the columns in rounds, each measuring what the model answers worst (McKenna, Mullins, Sheldon, Miklau 2022)."""
 
     columns: Sequence[str] | None = None
-    constraints: Sequence[Constraint] = ()
+    constraints: Sequence[Rule] = ()
     cap: int = 500_000
 
     label = "adaptive and iterative (AIM)"
@@ -264,13 +277,23 @@ class AIM(Fitter):
 
 @dataclass(frozen=True, slots=True)
 class FitPlan:
-    """What is known before anything is spent: columns, constraints, the loss as it was asked; `run` charges and fits."""
+    """What is known before anything is spent: columns, rules, the loss as it was asked; `run` charges and fits.
+
+    `columns` are those that are fitted: of all `declared`, those that follow from no other by a rule.
+    """
 
     source: Adaptive
     columns: tuple[EncodedColumn, ...]
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[Rule, ...]
     split: LossShares
     loss: LossArguments
+    declared: tuple[EncodedColumn, ...]
+    rules: RuleCells | None = None
+
+    def roots(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns that are fitted for some of the declared ones, each once."""
+        dependencies = {} if self.rules is None else self.rules.dependencies
+        return tuple(dict.fromkeys(dependencies[n][0] if n in dependencies else n for n in names))
 
     def run_independent(self, tier: str, method: str, rng: Rng | None) -> Model:
         """Return independent columns, with Laplace noise of the same epsilon where that errs less."""
@@ -301,13 +324,13 @@ class FitPlan:
         declared = self.source.domain
         fit_rng = Rng.secure() if rng is None else rng
         domain = Domain(
-            {c.name: declared[c.name] for c in self.columns},
+            {c.name: declared[c.name] for c in self.declared},
             row_ceiling=declared.row_ceiling,
             unreadable_rows=declared.unreadable_rows,
         )
         caps = self.source.neighbors.describe_caps()
         (parts, tier), release = self.source.adapt(
-            lambda data: _fit_parts(data, self.columns, domain, algorithm, fit_rng),
+            lambda data: _fit_parts(data, self, domain, algorithm, fit_rng),
             describe=f"a synthetic table ({method}) of {', '.join(domain)}",
             record=lambda found: ReleaseContent(notes=(found[1], *caps)),
             draws=draws,
@@ -317,6 +340,7 @@ class FitPlan:
             **({"caps": "; ".join(caps)} if caps else {}),
             "method": method,
             "tier": tier,
+            **_edge_facts(parts),
             "loss": release.cost.describe(),
             "neighbors": f"{release.privacy_unit}, {release.neighbors.replace('_', '/')}",
             "private": "true" if release.private else "false",
@@ -326,22 +350,32 @@ class FitPlan:
         return Model(parts, self.constraints, facts)
 
 
+def _edge_facts(parts: ModelParts) -> dict[str, str]:
+    """Return which columns have edges that were found, and what of the loss found them; none where no column is wide."""
+    wide = [c.name for c in parts.columns if c.released]
+    if not wide:
+        return {}
+    return {"edges": f"{EDGES:.0%} of what paid for one-way marginals found the edges of {', '.join(wide)}"}
+
+
 def plan_fit(
     source: Adaptive,
     names: Sequence[str] | None,
-    constraints: Sequence[Constraint],
+    constraints: Sequence[Rule],
     **loss: Unpack[LossArguments],
 ) -> FitPlan:
     """Return the plan of a fit; raises UnknownName, QuestionRefused or DeclarationError for what cannot be fitted."""
     if isinstance(names, str):
         raise DeclarationError(f"columns is a list of names, such as [{names!r}]")
     columns = tuple(encode_columns(source.domain, names, source.neighbors))
-    check_constraints(constraints, columns, source.domain)
+    check_rules(constraints, columns, source.domain)
     split = split_loss(read_loss(**loss), source.neighbors)
-    return FitPlan(source, columns, tuple(constraints), split, loss)
+    rules = rule_cells(constraints, columns)
+    fitted = columns if rules is None else tuple(c for c in columns if c.name not in rules.dependencies)
+    return FitPlan(source, fitted, tuple(constraints), split, loss, columns, rules)
 
 
-def _server_fit(source: Adaptive, constraints: Sequence[Constraint], rng: Rng | None) -> Callable[..., Model] | None:
+def _server_fit(source: Adaptive, constraints: Sequence[Rule], rng: Rng | None) -> Callable[..., Model] | None:
     """Return what fits a model of a remote table on its server; None for a table at hand, whose algorithm runs here."""
     on_server: Callable[..., Model] | None = getattr(source, "fit_model", None)
     if on_server is not None and (constraints or rng is not None):
@@ -353,11 +387,11 @@ def _server_fit(source: Adaptive, constraints: Sequence[Constraint], rng: Rng | 
 
 
 def _fit_parts(
-    data: Queryable, columns: Sequence[EncodedColumn], domain: Domain, algorithm: Algorithm, rng: Rng
+    data: Queryable, plan: FitPlan, domain: Domain, algorithm: Algorithm, rng: Rng
 ) -> tuple[ModelParts, str]:
     """Return what answering needs of the model, and the name of its tier."""
-    session = open_session(data, rng)
-    fitted = algorithm(session, columns)
+    session = open_session(data, rng, plan.rules)
+    fitted = algorithm(session, plan.columns)
     session.left = session.kept
     codes = fitted.compressed.codes
     within = fitted.one_way.shares_within(codes)
@@ -367,24 +401,35 @@ def _fit_parts(
         tuple(NoisyTable(n, v) for n, v in one_way), fitted.measured, laplace=session.split.currency == "epsilon"
     )
     measured = frozenset(fitted.measured)
-    return ModelParts(
-        domain, fitted.compressed.columns, codes, within, fitted.field, measured, errors, counts
-    ), fitted.tier
+    parts = ModelParts(domain, fitted.compressed.columns, codes, within, fitted.field, measured, errors, counts)
+    dependencies = {} if plan.rules is None else plan.rules.dependencies
+    return add_derived(parts, domain, plan.declared, dependencies), fitted.tier
 
 
-def _workload(
-    workload: str | Sequence[Sequence[str]], columns: Sequence[EncodedColumn]
-) -> list[tuple[int, int]] | None:
+def _predicted(predict: str | Sequence[str], plan: FitPlan) -> list[int]:
+    """Return the places of the columns to predict, of one that a rule gives its source's; raises UnknownName for others."""
+    declared = [c.name for c in plan.declared]
+    names = [predict] if isinstance(predict, str) else list(predict)
+    for name in names:
+        if name not in declared:
+            raise UnknownName(
+                f"predict names {name!r}, which is no column of the synthetic table; {nearest(name, declared)}"
+            )
+    place = {c.name: i for i, c in enumerate(plan.columns)}
+    return [place[name] for name in plan.roots(names)]
+
+
+def _workload(workload: str | Sequence[Sequence[str]], plan: FitPlan) -> list[tuple[int, int]] | None:
     """Return the pairs of a workload, None for all; raises DeclarationError for what is none."""
     if isinstance(workload, str):
         if workload != ALL_PAIRS:
             raise DeclarationError('workload is "all 2-way", or a list of sets of columns, such as [("age", "sex")]')
         return None
-    place = {c.name: i for i, c in enumerate(columns)}
+    place = {c.name: i for i, c in enumerate(plan.columns)}
     pairs: set[tuple[int, int]] = set()
     for names in workload:
-        chosen = sorted(place[n] for n in names if n in place)
-        if isinstance(names, str) or len(chosen) != len(list(names)):
+        if isinstance(names, str) or any(n not in {c.name for c in plan.declared} for n in names):
             raise DeclarationError("a workload names columns of the synthetic table, such as [('age', 'sex')]")
+        chosen = sorted(place[n] for n in plan.roots(names))
         pairs |= {(a, b) for i, a in enumerate(chosen) for b in chosen[i + 1 :]}
     return sorted(pairs) or None

@@ -35,6 +35,7 @@ from sordino.synth.encoded_column import (
 from sordino.synth.measurement import NoisyTable, release_counts, share_of, split_loss
 from sordino.synth.one_way_marginals import project
 from sordino.synth.sampler import draw_within
+from sordino.synth.sources import require_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -257,6 +258,7 @@ class HistogramPlan:
 # The most bins of a hierarchy.
 _MOST_BINS = 4096
 _EXACT = "NOT PRIVATE (exact counts)"
+_SYNTHETIC = "counts of synthetic rows"
 # The share of the loss for the number of rows, where it is asked for.
 _COUNTED = 0.1
 
@@ -290,6 +292,7 @@ class Histogram:
         Theorem: a row is in one bin of a level, so a level is one release by parallel composition, and k levels cost k of
         them. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent.
         """
+        require_table(source)
         columns = self._columns(source.domain)
         layout = self._layout(columns, pure=isinstance(read_loss(**loss), PureDP))
         words = self._words() + ("" if layout.flat else f" in {len(layout.widths)} levels")
@@ -329,10 +332,11 @@ class Histogram:
         bins = math.prod(c.size for c in columns)
         return HistogramPlan(tuple(c.name for c in columns), bins, len(layout.widths), requested, law)
 
-    def exact(self, table: pa.Table, *, domain: Domain) -> Representation:
+    def exact(self, table: pa.Table, *, domain: Domain, synthetic: bool = False) -> Representation:
         """Return the exact counts of rows that one may see, as a representation: NOT PRIVATE, for teaching, and marked so.
 
-        `table` is an Arrow table, such as `sd.datasets.load_adult(path)`. Its ranges have no error.
+        `table` is an Arrow table, such as `sd.datasets.load_adult(path)`. Its ranges have no error. With `synthetic` the rows
+        are drawn ones, such as `model.sample(1_000)`: they were paid for, and the figures say whose they are.
         """
         columns = self._columns(domain)
         keys = np.array(encode_table(table, columns))
@@ -341,7 +345,7 @@ class Histogram:
         counts = np.bincount(np.ravel_multi_index(tuple(complete), shape), minlength=math.prod(shape)).reshape(shape)
         exact = NoisyTable(counts.astype(np.float64), 0.0)
         rows = NoisyTable(np.array([float(complete.shape[1])]), 0.0)
-        facts = f"{_EXACT}: {self._words()}, without noise"
+        facts = f"{_SYNTHETIC}: {self._words()}" if synthetic else f"{_EXACT}: {self._words()}, without noise"
         layout = layout_of(columns[0].value_count, None)
         return Representation(columns[0], layout, (exact,), rows, columns[0].unit, facts, tuple(columns[1:]))
 
@@ -397,6 +401,11 @@ class Representation:
     def is_exact(self) -> bool:
         """Whether it holds exact counts, which are NOT PRIVATE."""
         return self.facts.startswith(_EXACT)
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether it counts synthetic rows, which needs no noise and no mark."""
+        return self.facts.startswith(_SYNTHETIC)
 
     def range(self, lower: Any, upper: Any, *, column: str | None = None) -> Range:
         """Return the estimated number of rows with lower <= x < upper, in whole bins; unlimited, free.

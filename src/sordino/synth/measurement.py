@@ -27,6 +27,7 @@ from sordino.core.release import Output
 from sordino.synth.encoded_column import EncodedColumn, Floats
 from sordino.synth.error_law import ErrorLaw
 from sordino.synth.one_way_marginals import DomainCompression, OneWayMarginals, estimate_one_way
+from sordino.synth.rule_cells import RuleCells
 from sordino.synth.value_edges import edge_levels, find_edges
 
 # ---- What a fit may ask, and what it pays: shares of one loss, noisy tables of counts, distances to public models
@@ -177,19 +178,23 @@ def release_vectors(
     data: Queryable, tables: Sequence[ContingencyTable], models: Sequence[Floats], loss: Loss
 ) -> tuple[Floats, float]:
     """Return the noisy l1 distance of each table to its model, in rows, and the variance of the noise."""
-    whole = tuple(np.rint(m.ravel() * PARTS).astype(np.int64) for m in models)
-    distances = _noisy_table(data.release(Distances(tuple(tables), whole), loss).outputs[0])
+    distances = _noisy_table(data.release(Distances(tuple(tables), tuple(_in_parts(models))), loss).outputs[0])
     return distances.cells, distances.variance
 
 
-def open_session(data: Queryable, rng: Rng) -> FitSession:
+def _in_parts(models: Sequence[Floats]) -> list[Any]:
+    """Return the cells of each model, flat, in the parts of a row in which distances are measured."""
+    return [np.rint(m.ravel() * PARTS).astype(np.int64) for m in models]
+
+
+def open_session(data: Queryable, rng: Rng, rules: RuleCells | None = None) -> FitSession:
     """Return the session of a fit; CHECK's share is not `left`. A pair is spent as epsilon until `turn_gaussian`."""
     loss = data.loss
     kept = CHECK.part(_ALL)
     if isinstance(loss, ApproxDP) and loss.delta > 0:
         pure = split_loss(PureDP(loss.epsilon), data.neighbors)
-        return FitSession(data, pure, rng, left=1 - kept, kept=kept, delta=loss.delta)
-    return FitSession(data, split_loss(loss, data.neighbors), rng, left=1 - kept, kept=kept)
+        return FitSession(data, pure, rng, left=1 - kept, kept=kept, delta=loss.delta, rules=rules)
+    return FitSession(data, split_loss(loss, data.neighbors), rng, left=1 - kept, kept=kept, rules=rules)
 
 
 @dataclass(slots=True)
@@ -205,6 +210,7 @@ class FitSession:
     left: Fraction = Fraction(1)
     kept: Fraction = Fraction(0)
     delta: Fraction | None = None
+    rules: RuleCells | None = None
 
     @property
     def gaussian(self) -> LossShares:
@@ -243,10 +249,11 @@ class FitSession:
             for_edges = share_of(float(share) * EDGES)
             columns = find_edges(columns, lambda tables: self._count(tables, for_edges / levels), levels=levels)
             share = share - for_edges
+            columns = columns if self.rules is None else [self.rules.cut(c) for c in columns]
         power = 0.5 if self.split.currency == "epsilon" else 2.0 / 3.0
         shares = _exact_shares([c.size**power for c in columns])
         counts = self.measure([ContingencyTable((c.axis(),)) for c in columns], share, shares=shares)
-        return estimate_one_way(columns, [c.cells for c in counts], [c.variance for c in counts])
+        return estimate_one_way(columns, [c.cells for c in counts], [c.variance for c in counts], self.rules)
 
     def measure(
         self, tables: Sequence[ContingencyTable], share: Fraction, *, shares: Sequence[Fraction] | None = None
@@ -272,6 +279,13 @@ class FitSession:
         """Return noisy l1 distances of tables to public models, and the variance of the noise."""
         self._take(share)
         return release_vectors(self.data, tables, models, self.split.loss(share))
+
+    def select_farthest(self, tables: Sequence[ContingencyTable], models: Sequence[Floats], share: Fraction) -> int:
+        """Return the place of about the table that lies farthest from its public model, by the cheapest selection."""
+        self._take(share)
+        candidates = [Distances((table,), (whole,)) for table, whole in zip(tables, _in_parts(models), strict=True)]
+        (chosen,) = self.data.select(candidates, self.split.loss(share)).outputs[0].estimate.values()
+        return int(chosen)
 
     def variance(self, share: Fraction | float | None = None, *, tables: int = 1) -> float:
         """Return the variance of each cell of `tables` tables that share this share, or all that is left."""

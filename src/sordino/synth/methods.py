@@ -13,8 +13,8 @@ from sordino.core.registration import check_registering
 
 if TYPE_CHECKING:
     from sordino.ask.queries.queryable import Adaptive
-    from sordino.synth.constraints import Constraint
     from sordino.synth.model import Model
+    from sordino.synth.rules import Rule
 
 # ---- The synthesizers by name: the one place that lists them, for Python, the command line, servers and the workbench
 #
@@ -37,8 +37,8 @@ def register_synthesizer(name: str, fitter: type[Any]) -> None:
     """Add a synthesizer from outside: a frozen dataclass with `fit(source, *, epsilon, delta, rho, rng)` and a `label`.
 
     With `steps`, as `sordino.synth.measurement.Step`, its price is shown with what each step spends.
-    Its fields are among those of a `FitRequest`: columns, constraints, cap, workload, assume_rows, and cliques for
-    marginals. It sees a Queryable only, so its privacy is the curator's. Raises DeclarationError where the name is taken,
+    Its fields are among those of a `FitRequest`: columns, constraints, cap, workload, assume_rows, predict, and cliques
+    for marginals. It sees a Queryable only, so its privacy is the curator's. Raises DeclarationError where the name is taken,
     and once a table is open.
     """
     if name in METHODS:
@@ -100,9 +100,10 @@ class FitRequest:
     columns: Sequence[str] | None = None
     marginals: Sequence[Sequence[str]] | None = None
     workload: str | Sequence[Sequence[str]] = ALL_PAIRS
-    constraints: tuple[Constraint, ...] = ()
+    constraints: tuple[Rule, ...] = ()
     cap: int | None = None
     assume_rows: int | None = None
+    predict: Sequence[str] = ()
 
     def fit(self, source: Adaptive, **loss: Unpack[LossArguments]) -> Model:
         """Return the model; raises DeclarationError, UnknownName or QuestionRefused before anything is spent."""
@@ -122,6 +123,7 @@ class FitRequest:
             "constraints": self.constraints or None,
             "cap": self.cap,
             "assume_rows": self.assume_rows,
+            "predict": self.predict or None,
         }
         options = {name: value for name, value in stated.items() if value is not None}
         parameters = {field.name: field for field in fields(fitter)}

@@ -22,13 +22,15 @@ from sordino.core.notebook_tables import align_cells, html_table
 from sordino.core.release import Release
 from sordino.synth.answers import ModelParts, answer_question
 from sordino.synth.condition_text import parse_condition
-from sordino.synth.constraints import Constraint, apply_dependencies, rows_allowed
+from sordino.synth.drawn_rows import DrawnRows, column_law
 from sordino.synth.encoded_column import Codes, Floats, steps_of, values_of
 from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
 from sordino.synth.inference import condition_on
-from sordino.synth.markov_random_field import MarkovRandomField
+from sordino.synth.markov_random_field import MarkovRandomField, marginal
 from sordino.synth.model_file import encode, read, write
 from sordino.synth.row_refinement import expected_pairs, refine_rows
+from sordino.synth.rule_completion import complete_rows
+from sordino.synth.rules import Rule, functional_dependencies, laws_of
 from sordino.synth.sampler import draw_codes, draw_within, spacings
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ _ORDERED_BY = 6
 _REFINED = 200_000
 # Rows drawn at a time.
 _CHUNK = 250_000
-# Rounds of drawing again what a condition or a constraint refuses.
+# Rounds of drawing again what a condition refuses.
 _TRIES = 12
 
 
@@ -53,7 +55,7 @@ class Model:
     """
 
     parts: ModelParts
-    constraints: tuple[Constraint, ...]
+    constraints: tuple[Rule, ...]
     facts: Mapping[str, str]
 
     @property
@@ -86,8 +88,8 @@ class Model:
         `independent=True` draws each row by itself, from the model's tree alone.
 
         Without `rows`, as many as the table is estimated to have. `where`, such as "age > 30" or `col("age") > 30`, draws
-        from the rows that meet a condition, as many as asked. Rows that break a condition or a constraint are drawn again.
-        Raises QuestionRefused where the model has hardly any such rows.
+        from the rows that meet a condition, as many as asked: those that do not are drawn again. Raises QuestionRefused where
+        the model has hardly any such rows. Rules need no drawing again: rows are completed within what they leave possible.
         """
         import pyarrow as pa
 
@@ -103,6 +105,10 @@ class Model:
     def draw_keys(self, rows: int, rng: Rng) -> list[Codes]:
         """Return the declared keys of drawn rows, one array a column."""
         return self._draw(rows, None, rng, False)[0] if self.constraints else self._keys(rows, {}, rng, False)
+
+    def draw_rows(self, rows: int, rng: Rng) -> tuple[list[Codes], list[Codes]]:
+        """Return drawn rows as declared keys and as steps of each column's lattice, one array a column."""
+        return self._draw(rows, None, rng, False)
 
     def answer(self, question: object) -> Release:
         """Return the model's own answer to a question, in Python or as `sd.sql(...)`; free, with its stated error.
@@ -170,11 +176,11 @@ class Model:
         rules = f" Always: {'; '.join(c.describe() for c in self.constraints)}." if self.constraints else ""
         return (
             f"{seal}{len(self.columns)} columns and about {self.rows:,} rows; {self.facts.get('tier', 'a model')}; "
-            f"{self.facts.get('loss', 'loss unknown')}; {self.facts.get('neighbors', '')}.{self._caps()}{rules}"
+            f"{self.facts.get('loss', 'loss unknown')}; {self.facts.get('neighbors', '')}.{self._notes()}{rules}"
         )
 
-    def _caps(self) -> str:
-        return f" Note: {self.facts['caps']}." if "caps" in self.facts else ""
+    def _notes(self) -> str:
+        return "".join(f" Note: {self.facts[name]}." for name in ("edges", "caps") if name in self.facts)
 
     def __repr__(self) -> str:
         return f"<Model: {self.describe()}>"
@@ -201,8 +207,8 @@ class Model:
         attempt = rows
         for _ in range(_TRIES):
             keys = self._keys(attempt, evidence, rng, independent)
-            apply_dependencies(self.constraints, self.parts.columns, keys)
             steps = [steps_of(c, k, rng) for c, k in zip(self.parts.columns, keys, strict=True)]
+            self._complete(keys, steps, rng)
             good = self._good(keys, steps, rest if where is None else where, attempt)
             if not have and attempt == rows and good.all():
                 return keys, steps
@@ -224,11 +230,41 @@ class Model:
         ]
 
     def _good(self, keys: list[Codes], steps: list[Codes], where: Node | None, rows: int) -> Any:
-        if where is None and not self.constraints:
+        if where is None:
             return np.ones(rows, dtype=bool)
         cells = {c.name: column_cells(c, k, steps=s) for c, k, s in zip(self.parts.columns, keys, steps, strict=True)}
-        good = rows_allowed(self.constraints, cells, rows)
-        return good if where is None else good & _true(where, cells, rows)
+        return _true(where, cells, rows)
+
+    def _complete(self, keys: list[Codes], steps: list[Codes], rng: Rng) -> None:
+        """Change keys and steps, in place, so that each row keeps to every rule."""
+        if not self.constraints or not len(keys[0]):
+            return
+        parts = self.parts
+        columns = {c.name: c for c in parts.columns}
+        dependencies = functional_dependencies(self.constraints, columns)
+        place = {c.name: i for i, c in enumerate(parts.columns)}
+        names = list(laws_of(self.constraints, columns, dependencies))
+        laws = {name: column_law(columns[name], self._key_counts(place[name])) for name in names}
+        rows = DrawnRows(laws, {}, {}, {}, {}, dependencies, rng)
+        for name in names:
+            at = place[name]
+            law = laws[name]
+            rows.missing[name] = (keys[at] == columns[name].size - 1) & columns[name].missing
+            rows.steps[name] = np.clip(steps[at], law.first, law.last)
+            rows.low[name], rows.high[name] = law.runs_of(parts.codes[at].codes, keys[at])
+        complete_rows(self.constraints, rows, columns)
+        for name in names:
+            keys[place[name]] = rows.keys(name)
+            steps[place[name]] = rows.steps[name]
+
+    def _key_counts(self, column: int) -> Floats:
+        """Return the model's count of each key of one column."""
+        parts = self.parts
+        tree = parts.field.tree
+        home = tree.require_home((column,), [c.size for c in parts.codes])
+        counts: Floats = marginal(parts.field.tables[home], tree.cliques[home], (column,))
+        by_key: Floats = counts[parts.codes[column].codes] * parts.within[column]
+        return by_key
 
     def _evidence(self, where: Node) -> tuple[dict[int, Floats], Node]:
         """Return for each column the share of each key that can meet the conditions on it alone, and the condition."""
@@ -237,14 +273,17 @@ class Model:
             if name not in place:
                 raise QuestionRefused(f"the model has no column {name!r}; it has {', '.join(place)}")
         evidence: dict[int, Floats] = {}
-        determined = {getattr(c, "column", None) for c in self.constraints}
+        dependencies = functional_dependencies(self.constraints, {c.name: c for c in self.parts.columns})
         for part in _chain(where):
             names = names_in(part)
-            if len(names) == 1 and names[0] not in determined:
+            if len(names) == 1:
                 encoded = self.parts.columns[place[names[0]]]
                 cells = {encoded.name: column_cells(encoded, np.arange(encoded.size))}
                 share = np.broadcast_to(evaluate_condition(part, cells)[0], (encoded.size,))
                 at = place[names[0]]
+                if names[0] in dependencies:
+                    root, table = dependencies[names[0]]
+                    at, share = place[root], share[table]
                 evidence[at] = evidence[at] * share if at in evidence else np.array(share)
         return evidence, where
 

@@ -5,7 +5,6 @@ A file that was altered, cut short or made by another program is refused.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import io
 import json
@@ -15,48 +14,28 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sordino.ask.queries.expressions.nodes import (
-    Absolute,
-    Arithmetic,
-    Clip,
-    Compare,
-    Connective,
-    Constant,
-    IsIn,
-    IsNull,
-    Name,
-    Node,
-    Not,
-    Value,
-)
 from sordino.core.domain import Domain, column_from_dict
-from sordino.core.errors import DeclarationError, SourceError
-from sordino.core.loss import format_number
+from sordino.core.errors import DeclarationError, SordinoError, SourceError
 from sordino.synth.answers import ModelParts
-from sordino.synth.constraints import Constraint, Determines, Never
 from sordino.synth.encoded_column import EncodedColumn, model_column
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction_tree import JunctionTree, Link
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import MeasuredCounts, NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression
+from sordino.synth.rules import Rule, rule_from_data
 
-Stored = tuple[ModelParts, tuple[Constraint, ...], dict[str, str]]
+Stored = tuple[ModelParts, tuple[Rule, ...], dict[str, str]]
 
 # Format 3 has errors by column, pair and more; format 2 had a key of its own for missing cells.
 _FORMAT = "sordino model 3"
 _LARGEST = 1 << 31
 _SCALES = ("own", "measured", "unmeasured", "higher", "rows")
-_NODES: dict[str, Any] = {
-    kind.__name__: kind for kind in (Absolute, Arithmetic, Clip, Compare, Connective, Constant, IsIn, IsNull, Name, Not)
-}
 # What reading an altered archive may raise.
 _BROKEN = (
     ValueError,
@@ -70,13 +49,14 @@ _BROKEN = (
     RuntimeError,
     MemoryError,
     SyntaxError,
+    SordinoError,
     struct.error,
     zlib.error,
     zipfile.BadZipFile,
 )
 
 
-def encode(parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> bytes:
+def encode(parts: ModelParts, constraints: Sequence[Rule], facts: Mapping[str, str]) -> bytes:
     """Return a model as the content of a file."""
     header = json.dumps(_header(parts, constraints, facts), sort_keys=True)
     raw = {"header": np.frombuffer(header.encode(), dtype=np.uint8), **_arrays(parts)}
@@ -156,8 +136,9 @@ def _read(source: Path) -> Stored | str | None:
         _errors(header["errors"], frozenset(tuple(m) for m in header["measured"]), raw),
         _counts(header, raw),
     )
-    constraints = tuple(_constraint_from(c) for c in header["constraints"])
-    _require(all({one.of, one.column} <= set(domain) for one in constraints if isinstance(one, Determines)))
+    constraints = tuple(rule_from_data(c) for c in header["constraints"])
+    for rule in constraints:
+        rule.check({c.name: c for c in columns}, domain)
     facts = header["facts"]
     _require(isinstance(facts, dict) and all(isinstance(text, str) for text in facts.values()))
     return parts, constraints, facts
@@ -241,7 +222,7 @@ def _arrays(parts: ModelParts) -> dict[str, Any]:
     return arrays
 
 
-def _header(parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping[str, str]) -> dict[str, Any]:
+def _header(parts: ModelParts, constraints: Sequence[Rule], facts: Mapping[str, str]) -> dict[str, Any]:
     return {
         "format": _FORMAT,
         "domain": [[n, parts.domain[n].to_dict()] for n in parts.domain],
@@ -252,7 +233,7 @@ def _header(parts: ModelParts, constraints: Sequence[Constraint], facts: Mapping
         "one_way": [t.variance for t in parts.counts.one_way],
         "laplace": parts.counts.laplace,
         "errors": {name: getattr(parts.errors, name) for name in _SCALES},
-        "constraints": [_constraint_to(c) for c in constraints],
+        "constraints": [c.to_data() for c in constraints],
         "edges": {c.name: list(c.edges) for c in parts.columns if c.released and c.edges is not None},
         "facts": dict(facts),
     }
@@ -265,69 +246,3 @@ def _checksum(arrays: dict[str, Any]) -> bytes:
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
         digest.update(array.tobytes())
     return digest.digest()
-
-
-def _constraint_to(one: Constraint) -> Any:
-    if isinstance(one, Never):
-        return ["never", _node_to(one.condition)]
-    return ["determines", one.of, one.column, [list(v) for v in one.values]]
-
-
-def _constraint_from(data: Any) -> Constraint:
-    if data[0] == "never":
-        return Never(_node_from(data[1]))
-    return Determines(data[1], data[2], tuple((a, b) for a, b in data[3]))
-
-
-def _node_to(node: Node) -> Any:
-    """Return a condition as JSON data: the name of its kind, then its parts."""
-    kind = type(node).__name__
-    if kind not in _NODES:
-        raise DeclarationError("a constraint is made of comparisons, and, or, not, and arithmetic on columns")
-    if isinstance(node, Constant):
-        return [kind, _value_to(node.value)]
-    return [kind, *(_part_to(getattr(node, field.name)) for field in fields(node))]
-
-
-def _part_to(part: Any) -> Any:
-    if part is None or isinstance(part, str):
-        return part
-    if isinstance(part, tuple):
-        return [_value_to(value) for value in part]
-    return _node_to(Constant(part) if isinstance(part, Fraction) else part)
-
-
-def _node_from(data: Any) -> Node:
-    kind, *rest = data
-    if kind == "Name":
-        return Name(str(rest[0]))
-    if kind == "Constant":
-        return Constant(_value_from(rest[0]))
-    if kind == "IsIn":
-        return IsIn(_node_from(rest[0]), tuple(_value_from(v) for v in rest[1]))
-    parts = [_node_from(r) if isinstance(r, list) else r for r in rest]
-    if kind == "Clip":
-        parts = [parts[0], *(p.value if isinstance(p, Constant) else None for p in parts[1:])]
-    node: Node = _NODES[kind](*parts)
-    return node
-
-
-def _value_to(value: Value) -> list[str]:
-    if isinstance(value, bool):
-        return ["bool", str(value)]
-    if isinstance(value, Fraction):
-        return ["number", format_number(value)]
-    if isinstance(value, datetime.datetime):
-        return ["moment", value.isoformat()]
-    return ["day", value.isoformat()] if isinstance(value, datetime.date) else ["text", value]
-
-
-def _value_from(data: Any) -> Value:
-    kind, text = data
-    if kind == "bool":
-        return bool(text == "True")
-    if kind == "number":
-        return Fraction(text)
-    if kind == "moment":
-        return datetime.datetime.fromisoformat(text)
-    return datetime.date.fromisoformat(text) if kind == "day" else str(text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from sordino.ask.queries.adaptive.marginal import ContingencyTable
 from sordino.synth.denoising import smooth
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.junction_tree import Pair
+from sordino.synth.rule_cells import RuleCells, Structure
 from sordino.synth.value_edges import weigh_runs
 
 # E|Z| of a standard normal.
@@ -59,7 +60,7 @@ class OneWayMarginals:
     """The noisy one-way counts of all columns over their keys, with the variance of each column's cells.
 
     `rows` is the estimated number of rows, with its deviation; `projected` the counts, smoothed where a column is ordered,
-    projected to the simplex of as many, and `left` about the variance that smoothing leaves.
+    projected to the simplex of as many, and `left` about the variance that smoothing leaves. `rules` are those declared.
     """
 
     columns: tuple[EncodedColumn, ...]
@@ -69,6 +70,7 @@ class OneWayMarginals:
     rows_deviation: float
     projected: tuple[Floats, ...]
     left: tuple[float, ...]
+    rules: RuleCells | None = None
 
     def errors(self) -> Floats:
         """Return the expected distance of each column's counts from the truth, as a share of rows: E|noise| up to the count."""
@@ -79,14 +81,19 @@ class OneWayMarginals:
         return np.array(distances)
 
     def compress(
-        self, codes: Sequence[DomainCompression] | None = None, *, pair_deviation: float | None = None
+        self,
+        codes: Sequence[DomainCompression] | None = None,
+        *,
+        pair_deviation: float | None = None,
+        merge_rare: bool = False,
     ) -> CompressedMarginals:
         """Return the marginals over codes: those given, or as few as noise allows.
 
-        That is the noise of each column and, for ordered ones, that of a cell of a pair (`pair_deviation`), if it is stated.
+        That is the noise of each column and, for ordered ones, that of a cell of a pair (`pair_deviation`), if it is stated;
+        with `merge_rare` categories whose count hides in the noise of a pair share a code as well.
         """
         if codes is None:
-            codes = [self._compress(i, pair_deviation) for i in range(len(self.columns))]
+            codes = [self._compress(i, pair_deviation, merge_rare) for i in range(len(self.columns))]
         both = list(zip(codes, self.projected, self.left, strict=True))
         return CompressedMarginals(
             self.columns,
@@ -94,15 +101,20 @@ class OneWayMarginals:
             tuple(k.sum_by_code(p) for k, p, _ in both),
             tuple(k.sum_by_code(np.full(len(p), v)) for k, p, v in both),
             self.rows,
+            Structure()
+            if self.rules is None
+            else self.rules.structure(self.columns, [k.codes for k in codes], self.projected),
         )
 
-    def _compress(self, place: int, pair_deviation: float | None) -> DomainCompression:
+    def _compress(self, place: int, pair_deviation: float | None, merge_rare: bool) -> DomainCompression:
         column = self.columns[place]
         deviation = math.sqrt(self.variances[place])
         most = most_codes(self.rows, deviation)
+        if merge_rare and pair_deviation is not None:
+            deviation = max(deviation, pair_deviation)
         if column.ordered and pair_deviation is not None:
             most = most_runs(self.rows, pair_deviation, values=not column.released)
-        return compress_domain(
+        compressed = compress_domain(
             self.projected[place],
             deviation,
             middles=column.middles if column.ordered else None,
@@ -110,6 +122,10 @@ class OneWayMarginals:
             dropped=column.dropped,
             most=most,
         )
+        if self.rules is None:
+            return compressed
+        codes = self.rules.part(column, compressed.codes)
+        return DomainCompression(codes, int(codes.max()) + 1)
 
     def named_codes(self, pair_deviation: float) -> list[DomainCompression]:
         """Return the codes of tables that a person names: a code a key, but fewer for long ordered columns, as noise allows.
@@ -143,6 +159,7 @@ class CompressedMarginals:
     counts: tuple[Floats, ...]
     variances: tuple[Floats, ...]
     rows: float
+    structure: Structure = field(default_factory=Structure)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -150,11 +167,11 @@ class CompressedMarginals:
         return tuple(c.size for c in self.codes)
 
     def independent(self, columns: Sequence[int]) -> Floats:
-        """Return the counts of some columns if they were independent."""
+        """Return the counts of some columns if they were independent but for what rules say."""
         table: Floats = np.array(self.rows, dtype=np.float64)
         for c in columns:
             table = np.multiply.outer(table, self.counts[c] / self.rows)
-        return table
+        return self.structure.apply(table, tuple(columns), [self.counts[c] for c in columns])
 
     def independent_variance(self, pair: Pair) -> Floats:
         """Return the variance of those counts that comes of the noise of the one-way counts."""
@@ -169,7 +186,10 @@ class CompressedMarginals:
 
 
 def estimate_one_way(
-    columns: Sequence[EncodedColumn], noisy: Sequence[Floats], variances: Sequence[float]
+    columns: Sequence[EncodedColumn],
+    noisy: Sequence[Floats],
+    variances: Sequence[float],
+    rules: RuleCells | None = None,
 ) -> OneWayMarginals:
     """Return the marginals; their sums, weighted by how little noise each has, estimate the number of rows, at least 1.
 
@@ -184,7 +204,7 @@ def estimate_one_way(
     )
     left = tuple(v for _, v in less)
     return OneWayMarginals(
-        tuple(columns), tuple(noisy), tuple(variances), rows, 1.0 / math.sqrt(sum(weights)), projected, left
+        tuple(columns), tuple(noisy), tuple(variances), rows, 1.0 / math.sqrt(sum(weights)), projected, left, rules
     )
 
 
@@ -230,7 +250,7 @@ def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMa
     for a, va, b, vb in zip(first.noisy, first.variances, second.noisy, second.variances, strict=True):
         noisy.append((a * vb + b * va) / (va + vb))
         variances.append(va * vb / (va + vb))
-    return estimate_one_way(first.columns, noisy, variances)
+    return estimate_one_way(first.columns, noisy, variances, first.rules)
 
 
 def project(counts: Floats, total: float) -> Floats:

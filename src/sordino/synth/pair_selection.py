@@ -32,6 +32,8 @@ _LOG_FACTORIALS = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, 1002.0)
 _SAMPLE = 200_000
 # The part of the gain that counts where no clique can hold a pair: it shapes the rows, but not what other tables say of it.
 _OUTSIDE = 0.4
+# How much more a pair counts that has a column to predict: that column's relation to each other one is what is asked for.
+_PREDICTED = 8.0
 
 
 def score_independence(
@@ -107,20 +109,22 @@ def choose_pairs(
     start: Sequence[Pair] = (),
     kept: Sequence[Pair] = (),
     kept_distances: Sequence[float] = (),
+    predict: Sequence[int] = (),
 ) -> tuple[list[Pair], float]:
     """Return the new pairs to measure, the best first, and the gain expected: how many is chosen by the total gain.
 
     Cliques within the `cap` of cells, grown from the pairs `start`, hold some of the pairs; others count for less.
     `variance_each` is the variance of a cell where one table gets the whole loss; m tables get m times that.
-    `kept` are pairs measured before, which are measured again.
+    `kept` are pairs measured before, which are measured again. Pairs with a column to `predict` count for more.
     """
     rows = compressed.rows
     means, kept_means = ([compressed.independent(p) for p in some] for some in (pairs, kept))
     best: tuple[list[Pair], float] = [], 0.0
     first = expected_gains(distances, means, rows, math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept))))
-    best_first = [pairs[i] for i in np.argsort(-first, kind="stable").tolist() if first[i] > 0]
+    favored = np.array([_PREDICTED if set(p) & set(predict) else 1.0 for p in pairs])
+    best_first = [pairs[i] for i in np.argsort(-first * favored, kind="stable").tolist() if first[i] > 0]
     inside = set(grow_clique(best_first, compressed.sizes, cap=cap, start=start)[0])
-    weight = np.array([1.0 if p in inside else _OUTSIDE for p in pairs])
+    weight = favored * np.array([1.0 if p in inside else _OUTSIDE for p in pairs])
     counts = sorted({max(1, round(f * len(compressed.sizes))) for f in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)})
     for count in [0, *counts] if kept else counts:
         deviation = math.sqrt(variance_each * (count + len(kept)))
@@ -345,6 +349,11 @@ def one_way_noise(split: LossShares, sizes: Sequence[int]) -> float:
     return _MEAN * math.pow(sum(math.pow(n, 2.0 / 3.0) for n in sizes), 1.5) * math.sqrt(variance)
 
 
+def noisy_keys(columns: Sequence[EncodedColumn]) -> list[int]:
+    """Return how many keys of each column count for the noise of its one-way counts."""
+    return [min(c.size, _RUNS) if c.ordered else c.size for c in columns]
+
+
 def look_pays(
     alone: LossShares, looking: LossShares, columns: Sequence[EncodedColumn], *, pairs: int, rows: float
 ) -> bool:
@@ -352,7 +361,7 @@ def look_pays(
 
     The bounds were found on nine tables of 4 to 40 columns and 1,000 to 100,000 rows, at epsilon .05 to 10.
     """
-    sizes = [min(c.size, _RUNS) if c.ordered else c.size for c in columns]
+    sizes = noisy_keys(columns)
     score = math.sqrt(looking.variance(SCORE_PAIRS.most, tables=pairs)) / rows
     least = one_way_noise(alone, sizes)
     remaining = _ONCE if looking.currency == "epsilon" else 1.0 - SCORE_PAIRS.most

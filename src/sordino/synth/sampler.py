@@ -1,10 +1,11 @@
 """Drawing rows from a junction tree of tables: ancestral, with randomised rounding. Knows released numbers only.
 
 Rows are drawn clique by clique. Within each configuration of the separator, rows are put in the order of other columns and
-given evenly spread quantiles u_i = frac(i alpha + U), so that every margin is met to within a row or so: the noise of
-sampling is far below that of independent draws. Each step has an alpha of its own, and hands the quantiles of each sixteen
-rows out at random: without that, runs of rows that share a value meet multiples of alpha near a whole number, and columns
-that are independent in the model depend on each other in what is drawn. `independent` asks for independent draws.
+given evenly spread quantiles, so that every margin is met to within a row or so: the noise of sampling is far below that of
+independent draws. Each sixteen rows have one quantile in each sixteenth, each 256 one in each 256th, and which row has which
+is drawn anew for each of them in each step. Quantiles that follow from a row's place, frac(i alpha + U) handed out at random
+among sixteen rows, would tie columns to each other that are independent in the model: two steps whose 16 alpha are near the
+same whole number apart move together. `independent` asks for independent draws.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sordino.synth.markov_random_field import MarkovRandomField
 # Rows are put in the order of at most so many other columns.
 _ORDERED_BY = 6
 _KEY_BITS = 62
-# Rows whose quantiles are handed out at random.
+# Rows that have one quantile in each of as many parts, handed out at random; and so have as many such blocks together.
 _BLOCK = 16
 
 
@@ -96,8 +97,7 @@ def draw_within(
         quantile = rng.uniform_doubles(rows)
     else:
         place = _sort_rows(group, groups, order, rng)
-        start = float(rng.uniform_doubles(1)[0])
-        quantile = (_shuffle_blocks(rows, rng) * alpha + start) % 1.0
+        quantile = _spread_quantiles(rows, alpha, rng)
     sorted_group = group[place]
     positions = np.searchsorted(rising.ravel(), sorted_group + quantile, side="right") - sorted_group * cells
     cells_drawn = np.empty(rows, dtype=np.int64)
@@ -105,15 +105,33 @@ def draw_within(
     return cells_drawn
 
 
-def _shuffle_blocks(rows: int, rng: Rng) -> Floats:
-    """Return 0, 1, ..., each sixteen of them in random order: a sort of random words whose last bits are the place."""
+def _spread_quantiles(rows: int, alpha: float, rng: Rng) -> Floats:
+    """Return a quantile for each place: one in each sixteenth for sixteen rows, one in each 256th for 256, in random order.
+
+    Owen's nested scrambling (1995) in base 16, with permutations of their own for each block and, within 256 rows, for each
+    sixteenth: so two steps over rows in the same order are as if drawn independently. Where the quantiles of 256 rows
+    lie in their parts rises by `alpha` from one to the next.
+    """
     blocks = -(-rows // _BLOCK)
-    words = rng.words(blocks * _BLOCK, np.uint16).reshape(blocks, _BLOCK) & np.uint16(0xFFFF ^ (_BLOCK - 1))
+    spans = -(-blocks // _BLOCK)
+    first = _random_orders(blocks, rng)
+    # the order of the sixteen blocks within each sixteenth of each 256 rows
+    second = _random_orders(spans * _BLOCK, rng).reshape(spans, _BLOCK, _BLOCK)
+    block = np.arange(blocks)
+    within = second[(block // _BLOCK)[:, None], first, (block % _BLOCK)[:, None]]
+    start = float(rng.uniform_doubles(1)[0])
+    shift = (np.arange(spans) * alpha + start) % 1.0
+    quantiles: Floats = (first + (within + np.repeat(shift, _BLOCK)[:blocks, None]) / _BLOCK) / _BLOCK
+    return quantiles.ravel()[:rows]
+
+
+def _random_orders(count: int, rng: Rng) -> Codes:
+    """Return 0 to 15 in random order, `count` times: a sort of random words whose last bits are the place."""
+    words = rng.words(count * _BLOCK, np.uint16).reshape(count, _BLOCK) & np.uint16(0xFFFF ^ (_BLOCK - 1))
     words |= np.arange(_BLOCK, dtype=np.uint16)
     words.sort(axis=1)
     words &= np.uint16(_BLOCK - 1)
-    shuffled: Floats = words + np.arange(0.0, blocks * _BLOCK, _BLOCK)[:, None]
-    return shuffled.ravel()[:rows]
+    return words.astype(np.int64)
 
 
 def _sort_rows(group: Codes, groups: int, order: Sequence[tuple[Codes, int]], rng: Rng) -> Codes:

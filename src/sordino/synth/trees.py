@@ -16,6 +16,7 @@ from sordino.synth.fitted_model import FittedModel, Measured, fit_field, indepen
 from sordino.synth.junction_tree import Pair, columns_of, count_cells, grow_clique, maximal_cliques
 from sordino.synth.measurement import FitSession, Step, rest, share_of
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals, combine_one_way
+from sordino.synth.pair_forest import MEASURE_FEW, fit_forest
 from sordino.synth.pair_selection import (
     SCORE_PAIRS,
     SCORE_TRIPLES,
@@ -232,7 +233,7 @@ def _visible_cells(model: Floats, deviation: float) -> float:
 # Every access is a release of tables of counts or of distances to a public model; all that is decided between is
 # post-processing, so the privacy proof is the curator's. Knows no data.
 
-_COUNT_ROWS = Step("count the rows, if no guess is given", 0.004, of="loss")
+_COUNT_ROWS = Step("count the rows, if no guess is given", 0.008, of="loss")
 _MEASURE_ONE_WAY = Step("measure the one-way marginals", 0.2, of="loss", most=0.5)
 _MEASURE_ONE_WAY_AGAIN = Step(
     "measure these again, if that saves more error than pairs do", Fraction(0), of="left", most=1.0
@@ -250,6 +251,7 @@ AUTO_STEPS = (
     _SCORE_PAIRS_AGAIN,
     SCORE_TRIPLES,
     _MEASURE_MORE,
+    MEASURE_FEW,
 )
 
 # The mean error of one-way counts above which they get more of the loss.
@@ -258,6 +260,8 @@ _ONE_WAY_ERROR = 0.006
 _FAINT_ERROR = 0.02
 # The noise of a score, in shares of the rows, that is small enough.
 _SHARP = 0.012
+# Deviations of the count of rows that it is taken to be too large by, where it decides on a forest.
+_SURE = 1.0
 # Cells of all cliques in the first and the last round: pairs beyond them shape the rows alone.
 _SMALL = 3e4
 _LARGE = 1.5e5
@@ -272,17 +276,22 @@ def fit_adaptive(
     cap: float | None = None,
     pairs: Sequence[Pair] | None = None,
     rows: float | None = None,
+    predict: Sequence[int] = (),
 ) -> FittedModel:
     """Return the model fitted through the session, spending all that is left of it; `pairs` None looks at all.
 
-    `rows` is a guess at their number, None counts them.
+    `rows` is a guess at their number, None counts them. Pairs with a column to `predict` come first.
     """
     pairs = list(itertools.combinations(range(len(columns)), 2)) if pairs is None else pairs
+    uncertain = 0.0
     if rows is None:
-        rows = session.count_rows(min(columns, key=lambda c: c.size), session.share(_COUNT_ROWS))
+        share = session.share(_COUNT_ROWS)
+        uncertain = math.sqrt(session.variance(share))
+        rows = session.count_rows(min(columns, key=lambda c: c.size), share)
     if not look_pays(session.split, session.gaussian, columns, pairs=len(pairs), rows=rows):
-        tier = "independent columns: the loss is too small for more, with so few rows"
-        return independent_model(session.measure_one_way(columns, session.left), tier)
+        # Rows that may be noise pay for no pair.
+        sure = max(rows - _SURE * uncertain, 1.0)
+        return fit_forest(session, columns, pairs, rows=sure, predict=predict)
     session.turn_gaussian()
     one_way = _measure_one_way(session, columns)
     compressed = one_way.compress(pair_deviation=session.pair_deviation(columns))
@@ -291,7 +300,7 @@ def fit_adaptive(
     )
     scores = shrink_scores(excess, deviation)
     first = dict(zip(pairs, scores.tolist(), strict=True))
-    part, first_pairs = _share_of_one_way(session, one_way, compressed, pairs, scores)
+    part, first_pairs = _share_of_one_way(session, one_way, compressed, pairs, scores, predict)
     large = _LARGE if cap is None else cap
     if not first_pairs:
         triples = _fitting(choose_triples(session, compressed, None, first, 0), compressed, [], large)
@@ -302,7 +311,7 @@ def fit_adaptive(
             )
     if not first_pairs or (part and float(one_way.errors().mean()) > _FAINT_ERROR):
         return _fit_in_one_round(session, one_way, compressed, first_pairs, part)
-    return _fit_in_two_rounds(session, one_way, compressed, first, large)
+    return _fit_in_two_rounds(session, one_way, compressed, first, large, predict)
 
 
 def _fit_in_two_rounds(
@@ -311,13 +320,16 @@ def _fit_in_two_rounds(
     compressed: CompressedMarginals,
     first: dict[Pair, float],
     large: float,
+    predict: Sequence[int],
 ) -> FittedModel:
     """Return the model of pairs chosen twice, by their `first` scores and by those against the model of the first round."""
     pairs = list(first)
     scores = np.array(list(first.values()))
     budget = session.share(_MEASURE_PAIRS)
     each = session.variance(budget)
-    first_pairs, _ = choose_pairs(compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large))
+    first_pairs, _ = choose_pairs(
+        compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large), predict=predict
+    )
     measured = measure_pairs(session, compressed, first_pairs, budget, {})
     inside, cliques = grow_clique(first_pairs, compressed.sizes, cap=min(_SMALL, large))
     potentials: dict[tuple[int, ...], Floats] = {}
@@ -329,7 +341,7 @@ def _fit_in_two_rounds(
         choose_triples(session, compressed, field, again, 2 * len(first_pairs)), compressed, inside, large
     )
     inside = list(dict.fromkeys([*inside, *edges_of(triples)]))
-    wanted = _choose_again(session, compressed, again, first, first_pairs, inside, large)
+    wanted = _choose_again(session, compressed, again, first, first_pairs, inside, large, predict)
     cliques = grow_clique(wanted, compressed.sizes, cap=large, start=inside)[1]
     more = measure_pairs(session, compressed, [*wanted, *triples], session.share(_MEASURE_MORE), measured)
     return _fit_final(one_way, compressed, merge_measurements(measured, more), cliques, potentials)
@@ -390,6 +402,7 @@ def _choose_again(
     done: list[Pair],
     inside: list[Pair],
     cap: float,
+    predict: Sequence[int],
 ) -> list[Pair]:
     """Return all pairs to measure, old ones first, by their second `scores`, against the model."""
     fresh = [p for p in scores if p not in done]
@@ -402,6 +415,7 @@ def _choose_again(
         start=inside,
         kept=done,
         kept_distances=[first[p] for p in done],
+        predict=predict,
     )
     return [*done, *more]
 
@@ -412,6 +426,7 @@ def _share_of_one_way(
     compressed: CompressedMarginals,
     pairs: Sequence[Pair],
     scores: Floats,
+    predict: Sequence[int],
 ) -> tuple[Fraction, list[Pair]]:
     """Return the part of what is left to spend on one-way counts - none, half or all - and the pairs that the rest measures.
 
@@ -428,7 +443,7 @@ def _share_of_one_way(
         worth = 0.0
         if part < 1:
             each = session.variance(session.left * (1 - part))
-            measurable, worth = choose_pairs(compressed, pairs, scores, variance_each=each, cap=_SMALL)
+            measurable, worth = choose_pairs(compressed, pairs, scores, variance_each=each, cap=_SMALL, predict=predict)
         if gain + worth > best[0]:
             best = (gain + worth, part, measurable)
     return (best[1], best[2]) if best[2] else (Fraction(1), [])

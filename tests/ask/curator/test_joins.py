@@ -169,6 +169,27 @@ def test_a_joined_question_is_charged_once_and_replayed_by_its_request(tmp_path:
     assert "joined with regions by state" in held.releases()[0].question
 
 
+@pytest.mark.parametrize(
+    ("comma", "written"),
+    [
+        ("people p, regions r WHERE UPPER(p.state) = r.state", "people p JOIN regions r ON UPPER(p.state) = r.state"),
+        (
+            "people p CROSS JOIN regions r WHERE r.state = LEFT(p.state, 2) AND p.age > 30",
+            "people p JOIN regions r ON r.state = LEFT(p.state, 2) WHERE p.age > 30",
+        ),
+        (
+            "regions r, people p WHERE p.age > 30 AND r.state = CASE WHEN p.age > 40 THEN 'NY' ELSE p.state END AND r.size > 0",
+            "people p JOIN regions r ON r.state = CASE WHEN p.age > 40 THEN 'NY' ELSE p.state END"
+            " WHERE p.age > 30 AND r.size > 0",
+        ),
+    ],
+)
+def test_what_where_compares_of_a_comma_is_the_condition_of_the_join(comma: str, written: str) -> None:
+    held = people()
+    asked, same = (held.plan(sd.sql(f"SELECT COUNT(*) AS n FROM {text}"), epsilon=1) for text in (comma, written))
+    assert asked.question.identity() == same.question.identity()
+
+
 REFUSED: list[tuple[Any, type[SordinoError], str]] = [
     (
         "SELECT COUNT(*) FROM people JOIN homes ON people.state = homes.state",

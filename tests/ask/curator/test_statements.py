@@ -10,8 +10,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import sordino as sd
+from sordino.ask.curator.question_reading import determines
 from sordino.ask.curator.statement_procedure import StatementProcedure
 from sordino.ask.engines import outer
 from sordino.errors import QuestionRefused, UnknownName
@@ -385,3 +388,46 @@ def test_a_hint_weighs_the_private_questions_of_its_select(rows: pa.Table) -> No
     ):
         with pytest.raises(QuestionRefused, match=words):
             visits.plan(sd.sql(wrong), epsilon=1)
+
+
+@pytest.mark.parametrize("weights", [None, [1, 5], [3, 1]])
+def test_what_is_answered_from_declarations_alone_takes_no_share(rows: pa.Table, weights: list[int] | None) -> None:
+    """Declared keys cost nothing, so the question beside them has the whole loss and the error of it."""
+    listed = "(SELECT DISTINCT store FROM visits) t"
+    text = f"SELECT STRING_AGG(store, ',') AS stores, (SELECT COUNT(*) FROM visits) AS n FROM {listed}"
+    visits = open_visits(rows)
+    plan = visits.plan(sd.sql(text), epsilon=1, weights=weights)
+    assert plan.cost == sd.PureDP(1)
+    assert "epsilon 1 for the number of rows" in plan.describe()
+    assert "nothing for which keys there are" in plan.describe()
+    visits.ask(sd.sql(text), epsilon=1, weights=weights)
+    assert visits.spent == sd.PureDP(1)
+
+
+def test_a_statement_of_declared_keys_alone_costs_nothing(rows: pa.Table) -> None:
+    visits = open_visits(rows)
+    release = visits.ask(
+        sd.sql("SELECT UPPER(store) AS s FROM (SELECT DISTINCT store FROM visits) t ORDER BY s"), epsilon=1
+    )
+    assert release.table.column("s").to_pylist() == ["NORTH", "SOUTH", "WEST"]
+    assert visits.spent == sd.PureDP(0)
+
+
+CELLS = st.sampled_from([None, "a", "b", 1])
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=6), st.sampled_from([("x",), ("x", "y"), ("y",)]))
+def test_columns_determine_another_where_no_two_rows_say_otherwise(
+    table: list[tuple[Any, Any, Any]], given_columns: tuple[str, ...]
+) -> None:
+    """Against the definition: pairs of rows, among them one without a match, that agree in the columns agree in z."""
+    texts = [[None if cell is None else str(cell) for cell in row] for row in table]
+    made = pa.table({name: pa.array([row[i] for row in texts], pa.string()) for i, name in enumerate("XYZ")})
+    every = [*(dict(zip("xyz", row, strict=True)) for row in texts), dict.fromkeys("xyz")]
+    agree = [
+        one["z"] == other["z"]
+        for one in every
+        for other in every
+        if all(one[name] == other[name] for name in given_columns)
+    ]
+    assert determines({"t": made}, "t", given_columns, "z") == all(agree)

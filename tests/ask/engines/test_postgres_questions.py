@@ -119,6 +119,10 @@ WINDOWS += [
     " INTERVAL '3 hours' FOLLOWING) AS k, AVG(cost) OVER (PARTITION BY id) AS c FROM visits) t",
     "SELECT COUNT(*), SUM(gap) FROM (SELECT kind, LAG(kind) OVER (PARTITION BY id ORDER BY seen) AS k, day - LAG(day) OVER"
     " (PARTITION BY id ORDER BY day) AS gap FROM visits) t WHERE kind <> k",
+    "SELECT SUM(n), COUNT(k), SUM(p), SUM(c) FROM (SELECT NTH_VALUE(cost, 2) OVER (PARTITION BY id ORDER BY day ROWS BETWEEN"
+    " UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n, NTH_VALUE(kind, 3) OVER (PARTITION BY id ORDER BY seen) AS k,"
+    " PERCENT_RANK() OVER (PARTITION BY id ORDER BY cost) AS p, CUME_DIST() OVER (PARTITION BY id ORDER BY day) AS c FROM visits"
+    ") t",
 ]
 VALUES = [
     "SELECT MONTH(f.first) AS m, COUNT(*), SUM(cost) FROM visits JOIN (SELECT id, MIN(day) AS first FROM visits GROUP BY id) f"
@@ -129,6 +133,8 @@ VALUES = [
     "SELECT AVG(a.most), COUNT(*) FROM (SELECT id, MAX(cost) AS most FROM visits GROUP BY id) a JOIN (SELECT id, MIN(seen) AS s"
     " FROM visits GROUP BY id) b ON a.id = b.id WHERE MONTH(b.s) < 4",
     "SELECT COUNT(*), SUM(b.cost) FROM visits a JOIN visits b ON a.id = b.id AND b.day > a.day AND b.day <= a.day + 90",
+    "SELECT COUNT(*), SUM(cost) FROM visits v WHERE EXISTS (SELECT 1 FROM visits o WHERE o.id = v.id AND o.day > v.day)",
+    "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(o.cost) FROM visits o WHERE o.id = v.id AND o.kind <> 'k1')",
 ]
 JOINS = [
     # By an age band, by what is computed of a name, by a range that is no key; conditions beside a key.

@@ -88,6 +88,8 @@ JOINS = [
     " GROUP BY 1",
     "SELECT r.rate, COUNT(*) FROM t LEFT JOIN rates r ON r.c = t.c AND r.low = t.x - 1 AND r.high > t.f GROUP BY r.rate",
     "SELECT COUNT(*), SUM(b.low * t.x) FROM t JOIN bands b ON t.x BETWEEN b.low AND b.high - 1 AND b.low + t.f > 0",
+    "SELECT b.name, COUNT(*), SUM(t.x) FROM t, bands b WHERE t.f > 0 AND b.low <= t.x AND t.x < b.high GROUP BY b.name",
+    "SELECT l.letter, COUNT(*), SUM(l.weight) FROM t CROSS JOIN letters l WHERE UPPER(t.c) = l.letter GROUP BY l.letter",
 ]
 PERSONS = [
     "SELECT COUNT(*), SUM(x) FROM t WHERE id IN (SELECT who FROM p GROUP BY who HAVING COUNT(*) > 1)",
@@ -98,6 +100,13 @@ PERSONS = [
     "SELECT COUNT(*) FROM t WHERE id IN (SELECT who FROM p UNION SELECT id FROM t JOIN bands b ON b.low <= x AND x < b.high"
     " EXCEPT SELECT who FROM p WHERE m > 3)",
     "SELECT AVG(s) FROM (SELECT id, SUM(x) AS s FROM t WHERE id IN (SELECT DISTINCT who FROM p) GROUP BY id) u",
+    # Compared with the row around them.
+    "SELECT COUNT(*), SUM(x) FROM t WHERE EXISTS (SELECT 1 FROM p WHERE p.who = t.id AND p.m > t.f)",
+    "SELECT c, COUNT(*) FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b WHERE b.id = a.id AND b.x <> a.x AND b.f > 0) GROUP BY c",
+    "SELECT COUNT(*), SUM(x) FROM t a WHERE d = (SELECT MIN(b.d) FROM t b WHERE b.id = a.id AND b.x > 0)",
+    "SELECT n, COUNT(*) FROM (SELECT (SELECT COUNT(*) FROM p WHERE p.who = t.id) AS n FROM t) u GROUP BY n",
+    "SELECT COUNT(*) FROM (SELECT id FROM t WHERE x > 0 INTERSECT SELECT who FROM p EXCEPT SELECT id FROM t WHERE f > 3) u",
+    "SELECT COUNT(*) FROM (SELECT id FROM t WHERE x > 2 UNION SELECT id FROM t WHERE f < 1) u",
 ]
 ROWS = [
     "SELECT c LIKE 'a%' ESCAPE '$' AS k, COUNT(*), SUM(x) FROM t WHERE c NOT LIKE '$_' ESCAPE '$' GROUP BY 1",
@@ -107,6 +116,7 @@ ROWS = [
     "SELECT MAKE_DATE(YEAR(d), MONTH(d), 1) AS k, COUNT(*), SUM(x) FROM t WHERE d < TO_DATE('2000-01-04', 'YYYY-MM-DD')"
     " GROUP BY 1",
     "SELECT COUNT(*) FROM (SELECT DISTINCT c, t FROM t) u",
+    "SELECT COUNT(DISTINCT (x, x)) FROM t",
     "SELECT SUM(DISTINCT x), AVG(DISTINCT x) FROM t WHERE t",
     "SELECT c || '-' || f AS k, COUNT(*), SUM(LEAST(x, f)) FROM t WHERE (c, f) >= ('a', 1) GROUP BY 1",
     "SELECT COUNT(*), AVG(n) FROM (SELECT id, COUNT(*) AS n FROM t GROUP BY id) u",

@@ -52,6 +52,12 @@ QUESTIONS = [
     " CURRENT ROW) AS s, COUNT(*) OVER (PARTITION BY id ORDER BY x DESC RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS n FROM t"
     ") u",
     f"SELECT COUNT(*) FROM (SELECT c, LAG(c) {BY_DAY} AS p, LAG(id) {BY_DAY} AS i, id FROM t) u WHERE p <> c AND i = id",
+    # The nth row, and shares of the rows.
+    f"SELECT n, COUNT(*), SUM(y) FROM (SELECT NTH_VALUE(c, 2) {BY_DAY} AS n, NTH_VALUE(x, 3) OVER (PARTITION BY id ORDER BY r"
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS y FROM t) u GROUP BY n",
+    f"SELECT COUNT(*), SUM(p) FROM (SELECT PERCENT_RANK() {BY_DAY} AS p, CUME_DIST() {BY_DAY} AS q FROM t) u WHERE q > 0.4",
+    f"SELECT AVG(q), SUM(p) FROM (SELECT PERCENT_RANK() {BY_DAY} AS p, CUME_DIST() OVER (PARTITION BY id ORDER BY x) AS q"
+    " FROM t) u",
     # What the order bounds.
     f"SELECT SUM(gap), AVG(gap) FROM (SELECT d - LAG(d) {BY_DAY} AS gap FROM t) u",
     "SELECT SUM(gap), AVG(gap) FROM (SELECT LEAD(x) OVER (PARTITION BY id ORDER BY x DESC) - x AS gap FROM t) u",
@@ -187,6 +193,15 @@ REFUSED = [
         "PARTITION BY names the privacy unit's column 'id'",
     ),
     (f"SELECT COUNT(*) FROM (SELECT NTILE(0) {BY_DAY} AS n FROM t) u WHERE n = 1", "NTILE takes a number of parts"),
+    (
+        f"SELECT COUNT(*) FROM (SELECT NTH_VALUE(x, 0) {BY_DAY} AS n FROM t) u WHERE n = 1",
+        "NTH_VALUE takes the number of a row",
+    ),
+    (
+        "SELECT COUNT(*) FROM (SELECT NTH_VALUE(x, 2) OVER (PARTITION BY id ORDER BY d ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+        " AS n FROM t) u",
+        "NTH_VALUE with this frame is not supported",
+    ),
     (f"SELECT COUNT(*) FROM (SELECT STDDEV(x) {BY_DAY} AS n FROM t) u WHERE n = 1", "STDDEV OVER one person's rows"),
     (f"SELECT COUNT(*) FROM (SELECT AVG(c) {BY_DAY} AS n FROM t) u WHERE n = 1", "no numbers to compute"),
     (f"SELECT COUNT(*) FROM (SELECT AVG(d) {BY_DAY} AS n FROM t) u", "is a date"),

@@ -60,7 +60,9 @@ def test_a_private_page_states_its_cost(run: Run) -> None:
     ):
         assert words_in in page.words, words_in
     assert "NOT PRIVATE" not in page.words
-    assert page.tags.count("img") == 3  # distances, correlations, the model
+    assert (
+        page.tags.count("img") == 1 + 2 + 2 + 3 + 1
+    )  # distances, two columns, two kinds of correlations, three pairs, the model
     shown = run("show", "c-0002")
     assert "mean distance over 2" in shown.out
     assert run("synth", "report", "p.model", "--epsilon", "1", "-o", "r.html").code == 2  # it is there
@@ -79,7 +81,7 @@ def test_an_open_page_says_so_on_its_face(run: Run) -> None:
     assert text.index('class="alarm"') < text.index("<h1>")
     assert re.search(r"<title>NOT PRIVATE: ", text)
     assert text.count("NOT PRIVATE: no loss was charged") >= 3
-    assert page.tags.count("img") == 2 + 4  # distances, correlations, four columns beside their originals
+    assert page.tags.count("img") == 1 + 2 + 2 + 3 + 4  # as above, four columns beside their originals
     assert len(run("releases", "--format", "csv").out.splitlines()) == 2  # only the fit was charged
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -169,11 +170,15 @@ def run_adaptive(
     record: Callable[[T], ReleaseContent] | None,
     *,
     plan: Plan,
+    table: TableContext,
     rows: DataAccess,
     rng: Rng,
     make_release: Callable[[Answer], Release],
 ) -> tuple[T, Release, str]:
-    """Return an algorithm's result, the release on record and its text; `make_release` makes an answer of its charge one."""
+    """Return an algorithm's result, the release on record and its text; `make_release` makes an answer of its charge one.
+
+    `table` is what the rows are declared as: the plan's own, or what joins make of it.
+    """
 
     def answer_one(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
         return replace(make_release(answer), question=words, event=event, cost=cost, spent=spent, remaining=left)
@@ -181,7 +186,7 @@ def run_adaptive(
     assert isinstance(plan.procedure, AdaptiveProcedure)
     inner = plan.procedure.inner
     smooth = plan.procedure.smooth
-    session = AdaptiveSession(rows=rows, table=plan.table, loss=inner, smooth=smooth, rng=rng, make_release=answer_one)
+    session = AdaptiveSession(rows=rows, table=table, loss=inner, smooth=smooth, rng=rng, make_release=answer_one)
     try:
         result = algorithm(session)
     finally:
@@ -434,6 +439,9 @@ def _pure(loss: Loss) -> Fraction:
 
 
 _MOST_SETS = 19  # grouping sets in one scan: each needs a hash table of its own
+# The most cells that several tables over the same columns are counted by together. Of 40 tables that each cut three columns
+# of 300 values in two, all together tell every value from every other: 27 million cells, and as many counts as there are rows.
+_MOST_TOGETHER = 1 << 20
 
 
 class CountCache:
@@ -442,9 +450,8 @@ class CountCache:
     def __init__(self, rows: DataAccess, domain: Domain) -> None:
         self._rows = rows
         self._domain = domain
-        self._kept: dict[
-            Grouping, tuple[Grouping, SparseCounts]
-        ] = {}  # by axes alone: what was scanned, and its counts
+        # By axes alone: what was scanned, and its counts.
+        self._kept: dict[Grouping, list[tuple[Grouping, SparseCounts]]] = {}
 
     def count(self, tables: Sequence[ContingencyTable]) -> list[SparseCounts]:
         """Return the sparse exact counts of each table, by raw keys (before codes), one for all that it does not tell apart."""
@@ -452,18 +459,26 @@ class CountCache:
         asked: dict[Grouping, list[ContingencyTable]] = {}
         for order, table in zip(orders, tables, strict=True):
             asked.setdefault(order, []).append(table)
-        wanted = [
-            (order, coarsest_grouping(order, of, self._domain))  # of all: what is scanned replaces what was kept
-            for order, of in asked.items()
-            if order not in self._kept or not all(tells_apart(self._kept[order][0], table) for table in of)
-        ]
+        wanted: list[tuple[Grouping, Grouping]] = []
+        for order, of in asked.items():
+            if all(self._find(order, table) is not None for table in of):
+                continue
+            # what is scanned replaces what was kept
+            self._kept.pop(order, None)
+            wanted += [(order, grouping) for grouping in _groupings(order, of, self._domain)]
         for batch in _batches(wanted):
             self._scan(batch)
         found: list[SparseCounts] = []
         for order, table in zip(orders, tables, strict=True):
-            keys, counts = self._kept[order][1]
+            kept = self._find(order, table)
+            assert kept is not None
+            keys, counts = kept
             found.append((keys[:, [order.index(axis) for axis in table.grouping()]], counts))
         return found
+
+    def _find(self, order: Grouping, table: ContingencyTable) -> SparseCounts | None:
+        """Return the counts of a grouping that was scanned and tells apart what the table does."""
+        return next((counts for grouping, counts in self._kept.get(order, ()) if tells_apart(grouping, table)), None)
 
     def clear(self) -> None:
         """Forget all counts."""
@@ -484,7 +499,31 @@ class CountCache:
             rows = np.flatnonzero(left_out == mask)
             keys = np.stack([codes[i][rows] for i in places], axis=1)
             whole = (keys >= 0).all(axis=1)
-            self._kept[order] = grouping, (_first_keys(keys[whole], grouping), counts[rows][whole])
+            kept = grouping, (_first_keys(keys[whole], grouping), counts[rows][whole])
+            self._kept.setdefault(order, []).append(kept)
+
+
+def _groupings(order: Grouping, tables: Sequence[ContingencyTable], domain: Domain) -> list[Grouping]:
+    """Return what tables over the same axes are counted by: all at once, or so many at a time as tell few cells apart."""
+    groupings: list[Grouping] = []
+    together: list[ContingencyTable] = []
+    for table in tables:
+        grouping = coarsest_grouping(order, [*together, table], domain)
+        if together and _cells(grouping, domain) > _MOST_TOGETHER:
+            grouping = coarsest_grouping(order, [table], domain)
+            together = []
+            groupings.append(grouping)
+        elif together:
+            groupings[-1] = grouping
+        else:
+            groupings.append(grouping)
+        together.append(table)
+    return list(dict.fromkeys(groupings))
+
+
+def _cells(grouping: Grouping, domain: Domain) -> int:
+    """Return the number of cells that a grouping tells apart."""
+    return math.prod(axis.size(domain) for axis in grouping)
 
 
 def _batches(wanted: Sequence[tuple[Grouping, Grouping]]) -> list[list[tuple[Grouping, Grouping]]]:

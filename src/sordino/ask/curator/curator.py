@@ -22,6 +22,7 @@ from sordino.ask.curator.charging import Charging, Failure, failure_of, write_an
 from sordino.ask.curator.dummy_table import check_target, open_dummy, practice_curator
 from sordino.ask.curator.explain import explain
 from sordino.ask.curator.found_bounds_procedure import plan_with_found_bounds
+from sordino.ask.curator.joined_rows import JoinedRows
 from sordino.ask.curator.plan import (
     EQUAL,
     DataAccess,
@@ -48,7 +49,7 @@ from sordino.ask.curator.question_reading import (
 )
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.aggregation import Aggregation
-from sordino.ask.queries.build import Column
+from sordino.ask.queries.build import Column, Selection
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.query import refuse_foreign
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
@@ -301,14 +302,42 @@ class Curator(TableFace):
         `record` says what of the result the ledger keeps. Raises BudgetExhausted before data is touched, ChargedError where
         anything fails after it.
         """
+        return self.adapt_over(None, algorithm, describe=describe, record=record, draws=draws, **loss)
+
+    def over(self, selection: Selection) -> JoinedRows:
+        """Return the rows that a selection joins as a table of its own, for `synth.fit` and `synth.evaluate`.
+
+        `people.over(people.join("regions", on="region"))` has the columns of both. Raises QuestionRefused for conditions,
+        groups and all else but joins, UnknownName for a table that is not declared.
+        """
+        return JoinedRows(self, selection)
+
+    @show_arguments(LossArguments)
+    def adapt_over(
+        self,
+        joined: JoinedRows | None,
+        algorithm: Callable[[Queryable], T],
+        *,
+        describe: str,
+        record: Callable[[T], ReleaseContent] | None = None,
+        draws: Draws = "any",
+        **loss: Unpack[LossArguments],
+    ) -> tuple[T, Release]:
+        """Do as `adapt` does, over joined rows; None for the table's own."""
         asked = read_loss(**loss)
         plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
         ran: tuple[T, Release, str] | Failure
-        with open_rows(self._engine) as rows:  # a server that is gone costs nothing
+        with open_rows(
+            self._engine, () if joined is None else joined.reads
+        ) as opened:  # a server that is gone costs nothing
+            rows = opened if joined is None else opened.follow(joined.steps, self._table.domain)
+            table = self._table if joined is None else joined.context
             charged = self._charging.charge_new(plan)
             try:
                 finish = partial(self._charging.make_release, plan, charged)
-                ran = run_adaptive(algorithm, record, plan=plan, rows=rows, rng=self._rng, make_release=finish)
+                ran = run_adaptive(
+                    algorithm, record, plan=plan, table=table, rows=rows, rng=self._rng, make_release=finish
+                )
             except QuestionRefused:
                 # Its words may be the algorithm's own, and hold anything.
                 ran = Failure(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 from sordino.ask.curator.most_common_procedure import plan_most_common
 from sordino.ask.curator.plan import Plan, PlannedQuestion, TableContext, price
@@ -25,6 +25,9 @@ from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
 from sordino.core.registration import check_registering, is_own, name_provider
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # ---- How each kind of question is planned: a registry, which code in the curator's own process may add to
 #
@@ -144,10 +147,15 @@ def read_statement_question(
         truths=[
             name for domain in _domains(table) for name, column in domain.stored.items() if isinstance(column, Boolean)
         ],
-        # Where several rows share a key, it determines none of their columns.
-        public={name: tuple(public.columns) if public.max_rows == 1 else () for name, public in table.public.items()},
+        public={name: tuple(public.columns) for name, public in table.public.items()},
+        determines=lambda *asked: determines(table.public_rows, *asked),
         declared=_declared_lists(table),
         unit=table.neighbors.id_column,
+        units={
+            neighbors.id_column.lower()
+            for neighbors in (table.neighbors, *(other.neighbors for other in table.private.values()))
+            if neighbors.id_column is not None
+        },
         reader=reader,
         dialect=dialect,
         moment=question.moment,
@@ -174,6 +182,17 @@ def _domains(table: TableContext) -> list[Domain]:
     """Return what is declared of public tables, of other private ones, and of the table itself, which comes last."""
     public = [public.columns for public in table.public.values()]
     return [*public, *(other.domain for other in table.private.values()), table.domain]
+
+
+def determines(rows: Mapping[str, pa.Table], table: str, given: Collection[str], column: str) -> bool:
+    """Return whether all rows of a public table that agree in the columns `given` agree in another one.
+
+    A row without a match, which LEFT JOIN keeps, has no value in any of them.
+    """
+    cells = {name.lower(): rows[table].column(name).to_pylist() for name in rows[table].column_names}
+    found: dict[tuple[Any, ...], Any] = {(None,) * len(given): None}
+    pairs = zip(zip(*(cells[name] for name in given), strict=True), cells[column], strict=True)
+    return all(found.setdefault(key, value) == value for key, value in pairs)
 
 
 def _declared_lists(table: TableContext) -> dict[str, tuple[Any, ...]]:

@@ -311,6 +311,8 @@ def _declared_types(table: TableContext) -> dict[str, list[tuple[str, str]]]:
 def plan_statement(question: StatementQuestion, table: TableContext, *, asked: Loss) -> Plan:
     """Return the plan of a statement: its blocks share the loss equally, or in proportion to the question's weights.
 
+    Blocks that are answered from public facts alone, such as the declared keys, take no share.
+
     Raises QuestionRefused where a block has no plan, DeclarationError for other weights than one a block.
     """
     from sordino.ask.engines.outer import check_cells, describe
@@ -321,16 +323,17 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         raise DeclarationError(
             f"this statement asks {count} private question{'s' * (count != 1)}: state one weight for each, not {len(weights)}"
         )
-    parts = [share_loss(asked, weight / sum(weights)) for weight in weights]
     contexts = [table.other(name) for name in question.tables]
     samples = [getattr(block, "sample", None) is not None for block in question.blocks]
     if any(name and drawn for name, drawn in zip(question.tables, samples, strict=True)):
         raise QuestionRefused(
             "TABLESAMPLE draws from the table that a statement names first: ask about the other one by itself"
         )
-    plans = tuple(
-        _plan_block(block, context, part) for block, context, part in zip(question.blocks, contexts, parts, strict=True)
-    )
+    plans = _plan_blocks(question, contexts, weights, asked)
+    if free := [place for place, plan in enumerate(plans) if _is_free(plan)]:
+        # What a question costs is known from its plan; whether it costs anything does not follow from the loss.
+        weights = tuple(Fraction(0) if place in free else weight for place, weight in enumerate(weights))
+        plans = _plan_blocks(question, contexts, weights, asked)
     declared = _declared_types(table)
     released = {node.name: node for node in question.released}
     types = _block_types(question.statement.blocks, released, table)
@@ -351,7 +354,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     notes += dict.fromkeys(chosen)
     shares: dict[str, Fraction] = {}
     for context, weight in zip(contexts, weights, strict=True):
-        shares[context.name] = shares.get(context.name, Fraction(0)) + weight / sum(weights)
+        shares[context.name] = shares.get(context.name, Fraction(0)) + weight / (sum(weights) or 1)
     procedure = StatementProcedure(
         question=question,
         event=_event_of(plans),
@@ -367,6 +370,22 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         table_shares=shares,
     )
     return price(procedure, table, asked=asked)
+
+
+def _plan_blocks(
+    question: StatementQuestion, contexts: Sequence[TableContext], weights: Sequence[Fraction], asked: Loss
+) -> tuple[Plan, ...]:
+    """Return the plans of the blocks at their shares of the loss; one of weight 0 is free, at any loss."""
+    shares = [weight / sum(weights) if weight else Fraction(1) for weight in weights]
+    return tuple(
+        _plan_block(block, context, share_loss(asked, share))
+        for block, context, share in zip(question.blocks, contexts, shares, strict=True)
+    )
+
+
+def _is_free(plan: Plan) -> bool:
+    """Return whether a plan runs nothing on the data."""
+    return isinstance(plan.event, Composed) and not plan.event.events
 
 
 def _plan_block(block: Aggregation | MostCommon, table: TableContext, asked: Loss) -> Plan:
@@ -391,7 +410,8 @@ def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str
     if len(plans) == 1:
         return [f"1 private question; {rest}", *notes]
     asked = [
-        f"{plan.asked.describe()} for {plan.procedure.question.describe()}{f', of {about}' if about else ''}"
+        f"{'nothing' if _is_free(plan) else plan.asked.describe()} for {plan.procedure.question.describe()}"
+        f"{f', of {about}' if about else ''}"
         for plan, about in zip(plans, question.tables, strict=True)
     ]
     notes.insert(0, f"{len(plans)} private questions: {'; '.join(asked)}; {rest}")

@@ -170,7 +170,7 @@ def _whole(number: int) -> str:
 
 # ---- A value of a row among its unit's rows: the SQL of a window. It runs nothing
 
-_PLACED = ("lag", "lead", "first_value", "last_value", "row_number", "ntile")
+_PLACED = ("lag", "lead", "first_value", "last_value", "nth_value", "row_number", "ntile")
 
 
 def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ties: Sequence[str]) -> str:
@@ -181,7 +181,7 @@ def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ti
     placed = of.kind in _PLACED or (of.frame is not None and not of.by_value)
     by = [*order, *ties] if placed else list(order)
     frame = ""
-    if of.kind in ("first_value", "last_value"):
+    if of.kind in ("first_value", "last_value", "nth_value"):
         frame = " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
     elif of.frame is not None:
         ends = [
@@ -193,6 +193,7 @@ def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ti
     called = {
         "lag": f"lag({value}, {of.offset})",
         "lead": f"lead({value}, {of.offset})",
+        "nth_value": f"nth_value({value}, {of.offset})",
         "ntile": f"ntile({of.offset})",
         "rows": "count(*)",
         "sum": f"sum(CAST({value} AS HUGEINT))",

@@ -74,6 +74,8 @@ class DeclaredTable:
     budget: str
     domain: Domain
     neighbors: Neighbors
+    # What is known of every synthetic row, in the words of the file: `sordino.synth` reads them.
+    rules: tuple[str, ...] = ()
     # What a ledger holds of it.
     declaration: dict[str, Any] = field(init=False, repr=False, compare=False)
 
@@ -350,7 +352,9 @@ class _Reading:
         ceiling = {key: raw[key] for key in ("row_ceiling",) if key in raw}
         make = partial(Domain, columns, **ceiling, unreadable_rows=source.lossy)
         domain = self._attempt(at, make, key="columns")
-        return None if domain is None else DeclaredTable(name, source, raw["budget"], domain, neighbors)
+        if domain is None:
+            return None
+        return DeclaredTable(name, source, raw["budget"], domain, neighbors, tuple(raw.get("rules", ())))
 
     def _public(self, name: str, raw: Mapping[str, Any]) -> PublicTable | None:
         at = ("public", name)

@@ -230,6 +230,14 @@ _TABLE = _keys(
         "{max_rows = 5} alone promises that no person has more rows",
     },
     row_ceiling=_say(_WHOLE, "public bound on the rows that the table can ever have"),
+    rules=_say(
+        _LIST,
+        "what is publicly known of every row and holds in every synthetic one, a line each, such as "
+        '"above + basement = living", "start <= end", "blank income when age < 15", "never age < 15 and married", '
+        '"determines FILE.csv", "allowed FILE.csv"',
+        items=_TEXT,
+        default=[],
+    ),
 )
 _PUBLIC = _keys(
     "a public table",

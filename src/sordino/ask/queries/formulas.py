@@ -61,12 +61,14 @@ class FormulaColumn:
         return isinstance(self.node, Constant)
 
     @property
-    def label(self) -> str | int | float | bool | None:
-        """The constant; None for a formula."""
+    def label(self) -> str | int | float | bool | datetime.date | None:
+        """The constant; None for a formula. A moment without a zone is text: a record would give it one."""
         value = self.node.value if isinstance(self.node, Constant) else None
         if isinstance(value, Fraction):
             return int(value) if value.denominator == 1 else float(value)
-        return value.isoformat() if isinstance(value, datetime.date) else value
+        if isinstance(value, datetime.datetime) and value.tzinfo is None:
+            return value.isoformat()
+        return value
 
     def linear(self) -> tuple[dict[str, Fraction], Fraction] | None:
         """Return the factor of each column and the constant of a linear formula; None where it is not linear.

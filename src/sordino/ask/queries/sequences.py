@@ -52,12 +52,14 @@ from sordino.core.primitives import NARROW, Primitives, UnitWindow, WindowOrder
 
 _PLACES = ("row_number", "rank", "dense_rank", "ntile")
 _PICKS = ("lag", "lead", "first_value", "last_value")
+_NTH = "nth_value"
 _TOTALS = ("rows", "count", "sum", "min", "max")
 _WORDS = {
     "lag": "{of} {n} before",
     "lead": "{of} {n} after",
     "first_value": "the first {of}",
     "last_value": "the last {of}",
+    _NTH: "{of} of row {n}",
     "row_number": "the row's number",
     "rank": "the row's rank",
     "dense_rank": "the row's dense rank",
@@ -163,7 +165,13 @@ class SequenceValue:
     def alias(self) -> str:
         """The name of its column: what it says."""
         of = "" if self.of is None else describe(self.of)
-        n = f"{self.offset}" if self.kind == "ntile" else "one row" if self.offset == 1 else f"{self.offset} rows"
+        n = (
+            f"{self.offset}"
+            if self.kind in ("ntile", _NTH)
+            else "one row"
+            if self.offset == 1
+            else f"{self.offset} rows"
+        )
         words = _WORDS[self.kind].format(of=of, n=n)
         if self.reach is not None:
             words += f" {self.reach.describe()}"
@@ -272,8 +280,10 @@ class SequenceValue:
             raise QuestionRefused(
                 f"{self.alias} is not supported: {describe(of)} is no number and no date; the first and the last by an order are"
             )
-        # The first row has none before it, the last none after.
-        missing = "keep" if self.kind in ("lag", "lead") else UnitValue("max", of, self.alias).missing_rule(domain)
+        # The first row has none before it, the last none after, and a person may have fewer rows than the nth.
+        missing = (
+            "keep" if self.kind in ("lag", "lead", _NTH) else UnitValue("max", of, self.alias).missing_rule(domain)
+        )
         column, build, form = value_cell(of, domain, missing)
         return column, build, form, form == "number" and not _is_narrow(of, domain)
 
@@ -392,12 +402,16 @@ class UnitSequence:
 def check_sequence(value: SequenceValue) -> None:
     """Raise QuestionRefused for a value that no builder makes: without what it is of, its order, or with a frame too far."""
     ends = [value.offset, *(end for end in value.frame or () if end is not None)]
-    if any(abs(end) > MOST_OFFSET for end in ends) or value.offset < 0 or (value.kind == "ntile" and not value.offset):
+    if (
+        any(abs(end) > MOST_OFFSET for end in ends)
+        or value.offset < 0
+        or (value.kind in ("ntile", _NTH) and not value.offset)
+    ):
         raise QuestionRefused(f"a window reaches up to {MOST_OFFSET:,} rows")
     first, last = value.frame or (None, None)
     if first is not None and last is not None and first > last:
         raise QuestionRefused("a frame ends before it begins")
-    placed = value.kind in (*_PLACES, *_PICKS)
+    placed = value.kind in (*_PLACES, *_PICKS, _NTH)
     if (value.of is None) != (value.kind in (*_PLACES, "rows")) or (placed and not value.order):
         raise QuestionRefused(f"{value.kind} of a person's rows needs other operands")
     if (placed and (value.frame or value.reach)) or (value.frame and (value.reach or not value.order)):

@@ -11,7 +11,7 @@ import typer
 from sordino.core.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from sordino.synth.constraints import Constraint
+    from sordino.synth.rules import Rule
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model, as `sordino synth fit` wrote it.")]
 
@@ -39,13 +39,18 @@ def column_names(text: str | None) -> list[str] | None:
 
 
 def constraints_of(
-    never: Sequence[str], at_most: Sequence[str], determines: Sequence[Path], columns: Sequence[str]
-) -> list[Constraint]:
-    """Return the declared constraints, in the order of the options' names: never, at most, determines."""
-    from sordino.synth import constraints as made
-    from sordino.synth import parse_condition, read_determines
+    never: Sequence[str],
+    at_most: Sequence[str],
+    determines: Sequence[Path],
+    columns: Sequence[str],
+    *,
+    lines: Sequence[str] = (),
+) -> list[Rule]:
+    """Return the rules of the options: never, at most, determines, and `lines`, each a rule as a project file states it."""
+    from sordino.synth import parse_condition, read_determines, read_rule
+    from sordino.synth import rules as made
 
-    declared: list[Constraint] = [made.never(parse_condition(text, columns)) for text in never]
+    declared: list[Rule] = [made.never(parse_condition(text, columns)) for text in never]
     for text in at_most:
         names = [n.strip() for n in text.split(",")]
         if len(names) != 2 or not all(names):
@@ -53,4 +58,8 @@ def constraints_of(
                 "--at-most takes two columns, LOWER,UPPER: the first is at most the second in each row"
             )
         declared.append(made.at_most(names[0], names[1]))
-    return [*declared, *map(read_determines, determines)]
+    return [
+        *declared,
+        *map(read_determines, determines),
+        *(read_rule(line, columns, beside=Path()) for line in lines),
+    ]

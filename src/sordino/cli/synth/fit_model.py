@@ -27,6 +27,10 @@ MarginalSets = Annotated[str | None, given.option("--marginals", "A,B;C,D", "The
 WorkloadSets = Annotated[str, given.option("--workload", "W", 'Column sets that matter: "all 2-way" or "a,b;b,c".')]
 Cap = Annotated[int | None, given.option("--cap", "N", "The largest number of cells of the model.")]
 RowsGuess = Annotated[int | None, given.option("--assume-rows", "N", "A public guess at the number of rows.")]
+Predicted = Annotated[
+    str | None,
+    given.option("--predict", "A,B,..", "Columns to be predicted from rows: what they depend on is kept first."),
+]
 NeverRules = Annotated[
     list[str] | None, given.option("--never", "CONDITION", "A condition that no drawn row satisfies; may be repeated.")
 ]
@@ -36,6 +40,10 @@ AtMostRules = Annotated[
 DeterminesFiles = Annotated[
     list[Path] | None,
     given.option("--determines", "FILE", "A CSV of two columns: the first determines the second in each drawn row."),
+]
+RuleLines = Annotated[
+    list[str] | None,
+    given.option("--rule", "RULE", 'A rule of every drawn row, such as "above + basement = living"; may be repeated.'),
 ]
 
 
@@ -51,9 +59,11 @@ def synth_fit(
     workload: WorkloadSets = ALL_PAIRS,
     cap: Cap = None,
     assume_rows: RowsGuess = None,
+    predict: Predicted = None,
     never: NeverRules = None,
     at_most: AtMostRules = None,
     determines: DeterminesFiles = None,
+    rule: RuleLines = None,
     force: given.Force = False,
     spender: given.Spender = None,
     project: given.ProjectPath = None,
@@ -65,9 +75,10 @@ def synth_fit(
     """
     from sordino.cli.ask.render_release import cost_lines
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
-    from sordino.cli.shared.opening import table_at
+    from sordino.cli.shared.opening import project_at, table_at
     from sordino.cli.synth.arguments import column_names, constraints_of, sets_of
     from sordino.cli.synth.stage_display import stages
+    from sordino.synth import declared_rules
     from sordino.synth.methods import FitRequest
     from sordino.synth.watched_table import WatchedTable
 
@@ -77,7 +88,12 @@ def synth_fit(
         names = column_names(columns)
         for name in names or ():
             _ = curator.domain[name]
-        rules = constraints_of(never or (), at_most or (), determines or (), tuple(curator.domain))
+        sets = None if marginals is None else sets_of(marginals, option="--marginals")
+        modelled = names if sets is None else [n for columns_of_set in sets for n in columns_of_set]
+        rules = [
+            *declared_rules(project_at(project), curator.name, columns=modelled),
+            *constraints_of(never or (), at_most or (), determines or (), tuple(curator.domain), lines=rule or ()),
+        ]
         # Opened before the charge, so that a file that cannot be written is refused at no cost.
         target = stack.enter_context(open_atomic(output))
         loss = {"epsilon": epsilon, "delta": delta, "rho": rho}
@@ -86,17 +102,18 @@ def synth_fit(
             request = FitRequest(
                 method,
                 names,
-                None if marginals is None else sets_of(marginals, option="--marginals"),
+                sets,
                 workload if workload == ALL_PAIRS else sets_of(workload, option="--workload"),
                 tuple(rules),
                 cap,
                 assume_rows,
+                column_names(predict) or (),
             )
             model = request.fit(source, **loss)
             watch.enter("writing the model")
             charge = model.facts["charge"]
-            rule = f"the model was fitted and charged ({charge}), but {output} cannot be written"
-            with after_charge(charge, lambda: f"{rule}; {_keep(model)}"):
+            unwritten = f"the model was fitted and charged ({charge}), but {output} cannot be written"
+            with after_charge(charge, lambda: f"{unwritten}; {_keep(model)}"):
                 target.write(model.to_bytes())
         release = curator.release(charge)
     note(f"wrote {output}, in {watch.seconds:.1f} s", quiet=quiet)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,8 +36,21 @@ WorkloadSets = Annotated[
 Prediction = Annotated[
     str | None,
     given.option(
-        "--predict", "CONDITION", "Train on synthetic rows, test on the table: how often is the prediction right?"
+        "--predict",
+        "CONDITION",
+        "Train on synthetic rows, test on the table: how often is the prediction right, and how well does it rank? With "
+        "--non-private also a column of numbers.",
     ),
+]
+NeverRules = Annotated[
+    list[str] | None,
+    given.option(
+        "--never", "CONDITION", "Beside the model's rules: how many rows meet this condition? May be repeated."
+    ),
+]
+AtMostRules = Annotated[
+    list[str] | None,
+    given.option("--at-most", "A,B", "Beside the model's rules: how many rows have A above B? May be repeated."),
 ]
 Rows = Annotated[
     int | None, given.option("--rows", "N", "Synthetic rows to compare; by default as many as the model estimates.")
@@ -54,7 +68,10 @@ def synth_report(
     non_private: NonPrivate = False,
     workload: WorkloadSets = None,
     predict: Prediction = None,
+    never: NeverRules = None,
+    at_most: AtMostRules = None,
     rows: Rows = None,
+    form: given.TextForm = given.TextFormat.table,
     force: given.Force = False,
     spender: Annotated[given.Spender, not_with("--against")] = None,
     project: given.ProjectPath = None,
@@ -62,12 +79,13 @@ def synth_report(
 ) -> None:
     """Write one HTML page: how far a model's synthetic rows are from the table, and what each figure cost.
 
-    Against a declared table it is private and charged once; against a file it is NOT PRIVATE, and says so at the top.
+    Distances, correlations, quantiles and tails, random counts, rules, a prediction. Against a declared table it is private
+    and charged once; against a file it is NOT PRIVATE, and says so at the top. --format json prints every figure as JSON.
     """
     from sordino import synth
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
     from sordino.cli.shared.opening import table_at
-    from sordino.cli.synth.arguments import sets_of
+    from sordino.cli.synth.arguments import constraints_of, sets_of
     from sordino.cli.synth.stage_display import stages
     from sordino.reporting.synth_evaluation import evaluation_page
     from sordino.synth.watched_table import WatchedTable
@@ -83,6 +101,9 @@ def synth_report(
         "correlations": True,
         "workload": "pairs" if workload is None else sets_of(workload, option="--workload"),
         "predict": predict,
+        "distributions": True,
+        "auc": predict is not None and predict not in source.columns,
+        "rules": [*source.constraints, *constraints_of(never or (), at_most or (), (), source.columns)],
     }
     with ExitStack() as stack:
         target = stack.enter_context(open_atomic(output))
@@ -105,7 +126,7 @@ def synth_report(
         page = evaluation_page(source, report, subject=str(model))
         target.write(page.encode("utf-8", "backslashreplace"))
     note(f"wrote {output}", quiet=quiet)
-    _print(report, quiet=quiet)
+    _print(report, form, quiet=quiet)
     if against is not None and "caps" in source.facts:
         note(f"note: the model has fewer rows than the file, since {source.facts['caps']}", quiet=quiet, aside=False)
 
@@ -141,14 +162,17 @@ def _csv(against: Path, project: Path | None, table: str | None) -> Csv:
     return Csv(header=True) if named is None or named.source.csv is None else named.source.csv
 
 
-def _print(report: Evaluation, *, quiet: bool) -> None:
+def _print(report: Evaluation, form: given.TextFormat, *, quiet: bool) -> None:
     from sordino.cli.ask.render_release import cost_lines
 
-    if not report.private:
-        say("NOT PRIVATE")
-    head, *rows = report.table()
-    for line in [*columns_of(head, rows, right=[False, True, True, True]), *report.figures()]:
-        say(line)
+    if form is given.TextFormat.json:
+        say(json.dumps(report.to_dict(), ensure_ascii=False, indent=2, allow_nan=False))
+    else:
+        if not report.private:
+            say("NOT PRIVATE")
+        head, *rows = report.table()
+        for line in [*columns_of(head, rows, right=[False, True, True, True]), *report.figures()]:
+            say(line)
     if report.release is not None:
         # The notes are shown above.
         for line in (words for words in cost_lines(report.release) if not words.startswith("note: ")):

@@ -483,15 +483,20 @@ _LONGEST = 5.0
 
 
 class FitWords(TypedDict, total=False):
-    """What a fit is asked with: as `sordino synth fit`, conditions of `never` as text, pairs of `at_most` the lower first."""
+    """What a fit is asked with: as `sordino synth fit`, conditions of `never` as text, pairs of `at_most` the lower first.
+
+    `rules` are lines, as a project file states them.
+    """
 
     columns: Sequence[str] | None
     marginals: Sequence[Sequence[str]] | None
     workload: str | Sequence[Sequence[str]]
     never: Sequence[str]
     at_most: Sequence[tuple[str, str]]
+    rules: Sequence[str]
     cap: int | None
     assume_rows: int | None
+    predict: Sequence[str]
     epsilon: Number | None
     delta: Number | None
     rho: Number | None

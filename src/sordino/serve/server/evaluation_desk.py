@@ -131,7 +131,16 @@ class EvaluationDesk:
         loss: dict[str, Any] = {name: options.get(name) for name in _LOSS}
         predict = options.get("predict")
         return lambda against: evaluate(
-            model, against=against, rows=rows, correlations=True, workload="pairs", predict=predict, **loss
+            model,
+            against=against,
+            rows=rows,
+            correlations=True,
+            distributions=True,
+            workload="pairs",
+            predict=predict,
+            auc=predict is not None,
+            rules=True,
+            **loss,
         )
 
     def _keep(self, visitor: Visitor, number: int, evaluation: Evaluation) -> None:

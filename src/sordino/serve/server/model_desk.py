@@ -28,16 +28,29 @@ from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.database import StoreUnusable
 from sordino.serve.server.jobs import Job, Jobs
 from sordino.synth.condition_text import parse_condition
-from sordino.synth.constraints import at_most, never
 from sordino.synth.methods import FitRequest
 from sordino.synth.model import Model, load
+from sordino.synth.rule_text import declared_rules, read_rule
+from sordino.synth.rules import Rule, at_most, never
 from sordino.synth.watched_table import Stages, WatchedTable
 
 T = TypeVar("T")
 _MOST_ROWS = 1_000_000
-_KEYS = ("table", "method", "columns", "marginals", "workload", "never", "at_most", "cap", "assume_rows")
+_KEYS = (
+    "table",
+    "method",
+    "columns",
+    "marginals",
+    "workload",
+    "never",
+    "at_most",
+    "rules",
+    "cap",
+    "assume_rows",
+    "predict",
+)
 _LOSS = ("epsilon", "delta", "rho")
-_LISTS = ("columns", "marginals", "workload", "never", "at_most")
+_LISTS = ("columns", "marginals", "workload", "never", "at_most", "rules", "predict")
 FIT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -107,9 +120,16 @@ class ModelDesk:
         _check_fit(options)
         options["table"] = self.service.project.table(options.get("table")).name
         curator = self.service.curator(visitor, options["table"])
-        fit_request = _fit_request(options, tuple(curator.domain))
+        fit_request = _fit_request(options, tuple(curator.domain), self._declared_rules(options))
         loss = {name: options.get(name) for name in _LOSS}
         return options, fit_request, curator, price_run(lambda source: fit_request.fit(source, **loss), curator)
+
+    def _declared_rules(self, options: Mapping[str, Any]) -> tuple[Rule, ...]:
+        """Return the rules that the project file states of the columns that are modelled."""
+        columns = options.get("columns")
+        if "marginals" in options:
+            columns = [name for names in _sets(options["marginals"], "marginals") for name in names]
+        return declared_rules(self.service.project, options["table"], columns=columns)
 
     def list_jobs(self, visitor: Visitor) -> list[Job]:
         """Return the jobs that a visitor may see."""
@@ -258,8 +278,9 @@ def _check_fit(options: Mapping[str, Any]) -> None:
             raise DeclarationError("must be a whole number", key=name)
 
 
-def _fit_request(options: Mapping[str, Any], columns: Sequence[str]) -> FitRequest:
-    rules = [never(parse_condition(_text(text, "never"), columns)) for text in options.get("never", ())]
+def _fit_request(options: Mapping[str, Any], columns: Sequence[str], declared: Sequence[Rule]) -> FitRequest:
+    rules: list[Rule] = [*declared, *(read_rule(_text(text, "rules"), columns) for text in options.get("rules", ()))]
+    rules += [never(parse_condition(_text(text, "never"), columns)) for text in options.get("never", ())]
     for pair in options.get("at_most", ()):
         if not isinstance(pair, list) or len(pair) != 2:
             raise DeclarationError("must be pairs of columns, the lower one first", key="at_most")
@@ -273,6 +294,7 @@ def _fit_request(options: Mapping[str, Any], columns: Sequence[str]) -> FitReque
         tuple(rules),
         options.get("cap"),
         options.get("assume_rows"),
+        [_text(name, "predict") for name in options.get("predict", ())],
     )
 
 

@@ -58,6 +58,8 @@ def read_fit(form: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
         options["never"] = rules
     if pairs := _lines(form.get("at_most", "")):
         options["at_most"] = [_split(line, "<=") for line in pairs]
+    if predicted := form.get("predict", "").strip():
+        options["predict"] = _split(predicted, ",")
     if sets := _lines(form.get("sets", "")):
         options["marginals" if options.get("method") == "marginals" else "workload"] = [
             _split(line, ",") for line in sets

@@ -24,8 +24,10 @@ from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.core.domain import Date, DateTime
 from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.curve import normal_quantile
 from sordino.core.time_zones import EPOCH, local_time
 from sordino.synth.encoded_column import label_of
+from sordino.synth.evaluation.figure import CONFIDENCE, Figure, round_up
 from sordino.synth.expression_eval import column_cells, evaluate_condition, names_in
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 _GROUPS = 6
 # Points to one unit of log odds.
 _PER_POINT = 8.0
+# Bands of the score that rows are counted by.
+_BANDS = 6
 _ROWS = 40_000
 _STEPS = 12
 _RIDGE = 3.0
@@ -54,11 +58,15 @@ class Scorecard:
 
     def guesses(self, keys: Sequence[Codes]) -> Any:
         """Return which rows the card takes to meet the condition; a dropped cell (-1) has no points."""
+        return self.scores(keys) > 0
+
+    def scores(self, keys: Sequence[Codes]) -> Codes:
+        """Return the points of each row; a dropped cell (-1) has none."""
         total = np.full(len(keys[0]), self.start, dtype=np.int64)
         for column, group, points in zip(self.columns, self.groups, self.points, strict=True):
             points_by_key = np.append(np.asarray(points, dtype=np.int64)[group], 0)
             total += points_by_key[keys[column]]
-        return total > 0
+        return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,51 @@ class ConfusionMatrix:
         whole = sum(map(sum, self.cells))
         a = self.accuracy
         return reach * math.sqrt(2.0 * self.variance * ((1 - a) ** 2 + a**2)) / whole if whole > 0 else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Counts of rows by bands of the score, from low to high: of those that meet the condition, and of those that do not.
+
+    `auc` is the chance that a row that meets it has a higher score than one that does not, bands that are the same counting
+    one half. `variance` is that of the noise in each count.
+    """
+
+    met: tuple[float, ...]
+    unmet: tuple[float, ...]
+    variance: float = 0.0
+
+    @property
+    def advantage(self) -> Figure:
+        """The AUC less the half that chance alone has, with its reach by the first order of the noise."""
+        met = np.asarray(self.met)
+        unmet = np.asarray(self.unmet)
+        whole = float(met.sum()), float(unmet.sum())
+        least = 4.0 * math.sqrt(self.variance * len(met))
+        if min(whole) <= max(least, 0.0):
+            return Figure(math.nan, math.inf, cap=0.5)
+        above_unmet = (np.cumsum(unmet) - unmet / 2.0) / whole[1]
+        below_met = 1.0 - (np.cumsum(met) - met / 2.0) / whole[0]
+        auc = float(met @ above_unmet) / whole[0]
+        slopes = np.concatenate([(above_unmet - auc) / whole[0], (below_met - auc) / whole[1]])
+        deviation = math.sqrt(self.variance * float(np.square(slopes).sum()))
+        return Figure(auc - 0.5, normal_quantile(CONFIDENCE) * deviation, cap=0.5)
+
+    def text(self) -> str:
+        """Return the AUC, or that the noise hides whether it is better than chance."""
+        advantage = self.advantage
+        if advantage.shown is None:
+            return f"no better than chance by what the noise shows (at most {round_up(0.5 + advantage.most, 2)})"
+        return f"{0.5 + advantage.shown:.3f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the AUC as JSON data."""
+        plain = self.advantage.to_dict()
+        return {
+            "value": None if plain["value"] is None else 0.5 + plain["value"],
+            "error95": plain["error95"],
+            "at_most": None if plain["at_most"] is None else 0.5 + plain["at_most"],
+        }
 
 
 def train_scorecard(model: Model, condition: Expr, keys: Sequence[Codes]) -> Scorecard:
@@ -129,10 +182,46 @@ def count_hits(card: Scorecard, model: Model, keys: Sequence[Codes]) -> Confusio
 
 def hits_question(card: Scorecard, model: Model) -> Aggregation:
     """Return the question that counts rows by guess and truth: a row is in one cell of four."""
-    total: Any = _sum([_points(model, c, g, p) for c, g, p in zip(card.columns, card.groups, card.points, strict=True)])
-    guess = when(total > -card.start, "yes").otherwise("no")
+    guess = when(_total(card, model) > -card.start, "yes").otherwise("no")
     truth = when(card.condition, "yes").otherwise("no")
     return Selection().group_by(guess, truth).agg(count())
+
+
+def score_bands(card: Scorecard, keys: Sequence[Codes]) -> tuple[int, ...]:
+    """Return the scores at which bands of about equal numbers of synthetic rows begin, but the first."""
+    scores = np.sort(card.scores(keys))
+    return tuple(sorted({int(scores[len(scores) * i // _BANDS]) for i in range(1, _BANDS)} - {int(scores[0])}))
+
+
+def count_ranking(card: Scorecard, bands: Sequence[int], model: Model, keys: Sequence[Codes]) -> Ranking:
+    """Return the exact counts over rows given by keys: free for synthetic rows, NOT PRIVATE for others."""
+    complete = np.all([keys[i] >= 0 for i, n in enumerate(model.columns) if n in names_in(card.condition.node)], axis=0)
+    band = np.searchsorted(np.asarray(bands, dtype=np.int64), card.scores(keys), side="right")
+    truth = satisfies(model, card.condition, keys) & complete
+    met, unmet = (np.bincount(band[rows], minlength=len(bands) + 1) for rows in (truth, ~truth))
+    return Ranking(tuple(met.astype(np.float64).tolist()), tuple(unmet.astype(np.float64).tolist()))
+
+
+def ranking_question(card: Scorecard, bands: Sequence[int], model: Model) -> Aggregation:
+    """Return the question that counts rows by band of the score and truth: a row is in one cell."""
+    total = _total(card, model)
+    band: Any = str(len(bands))
+    for i, least in reversed(list(enumerate(bands))):
+        band = when(total < least - card.start, str(i)).otherwise(band)
+    truth = when(card.condition, "yes").otherwise("no")
+    return Selection().group_by(band, truth).agg(count())
+
+
+def ranking_from_release(made: Release, bands: int) -> Ranking:
+    """Return the noisy counts of a released question of ranks, by the labels of its rows."""
+    estimate: Any = made.outputs[0].estimate
+    unit = float(estimate.unit)
+    counts = {
+        (band, truth): float(step) * unit
+        for band, truth, step in zip(made.keys[0].labels, made.keys[1].labels, estimate.steps, strict=True)
+    }
+    met, unmet = (tuple(counts.get((str(i), truth), 0.0) for i in range(bands + 1)) for truth in ("yes", "no"))
+    return Ranking(met, unmet, float(estimate.law.variance()) * unit**2)
 
 
 def hits_from_release(made: Release) -> ConfusionMatrix:
@@ -145,6 +234,12 @@ def hits_from_release(made: Release) -> ConfusionMatrix:
     # A guess that no declared row can get has no row in the answer: its count is 0.
     no, yes = ((values.get((guess, "no"), 0.0), values.get((guess, "yes"), 0.0)) for guess in ("no", "yes"))
     return ConfusionMatrix((no, yes), float(estimate.law.variance()) * float(estimate.unit) ** 2)
+
+
+def _total(card: Scorecard, model: Model) -> Any:
+    """Return the points of all columns, without the start, as an expression."""
+    parts = zip(card.columns, card.groups, card.points, strict=True)
+    return _sum([_points(model, column, groups, points) for column, groups, points in parts])
 
 
 def _points(model: Model, column: int, groups: Codes, points: Sequence[int]) -> Any:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from sordino.ask.queries.adaptive.marginal import ContingencyTable
-from sordino.synth.encoded_column import Floats
+from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable
+from sordino.synth.encoded_column import Floats, encode_table
 from sordino.synth.inference import joint
-from sordino.synth.measurement import NoisyTable, release_counts
+from sordino.synth.measurement import NoisyTable, release_counts, split_loss
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sordino.core.loss import Loss
     from sordino.synth.encoded_column import Codes
     from sordino.synth.model import Model
@@ -25,6 +27,9 @@ class Counter(Protocol):
 
     def counts(self, tables: Sequence[ContingencyTable]) -> list[NoisyTable]:
         """Return each table of counts, with the variance of its noise."""
+
+    def variance(self, tables: int) -> float:
+        """Return about the variance of each count of so many tables counted together, from public facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +43,49 @@ class PrivateCounter:
         """Return noisy tables of counts."""
         return release_counts(self.data, tables, self.loss)
 
+    def variance(self, tables: int) -> float:
+        """Return what the loss leaves each of so many tables."""
+        return split_loss(self.loss, self.data.neighbors).variance(1, tables=tables)
+
 
 @dataclass(frozen=True, slots=True)
 class ExactCounter:
-    """Count a table whose keys are known, NOT PRIVATE: the counts are exact."""
+    """Count the rows of a table, whose keys are known too, NOT PRIVATE: the counts are exact."""
 
     model: Model
     keys: Sequence[Codes]
+    rows: pa.Table
 
     def counts(self, tables: Sequence[ContingencyTable]) -> list[NoisyTable]:
         """Return exact tables of counts, rows with a cell that the declaration drops left out."""
         place = {n: i for i, n in enumerate(self.model.columns)}
         return [NoisyTable(self._count(table, [place[a.column] for a in table.axes]), 0.0) for table in tables]
 
+    def variance(self, tables: int) -> float:
+        """Return 0: there is no noise."""
+        del tables
+        return 0.0
+
     def _count(self, table: ContingencyTable, columns: Sequence[int]) -> Floats:
         shape = table.shape(self.model.parts.domain)
-        complete = np.all([self.keys[c] >= 0 for c in columns], axis=0)
+        keys = [self._keys(axis, column) for axis, column in zip(table.axes, columns, strict=True)]
+        complete = np.all([one >= 0 for one in keys], axis=0)
         at = np.zeros(int(complete.sum()), dtype=np.int64)
-        for axis, column, size in zip(table.axes, columns, shape, strict=True):
-            keys = self.keys[column][complete]
-            at = at * size + (keys if axis.codes is None else np.asarray(axis.codes, dtype=np.int64)[keys])
+        for one, size in zip(keys, shape, strict=True):
+            at = at * size + one[complete]
         counts: Floats = np.bincount(at, minlength=math.prod(shape)).astype(np.float64).reshape(shape)
         return counts
+
+    def _keys(self, axis: Axis, column: int) -> Codes:
+        """Return the code of each row on an axis, -1 where it has none; an axis may have edges of its own."""
+        encoded = self.model.parts.columns[column]
+        keys = self.keys[column]
+        if axis.edges != encoded.edges:
+            assert axis.edges is not None
+            (keys,) = encode_table(self.rows, [encoded.with_edges(axis.edges)])
+        if axis.codes is None:
+            return keys
+        return np.where(keys < 0, -1, np.asarray(axis.codes, dtype=np.int64)[keys])
 
 
 def one_way_counts(model: Model, column: int) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,6 +77,23 @@ class Workload:
             f"counts err by {about}at most {math.ceil(self.most(0.95)):,}{rows} at 95% (root mean square; the query noise "
             f"alone is {self.noise:,.0f})"
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the errors as JSON data, in rows: what the noise hides is null, and `at_most` bounds every error at 95%."""
+        sets = [
+            {
+                "columns": list(m.columns),
+                "counts": m.cells,
+                "error": m.error if m.error or not self.noise else None,
+                "at_most": m.most(self.noise, 0.95),
+                "stated": m.stated,
+                "coverage": m.coverage,
+            }
+            for m in self.sets
+        ]
+        error = self.error if self.error or not self.noise else None
+        whole = {"error": error, "at_most": self.most(0.95), "noise": self.noise, "coverage": self.coverage}
+        return {**whole, "sets": sets}
 
     @property
     def _excess(self) -> float:

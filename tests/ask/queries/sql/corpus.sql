@@ -712,7 +712,7 @@ SELECT region, RANK() OVER (ORDER BY COUNT(*)) AS r FROM orders WHERE pric > 3 G
 SELECT region, RANK() OVER (ORDER BY MAX(price)) AS r FROM orders GROUP BY region; -- refused: MAX is not supported, because one row decides it
 SELECT region, MAX(price) AS m FROM orders GROUP BY region; -- refused: QUANTILE_CONT(price, 0.99)
 SELECT COUNT(*) AS n FROM orders JOIN shops ON orders.store_id = shops.store_id; -- refused: known: 'stores', 'goals'
-SELECT COUNT(*) AS n FROM orders CROSS JOIN stores; -- refused: CROSS JOIN is not supported, JOIN and LEFT JOIN are
+SELECT COUNT(*) AS n FROM orders CROSS JOIN stores; -- refused: CROSS JOIN is not supported without a condition in WHERE
 SELECT COUNT(*) AS n FROM orders o FULL OUTER JOIN stores s ON o.store_id = s.store_id; -- refused: FULL OUTER JOIN is not supported
 SELECT SUM(area) AS a FROM (SELECT o.store_id, s.area FROM orders o JOIN stores s ON o.qty = s.area) t; -- refused: joined by its declared key 'store_id'
 SELECT x.n FROM orders o, LATERAL (SELECT COUNT(*) AS n FROM orders p WHERE p.region = o.region) x; -- refused: LATERAL is not supported around private questions
@@ -735,7 +735,7 @@ SELECT region, GROUPING(channel) AS g, COUNT(*) AS n FROM orders GROUP BY ROLLUP
 PIVOT orders ON qty USING COUNT(*) GROUP BY region; -- refused: a column of each value of qty, which must be public
 SELECT AGE(DATE '2024-01-01', day) AS a, COUNT(*) AS n FROM orders GROUP BY 1; -- refused: EXTRACT(YEAR FROM AGE(a, b))
 SELECT COUNT(*) AS n FROM orders WHERE day = TO_DATE('31.12.2024', 'YYYY-MM-DD'); -- refused: is no day by the format
-SELECT MODE(region), COUNT(*) FROM orders; -- refused: MODE is a question of its own
+SELECT MODE(region), COUNT(*) FROM orders;
 SELECT region, n FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t JOIN orders o ON o.region = t.region; -- refused: rows of single persons
 SELECT COUNT(*) AS n FROM orders WHERE price IN (SELECT price FROM orders WHERE member); -- refused: asks about the same people
 SELECT COUNT(*) AS a, COUNT(*) AS A FROM orders; -- refused: two columns of the answer are named
@@ -885,4 +885,198 @@ SELECT COUNT(*) AS n FROM (SELECT customer, LAG(customer) OVER (PARTITION BY cus
 SELECT AVG(gap) AS a FROM (SELECT DATE_DIFF('day', LAG(day) OVER (PARTITION BY customer ORDER BY day), day) AS gap FROM orders) t;
 SELECT AVG(gap) AS a FROM (SELECT LEAD(day) OVER (PARTITION BY customer ORDER BY day) - day AS gap FROM orders) t;
 SELECT SUM(m) AS a FROM (SELECT COUNT(*) OVER (PARTITION BY customer ORDER BY day RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) AS m FROM orders) t; -- refused: reaches a length of time
-SELECT AVG(m) AS a FROM (SELECT PERCENT_RANK() OVER (PARTITION BY customer ORDER BY placed) AS m FROM orders) t; -- refused: PERCENT_RANK OVER one person
+SELECT AVG(m) AS a FROM (SELECT PERCENT_RANK() OVER (PARTITION BY customer ORDER BY placed) AS m FROM orders) t;
+
+-- == Joins by computed conditions, columns that public ones determine, modes, lists and places
+SELECT COUNT(*) AS n FROM orders o CROSS JOIN stores s WHERE o.store_id = s.store_id;
+SELECT s.city, COUNT(*) AS n FROM orders o CROSS JOIN stores s WHERE o.store_id = s.store_id GROUP BY s.city;
+SELECT h.head, COUNT(*) AS n FROM orders o CROSS JOIN heads h WHERE UPPER(o.region) = h.title GROUP BY h.head ORDER BY 1;
+SELECT h.head, COUNT(*) AS n FROM orders o, heads h WHERE UPPER(o.region) = h.title GROUP BY h.head ORDER BY 1;
+SELECT h.head, COUNT(*) AS n FROM orders o, heads h WHERE h.title = UPPER(o.region) AND o.qty > 3 GROUP BY h.head ORDER BY 1;
+SELECT z.size, COUNT(*) AS n FROM orders o, sizes z WHERE o.qty >= z.lo AND o.qty < z.hi GROUP BY z.size ORDER BY 1;
+SELECT z.size, COUNT(*) AS n FROM orders o CROSS JOIN sizes z WHERE o.qty >= z.lo AND o.qty < z.hi AND o.member GROUP BY z.size ORDER BY 1;
+SELECT y.target, COUNT(*) AS n FROM orders o, years y WHERE YEAR(o.day) = y.year GROUP BY 1 ORDER BY 1;
+SELECT st.weight, AVG(o.qty) AS n FROM orders o, standard st WHERE st.band = CASE WHEN o.price < 50 THEN 'cheap' ELSE 'dear' END GROUP BY 1 ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders o, sizes z WHERE o.qty BETWEEN z.lo AND z.hi - 1 AND z.size = 'some';
+SELECT v, COUNT(*) AS a FROM (SELECT NTH_VALUE(region, 2) OVER (PARTITION BY customer ORDER BY placed ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS v FROM orders) t GROUP BY v ORDER BY v; -- keys
+SELECT COUNT(*) FROM (SELECT DISTINCT rating FROM orders) t;
+SELECT COUNT(*) FROM (SELECT DISTINCT rating FROM orders WHERE member) t;
+SELECT COUNT(rating) AS n FROM (SELECT DISTINCT rating FROM orders) t;
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT qty FROM orders) t;
+SELECT COUNT(*) AS n FROM (SELECT rating FROM orders GROUP BY rating) t;
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT rating * 2 AS d FROM orders) t;
+WITH d AS (SELECT DISTINCT rating FROM orders) SELECT COUNT(*) AS n FROM d;
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT rating, channel FROM orders) t;
+SELECT s.city, h.head, COUNT(*) AS n FROM orders o, stores s, heads h WHERE UPPER(o.region) = h.title AND o.store_id = s.store_id GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT h.head, SUM(t.n) AS n FROM (SELECT UPPER(region) AS r, COUNT(*) AS n FROM orders GROUP BY 1) t, heads h WHERE t.r = h.title GROUP BY 1 ORDER BY 1;
+SELECT COUNT(*) AS n FROM orders o, sizes z; -- refused: JOIN without a condition
+SELECT COUNT(*) AS n FROM orders o, sizes z WHERE z.size = 'one'; -- refused: JOIN without a condition
+SELECT COUNT(*) AS n FROM orders o, sizes z WHERE o.qty > z.lo; -- refused: two rows of sizes
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT country FROM stores) t;
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT day FROM orders) t;
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT customer FROM orders) t;
+SELECT COUNT(*) AS n FROM (SELECT DISTINCT MONTH(day) AS m FROM orders) t;
+SELECT s.city, MAX(s.country) AS c, COUNT(*) AS n FROM orders o JOIN stores s ON o.store_id = s.store_id GROUP BY s.city ORDER BY s.city;
+SELECT s.store_id, MAX(s.country) AS c, COUNT(*) AS n FROM orders o JOIN stores s ON o.store_id = s.store_id GROUP BY s.store_id ORDER BY 1;
+SELECT s.city, ANY_VALUE(s.area) AS c, COUNT(*) AS n FROM orders o JOIN stores s ON o.store_id = s.store_id GROUP BY s.city ORDER BY s.city;
+SELECT z.size, MIN(z.lo) AS lo, MAX(z.hi) AS hi, COUNT(*) AS n FROM orders o JOIN sizes z ON o.qty >= z.lo AND o.qty < z.hi GROUP BY z.size ORDER BY 1;
+SELECT g.goal, MAX(g.region) AS r, COUNT(*) AS n FROM orders o JOIN goals g USING (region) GROUP BY g.goal ORDER BY 1;
+SELECT s.city, MIN(s.area) AS a, COUNT(*) AS n FROM stores s JOIN orders o ON o.store_id = s.store_id GROUP BY s.city ORDER BY s.city;
+SELECT h.title, COUNT(*) AS n, MAX(h.head) AS head FROM orders o JOIN heads h ON UPPER(o.region) = h.title GROUP BY 1 ORDER BY 1;
+SELECT STRING_AGG(region || '-' || channel, ', ' ORDER BY region, channel) AS t FROM (SELECT DISTINCT region, channel FROM orders WHERE channel IS NOT NULL) q;
+SELECT STRING_AGG(region, ', ' ORDER BY region) AS t FROM (SELECT DISTINCT region, channel FROM orders) q;
+SELECT region, STRING_AGG(channel, ', ' ORDER BY channel) AS t FROM (SELECT DISTINCT region, channel FROM orders) q GROUP BY region ORDER BY region;
+SELECT region, STRING_AGG(DISTINCT channel, ',' ORDER BY channel) AS t FROM orders GROUP BY region ORDER BY region;
+SELECT region, MODE(channel) AS m FROM orders GROUP BY region ORDER BY region;
+SELECT region, MODE(store_id) AS m, COUNT(*) AS n FROM orders GROUP BY region ORDER BY region;
+SELECT MODE() WITHIN GROUP (ORDER BY region) AS m FROM orders;
+SELECT MODE(channel) AS m, MODE(region) AS r FROM orders;
+SELECT MODE(channel) AS m, COUNT(*) AS n, AVG(qty) AS q FROM orders WHERE member;
+SELECT member, MODE(region) FILTER (WHERE returned) AS m, MODE() WITHIN GROUP (ORDER BY channel) AS c FROM orders GROUP BY member ORDER BY member;
+SELECT s.country, MODE(o.channel) AS m FROM orders o JOIN stores s ON o.store_id = s.store_id GROUP BY 1 ORDER BY 1;
+SELECT YEAR(day) AS y, MODE(store_id) AS m FROM orders GROUP BY 1 HAVING COUNT(*) > 10 ORDER BY 2, 1;
+SELECT UPPER(region) AS r, channel FROM (SELECT DISTINCT region, channel FROM orders) t WHERE channel IS NOT NULL ORDER BY r, channel;
+SELECT region, ROW_NUMBER() OVER (ORDER BY region) AS r FROM (SELECT DISTINCT region FROM orders) t;
+WITH d AS (SELECT DISTINCT region, channel FROM orders) SELECT d.region, d.channel, COALESCE(t.n, 0) AS n FROM d LEFT JOIN (SELECT region, channel, COUNT(*) AS n FROM orders WHERE returned GROUP BY 1, 2) t ON d.region = t.region AND d.channel = t.channel ORDER BY 1, 2;
+SELECT region, MODE(channel) AS m FROM orders GROUP BY ROLLUP(region); -- refused: MODE goes with one GROUP BY
+SELECT MODE(LENGTH(region)) AS m, MODE(MONTH(day)) AS d FROM orders;
+SELECT AVG(p) AS a FROM (SELECT PERCENT_RANK() OVER (PARTITION BY customer ORDER BY price) AS p FROM orders) t;
+SELECT AVG(p) AS a FROM (SELECT CUME_DIST() OVER (PARTITION BY customer ORDER BY placed) AS p FROM orders) t;
+SELECT COUNT(*) AS a FROM (SELECT CUME_DIST() OVER (PARTITION BY customer ORDER BY placed) AS p FROM orders) t WHERE p <= 0.5;
+SELECT SUM(v) AS a FROM (SELECT customer, NTH_VALUE(qty, 2) OVER (PARTITION BY customer ORDER BY placed) AS v FROM orders) t;
+SELECT COUNT(*) AS a FROM (SELECT PERCENT_RANK() OVER (PARTITION BY customer ORDER BY placed DESC) AS p FROM orders) t WHERE p = 0;
+SELECT region, AVG(p) AS a FROM (SELECT region, CUME_DIST() OVER (PARTITION BY customer ORDER BY qty) AS p FROM orders) t GROUP BY region ORDER BY region;
+SELECT SUM(v) AS a FROM (SELECT NTH_VALUE(qty, 3) OVER (PARTITION BY customer ORDER BY placed ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS v FROM orders) t;
+SELECT SUM(v) AS a FROM (SELECT NTH_VALUE(qty, 2) OVER (PARTITION BY customer ORDER BY qty) AS v FROM orders) t;
+SELECT AVG(v) AS a FROM (SELECT NTH_VALUE(qty, 0) OVER (PARTITION BY customer ORDER BY placed) AS v FROM orders) t; -- refused: from 1 to 1,000
+SELECT AVG(v) AS a FROM (SELECT NTH_VALUE(qty, 2) OVER (PARTITION BY region ORDER BY placed) AS v FROM orders) t; -- refused: PARTITION BY names
+SELECT s.country, MAX(s.city) AS c, COUNT(*) AS n FROM orders o JOIN stores s ON o.store_id = s.store_id GROUP BY s.country ORDER BY 1; -- refused: one row
+
+-- == Metabase, dashboards with filters and joins
+SELECT CASE WHEN "source"."sum" >= 30000 THEN 'big' WHEN "source"."sum" >= 20000 THEN 'middle' ELSE 'small' END AS "Size", COUNT(*) AS "count", AVG("source"."sum") AS "avg" FROM (SELECT "orders"."store_id" AS "store_id", SUM("orders"."price") AS "sum" FROM "orders" GROUP BY "orders"."store_id") AS "source" GROUP BY 1 ORDER BY 1;
+SELECT DATE_TRUNC('quarter', CAST("orders"."placed" AS DATE)) AS "placed", "Stores"."country" AS "Stores__country", SUM("orders"."price") AS "sum" FROM "orders" LEFT JOIN "stores" AS "Stores" ON "orders"."store_id" = "Stores"."store_id" WHERE "Stores"."country" IN ('NL', 'BE') GROUP BY 1, "Stores"."country" ORDER BY 1, 2;
+SELECT ("orders"."price" >= 50) AS "dear", FLOOR(("orders"."price" - 0.0) / 20.0) * 20.0 AS "price", COUNT(*) AS "count" FROM "orders" GROUP BY 1, 2 HAVING COUNT(*) > 0 ORDER BY 1, 2;
+SELECT SUM(CASE WHEN "orders"."channel" = 'web' THEN "orders"."price" ELSE 0.0 END) / NULLIF(SUM("orders"."price"), 0) AS "Share of web" FROM "orders" WHERE "orders"."day" >= DATE '2024-01-01' AND "orders"."day" < DATE '2025-01-01';
+SELECT "orders"."region" AS "region", COUNT(DISTINCT CASE WHEN "orders"."price" > 80 THEN "orders"."customer" END) AS "dear buyers", CAST(COUNT(DISTINCT CASE WHEN "orders"."price" > 80 THEN "orders"."customer" END) AS DOUBLE) / COUNT(DISTINCT "orders"."customer") AS "share" FROM "orders" GROUP BY "orders"."region" ORDER BY "share" DESC;
+
+-- == Superset, virtual datasets
+SELECT region AS region, sum(revenue) / sum(buyers) AS "revenue per buyer" FROM (SELECT region, DATE_TRUNC('month', day) AS month, SUM(price) AS revenue, COUNT(DISTINCT customer) AS buyers FROM orders GROUP BY 1, 2) AS virtual_table WHERE month >= DATE '2024-01-01' GROUP BY region ORDER BY "revenue per buyer" DESC LIMIT 50;
+SELECT DATE_TRUNC('week', CAST(placed AS DATE)) AS __timestamp, channel AS channel, COUNT(*) AS cnt FROM orders JOIN (SELECT channel AS channel__, COUNT(*) AS mme_inner__ FROM orders WHERE placed >= TIMESTAMP '2024-10-01' GROUP BY channel ORDER BY mme_inner__ DESC LIMIT 2) AS series_limit ON channel = channel__ WHERE placed >= TIMESTAMP '2024-10-01' AND placed < TIMESTAMP '2024-11-04' GROUP BY 1, 2 ORDER BY 1, 2; -- keys
+SELECT COALESCE(channel, '<NULL>') AS channel, COUNT(DISTINCT customer) AS "COUNT_DISTINCT(customer)" FROM orders GROUP BY COALESCE(channel, '<NULL>') ORDER BY "COUNT_DISTINCT(customer)" DESC LIMIT 100;
+SELECT time_bucket(INTERVAL '3 months', day) AS __timestamp, sum(CASE WHEN returned THEN price ELSE 0 END) / sum(price) AS refund_rate FROM orders GROUP BY 1 ORDER BY 1;
+SELECT DATE_TRUNC('month', day) AS m, sum(qty) AS q, sum(sum(qty)) OVER (PARTITION BY YEAR(DATE_TRUNC('month', day)) ORDER BY DATE_TRUNC('month', day)) AS ytd FROM orders GROUP BY m ORDER BY m;
+
+-- == Grafana, alerts and moving averages
+SELECT t AS time, v AS value, AVG(v) OVER w AS mean, STDDEV_POP(v) OVER w AS sd FROM (SELECT DATE_TRUNC('month', placed) AS t, COUNT(*) AS v FROM orders GROUP BY 1) AS s WINDOW w AS (ORDER BY t ROWS BETWEEN 5 PRECEDING AND CURRENT ROW) ORDER BY t;
+SELECT t AS time, CASE WHEN v > 1.05 * LAG(v) OVER (ORDER BY t) THEN 'up' WHEN v < 0.95 * LAG(v) OVER (ORDER BY t) THEN 'down' ELSE 'flat' END AS state FROM (SELECT DATE_TRUNC('quarter', day) AS t, SUM(price) AS v FROM orders GROUP BY 1) AS s ORDER BY t;
+SELECT HOUR(placed) AS hour, DAYOFWEEK(placed) AS dow, COUNT(*) AS value FROM orders WHERE HOUR(placed) BETWEEN 9 AND 11 GROUP BY 1, 2 ORDER BY 2, 1;
+SELECT DATE_TRUNC('month', placed) AS time, APPROX_QUANTILE(qty, 0.5) AS p50 FROM orders WHERE placed < TIMESTAMP '2023-04-01' GROUP BY 1 ORDER BY 1;
+SELECT 'returned' AS metric, DATE_TRUNC('year', day) AS time, COUNT(*) FILTER (returned) AS value FROM orders GROUP BY 2 UNION ALL SELECT 'kept', DATE_TRUNC('year', day), COUNT(*) FILTER (NOT returned) FROM orders GROUP BY 2 ORDER BY 1, 2;
+
+-- == Tableau, level of detail
+SELECT "t0"."region" AS "region", "t0"."month" AS "month", "t0"."s" AS "s", "t0"."s" / "t1"."total" AS "share" FROM (SELECT "orders"."region" AS "region", MONTH("orders"."day") AS "month", SUM("orders"."price") AS "s" FROM "orders" GROUP BY 1, 2) "t0" INNER JOIN (SELECT "orders"."region" AS "region", SUM("orders"."price") AS "total" FROM "orders" GROUP BY 1) "t1" ON ("t0"."region" IS NOT DISTINCT FROM "t1"."region") WHERE "t0"."month" <= 3 ORDER BY 1, 2;
+SELECT AVG("t"."n") AS "avg:n:ok", MAX("t"."n") AS "max:n:ok", MIN("t"."n") AS "min:n:ok" FROM (SELECT "orders"."region" AS "region", "orders"."member" AS "member", COUNT(1) AS "n" FROM "orders" GROUP BY 1, 2) "t";
+SELECT "orders"."region" AS "region", CAST(SUM("orders"."qty") AS DOUBLE) / CAST(COUNT(DISTINCT "orders"."customer") AS DOUBLE) AS "usr:Calculation_1:qk" FROM "orders" WHERE (("orders"."channel" IN ('phone', 'web')) AND (NOT "orders"."returned")) GROUP BY 1;
+SELECT "x"."first" AS "cohort", COUNT(DISTINCT "orders"."customer") AS "ctd" FROM "orders" INNER JOIN (SELECT "orders"."customer" AS "customer", DATE_TRUNC('QUARTER', MIN("orders"."day")) AS "first" FROM "orders" GROUP BY 1) "x" ON "orders"."customer" = "x"."customer" GROUP BY 1 ORDER BY 1;
+SELECT (CASE WHEN "orders"."member" THEN 'Member' WHEN NOT "orders"."member" THEN 'Guest' ELSE NULL END) AS "kind", DATE_PART('year', "orders"."day") AS "yr", SUM("orders"."price") AS "sum" FROM "orders" GROUP BY 1, 2 ORDER BY 2, 1; -- keys
+
+-- == Looker, derived tables
+WITH user_facts AS (SELECT customer, COUNT(*) AS lifetime_orders, SUM(price) AS lifetime_revenue FROM orders GROUP BY 1) SELECT CASE WHEN user_facts.lifetime_orders >= 8 THEN 'frequent' WHEN user_facts.lifetime_orders >= 4 THEN 'regular' ELSE 'rare' END AS "user_facts.tier", COUNT(*) AS "user_facts.count", COALESCE(SUM(user_facts.lifetime_revenue), 0) AS "user_facts.revenue" FROM user_facts GROUP BY 1 ORDER BY 2 DESC LIMIT 500;
+SELECT (DATE_PART('week', orders.day)) AS "orders.week", COUNT(*) AS "orders.count" FROM orders WHERE YEAR(orders.day) = 2024 AND (DATE_PART('week', orders.day)) <= 4 GROUP BY 1 ORDER BY 1;
+SELECT stores.city AS "stores.city", COUNT(DISTINCT orders.customer) AS "orders.customers", COALESCE(SUM(orders.price), 0) / NULLIF(MAX(stores.area), 0) AS "orders.revenue_per_m2" FROM orders JOIN stores ON orders.store_id = stores.store_id GROUP BY stores.city, stores.store_id ORDER BY 1;
+SELECT CASE WHEN orders.price < 20 THEN 'T1' WHEN orders.price < 60 THEN 'T2' WHEN orders.price >= 60 THEN 'T3' ELSE 'Undefined' END AS "orders.price_tier", AVG(orders.rating) AS "orders.avg_rating", COUNT(orders.rating) AS "orders.rated" FROM orders GROUP BY 1 HAVING COUNT(orders.rating) > 100 ORDER BY 1;
+
+-- == Power BI, measures
+SELECT [t].[region], [t].[a0] AS [sales], [t].[a1] AS [returns], CASE WHEN [t].[a0] = 0 THEN NULL ELSE [t].[a1] * 1.0 / [t].[a0] END AS [rate] FROM (SELECT [region], SUM([price]) AS [a0], SUM(CASE WHEN [returned] = 1 THEN [price] ELSE 0 END) AS [a1] FROM [orders] GROUP BY [region]) AS [t] ORDER BY [rate] DESC;
+SELECT TOP 2 [city], [sales] FROM (SELECT [s].[city] AS [city], SUM([o].[price]) AS [sales] FROM [orders] AS [o] INNER JOIN [stores] AS [s] ON [o].[store_id] = [s].[store_id] GROUP BY [s].[city]) AS [x] ORDER BY [sales] DESC;
+SELECT YEAR([day]) AS [y], DATEPART(quarter, [day]) AS [q], SUM([price]) AS [s], SUM(SUM([price])) OVER (PARTITION BY YEAR([day]) ORDER BY DATEPART(quarter, [day])) AS [ytd] FROM [orders] GROUP BY YEAR([day]), DATEPART(quarter, [day]) ORDER BY [y], [q];
+SELECT IIF([price] > 50, 'dear', 'cheap') AS [band], COUNT_BIG(*) AS [n] FROM [orders] GROUP BY IIF([price] > 50, 'dear', 'cheap') ORDER BY [band];
+SELECT [member], COALESCE(AVG(CAST([rating] AS FLOAT)), 0) AS [mean rating], COUNT(*) - COUNT([rating]) AS [unrated] FROM [orders] GROUP BY [member] ORDER BY [member];
+
+-- == dbt metrics, derived and cumulative
+WITH orders_by_month AS (SELECT DATE_TRUNC('month', day) AS date_month, region, SUM(price) AS revenue FROM orders GROUP BY 1, 2), spine AS (SELECT DISTINCT date_month FROM orders_by_month), totals AS (SELECT date_month, SUM(revenue) AS total FROM orders_by_month GROUP BY 1) SELECT s.date_month, o.region, o.revenue, ROUND(100 * o.revenue / t.total, 1) AS pct FROM spine s JOIN orders_by_month o USING (date_month) JOIN totals t USING (date_month) WHERE s.date_month >= DATE '2024-11-01' ORDER BY 1, 2;
+WITH base AS (SELECT day AS metric_time, price FROM orders WHERE channel IS NOT NULL), agg AS (SELECT DATE_TRUNC('quarter', metric_time) AS metric_time, SUM(price) AS revenue FROM base GROUP BY 1) SELECT metric_time, revenue, LAG(revenue, 4) OVER (ORDER BY metric_time) AS revenue_last_year, revenue / LAG(revenue, 4) OVER (ORDER BY metric_time) - 1 AS yoy FROM agg ORDER BY metric_time;
+WITH first_orders AS (SELECT customer, MIN(day) AS first_day FROM orders GROUP BY customer) SELECT DATE_TRUNC('month', first_day) AS cohort_month, COUNT(*) AS new_customers FROM first_orders WHERE first_day < DATE '2023-05-01' GROUP BY 1 ORDER BY 1;
+WITH active AS (SELECT customer, DATE_TRUNC('month', day) AS m FROM orders GROUP BY 1, 2) SELECT m, COUNT(*) AS active_customers FROM active WHERE m >= DATE '2024-07-01' GROUP BY m ORDER BY m;
+WITH r AS (SELECT SUM(price) FILTER (WHERE NOT returned) AS net, SUM(price) AS gross, COUNT(*) AS n FROM orders) SELECT net, gross, gross - net AS refunded, ROUND(net / n, 2) AS net_per_order, net / NULLIF(gross, 0) AS kept FROM r;
+
+-- == textbooks, sub-queries and set operations
+SELECT region FROM orders GROUP BY region HAVING SUM(price) > (SELECT AVG(t) FROM (SELECT SUM(price) AS t FROM orders GROUP BY region) AS x) ORDER BY region;
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region HAVING COUNT(*) >= ALL (SELECT COUNT(*) FROM orders GROUP BY region);
+SELECT store_id FROM orders WHERE member GROUP BY store_id HAVING COUNT(*) > 300 INTERSECT SELECT store_id FROM orders WHERE NOT member GROUP BY store_id HAVING COUNT(*) > 200 ORDER BY store_id;
+SELECT region, 'high' AS kind FROM orders GROUP BY region HAVING AVG(price) > 35 EXCEPT SELECT region, 'high' FROM orders GROUP BY region HAVING COUNT(*) < 500 ORDER BY 1;
+SELECT o.region, o.n, (SELECT COUNT(*) FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) AS p WHERE p.n > o.n) + 1 AS place FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) AS o ORDER BY place;
+SELECT s.city FROM stores s WHERE s.store_id IN (SELECT store_id FROM orders GROUP BY store_id HAVING COUNT(*) > 450) ORDER BY s.city;
+SELECT s.city, s.area FROM stores s WHERE EXISTS (SELECT 1 FROM (SELECT store_id, COUNT(*) AS n FROM orders GROUP BY store_id) t WHERE t.store_id = s.store_id AND t.n > s.area * 5) ORDER BY s.area;
+SELECT COUNT(*) AS n FROM orders WHERE price BETWEEN (SELECT AVG(price) FROM orders) - 10 AND (SELECT AVG(price) FROM orders) + 10;
+SELECT s.city, COALESCE(t.n, 0) AS n FROM stores s LEFT JOIN (SELECT store_id, COUNT(*) AS n FROM orders WHERE returned GROUP BY store_id) t ON s.store_id = t.store_id ORDER BY s.city;
+SELECT g.region, g.goal, t.s, t.s >= g.goal AS reached FROM goals g JOIN (SELECT region, SUM(qty) AS s FROM orders WHERE YEAR(day) = 2024 GROUP BY region) t ON t.region = g.region ORDER BY g.region;
+SELECT channel, member, COUNT(*) AS n FROM orders WHERE (channel, member) IN (('web', TRUE), ('shop', FALSE)) GROUP BY channel, member ORDER BY 1, 2;
+SELECT COUNT(*) AS n FROM orders WHERE NOT (region = 'north' OR channel LIKE 'p%') AND COALESCE(rating, 0) >= 4;
+SELECT region, SUM(qty) AS s FROM orders GROUP BY region ORDER BY CASE region WHEN 'west' THEN 0 WHEN 'north' THEN 1 ELSE 2 END, region;
+
+-- == healthcare
+SELECT CASE WHEN n = 1 THEN '1' WHEN n <= 3 THEN '2-3' WHEN n <= 6 THEN '4-6' ELSE '7+' END AS visits, COUNT(*) AS patients FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) v GROUP BY 1 ORDER BY 1; -- keys
+SELECT AVG(CASE WHEN gap <= 30 THEN 1.0 ELSE 0.0 END) AS readmitted FROM (SELECT DATE_DIFF('day', day, LEAD(day) OVER (PARTITION BY customer ORDER BY placed)) AS gap FROM orders) t WHERE gap IS NOT NULL;
+SELECT region, 1000.0 * COUNT(*) FILTER (WHERE returned) / COUNT(*) AS per_1000, SQRT(COUNT(*) FILTER (WHERE returned)) / COUNT(*) * 1000 AS se FROM orders GROUP BY region ORDER BY region;
+SELECT SUM(w.weight * t.rate) / SUM(w.weight) AS standardised FROM (SELECT CASE WHEN price < 50 THEN 'cheap' ELSE 'dear' END AS band, 1.0 * COUNT(*) FILTER (WHERE returned) / COUNT(*) AS rate FROM orders GROUP BY 1) t JOIN standard w ON w.band = t.band;
+SELECT member, COUNT(DISTINCT customer) AS patients, COUNT(*) AS visits, ROUND(COUNT(*) * 1.0 / COUNT(DISTINCT customer), 2) AS each FROM orders WHERE EXISTS (SELECT 1 FROM logins l WHERE l.customer = orders.customer AND l.failed) GROUP BY member ORDER BY member;
+SELECT CASE WHEN rating IS NULL THEN 'not asked' WHEN rating <= 2 THEN 'poor' WHEN rating = 3 THEN 'fair' ELSE 'good' END AS outcome, COUNT(*) AS n, ROUND(100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), 1) AS percent FROM orders GROUP BY 1 ORDER BY n DESC;
+SELECT QUANTILE_CONT(d, 0.5) AS median_days FROM (SELECT customer, DATE_DIFF('day', MIN(day), MAX(day)) AS d FROM orders GROUP BY customer) t;
+SELECT COUNT(*) AS lost FROM (SELECT customer, MAX(day) AS last_seen FROM orders GROUP BY customer) t WHERE last_seen < DATE '2024-06-01';
+
+-- == education
+SELECT grade, COUNT(*) AS pupils FROM (SELECT customer, CASE WHEN AVG(rating) >= 4 THEN 'A' WHEN AVG(rating) >= 3 THEN 'B' ELSE 'C' END AS grade FROM orders GROUP BY customer) t GROUP BY grade ORDER BY grade;
+SELECT region, AVG(rating) AS mean, AVG(rating) - (SELECT AVG(rating) FROM orders) AS apart, (AVG(rating) - (SELECT AVG(rating) FROM orders)) / (SELECT STDDEV(rating) FROM orders) AS z FROM orders GROUP BY region ORDER BY region;
+SELECT NTILE(2) OVER (ORDER BY s DESC) AS half, region, s FROM (SELECT region, SUM(qty) AS s FROM orders GROUP BY region) t ORDER BY half, region;
+SELECT COUNT(*) AS improved FROM (SELECT customer, ARG_MIN(rating, placed) AS r0, ARG_MAX(rating, placed) AS r1 FROM orders WHERE rating IS NOT NULL GROUP BY customer) t WHERE r1 > r0;
+SELECT CORR(qty, rating) AS r, REGR_SLOPE(rating, qty) AS slope FROM orders; -- refused: REGR_SLOPE
+SELECT REPEAT('*', 3) AS stars, COUNT(*) AS n FROM orders WHERE rating = 3; -- refused: REPEAT
+SELECT region, COUNT(*) FILTER (WHERE rating >= 3) AS passed, COUNT(rating) AS sat, PRINTF('%.1f%%', 100.0 * COUNT(*) FILTER (WHERE rating >= 3) / COUNT(rating)) AS rate FROM orders GROUP BY region ORDER BY region;
+
+-- == finance
+SELECT m, s, SUM(s) OVER (ORDER BY m) AS cumulative, s - FIRST_VALUE(s) OVER (ORDER BY m) AS since_start, ROUND(100.0 * s / FIRST_VALUE(s) OVER (ORDER BY m), 1) AS index_100 FROM (SELECT DATE_TRUNC('quarter', day) AS m, SUM(price * qty) AS s FROM orders GROUP BY 1) t ORDER BY m;
+SELECT store_id, s, cum / total AS cum_share, CASE WHEN cum / total <= 0.8 THEN 'A' ELSE 'B' END AS class FROM (SELECT store_id, s, SUM(s) OVER (ORDER BY s DESC) AS cum, SUM(s) OVER () AS total FROM (SELECT store_id, SUM(price) AS s FROM orders GROUP BY store_id) x) y ORDER BY s DESC;
+SELECT SUM(POWER(share, 2)) AS hhi FROM (SELECT store_id, SUM(price) / SUM(SUM(price)) OVER () AS share FROM orders GROUP BY store_id) t;
+SELECT YEAR(day) AS y, SUM(price * qty) AS turnover, SUM(price * qty) * 0.21 AS vat, ROUND(SUM(price * qty) / 12, 0) AS per_month FROM orders GROUP BY 1 ORDER BY 1;
+SELECT a.m AS m, a.s AS s24, b.s AS s23, (a.s - b.s) / b.s * 100 AS growth FROM (SELECT MONTH(day) AS m, SUM(price) AS s FROM orders WHERE YEAR(day) = 2024 GROUP BY 1) a JOIN (SELECT MONTH(day) AS m, SUM(price) AS s FROM orders WHERE YEAR(day) = 2023 GROUP BY 1) b ON a.m = b.m ORDER BY a.m;
+SELECT CASE WHEN price < 10 THEN '0-10' WHEN price < 30 THEN '10-30' ELSE '30+' END AS bucket, SUM(price) AS exposure, SUM(CASE WHEN returned THEN price END) AS loss, COALESCE(SUM(CASE WHEN returned THEN price END), 0) / SUM(price) AS lgd FROM orders GROUP BY bucket ORDER BY bucket;
+SELECT region, s, s - LEAD(s) OVER (ORDER BY s DESC) AS lead_over_next, MAX(s) OVER () - s AS behind FROM (SELECT region, SUM(price) AS s FROM orders GROUP BY region) t ORDER BY s DESC;
+
+-- == product analytics: funnels, retention, sessions, RFM
+SELECT COUNT(*) AS started, COUNT(*) FILTER (WHERE shop) AS second_step, COUNT(*) FILTER (WHERE shop AND phone) AS third_step FROM (SELECT customer, BOOL_OR(channel = 'web') AS web, BOOL_OR(channel = 'shop') AS shop, BOOL_OR(channel = 'phone') AS phone FROM orders GROUP BY customer) t WHERE web;
+SELECT COUNT(*) AS users, COUNT(*) FILTER (WHERE d BETWEEN 1 AND 30) AS month_one, 1.0 * COUNT(*) FILTER (WHERE d BETWEEN 1 AND 30) / COUNT(*) AS kept FROM (SELECT customer, DATE_DIFF('day', MIN(day), MAX(day)) AS d FROM orders GROUP BY customer) t;
+SELECT CASE WHEN f >= 7 THEN 'F3' WHEN f >= 4 THEN 'F2' ELSE 'F1' END AS f, CASE WHEN m >= 250 THEN 'M2' ELSE 'M1' END AS m, COUNT(*) AS people FROM (SELECT customer, COUNT(*) AS f, SUM(price) AS m FROM orders GROUP BY customer) t GROUP BY 1, 2 ORDER BY 1, 2; -- keys
+SELECT SUM(is_new) AS sessions FROM (SELECT CASE WHEN DATE_DIFF('day', LAG(day) OVER (PARTITION BY customer ORDER BY placed), day) > 7 OR LAG(day) OVER (PARTITION BY customer ORDER BY placed) IS NULL THEN 1 ELSE 0 END AS is_new FROM orders) t;
+SELECT channel AS first_channel, COUNT(*) AS people FROM (SELECT customer, channel, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed) AS rn FROM orders) t WHERE rn = 1 GROUP BY channel ORDER BY people DESC;
+SELECT a.channel AS from_channel, COUNT(*) AS n FROM (SELECT channel, LEAD(channel) OVER (PARTITION BY customer ORDER BY placed) AS next FROM orders) a WHERE a.next = 'web' GROUP BY 1 ORDER BY n DESC;
+SELECT months, COUNT(*) AS customers FROM (SELECT customer, COUNT(DISTINCT DATE_TRUNC('month', day)) AS months FROM orders GROUP BY customer) t WHERE months <= 4 GROUP BY months ORDER BY months; -- keys
+SELECT COUNT(DISTINCT o.customer) AS n FROM orders o WHERE o.customer NOT IN (SELECT customer FROM logins WHERE device = 'phone');
+SELECT l.device, COUNT(DISTINCT l.customer) AS people, SUM(l.minutes) AS minutes FROM logins l WHERE l.customer IN (SELECT customer FROM orders GROUP BY customer HAVING COUNT(*) > 5) GROUP BY l.device ORDER BY l.device;
+SELECT m, n, n - LAG(n) OVER (ORDER BY m) AS net_new, SUM(n) OVER (ORDER BY m ROWS UNBOUNDED PRECEDING) AS total FROM (SELECT DATE_TRUNC('month', f) AS m, COUNT(*) AS n FROM (SELECT customer, MIN(day) AS f FROM orders GROUP BY customer) x WHERE f < DATE '2023-07-01' GROUP BY 1) t ORDER BY m;
+SELECT AVG(days) AS days_to_second FROM (SELECT DATE_DIFF('day', LAG(day) OVER (PARTITION BY customer ORDER BY placed), day) AS days, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY placed) AS rn FROM orders) t WHERE rn = 2;
+SELECT CASE WHEN last_day >= DATE '2024-10-01' THEN 'active' WHEN last_day >= DATE '2024-04-01' THEN 'dormant' ELSE 'gone' END AS state, COUNT(*) AS n, AVG(total) AS mean_spend FROM (SELECT customer, MAX(day) AS last_day, SUM(price) AS total FROM orders GROUP BY customer) t GROUP BY 1 ORDER BY 1;
+
+-- == gaps, islands, pivots and ranks of released rows
+SELECT MIN(m) AS start, MAX(m) AS stop, COUNT(*) AS months FROM (SELECT m, n, SUM(CASE WHEN n > 125 THEN 0 ELSE 1 END) OVER (ORDER BY m) AS island FROM (SELECT DATE_TRUNC('month', day) AS m, COUNT(*) AS n FROM orders GROUP BY 1) a) b WHERE n > 125 GROUP BY island ORDER BY 1;
+SELECT region, MAX(CASE WHEN channel = 'web' THEN n END) AS web, MAX(CASE WHEN channel = 'shop' THEN n END) AS shop, MAX(CASE WHEN channel = 'phone' THEN n END) AS phone FROM (SELECT region, channel, COUNT(*) AS n FROM orders GROUP BY region, channel) t GROUP BY region ORDER BY region;
+SELECT region, store_id, s FROM (SELECT region, store_id, SUM(price) AS s, ROW_NUMBER() OVER (PARTITION BY region ORDER BY SUM(price) DESC) AS r FROM orders GROUP BY region, store_id) t WHERE r <= 2 ORDER BY region, s DESC;
+SELECT region, channel, n, ROUND(100.0 * n / SUM(n) OVER (PARTITION BY region), 2) AS in_region, ROUND(100.0 * n / SUM(n) OVER (), 2) AS in_all FROM (SELECT region, channel, COUNT(*) AS n FROM orders WHERE channel IS NOT NULL GROUP BY 1, 2) t ORDER BY region, n DESC;
+SELECT m, n, n > COALESCE(LAG(n) OVER (ORDER BY m), 0) AS rose, AVG(n) OVER (ORDER BY m ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS centred FROM (SELECT MONTH(day) AS m, COUNT(*) AS n FROM orders WHERE YEAR(day) = 2023 GROUP BY 1) t ORDER BY m;
+SELECT FIRST_VALUE(region) OVER (PARTITION BY channel ORDER BY n DESC) AS best, channel, MAX(n) OVER (PARTITION BY channel) AS top FROM (SELECT channel, region, COUNT(*) AS n FROM orders WHERE channel IS NOT NULL GROUP BY 1, 2) t QUALIFY ROW_NUMBER() OVER (PARTITION BY channel ORDER BY n DESC) = 1 ORDER BY channel;
+SELECT region, ARG_MAX(m, n) AS best_month, MAX(n) AS n FROM (SELECT region, MONTH(day) AS m, SUM(price) AS n FROM orders GROUP BY 1, 2) t GROUP BY region ORDER BY region;
+SELECT STRING_AGG(region, ' > ' ORDER BY n DESC) AS ranking FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t;
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY n) AS median_month FROM (SELECT DATE_TRUNC('month', day) AS m, COUNT(*) AS n FROM orders GROUP BY 1) t;
+
+-- == dates and texts
+SELECT STRFTIME(day, '%B') AS month, MONTH(day) AS nr, COUNT(*) AS n FROM orders GROUP BY 1, 2 ORDER BY nr;
+SELECT CONCAT('Q', QUARTER(day), ' ', YEAR(day)) AS quarter, SUM(price) AS s FROM orders GROUP BY 1 ORDER BY 1;
+SELECT CASE WHEN DAYOFWEEK(day) IN (0, 6) THEN 'weekend' ELSE 'weekday' END AS kind, COUNT(*) AS n, COUNT(*) / COUNT(DISTINCT day) AS a_day FROM orders GROUP BY 1 ORDER BY 1;
+SELECT UPPER(SUBSTR(region, 1, 1)) || LOWER(SUBSTR(region, 2)) AS name, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+SELECT LENGTH(region) AS letters, COUNT(*) AS n FROM orders WHERE region ILIKE '%t%' GROUP BY 1 ORDER BY 1;
+SELECT REPLACE(region, 'th', 'TH') AS r, LEFT(region, 2) AS two, COUNT(*) AS n FROM orders GROUP BY ALL ORDER BY n DESC;
+SELECT LAST_DAY(day) AS end_of_month, COUNT(*) AS n FROM orders WHERE day BETWEEN '2024-01-15' AND '2024-04-15' GROUP BY 1 ORDER BY 1;
+SELECT DATE_DIFF('month', DATE '2023-01-01', day) AS month_nr, SUM(qty) AS s FROM orders GROUP BY 1 ORDER BY 1 DESC LIMIT 6;
+SELECT day + INTERVAL 1 YEAR AS a_year_on, COUNT(*) AS n FROM orders WHERE day < DATE '2023-01-08' GROUP BY 1 ORDER BY 1;
+SELECT NULLIF(channel, 'phone') AS c, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1 NULLS LAST;
+SELECT COUNT(*) AS n FROM orders WHERE COALESCE(NULLIF(channel, 'web'), 'none') = 'none' AND EXTRACT(DOW FROM placed) = 1;

@@ -39,8 +39,10 @@ class Distinct:
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of counts."""
         cells, counts = zip(*(distinct_cell(node, domain) for node in (self.of, *self.others)), strict=True)
-        known = [n + (self.missing and c.missable) for n, c in zip(counts, cells, strict=True) if n is not None]
-        values = math.prod(known) if len(known) == len(counts) else None
+        # A column that is named twice has one value in a row.
+        different = dict(zip((self.of, *self.others), zip(counts, cells, strict=True), strict=True)).values()
+        known = [n + (self.missing and c.missable) for n, c in different if n is not None]
+        values = math.prod(known) if len(known) == len(different) else None
         counted = _counted_column(self.of)
         column = counted.name if isinstance(counted, Name) and not self.others else None
         term = SqlAggregate("combinations" if self.missing else "distinct", cells[0], others=cells[1:])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import bisect
 import datetime
+import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval, common_unit, grid_constant, rescale
 from sordino.ask.queries.expressions.declared_values import DeclaredValues
@@ -17,7 +19,11 @@ from sordino.ask.queries.expressions.sql_trees import Build, add, constant, divi
 from sordino.ask.queries.expressions.sql_trees import constant as whole_constant
 from sordino.core.errors import QuestionRefused
 from sordino.core.loss import format_number
+from sordino.core.primitives import Primitives
 from sordino.core.time_zones import EPOCH, Offsets, local_time, offsets, parse_moment, seconds_since, show_time
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 # ---- The calendar of days by whole-number arithmetic: parts of a day, months counted, the first day of a month
 #
@@ -640,9 +646,13 @@ def format_time(form: str, of: BoundNumber) -> DeclaredValues:
     if of.kind not in TIMES:
         raise QuestionRefused("only dates and datetimes are formatted")
     codes = {c[-1] for c in _CODE.findall(form) if c[-1] != "%"}
-    parts = {_PARTS.get(c) for c in codes}
-    if len(parts) == 1 and None not in parts:
-        return _of_part(form, parts.pop() or "", of)
+    if codes and not codes & set("YGF"):
+        # A time of day is its parts.
+        form = form.replace("%T", "%H:%M:%S").replace("%R", "%H:%M")
+        codes = {c[-1] for c in _CODE.findall(form) if c[-1] != "%"}
+    parts = list(dict.fromkeys(_PARTS.get(c[-1]) for c in _CODE.findall(form) if c[-1] != "%"))
+    if parts and None not in parts:
+        return _of_parts(form, [part for part in parts if part is not None], of)
     unit = next((unit for known, unit in _UNITS if codes and codes <= set(known) and codes & set("YGF")), None)
     if unit is None:
         raise QuestionRefused(
@@ -658,11 +668,32 @@ def format_time(form: str, of: BoundNumber) -> DeclaredValues:
     return DeclaredValues(texts, lambda on: plus(found.index.build(on), -low))
 
 
-def _of_part(form: str, part: str, of: BoundNumber) -> DeclaredValues:
-    found = part_of_time(part, of)
-    low, high = int(found.interval.lower or 0), int(found.interval.upper or Fraction(0))
-    texts = tuple(_write(form, _SAMPLES[part](n)) for n in range(low, high + 1))
-    return DeclaredValues(texts, lambda on: plus(found.build(on), -low))
+def _of_parts(form: str, parts: Sequence[str], of: BoundNumber) -> DeclaredValues:
+    """Return the texts of all combinations of some parts: those that no day has are no keys, as no row can have them."""
+    numbers = [part_of_time(part, of) for part in parts]
+    ranges = [range(int(n.interval.lower or 0), int(n.interval.upper or 0) + 1) for n in numbers]
+    if (size := math.prod(map(len, ranges))) >= _MOST:
+        raise QuestionRefused(f"the format {form[:40]!r} has {size} values here, above {_MOST}: leave some parts out")
+    texts = tuple(
+        _CODE.sub(lambda code, chosen=chosen: _write_part(code.group(), dict(zip(parts, chosen, strict=True))), form)
+        for chosen in itertools.product(*ranges)
+    )
+
+    def build(on: Primitives) -> exp.Expression:
+        index = constant(0)
+        for number, values in zip(numbers, ranges, strict=True):
+            index = add(multiply(index, len(values)), subtract(number.build, constant(values[0])))
+        return index(on)
+
+    if len(parts) == 1:
+        return DeclaredValues(texts, lambda on: plus(numbers[0].build(on), -ranges[0][0]))
+    return DeclaredValues(texts, build)
+
+
+def _write_part(code: str, chosen: Mapping[str, int]) -> str:
+    """Return the text of one code, of a moment that has the part which it shows."""
+    part = _PARTS.get(code[-1])
+    return _write(code, datetime.datetime(2000, 1, 1) if part is None else _SAMPLES[part](chosen[part]))
 
 
 def _write(form: str, moment: datetime.date) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import QuestionRefused
@@ -718,11 +719,13 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
 
     made: Any = select.copy()
     for inner in list(made.find_all(kinds.Select)):
+        count_united(inner)
         count_combinations(inner, least=2)
         _rename_columns(inner)
         _unwrap_table(inner)
         _join_commas(inner)
         _put_private_first(inner, public)
+        join_unit_values(inner)
         _list_groups(inner)
         _drop_needless_distinct(inner)
         _order_by_all(inner)
@@ -730,6 +733,194 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
     made = rewrite_functions(made)
     changed: exp.Select = unfold_answer(made) if made.find(kinds.Subquery, kinds.With) else made
     return changed
+
+
+def join_unit_values(select: Any, units: Container[str] | None = None) -> None:
+    """Join what sub-queries say of a row's own person, as people write it out: one value a person, beside its rows.
+
+    (SELECT MIN(s.x) FROM s WHERE s.k = t.k AND c) is v.m of LEFT JOIN (SELECT k, MIN(x) AS m FROM s WHERE c GROUP BY k) v ON
+    v.k = t.k. EXISTS (SELECT ... FROM s WHERE s.k = t.k AND s.x > t.y AND c) compares the largest x with y: (v.m > t.y) IS TRUE.
+
+    Where `units` are given, only what compares a column of such a name; where k is no privacy unit, the join is refused.
+    """
+    from sqlglot import exp as kinds
+
+    group = select.args.get("group")
+    roots = [*select.expressions, *(part for part in (select.args.get("where"), group) if part is not None)]
+    inside = (kinds.From, kinds.Join, kinds.In, kinds.Exists, kinds.Any, kinds.All)
+    found = [
+        node
+        for root in roots
+        for node in root.walk(prune=lambda n: isinstance(n, (kinds.Exists, kinds.Subquery)))
+        if isinstance(node, kinds.Exists) or (isinstance(node, kinds.Subquery) and not isinstance(node.parent, inside))
+    ]
+    sources = [_source(select), *(join.this for join in select.args.get("joins") or [])]
+    around = {source.alias_or_name.lower() for source in sources if source is not None}
+    taken: dict[Any, Any] = {}
+    for node in found:
+        if node not in taken:
+            place = len(taken)
+            name = f"{'exists' if isinstance(node, kinds.Exists) else 'value'}_{place}"
+            while name in around:
+                name += "_"
+            made = _unit_values_of(node, name, around, units)
+            if made is None:
+                continue
+            join, taken[node.copy()] = made
+            select.append("joins", join)
+        node.replace(taken[node].copy())
+
+
+def _unit_values_of(node: Any, name: str, around: set[str], units: Container[str] | None) -> tuple[Any, Any] | None:
+    """Return the join of what a correlated sub-query says, and what stands in its place; None for any other sub-query.
+
+    `around` are the names that the tables of the SELECT around it go by.
+    """
+    from sqlglot import exp as kinds
+
+    is_exists = isinstance(node, kinds.Exists)
+    query = node.this.this if isinstance(node.this, kinds.Subquery) else node.this
+    source = _source(query) if isinstance(query, kinds.Select) else None
+    known = {"expressions", "from_", "from", "where", *(("distinct", "limit") if is_exists else ())}
+    if source is None or not _has_only(query, known) or query.args.get("where") is None:
+        return None
+    read = _read_links(query, source)
+    if read is None or len(read.links) != 1:
+        return None
+    key, ours = read.links[0]
+    outer = [ours, *(other for _, _, other in read.compared)]
+    if not {column.table.lower() for side in outer for column in side.find_all(kinds.Column)} <= around:
+        return None
+    if units is not None and ours.name.lower() not in units:
+        return None
+    values: dict[str, Any] = {}
+    if is_exists:
+        if len(read.compared) != 1 or read.compared[0][0] is kinds.EQ:
+            return None
+        operator, value, other = read.compared[0]
+        if operator not in (kinds.GT, kinds.GTE):
+            values[f"{name}_least"] = kinds.Min(this=value.copy())
+        if operator not in (kinds.LT, kinds.LTE):
+            values[f"{name}_largest"] = kinds.Max(this=value.copy())
+        truths = [operator(this=kinds.column(word, table=name), expression=other.copy()) for word in values]
+        instead: Any = kinds.paren(kinds.Is(this=kinds.paren(kinds.or_(*truths)), expression=kinds.true()))
+    else:
+        item = query.expressions[0].unalias()
+        counts = isinstance(item, kinds.Count)
+        several = len(query.expressions) != 1 or item.find(kinds.AggFunc) is None
+        if several or read.compared or (not counts and item.find(kinds.Count) is not None):
+            return None
+        values[name] = item.copy()
+        instead = kinds.column(name, table=name)
+        # A person without such rows has no value, and a number of them that is 0.
+        instead = kinds.Coalesce(this=instead, expressions=[kinds.Literal.number(0)]) if counts else instead
+    inner = kinds.Select(
+        expressions=[kinds.alias_(key.copy(), f"{name}_of"), *(kinds.alias_(v, word) for word, v in values.items())]
+    ).from_(source.copy())
+    if read.rest:
+        inner.set("where", kinds.Where(this=kinds.and_(*(part.copy() for part in read.rest))))
+    inner.set("group", kinds.Group(expressions=[key.copy()]))
+    joined = kinds.Subquery(this=inner, alias=kinds.TableAlias(this=kinds.to_identifier(name)))
+    on = kinds.EQ(this=ours.copy(), expression=kinds.column(f"{name}_of", table=name))
+    return kinds.Join(this=joined, side="LEFT", on=on), instead
+
+
+def count_united(select: Any) -> None:
+    """COUNT(*) FROM (SELECT id FROM a INTERSECT SELECT id FROM b) is one of SELECT DISTINCT id FROM a WHERE id IN b.
+
+    EXCEPT counts those that are not; UNION, of one table, those of rows that meet either condition.
+    """
+    from sqlglot import exp as kinds
+
+    source = _source(select)
+    if not isinstance(source, kinds.Subquery) or not isinstance(source.this, kinds.SetOperation):
+        return
+    count = select.expressions[0].unalias() if len(select.expressions) == 1 else None
+    if not isinstance(count, kinds.Count) or not _has_only(select, {"expressions", "from_", "from"}):
+        return
+    others: list[Any] = []
+    base = source.this
+    while isinstance(base, kinds.SetOperation):
+        if not base.args.get("distinct") or not _has_only(base, {"this", "expression", "distinct"}):
+            return
+        others.append((type(base), base.expression))
+        base = base.this
+    queries = [base, *(query for _, query in others)]
+    known = {"expressions", "from_", "from", "where", "joins", "distinct"}
+    if not all(isinstance(q, kinds.Select) and _has_only(q, known) and len(q.expressions) == 1 for q in queries):
+        return
+    column = base.expressions[0].unalias()
+    name = base.expressions[0].output_name.lower()
+    counted = count.this.expressions[0] if isinstance(count.this, kinds.Distinct) else count.this
+    is_counted = isinstance(counted, kinds.Star) or (isinstance(counted, kinds.Column) and counted.name.lower() == name)
+    if not isinstance(column, kinds.Column) or not is_counted:
+        return
+    conditions = [] if base.args.get("where") is None else [base.args["where"].this.copy()]
+    if any(kind is kinds.Union for kind, _ in others):
+        if len(others) != 1 or not _is_alike(base, queries[1]):
+            return
+        either = [query.args["where"].this.copy() for query in queries if query.args.get("where") is not None]
+        conditions = [kinds.paren(kinds.or_(*either))] if len(either) == len(queries) else []
+    else:
+        for kind, query in reversed(others):
+            member = kinds.In(this=column.copy(), query=kinds.Subquery(this=query.copy()))
+            conditions.append(member if kind is kinds.Intersect else kinds.Not(this=member))
+    once = base.copy()
+    once.set("distinct", kinds.Distinct())
+    once.set("where", kinds.Where(this=kinds.and_(*conditions)) if conditions else None)
+    source.set("this", once)
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    """Return whether two SELECTs read the same rows of the same table, but for WHERE, and the same column of them."""
+    parts = ("from_", "from", "joins")
+    same = one.expressions[0].unalias() == other.expressions[0].unalias()
+    return same and all(one.args.get(part) == other.args.get(part) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """What WHERE of a correlated sub-query says: its columns that equal ones around it, other comparisons, and the rest.
+
+    A comparison is its operator, with the sub-query's side before the one of the rows around it.
+    """
+
+    links: list[Any]
+    compared: list[Any]
+    rest: list[Any]
+
+
+def _read_links(query: Any, source: Any) -> _Links | None:
+    """Return what WHERE of a sub-query says; None where a condition is of both sides and compares them in no such way."""
+    from sqlglot import exp as kinds
+
+    own = source.alias_or_name.lower()
+    mirrored = {kinds.GT: kinds.LT, kinds.GTE: kinds.LTE, kinds.LT: kinds.GT, kinds.LTE: kinds.GTE}
+
+    def belongs(side: Any) -> bool | None:
+        """Whether a tree is of the sub-query's rows, or of those around it; None where it is of both, or of neither."""
+        tables = {column.table.lower() == own or not column.table for column in side.find_all(kinds.Column)}
+        return None if len(tables) != 1 or side.find(kinds.Query) is not None else tables.pop()
+
+    read = _Links([], [], [])
+    where = query.args["where"].this
+    for part in (p.unnest() for p in (where.flatten() if isinstance(where, kinds.And) else [where])):
+        is_comparison = isinstance(part, (kinds.EQ, kinds.NEQ, *mirrored))
+        sides = [part.this, part.expression] if is_comparison else []
+        whose = [belongs(side) for side in sides]
+        if sorted(whose, key=str) == [False, True]:
+            inner, outer = sides if whose[0] else reversed(sides)
+            operator = type(part) if whose[0] else mirrored.get(type(part), type(part))
+            is_plain = isinstance(inner, kinds.Column) and isinstance(outer, kinds.Column)
+            if operator is kinds.EQ and is_plain:
+                read.links.append((inner, outer))
+            else:
+                read.compared.append((operator, inner, outer))
+        elif belongs(part):
+            read.rest.append(part)
+        else:
+            return None
+    return read
 
 
 def count_combinations(select: Any, *, least: int) -> None:

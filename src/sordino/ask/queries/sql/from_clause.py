@@ -133,6 +133,12 @@ class _Reader:
         clause = self._select.args.get("group")
         keys = list(self._select.expressions) if clause is None else list(clause.expressions)
         others = [n for n, v in ({} if clause is None else clause.args).items() if v and n != "expressions"]
+        if len(keys) > 1 and not any(item.find(trees().AggFunc) for item in self._select.expressions):
+            words = ", ".join(key.sql(dialect="duckdb") for key in keys)
+            raise QuestionRefused(
+                f"{self._place.word('DISTINCT')}a sub-query of several columns has each combination without repetition: "
+                f"COUNT(*) of it is supported, and listing it with STRING_AGG; or GROUP BY {words}, and aggregate the answer"
+            )
         if len(keys) != 1 or others:
             raise QuestionRefused(f"{self._place.word('GROUP') or self._place.word('DISTINCT')}{_ALONE}: {_TAKE}")
         key = keys[0]
@@ -329,6 +335,10 @@ def _how(place: Place, item: Any) -> Any:
     # Of a public table: what reads the answer sees to the rows that it keeps.
     if words in (["", "RIGHT", ""], ["", "RIGHT", "OUTER"]):
         return "inner"
+    if words == ["", "", "CROSS"]:
+        raise QuestionRefused(
+            f"{place.word('CROSS')}CROSS JOIN is not supported without a condition in WHERE that compares both tables: {_WRITE}"
+        )
     said = " ".join(w for w in words if w)
     raise QuestionRefused(f"{place.word(said)}{said} JOIN is not supported, JOIN and LEFT JOIN are: {_WRITE}")
 
@@ -723,11 +733,15 @@ def _join_same_names(place: Place, item: Any, joined: JoinedTable, scope: Scope)
 
 
 def _take_condition(select: Any, item: Any, joined: JoinedTable, scope: Scope) -> None:
-    """Make those conditions of WHERE the ON of a comma join that compare, without naming tables, its columns with others."""
+    """Make those conditions of WHERE the ON of a comma join, or CROSS JOIN, that compare its columns with those before it.
+
+    Equal columns are enough where there are any; what else compares both stays in WHERE then, which says the same.
+    """
     kinds = trees()
     where = select.args.get("where")
     parts = [] if where is None else list(where.this.flatten()) if isinstance(where.this, kinds.And) else [where.this]
     found = [p for p in parts if _compares_joined(p.unnest(), joined, scope)]
+    found = found or [p for p in parts if _links_joined(p, joined, scope)]
     if not found:
         return
     item.set("on", kinds.and_(*(p.unnest() for p in found), copy=False) if len(found) > 1 else found[0].unnest())
@@ -740,16 +754,28 @@ def _take_condition(select: Any, item: Any, joined: JoinedTable, scope: Scope) -
 
 
 def _compares_joined(condition: Any, joined: JoinedTable, scope: Scope) -> bool:
+    """Return whether a condition says that a column of the joined table equals one before it."""
     kinds = trees()
     sides = [condition.this, condition.expression] if isinstance(condition, kinds.EQ) else []
-    if not sides or not all(isinstance(s, kinds.Column) for s in sides):
+    return all(isinstance(s, kinds.Column) for s in sides) and _links_joined(condition, joined, scope)
+
+
+def _links_joined(condition: Any, joined: JoinedTable, scope: Scope) -> bool:
+    """Return whether a condition computes with columns of the joined table and of those before it, and with no others."""
+    kinds = trees()
+    if condition.find(kinds.Query) is not None:
         return False
     before = scope.every()
-    theirs = [
-        s.table.lower() == joined.alias if s.table else joined.has(s.name) and s.name.lower() not in before
-        for s in sides
-    ]
-    return theirs.count(True) == 1
+    names = {*scope.names, *(table.alias for table in scope.joined)}
+    theirs: set[bool] = set()
+    for column in condition.find_all(kinds.Column):
+        name = column.name.lower()
+        is_theirs = column.table.lower() == joined.alias if column.table else joined.has(name) and name not in before
+        # What a table after this one has is not there yet.
+        if not is_theirs and not (column.table.lower() in names if column.table else name in before):
+            return False
+        theirs.add(is_theirs)
+    return len(theirs) == 2
 
 
 def _joined_table(

@@ -237,7 +237,11 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
     ),
     ("turned", "PIVOT people ON member USING COUNT(*) GROUP BY job", "of declared values, or of those that IN lists"),
     ("samples", "SELECT COUNT(*) FROM people TABLESAMPLE BERNOULLI (10 PERCENT)", "each unit with that chance"),
-    ("the most common", "SELECT MODE(job) FROM people", "a question of its own; what is missing is passed over"),
+    (
+        "the most common",
+        "SELECT MODE(job) FROM people",
+        "a question of its own; by groups, of noisy counts; what is missing is passed over",
+    ),
     ("schemas", "SELECT COUNT(*) FROM town.people", "a table is found with its schema and without"),
     (
         "other quotes",

@@ -8,6 +8,7 @@ file knows trees alone: which blocks there are follows from the text and never f
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import re
@@ -18,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
-from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations
+from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations, count_united, join_unit_values
 from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
@@ -31,6 +32,9 @@ VALUE = "sordino_value_"
 GROUPING = "sordino_grouping_"
 # The row of a block that a row of the answer was made of: its number, in each block and in the outside.
 ROW = "sordino_row"
+# The names of an answer, and of one of its groups' values, where these are compared.
+_GROUPS = "sordino_groups"
+_VALUES = "sordino_values"
 _WEIGHT = re.compile(r"\s*weight\s*\(\s*(\d{1,9}(?:\.\d{1,9})?)\s*\)\s*", re.IGNORECASE)
 # What a released table is called in a SELECT over it.
 ANSWER = "answer"
@@ -114,6 +118,10 @@ class ReleasedQuery:
     after: int
 
 
+# Whether all rows of a public table that agree in some columns, in lower case, agree in another one.
+Determines = Callable[[str, Collection[str], str], bool]
+
+
 class BlockReader(Protocol):
     """Says what a text of a private block means; raises QuestionRefused for one that is no private question."""
 
@@ -150,8 +158,10 @@ def read_statement(
     truths: Iterable[str] = (),
     others: Mapping[str, Iterable[str]] | None = None,
     public: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    determines: Determines = lambda *_: False,
     declared: DeclaredLists = MappingProxyType({}),
     unit: str | None = None,
+    units: Collection[str] = (),
     reader: BlockReader,
     dialect: str | None = None,
     moment: datetime.datetime | None = None,
@@ -159,8 +169,9 @@ def read_statement(
     """Split a statement about a private table into its blocks, each of which `reader` takes.
 
     `others` are the columns of other private tables, which blocks may be about too. Of the declared columns, `truths` are
-    those that hold true and false and `unit` the one of the privacy unit; `public` are the public tables with the columns that
-    their key determines, `declared` the values of columns that declare them, and `moment` is what NOW() stands for.
+    those that hold true and false, `unit` the one of the privacy unit and `units` those of all tables; `public` are the public
+    tables with their columns, of which `determines` says whether some determine another in all rows, `declared` the values of
+    columns that declare them, and `moment` is what NOW() stands for.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
@@ -171,12 +182,17 @@ def read_statement(
         splitter.read_weights(query)
     splitter.public = {name.lower(): name for name in public}
     splitter.declared = frozenset(declared)
+    splitter.unit = (unit or "").lower()
+    splitter.determines = determines
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
         whole = _write(query)
         query = put_moment(rewrite_forms(query, declared), moment)
         if unit is not None:
             add_up_pairs(query, unit)
+        for select in list(query.find_all(trees().Select)) if units else []:
+            count_united(select)
+            join_unit_values(select, units)
         outside = splitter.split(query)
         splitter.check_outside(outside)
         if not splitter.blocks and not splitter.read_public:
@@ -303,6 +319,9 @@ def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | 
     parts = (exp.Window, exp.Qualify, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Grouping, exp.GroupingId, exp.Pivot)
     if query.find(*parts, exp.SetOperation, exp.All, exp.Any) is not None:
         return True
+    # Alone, MODE is one question.
+    if query.find(exp.Mode) is not None and (query.args.get("group") is not None or len(query.expressions) > 1):
+        return True
     for inner in query.find_all(exp.Select):
         if inner is query:
             continue
@@ -375,11 +394,14 @@ class _Splitter:
         # Public tables by their names in lower case, and those that are read outside of the blocks.
         self.public: dict[str, str] = {}
         self.public_columns: dict[str, set[str]] = {}
+        self.determines: Determines = lambda *_: False
         # Columns that declare their values.
         self.declared: frozenset[str] = frozenset()
         self.read_public: dict[str, None] = {}
         # Names of columns that hold true and false.
         self.truths: set[str] = set()
+        # The column of the privacy unit, in lower case.
+        self.unit = ""
 
     def read_weights(self, query: Any) -> None:
         """Take the hints of the statement's SELECTs, /*+ WEIGHT(3) */, out of its tree: each is of its SELECT's questions."""
@@ -507,6 +529,7 @@ class _Splitter:
                 "LATERAL is not supported around private questions: how often one is asked may not follow from an answer; "
                 "ask for each key with GROUP BY, and join the answers"
             )
+        sources = self._split_listed(select, sources)
         if any(self._is_private(source) for source in sources):
             return self._split_block(select)
         for source in sources:
@@ -527,10 +550,15 @@ class _Splitter:
         rows = select.expressions[0].unalias().this if len(select.expressions) == 1 else None
         count_combinations(select, least=1)
         distinct = select.expressions[0].unalias().this if isinstance(rows, exp.Star) else None
-        if isinstance(distinct, exp.Distinct) and self._is_declared(distinct.expressions[0]):
-            # COUNT leaves out what is missing, but counts a pair of it.
-            pair = [distinct.expressions[0].copy() for _ in "ab"]
-            distinct.set("expressions", [exp.Tuple(expressions=pair)])
+        if not isinstance(distinct, exp.Distinct) or isinstance(distinct.expressions[0], exp.Tuple):
+            return
+        # COUNT leaves out what is missing, but counts a pair of it. Rows without a person are in no answer.
+        value = distinct.expressions[0]
+        if isinstance(value, exp.Column) and value.name.lower() == self.unit:
+            return
+        distinct.set("expressions", [exp.Tuple(expressions=[value.copy() for _ in "ab"])])
+        if self._reads_rows(select) and not self._is_declared(value) and not self._is_question(select):
+            distinct.set("expressions", [value])
 
     def _is_declared(self, node: Any) -> bool:
         return isinstance(node, trees().Column) and node.name.lower() in self.declared
@@ -560,6 +588,8 @@ class _Splitter:
         key = key.expressions[0] if is_one and isinstance(key, exp.Tuple) else key
         name = query.expressions[0].output_name.lower() if is_one else ""
         made = select.copy()
+        if not self._aggregates_of(made):
+            return
         for node in self._aggregates_of(made):
             inner = node.this if isinstance(node, exp.IgnoreNulls) else node
             of = inner.this.this if isinstance(inner.this, exp.Order) else inner.this
@@ -580,6 +610,38 @@ class _Splitter:
         select.set("expressions", made.expressions)
         for part in ("from_", "from", "where", "joins", "laterals"):
             select.set(part, probe.args.get(part))
+
+    def _split_listed(self, select: Any, sources: list[Any]) -> list[Any]:
+        """Ask which keys there are, of sources that have each once, where a SELECT shows them one by one or lists them.
+
+        Numbers of keys are asked of rows, or not at all: declared keys show whether or not a row has them. Returns the sources.
+        """
+        exp = trees()
+        aggregates = self._aggregates_of(select)
+        lists = all(node.find(exp.GroupConcat) is not None for node in aggregates)
+        if not lists or select.args.get("distinct") or (select.args.get("group") is not None and not aggregates):
+            return sources
+        queries = [self._keys_of_rows(source) for source in sources]
+        if any(q is None and self._is_private(s) for s, q in zip(sources, queries, strict=True)):
+            return sources
+        for source, query in zip(sources, queries, strict=True):
+            if query is not None:
+                name = exp.to_identifier(source.alias_or_name or "sordino_keys")
+                source.replace(exp.Subquery(this=self._split_block(query.copy()), alias=exp.TableAlias(this=name)))
+        return list(self._sources(select))
+
+    def _keys_of_rows(self, source: Any) -> Any:
+        """Return the query of a source that has each value of some columns of the rows once; None for any other source."""
+        exp = trees()
+        query = source.this if isinstance(source, exp.Subquery) else None
+        if isinstance(source, exp.Table) and source.name.lower() in self._rows:
+            query = self._rows[source.name.lower()].this
+        if not isinstance(query, exp.Select) or not self._reads_rows(query) or self._aggregates_of(query):
+            return None
+        if not query.args.get("distinct") and query.args.get("group") is None:
+            return None
+        columns = [c.name.lower() for item in query.expressions for c in item.find_all(exp.Column)]
+        return None if self.unit in columns or any(item.is_star for item in query.expressions) else query
 
     def _split_scalars(self, root: Any) -> None:
         exp = trees()
@@ -683,9 +745,13 @@ class _Splitter:
                 )
             raise QuestionRefused("rows of single persons are never released: ask for aggregates, or GROUP BY")
         names = {key: f"{KEY}{i}" for i, key in enumerate(keys)}
+        of_groups = self._values_of_groups(select, sets, names, aggregates)
+        aggregates = [node for node in aggregates if node not in of_groups]
         self.truths |= {name for key, name in names.items() if self._is_truth(key)}
         values = {aggregate: f"{VALUE}{i}" for i, aggregate in enumerate(aggregates)}
-        tables = [self._add(select, one, names, values) for one in sets]
+        # Without a key and an aggregate, a single row is left.
+        bare = not aggregates and not keys
+        tables = [] if bare else [self._add(select, one, names, values) for one in sets]
         outer = select.copy()
         groupings = {
             node: f"{GROUPING}{i}" for i, node in enumerate(dict.fromkeys(outer.find_all(exp.Grouping, exp.GroupingId)))
@@ -695,9 +761,13 @@ class _Splitter:
         having = select.args.get("having")
         if having is not None:
             outer.set("where", exp.Where(this=having.this.copy()))
-        source = exp.to_table(tables[0])
+        source = exp.Subquery(this=exp.Select(expressions=[exp.alias_(exp.Literal.number(1), "sordino_one")]))
+        if not bare:
+            source = exp.to_table(tables[0])
         if len(sets) > 1 or groupings:
             source = self._union(tables, sets, names, values, groupings)
+        if of_groups:
+            source.set("alias", exp.TableAlias(this=exp.to_identifier(_GROUPS)))
         outer = outer.from_(source)
         shown = {item.alias.lower() for item in outer.expressions if isinstance(item, exp.Alias)}
         for place, item in enumerate(outer.expressions):
@@ -705,6 +775,9 @@ class _Splitter:
                 outer.expressions[place].replace(
                     exp.alias_(item.copy(), item.output_name or item.sql("duckdb").lower())
                 )
+        for node, query in of_groups.items():
+            for same in [item for item in outer.walk() if item == node]:
+                same.replace(query.copy())
         for part in list(outer.iter_expressions()):
             if part is not source and not isinstance(part, exp.From):
                 self._swap(part, names, {**values, **groupings})
@@ -716,6 +789,63 @@ class _Splitter:
                     f"{column.name} is a value of a single row beside an aggregate: GROUP BY it, or aggregate it"
                 )
         return outer
+
+    def _values_of_groups(
+        self, select: Any, sets: list[tuple[Any, ...]], names: dict[Any, str], aggregates: list[Any]
+    ) -> dict[Any, Any]:
+        """Return what gives MODE, and STRING_AGG of DISTINCT declared values, of a group: sub-queries over other answers.
+
+        MODE(x) is the value of x of the most rows, by the numbers of rows of each group and value. Beside other aggregates of
+        all rows it is a question of its own, as it is alone.
+        """
+        exp = trees()
+        found: dict[Any, Any] = {}
+        for node in aggregates:
+            mode = _mode(node)
+            of = mode[0] if mode is not None else self._listed_of(node)
+            if of is None or (not names and (mode is None or len(aggregates) == 1)):
+                continue
+            if len(sets) > 1:
+                word = "STRING_AGG" if mode is None else "MODE"
+                raise QuestionRefused(
+                    f"{word} goes with one GROUP BY: ask for each of ROLLUP's groupings, and UNION ALL"
+                )
+            if not names and mode is not None and mode[1] is None:
+                with contextlib.suppress(QuestionRefused):
+                    table = self._add(select, (), {}, {exp.Mode(this=of.copy()): f"{VALUE}0"})
+                    found[node] = _one_value(exp.to_table(table), f"{VALUE}0")
+                    continue
+            pairs = dict(names) if of in names else {**names, of: f"{KEY}{len(names)}"}
+            value = exp.column(pairs[of], table=_VALUES)
+            counted: dict[Any, str] = {}
+            made = node.copy()
+            same = [
+                exp.NullSafeEQ(this=exp.column(name, table=_VALUES), expression=exp.column(name, table=_GROUPS))
+                for name in names.values()
+            ]
+            if mode is not None:
+                rows = exp.Count(this=exp.Star())
+                counted = {rows if mode[1] is None else exp.Filter(this=rows, expression=mode[1].copy()): f"{VALUE}0"}
+                made = exp.ArgMax(this=value, expression=exp.column(f"{VALUE}0", table=_VALUES))
+                same.append(exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null())))
+            else:
+                for column in [item for item in made.walk() if item == of]:
+                    column.replace(value.copy())
+            table = self._add(select, tuple(pairs), pairs, counted)
+            source = exp.to_table(table)
+            source.set("alias", exp.TableAlias(this=exp.to_identifier(_VALUES)))
+            query = exp.Select(expressions=[made]).from_(source)
+            found[node] = exp.Subquery(this=query.where(*same, copy=False) if same else query)
+        return found
+
+    def _listed_of(self, node: Any) -> Any:
+        """Return the declared column whose different values STRING_AGG lists; None for anything else."""
+        exp = trees()
+        lists = node.find(exp.GroupConcat)
+        distinct = None if lists is None else lists.find(exp.Distinct)
+        if distinct is None or isinstance(node, exp.Filter) or len(distinct.expressions) != 1:
+            return None
+        return distinct.expressions[0] if self._is_declared(distinct.expressions[0]) else None
 
     def _join_constants(self, select: Any) -> None:
         """Put released values in the place of the columns of a released query that a block joins.
@@ -1006,7 +1136,7 @@ class _Splitter:
     def _read_keys(self, select: Any) -> None:
         """Put keys in the place of MIN, MAX, ANY_VALUE and FIRST of them: a group has one value of each.
 
-        So has it of a column of a public table that is joined by a key: such a column becomes a key too.
+        So has it of a column of a public table that keys determine, in all its rows: such a column becomes a key too.
         """
         exp = trees()
         group = select.args.get("group")
@@ -1078,27 +1208,60 @@ class _Splitter:
         return found
 
     def _follows(self, of: Any, keys: list[Any], select: Any) -> bool:
-        """Return whether a column is one of a public table that is joined by keys of the block."""
-        exp = trees()
+        """Return whether a column is one of a public table of which keys of the block determine it."""
         own = self._columns_of(select)
-        for join in select.args.get("joins") or []:
-            table = join.this
-            if not isinstance(table, exp.Table) or table.name.lower() not in self.public:
-                continue
-            columns = self.public_columns.get(table.name.lower(), set())
-            named = of.table.lower() == table.alias_or_name.lower() if of.table else of.name.lower() not in own
-            if not named or of.name.lower() not in columns:
-                continue
-            using = {part.name.lower() for part in join.args.get("using") or []}
-            on = join.args.get("on")
-            parts = [] if on is None else list(on.flatten()) if isinstance(on, exp.And) else [on]
-            linked = [
-                any(side in keys for side in (part.this, part.expression)) for part in parts if isinstance(part, exp.EQ)
-            ]
-            linked += [any(isinstance(key, exp.Column) and key.name.lower() == name for key in keys) for name in using]
-            if linked and all(linked) and len(linked) == len(parts) + len(using):
+        for table in self._sources(select):
+            if isinstance(table, trees().Subquery) and self._follows_inside(of, keys, select, table):
                 return True
+            if not isinstance(table, trees().Table) or table.name.lower() not in self.public:
+                continue
+
+            def is_of(column: Any, table: Any = table) -> bool:
+                if column.table:
+                    return bool(column.table.lower() == table.alias_or_name.lower())
+                return column.name.lower() in self.public_columns[table.name.lower()] - own
+
+            if is_of(of):
+                given = {key.name.lower() for key in keys if isinstance(key, trees().Column) and is_of(key)}
+                given |= self._equal_to_keys(select, table, keys, is_of)
+                return bool(given) and self.determines(self.public[table.name.lower()], given, of.name.lower())
         return False
+
+    def _follows_inside(self, of: Any, keys: list[Any], select: Any, source: Any) -> bool:
+        """Return whether a column is one of a public table that a sub-query of rows reads, and keys of it determine it."""
+        exp = trees()
+        query = source.this
+        if not isinstance(query, exp.Select) or self._aggregates_of(query) or query.args.get("group") is not None:
+            return False
+        alone = len(list(self._sources(select))) == 1
+        columns = {item.output_name.lower(): item.unalias() for item in query.expressions}
+
+        def meant(column: Any) -> Any:
+            named = isinstance(column, exp.Column) and (
+                column.table.lower() == source.alias.lower() if column.table else alone
+            )
+            found = columns.get(column.name.lower()) if named else None
+            return found if isinstance(found, exp.Column) else None
+
+        inner = meant(of)
+        inside = [found for key in keys if (found := meant(key)) is not None]
+        return inner is not None and bool(inside) and self._follows(inner, inside, query)
+
+    def _equal_to_keys(self, select: Any, table: Any, keys: list[Any], is_of: Callable[[Any], bool]) -> set[str]:
+        """Return the columns of a joined table that its join compares with keys of the block for equality."""
+        exp = trees()
+        join = next((join for join in select.args.get("joins") or [] if join.this is table), None)
+        if join is None:
+            return set()
+        named = {key.name.lower() for key in keys if isinstance(key, exp.Column)}
+        found = {part.name.lower() for part in join.args.get("using") or []} & named
+        on = join.args.get("on")
+        for part in [] if on is None else on.flatten() if isinstance(on, exp.And) else [on]:
+            sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
+            for one, other in zip(sides, reversed(sides), strict=True):
+                if isinstance(one, exp.Column) and is_of(one) and other in keys:
+                    found.add(one.name.lower())
+        return found
 
     def _separate_lists(self, select: Any) -> None:
         """Ask ANY_VALUE and STRING_AGG(DISTINCT ...) of different keys, or beside other aggregates, as sub-queries."""
@@ -1485,6 +1648,19 @@ def _compared_with(join: Any, name: str, key: str, own: frozenset[str]) -> Any:
         if s.name.lower() == key.lower() and (s.table.lower() == name or (not s.table and key.lower() not in own))
     ]
     return next((s for s in (on.this, on.expression) if s is not theirs[0]), None) if len(theirs) == 1 else None
+
+
+def _mode(node: Any) -> tuple[Any, Any] | None:
+    """Return what MODE is of, and its FILTER; None for any other aggregate."""
+    exp = trees()
+    condition = node.expression if isinstance(node, exp.Filter) else None
+    inner = node.this if isinstance(node, exp.Filter) else node
+    order = inner.expression if isinstance(inner, exp.WithinGroup) else None
+    inner = inner.this if isinstance(inner, exp.WithinGroup) else inner
+    if not isinstance(inner, exp.Mode):
+        return None
+    of = inner.this if order is None else order.expressions[0].this
+    return None if of is None else (of, condition)
 
 
 def _members(grouping: Any) -> tuple[Any, ...]:

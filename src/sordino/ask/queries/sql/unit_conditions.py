@@ -1,6 +1,7 @@
 """IN and EXISTS over another private table: conditions on the rows that a row's unit has there. It knows declared names only.
 
-`x IN (SELECT y FROM other WHERE c)` and `EXISTS (SELECT * FROM other WHERE other.y = x AND c)` say the same. The rows may be
+`x IN (SELECT y FROM other WHERE c)` and `EXISTS (SELECT * FROM other WHERE other.y = x AND c)` say the same; one that compares
+its rows with the row around it is joined before it comes here (`dialects.py`). The rows may be
 joined with others of the same people, grouped by the unit, numbered by windows, and have conditions of this kind themselves.
 Rows without a unit are in no table, so NOT IN and NOT EXISTS are the same too: no row's missing unit makes the answer unknown
 for all others.
@@ -75,6 +76,13 @@ def _correlate(place: Place, query: Any, scope: Scope, declared: DeclaredNames) 
             f"once; or {_WRITE}"
         )
     rest = [part for part, pair in found if pair is None]
+    for column in [
+        c for part in rest for c in part.find_all(kinds.Column) if c.table.lower() in scope.names - inner.names
+    ]:
+        raise QuestionRefused(
+            f"{place.of(column)}beside the privacy units, EXISTS compares its rows with {column.table}.{column.name} once, by <, "
+            ">, <=, >= or <>: for more, JOIN the tables by the unit with all of it in ON, and COUNT(DISTINCT ...)"
+        )
     alone = query.copy()
     alone.set("where", kinds.Where(this=kinds.and_(*rest)) if rest else None)
     # What EXISTS selects says nothing; of groups, each is one unit.

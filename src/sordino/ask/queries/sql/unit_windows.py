@@ -6,6 +6,7 @@ Whether PARTITION BY names the unit, the curator says.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -27,11 +28,19 @@ _PLACED = {
     "Rank": "rank",
     "DenseRank": "dense_rank",
     "Ntile": "ntile",
+    "NthValue": "nth_value",
+    "PercentRank": "percent_rank",
+    "CumeDist": "cume_dist",
 }
 _TOTALS = {"Avg": "mean", "Count": "count", "Sum": "sum", "Min": "min", "Max": "max"}
-KNOWN = "LAG, LEAD, FIRST_VALUE, LAST_VALUE, ROW_NUMBER, RANK, DENSE_RANK, NTILE, COUNT, SUM, AVG, MIN and MAX"
+KNOWN = (
+    "LAG, LEAD, FIRST_VALUE, LAST_VALUE, NTH_VALUE, ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, COUNT, SUM, "
+    "AVG, MIN and MAX"
+)
 _MOST_OFFSET = 1_000
 _DAY = 86_400
+# Of so many rows of one person PERCENT_RANK and CUME_DIST are a share: quotients have public bounds.
+_MOST_SHARED = 1_000_000
 
 
 class WindowReader:
@@ -85,6 +94,9 @@ class WindowReader:
             if parts is None or not parts:
                 raise self._refuse(item, f"NTILE takes a number of parts from 1 to {_MOST_OFFSET:,}")
             return self._add(SequenceValue(kind, None, partition, order, parts))
+        if kind in ("percent_rank", "cume_dist"):
+            self._check_frame(item, word, (None, 0))
+            return self._share(kind, partition, order)
         of = self._inner.value(function.this).node
         if isinstance(of, Constant):
             raise self._refuse(item, f"{word} of a constant is not supported: take it of a column")
@@ -94,6 +106,8 @@ class WindowReader:
         if kind == "last_value":
             self._check_frame(item, word, (None, None), default=False)
             return self._add(SequenceValue(kind, of, partition, order))
+        if kind == "nth_value":
+            return self._nth(item, function, SequenceValue(kind, of, partition, order))
         self._check_frame(item, word, (None, 0), (None, None))
         offset = self._offset(item, function)
         value = self._add(SequenceValue(kind, of, partition, order, offset))
@@ -105,6 +119,29 @@ class WindowReader:
         last = self._add(SequenceValue("rows", None, partition)) if kind == "lead" else None
         has = place > offset if last is None else place <= last - offset
         return when(has, value).otherwise(self._inner.value(default))
+
+    def _share(self, kind: str, partition: tuple[Node, ...], order: tuple[SequenceOrder, ...]) -> Expr:
+        """Return which share of the unit's rows come before this one, or up to it and those of equal order."""
+        rows = self._add(SequenceValue("rows", None, partition)).clip(1, _MOST_SHARED)
+        if kind == "cume_dist":
+            return (self._add(SequenceValue("rows", None, partition, order)).clip(1, _MOST_SHARED) / rows).clip(0, 1)
+        rank = self._add(SequenceValue("rank", None, partition, order)).clip(1, _MOST_SHARED)
+        # Of the other rows; a row alone has none before it.
+        return when(rows > 1, ((rank - 1) / (rows - 1)).clip(0, 1)).otherwise(0)
+
+    def _nth(self, item: Any, function: Any, value: SequenceValue) -> Expr:
+        """Return the value of the nth row, where the frame reaches it: all rows, or those up to this one and its peers."""
+        given = function.args.get("offset")
+        place = None if given is None else self._number(given)
+        if not place:
+            raise self._refuse(item, f"NTH_VALUE takes the number of a row from 1 to {_MOST_OFFSET:,}: NTH_VALUE(x, 2)")
+        self._check_frame(item, "NTH_VALUE", (None, 0), (None, None))
+        nth = self._add(replace(value, offset=place))
+        frame = self._frame(item)
+        if frame == (None, None):
+            return nth
+        kind = "row_number" if frame == (None, 0) else "rows"
+        return when(self._add(SequenceValue(kind, None, value.partition, value.order)) >= place, nth).otherwise(None)
 
     def _offset(self, item: Any, function: Any) -> int:
         given = function.args.get("offset")

@@ -198,8 +198,12 @@ class Translator:
         except DeclarationError:
             raise self.refuse(self._place.of(item), "a constant is not a number") from None
 
-    def _cast(self, _: Any) -> Expr:
+    def _cast(self, item: Any) -> Expr:
         place = self._place.word("CAST") or self._place.word("TRY_CAST") or self._place.word("::")
+        if item.to.this.name.startswith("TIME"):
+            raise self.refuse(
+                place, "CAST to a time of day is not supported: ask for HOUR(x), MINUTE(x) or STRFTIME(x, '%H:%M')"
+            )
         raise self.refuse(place, "CAST is supported to whole numbers, decimals, text, dates and timestamps")
 
     def _extract(self, item: Any) -> Expr:
@@ -354,7 +358,7 @@ class Translator:
             return self.refuse(
                 self._place.of(item),
                 f"{word} is not supported, because one row decides it: ask for QUANTILE_CONT({at}, {level}), or for "
-                "clipping bounds with find_bounds (sordino bounds)",
+                f"clipping bounds with find_bounds (sordino bounds); of names, count the rows of each: GROUP BY {at}",
             )
         if isinstance(item, (kinds.LogicalOr, kinds.LogicalAnd)):
             return self._refuse_truth(item)

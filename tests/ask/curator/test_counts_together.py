@@ -1,0 +1,83 @@
+"""Tables over the same columns are counted together only as far as few cells tell them all apart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from protecting import protect
+from sordino.ask.curator.adaptive_session import _MOST_TOGETHER, _cells, _groupings, _order
+from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery, tells_apart
+from sordino.core.loss import PureDP
+
+VALUES = 300
+NAMES = ("a", "b", "c")
+DOMAIN = sd.Domain({name: sd.Category(list(range(VALUES))) for name in NAMES})
+
+
+def random_halves(count: int, seed: int) -> list[ContingencyTable]:
+    """Tables of three columns, each cut in two at random, as a fit measures its own error by."""
+    rng = np.random.default_rng(seed)
+    return [
+        ContingencyTable(tuple(Axis(name, None, tuple(rng.permutation(VALUES) % 2)) for name in NAMES))
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_no_grouping_has_more_cells_than_are_kept_together(count: int) -> None:
+    tables = random_halves(count, 1)
+    groupings = _groupings(_order(tables[0]), tables, DOMAIN)
+    assert all(_cells(grouping, DOMAIN) <= _MOST_TOGETHER for grouping in groupings)
+    assert all(any(tells_apart(grouping, table) for grouping in groupings) for table in tables)
+    assert len(groupings) <= -(-count // 5)
+
+
+def test_counts_by_several_groupings_are_those_of_the_rows() -> None:
+    rng = np.random.default_rng(2)
+    columns = {name: rng.integers(0, VALUES, 2_000) for name in NAMES}
+    curator = protect(pa.table(columns), DOMAIN, budget=sd.PureDP(10**9))
+    tables = random_halves(12, 3)
+    asked = MarginalQuery(tuple(tables))
+    found, _ = curator.adapt(lambda data: data.release(asked, PureDP(10**8)), describe="counts", epsilon=10**8)
+    for table, output in zip(tables, found.outputs, strict=True):
+        cells = np.zeros(2_000, dtype=np.int64)
+        for axis in table.axes:
+            cells = cells * 2 + np.asarray(axis.codes)[columns[axis.column]]
+        assert list(output.estimate.steps) == np.bincount(cells, minlength=8).tolist()  # type: ignore[attr-defined]
+
+
+FIT = """
+import resource, sys
+import pyarrow.parquet as pq
+import sordino as sd
+names = ("a", "b", "c")
+domain = sd.Domain({n: sd.Category(list(range(300))) for n in names} if sys.argv[2] == "categories"
+                   else {n: sd.Integer(0, 999) for n in names})
+table = sd.protect(sys.argv[1], domain=domain, neighbors="add_remove", privacy_unit="row", budget=sd.ApproxDP(9, "1e-6"),
+                   ledger=None, rng=sd.Rng.seeded(1))
+sd.synth.fit(table, epsilon=1, delta="1e-9", rng=sd.Rng.seeded(2))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["categories", "numbers"])
+def test_a_fit_of_three_columns_and_ten_million_rows_takes_a_gigabyte_at_most(kind: str, tmp_path: Path) -> None:
+    """It took 2.7 GB: the check of the model told every value of every column apart, in as many cells as rows."""
+    make = (
+        "import sys, numpy as np, pyarrow as pa, pyarrow.parquet as pq\n"
+        "rng = np.random.default_rng(1)\n"
+        "most = 300 if sys.argv[2] == 'categories' else 1000\n"
+        "pq.write_table(pa.table({n: rng.integers(0, most, 10**7) for n in 'abc'}), sys.argv[1])\n"
+    )
+    rows = tmp_path / "rows.parquet"
+    subprocess.run([sys.executable, "-c", make, str(rows), kind], check=True)
+    done = subprocess.run([sys.executable, "-c", FIT, str(rows), kind], check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 10**6

@@ -1,0 +1,137 @@
+"""A forest of few pairs where a look at all of them costs too much, and columns to predict."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sordino as sd
+from sordino import synth
+from sordino.core.errors import UnknownName
+from sordino.synth.methods import FitRequest
+from synth.support import Source, mean_distance
+
+# Passengers of the Titanic's 891 that are in every textbook: class, men or women, survivors and lost.
+PASSENGERS = {1: (91, 3, 45, 77), 2: (70, 6, 17, 91), 3: (72, 72, 47, 300)}
+
+
+def _passengers() -> tuple[sd.Domain, dict[str, Any]]:
+    """The table by class, sex and survival as it was, with generated ages, fares and families."""
+    rng = np.random.default_rng(1)
+    rows = [
+        (at, sex, survived)
+        for at, (women, women_lost, men, men_lost) in PASSENGERS.items()
+        for sex, survived, count in ((0, 1, women), (0, 0, women_lost), (1, 1, men), (1, 0, men_lost))
+        for _ in range(count)
+    ]
+    at, sex, survived = np.array(rows).T
+    keys = {
+        "pclass": at - 1,
+        "sex": sex,
+        "survived": survived,
+        "age": np.clip(rng.normal(np.array([0, 38, 30, 25])[at], 13), 0, 90).astype(int) // 5,
+        "siblings": np.minimum(rng.geometric(0.65, len(at)) - 1, 8),
+        "fare": np.clip(np.exp(rng.normal(np.array([0, 4.1, 2.9, 2.4])[at], 0.5)), 0, 199).astype(int) // 10,
+    }
+    return sd.Domain({name: sd.Integer(0, int(values.max())) for name, values in keys.items()}), keys
+
+
+def _draw(model: synth.Model, keys: dict[str, Any], rows: int, seed: int) -> dict[str, Any]:
+    """Return the keys of drawn rows by column."""
+    return dict(zip(keys, model.draw_keys(rows, sd.Rng.seeded(seed)), strict=True))
+
+
+def _rate_by_sex(drawn: dict[str, Any]) -> tuple[float, float]:
+    women, men = (float(np.mean(drawn["survived"][drawn["sex"] == sex])) for sex in (0, 1))
+    return women, men
+
+
+def test_a_small_table_keeps_what_shows_most() -> None:
+    """Of 891 rows at epsilon 2 the default kept nothing: women and men survived alike in 25 fits of 25."""
+    domain, keys = _passengers()
+    apart = []
+    for seed in range(8):
+        data = Source(domain, keys, sd.Rng.seeded(100 + seed))
+        model = synth.fit(data, epsilon=2, rng=sd.Rng.seeded(seed))
+        women, men = _rate_by_sex(_draw(model, keys, 2_000, seed))
+        apart.append(women - men)
+    # .553 are apart in the table.
+    assert sorted(apart)[2] > 0.35
+    assert np.mean(apart) > 0.3
+
+
+@pytest.mark.parametrize("given", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-9"}, {"rho": "0.002"}])
+def test_all_of_the_loss_is_spent_and_no_more(given: dict[str, Any]) -> None:
+    domain, keys = _passengers()
+    data = Source(domain, keys, sd.Rng.seeded(3))
+    synth.fit(data, **given, rng=sd.Rng.seeded(1))
+    (session,) = data.sessions
+    assert session.allowed() * 999 / 1000 <= session.spent() <= session.allowed()
+
+
+def _hub(rows: int) -> tuple[sd.Domain, dict[str, Any]]:
+    """A rare answer that seven columns tell a little of, beside pairs of columns that depend far more on each other."""
+    rng = np.random.default_rng(9)
+    answer = (rng.random(rows) < 0.12).astype(int)
+    keys: dict[str, Any] = {"answer": answer}
+    for i in range(7):
+        keys[f"c{i}"] = np.clip(rng.normal(3 + 1.2 * answer, 1.5, rows), 0, 7).astype(int)
+    for i in range(4):
+        keys[f"d{i}"] = rng.integers(0, 9, rows)
+        keys[f"e{i}"] = np.where(rng.random(rows) < 0.9, keys[f"d{i}"], rng.integers(0, 9, rows))
+    return sd.Domain({name: sd.Integer(0, int(values.max())) for name, values in keys.items()}), keys
+
+
+def _separation(drawn: dict[str, Any]) -> float:
+    """Return the mean over the seven columns of how far the answers lie apart (1.2 in the table)."""
+    means = [[float(np.mean(drawn[f"c{i}"][drawn["answer"] == a])) for i in range(7)] for a in (0, 1)]
+    return float(np.mean(np.subtract(means[1], means[0])))
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [("0.1", 0.28), ("0.3", 0.6)])
+def test_what_predicts_a_column_is_kept_at_a_small_loss(epsilon: str, least: float) -> None:
+    domain, keys = _hub(30_000)
+    kept = {}
+    for predict in ((), "answer"):
+        data = Source(domain, keys, sd.Rng.seeded(5))
+        model = synth.fit(data, epsilon=epsilon, predict=predict, rng=sd.Rng.seeded(6))
+        kept[predict] = _separation(_draw(model, keys, 30_000, 7))
+    assert kept["answer"] > max(least, kept[()])
+
+
+def test_what_predicts_a_column_is_kept_in_rounds_too() -> None:
+    domain, keys = _hub(30_000)
+    data = Source(domain, keys, sd.Rng.seeded(5))
+    model = synth.fit(data, epsilon="0.3", delta="1e-9", predict=["answer"], rng=sd.Rng.seeded(6))
+    assert "clique tree" in model.facts["tier"]
+    assert {(0, place) for place in range(1, 8)} <= set(model.parts.measured)
+    assert _separation(_draw(model, keys, 30_000, 7)) > 0.7
+
+
+def test_a_column_to_predict_is_one_of_the_model_and_of_the_default_alone() -> None:
+    domain, keys = _passengers()
+    data = Source(domain, keys, sd.Rng.seeded(3))
+    with pytest.raises(UnknownName, match="did you mean 'survived'"):
+        synth.fit(data, epsilon=1, predict="survivde")
+    with pytest.raises(sd.errors.DeclarationError, match="goes with the method auto, not with mst"):
+        FitRequest("mst", predict=["survived"]).fit(data, epsilon=1)
+    assert data.sessions == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "2", "4"])
+def test_a_pure_loss_is_not_behind_a_spanning_tree(epsilon: str) -> None:
+    """By mean distance of pairs and triples over four fits: a vector of all scores, in Laplace noise, kept nothing at 1."""
+    domain, keys = _hub(20_000)
+    sizes = [int(values.max()) + 2 for values in keys.values()]
+    for width in (2, 3):
+        fit: list[float] = []
+        tree: list[float] = []
+        for seed, (method, kept) in itertools.product(range(4), ((synth.fit, fit), (synth.MST().fit, tree))):
+            model = method(Source(domain, keys, sd.Rng.seeded(100 + seed)), epsilon=epsilon, rng=sd.Rng.seeded(seed))
+            kept.append(mean_distance(keys, model.draw_keys(20_000, sd.Rng.seeded(seed)), sizes, width))
+        print(f"epsilon {epsilon}, {width} columns: {np.mean(fit):.4f} beside {np.mean(tree):.4f}")
+        assert np.mean(fit) <= 1.04 * np.mean(tree)

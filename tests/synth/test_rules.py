@@ -1,0 +1,326 @@
+"""Rules: each kind holds in every row of every method, random sets of them hold, and fits use what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from protecting import protect
+from sordino import synth
+from sordino.ask.queries.expressions.expr import col
+from sordino.errors import DeclarationError
+from sordino.synth.drawn_rows import column_law, empty_rows
+from sordino.synth.encoded_column import model_column, values_of
+from sordino.synth.methods import METHODS, FitRequest
+from sordino.synth.model import Model
+from sordino.synth.rule_completion import check_rules, complete_rows
+from sordino.synth.rules import Linear, Rule, functional_dependencies, laws_of, rule_from_data
+from synth.rule_tables import broken, houses, people
+
+PAIRS = {
+    "people": [("age", "income"), ("start", "end"), ("city", "tax"), ("married", "state")],
+    "houses": [("above", "living"), ("zone", "floors"), ("built", "renovated"), ("basement", "zone")],
+}
+TABLES = {"people": people, "houses": houses}
+
+
+def fitted(table: str, method: str = "auto", *, epsilon: float = 1, rules: Any = None, rows: int = 1500) -> Model:
+    """Return a model of one of the two tables."""
+    data, domain, declared = TABLES[table](rows)
+    options = {"marginals": PAIRS[table]} if method == "marginals" else {}
+    request = FitRequest(method, constraints=tuple(declared if rules is None else rules), **options)
+    return request.fit(protect(data, domain, budget=sd.ApproxDP(10**6, "0.1")), epsilon=epsilon, delta="1e-9")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("table", TABLES)
+def test_every_row_of_every_method_keeps_to_every_rule(table: str, method: str, tmp_path: Path) -> None:
+    model = fitted(table, method)
+    rows = model.sample(1500, rng=sd.Rng.seeded(1))
+    assert rows.num_rows == 1500
+    assert set(broken(rows).values()) == {0}
+    model.save(tmp_path / "a.model")
+    again = synth.load(tmp_path / "a.model")
+    assert again.constraints == model.constraints
+    assert again.sample(300, rng=sd.Rng.seeded(2)).equals(model.sample(300, rng=sd.Rng.seeded(2)))
+    assert set(broken(again.sample(300, independent=True, rng=sd.Rng.seeded(3))).values()) == {0}
+
+
+def test_a_condition_draws_rows_that_keep_to_the_rules() -> None:
+    model = fitted("people")
+    children = model.sample(200, where="age < 12", rng=sd.Rng.seeded(1))
+    assert children["income"].null_count == 200
+    assert set(broken(children).values()) == {0}
+    texans = model.sample(200, where="state = 'TX'", rng=sd.Rng.seeded(1))
+    assert set(texans["city"].to_pylist()) == {"Waco"}
+
+
+def test_answers_know_what_rules_say() -> None:
+    people_model, houses_model = fitted("people"), fitted("houses")
+    none = [
+        (people_model, "age < 15 AND income IS NOT NULL"),
+        (people_model, "age >= 15 AND income IS NULL"),
+        (people_model, "age < 10 AND married"),
+        (people_model, "city = 'Napa' AND state = 'NY'"),
+        (people_model, "tax > income"),
+        (houses_model, "above > living"),
+        (houses_model, "zone = 'rural' AND floors = 3"),
+        (houses_model, "renovated < built"),
+    ]
+    for model, where in none:
+        answer = model.answer(sd.sql(f"SELECT COUNT(*) AS n FROM model WHERE {where}"))
+        assert float(answer.value) == 0, where
+        assert answer.interval(0.95) == (0, 0) or answer.interval(0.95)[1] <= 1, where
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_columns_of_drawn_rows_stay_near_those_of_a_fit_without_rules(table: str) -> None:
+    data, _, _ = TABLES[table](1500)
+    free, ruled = (fitted(table, "independent", epsilon=5, rules=rules).sample(1500) for rules in ((), None))
+    for name in data.column_names:
+        if pa.types.is_floating(data[name].type) or pa.types.is_integer(data[name].type):
+            distances = [_ks(data[name], rows[name]) for rows in (free, ruled)]
+            assert distances[1] < distances[0] + 0.06, name
+            assert abs(ruled[name].null_count - data[name].null_count) < 0.06 * 1500, name
+
+
+def test_a_sum_keeps_the_correlation_that_no_measurement_paid_for() -> None:
+    data, _, _ = houses(1500)
+    free, ruled = (
+        fitted("houses", "independent", rules=rules).sample(3000, rng=sd.Rng.seeded(1)) for rules in ((), None)
+    )
+    real, without, kept = (np.corrcoef(t["above"], t["living"])[0, 1] for t in (data, free, ruled))
+    assert abs(without) < 0.1
+    assert kept > 0.7 * real
+
+
+def test_no_loss_is_spent_on_a_column_that_follows_from_another() -> None:
+    """The fit asks nothing of it, and answers about it as exactly as about the other."""
+    data, domain, rules = people(1500)
+    asked: list[str] = []
+
+    class Watched:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def adapt(self, algorithm: Any, **options: Any) -> Any:
+            def watch(session: Any) -> Any:
+                release = session.release
+                watched = type("W", (), {n: getattr(session, n) for n in ("domain", "neighbors", "loss")})()
+                watched.release = lambda q, loss: (
+                    asked.extend(a.column for t in q.tables for a in t.axes) or release(q, loss)
+                )
+                return algorithm(watched)
+
+            return self.inner.adapt(watch, **options)
+
+    curator = protect(data, domain, budget=sd.ApproxDP(10**6, "0.1"))
+    model = synth.Independent(constraints=rules).fit(Watched(curator), epsilon=4)
+    assert "city" in asked
+    assert "state" not in asked
+    by_state = model.answer(sd.sql("SELECT state, COUNT(*) AS n FROM model GROUP BY state"))
+    by_city = model.answer(sd.sql("SELECT city, COUNT(*) AS n FROM model GROUP BY city"))
+    states, cities = (
+        dict(zip(a.table[0].to_pylist(), a.table["n"].to_pylist(), strict=True)) for a in (by_state, by_city)
+    )
+    assert states["NY"] == pytest.approx(cities["Utica"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([synth.equal("above + basement", "height")], "not a column"),
+        ([synth.equal("above", "zone")], "needs numbers"),
+        ([synth.at_most("above + 3000", "living")], "bounds allow no such row"),
+        ([synth.equal("above + 0.05", "living")], "resolutions do not fit"),
+        ([synth.blank("above", when="living > 3")], None),
+        ([synth.blank("renovated", when="renovated > 1950")], "names the column itself"),
+        (
+            [synth.blank("renovated", when="built < 1950"), synth.blank("renovated", when="built > 1980")],
+            "follows from something else already",
+        ),
+        (
+            [synth.at_most("built", "renovated"), synth.never("renovated >= built"), synth.never("renovated IS NULL")],
+            "cannot hold",
+        ),
+        (
+            [synth.equal("above + basement", "living"), synth.never("living >= above"), synth.never("floors = 9 - 8")],
+            "above \\+ basement = living; never living >= above; that cannot hold",
+        ),
+        (
+            [synth.allowed({"zone": ["rural", "town"], "floors": [1, 2]}), synth.never("floors <= 2")],
+            "zone, floors are one of 2 combinations; that cannot hold|that cannot hold",
+        ),
+        ([synth.allowed({"zone": ["rural", "village"], "floors": [1, 2]})], "'village' is not a declared value"),
+        ([synth.allowed({"zone": ["rural"], "living": [1]})], "too many values for a list"),
+    ],
+)
+def test_rules_that_cannot_be_are_refused_before_anything_is_spent(rules: list[Rule], words: str | None) -> None:
+    data, domain, _ = houses(1500)
+    curator = protect(data, domain)
+    columns = [model_column(name, domain) for name in domain]
+    if words is None:
+        check_rules(rules, columns, domain)
+        return
+    with pytest.raises(DeclarationError, match=words):
+        synth.Independent(constraints=rules).fit(curator, epsilon=1)
+    assert curator.spent == sd.PureDP(0)
+
+
+@pytest.mark.parametrize("act", [
+    lambda: synth.equal("above * basement", "living"),
+    lambda: synth.allowed({"zone": ["rural"]}),
+    lambda: synth.allowed({"zone": ["rural"], "floors": [1, 2]}),
+    lambda: synth.blank("renovated", when=3),
+    lambda: synth.read_rule("above + basement", ["above", "basement"]),
+    lambda: synth.read_rule("allowed a.csv", ["above"]),
+])  # fmt: skip
+def test_what_is_no_rule_is_refused_where_it_is_written(act: Any) -> None:
+    with pytest.raises(sd.errors.SordinoError):
+        act()
+
+
+DOMAIN = sd.Domain(
+    {
+        "a": sd.Integer(0, 60),
+        "b": sd.Integer(-5, 40, missing="keep"),
+        "c": sd.Integer(-100, 5000),
+        "x": sd.Real(0, 50, resolution="0.25"),
+        "y": sd.Real(-3, 4000, resolution="0.5", missing="keep"),
+        "d": sd.Date("2000-01-01", "2009-12-31"),
+        "e": sd.Date("1999-06-01", "2012-12-31"),
+        "k": sd.Category(["p", "q", "r"], missing="keep"),
+        "l": sd.Category(["s", "t"]),
+        "f": sd.Boolean(),
+    }
+)
+ROWS: dict[str, Any] = {
+    "a + b = c": lambda r: r["a"] + r["b"] == r["c"],
+    "2 * a - b <= c": lambda r: 2 * r["a"] - r["b"] <= r["c"],
+    "x + 0.5 * a = y": lambda r: r["x"] + 0.5 * r["a"] == r["y"],
+    "d <= e": lambda r: r["d"] <= r["e"],
+    "d + a = e": lambda r: (r["e"] - r["d"]).days == r["a"],
+    "a < c": lambda r: r["a"] < r["c"],
+    "b <= x": lambda r: r["b"] <= r["x"],
+    "never a > 20 AND k = 'p'": lambda r: not (r["a"] > 20 and r["k"] == "p"),
+    "never f OR a = 7": lambda r: not (r["f"] or r["a"] == 7),
+    "never k = 'q' AND l = 's' AND f": lambda r: not (r["k"] == "q" and r["l"] == "s" and r["f"]),
+    "never c > 500 AND NOT f": lambda r: not (r["c"] > 500 and not r["f"]),
+    "blank b when l = 't'": lambda r: (r["l"] == "t") == (r["b"] is None),
+    "blank y when a < 30": lambda r: (r["a"] is not None and r["a"] < 30) == (r["y"] is None),
+    "blank k when d < DATE '2003-01-01'": lambda r: (r["d"] is not None and r["d"].year < 2003) == (r["k"] is None),
+}
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_sets_of_rules_hold_in_every_row(seed: int) -> None:
+    """Rows drawn without regard to the rules, some cells blank, are completed: no row breaks one, none is dropped."""
+    rng = np.random.default_rng(seed)
+    texts = [str(t) for t in rng.choice(list(ROWS), size=int(rng.integers(1, 6)), replace=False)]
+    rules = [synth.read_rule(text, tuple(DOMAIN)) for text in texts]
+    if rng.random() < 0.5:
+        rules.append(synth.determines("k", "l", {"p": "s", "q": "t", "r": "s", None: "t"}))
+    if rng.random() < 0.5:
+        rules.append(synth.allowed({"f": [True, True, False], "a": [1, 40, int(rng.integers(0, 60))]}))
+    assert [rule_from_data(r.to_data()) for r in rules] == rules
+    columns = {name: model_column(name, DOMAIN) for name in DOMAIN}
+    check_rules(rules, list(columns.values()), DOMAIN)
+    dependencies = functional_dependencies(rules, columns)
+    laws = laws_of(rules, columns, dependencies)
+    rows = empty_rows(laws, dependencies, 700, sd.Rng.seeded(seed))
+    for name in laws:
+        if columns[name].missing:
+            rows.missing[name][rng.random(700) < 0.2] = True
+    complete_rows(rules, rows, columns)
+    table = {n: values_of(columns[n], rows.keys(n), rows.steps[n]).to_pylist() for n in laws}
+    listed = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+    for text, rule in zip(texts, rules, strict=False):
+        for row in listed:
+            if text.startswith("blank") or all(row[n] is not None for n in rule.names):
+                assert ROWS[text](row), (texts, text, row)
+
+
+def test_rows_that_a_model_hardly_has_are_completed() -> None:
+    """Columns whose rows all break the rules come out within what the rules leave."""
+    domain = sd.Domain({n: sd.Integer(0, 999) for n in ("a", "b", "c")})
+    data = pa.table({n: np.full(400, i * 400) for i, n in enumerate(domain)})
+    rules = [synth.at_most("c", "b"), synth.at_most("b", "a")]
+    model = synth.Independent(constraints=rules).fit(protect(data, domain), epsilon=1000)
+    rows = model.sample(50, rng=sd.Rng.seeded(1)).to_pylist()
+    assert all(r["c"] <= r["b"] <= r["a"] for r in rows)
+
+
+def test_steps_are_drawn_by_the_law_of_their_column() -> None:
+    """Within a range, counts are in proportion to the law's: chi-square on 9 degrees, false alarm 1e-6."""
+    column = model_column("a", sd.Domain({"a": sd.Integer(0, 19)}))
+    law = column_law(column, np.arange(1.0, 21.0))
+    drawn = law.draw(np.full(20_000, 5), np.full(20_000, 14), sd.Rng.seeded(1))
+    counts = np.bincount(drawn, minlength=20)[5:15]
+    expected = np.arange(6.0, 16.0) / np.arange(6.0, 16.0).sum() * 20_000
+    assert float((np.square(counts - expected) / expected).sum()) < 49
+    assert int(drawn.min()) == 5
+    assert int(drawn.max()) == 14
+
+
+def test_a_model_file_of_before_has_its_orders() -> None:
+    old = ["never", ["Compare", ">", ["Name", "pay"], ["Name", "age"]]]
+    (part,) = rule_from_data(old).parts()
+    assert isinstance(part, Linear)
+    assert (part.terms, part.op) == (synth.at_most("pay", "age").terms, "<=")
+
+
+def test_rules_of_a_project_file_are_read_by_its_own_words(tmp_path: Path) -> None:
+    (tmp_path / "homes.csv").write_text("zone,floors\nrural,1\ntown,2\n")
+    (tmp_path / "codes.csv").write_text("zone,floors\nrural,1\ntown,2\ncity,\n")
+    rules = [
+        synth.read_rule(text, ("zone", "floors", "above"), beside=tmp_path)
+        for text in (
+            "allowed homes.csv",
+            "determines codes.csv",
+            "never above > 3 AND floors = 1",
+            "above >= 2 * floors",
+        )
+    ]
+    assert rules[0] == synth.allowed({"zone": ["rural", "town"], "floors": [1, 2]})
+    assert rules[1] == synth.determines("zone", "floors", {"rural": 1, "town": 2, "city": None})
+    assert rules[2] == synth.never((col("above") > 3) & (col("floors") == 1))
+    assert rules[3].terms == synth.at_most("2 * floors", "above").terms
+
+
+def test_proposals_come_from_names_types_and_the_codebook() -> None:
+    _, domain, _ = houses(1500)
+    assert [p.text for p in synth.propose_rules(domain)][:2] == ["above + basement = living", "built <= renovated"]
+    _, domain, _ = people(1500)
+    words = {"tax": "taxes paid, at most income", "INCOME": "N/A (less than 16 years old)"}
+    texts = [p.text for p in synth.propose_rules(domain, codebook=words)]
+    assert texts[:2] == ["tax <= income", "blank income when age < 16"]
+    assert "start <= end" in texts
+    assert "never age < 15 AND married" in texts
+
+
+def test_violations_are_counted_in_one_release_that_is_charged() -> None:
+    data, domain, rules = people(1500)
+    curator = protect(data, domain, budget=sd.PureDP(3))
+    tested = [r for r in rules if r.violation() is not None]
+    release = synth.count_violations(curator, [*tested, synth.never("age > 30")], epsilon=2)
+    assert curator.spent == sd.PureDP(2)
+    counts = [float(release.table[f"rule_{i + 1}"][0].as_py()) for i in range(len(tested) + 1)]
+    assert max(map(abs, counts[:-1])) < 60
+    assert abs(counts[-1] - sum(a > 30 for a in data["age"].to_pylist())) < 60
+    with pytest.raises(DeclarationError, match="a list of values is not tested"):
+        synth.count_violations(curator, rules, epsilon=1)
+
+
+def _ks(one: Any, other: Any) -> float:
+    values = [np.sort([float(v) for v in column.to_pylist() if v is not None]) for column in (one, other)]
+    grid = np.concatenate(values)
+    below = [np.searchsorted(v, grid, side="right") / len(v) for v in values]
+    return float(np.abs(below[0] - below[1]).max())
