@@ -180,9 +180,6 @@ class Primitives(Protocol):
     def is_code(self, code: exp.Expression, codes: Sequence[int]) -> exp.Expression:
         """Return whether a whole number is one of several; NULL for NULL. Total for any."""
 
-    def written(self, tree: exp.Expression) -> exp.Expression:
-        """Return a tree as its text: for one that stands in many others, which would each write it out again."""
-
     def of_groups(self, cells: exp.Select) -> Primitives:
         """Return the words for the rows of a grouped SELECT, whose columns are named as they are."""
 

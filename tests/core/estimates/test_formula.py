@@ -69,7 +69,7 @@ def test_intervals_cover_between_94_and_99_percent(law: str, tree: Any, top: int
     assert 0.935 <= held / RUNS <= 0.995
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 @pytest.mark.parametrize("apart", [0, 40_000, 200_000])
 @pytest.mark.parametrize("law", LAWS)

@@ -34,9 +34,9 @@ def _smooth_draws(made: SmoothLaplace, values: np.ndarray, count: int, seed: int
     return np.array([made.release(exact, width, rng) for _ in range(count)], dtype=float)
 
 
-@pytest.mark.each(5)
-@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 1000)], ids=["cauchy", "laplace"])
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("one", "other"), [(LONELY, WITHOUT), (WITHOUT, LONELY), (CALM, CALM[:-1])])
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 1000)], ids=["cauchy", "laplace"])
 def test_audited_epsilon_of_smooth_noise(delta: Fraction, one: np.ndarray, other: np.ndarray) -> None:
     made = SmoothLaplace(Fraction(1), delta)
     here, there = (_smooth_draws(made, v, 30_000, seed) for v, seed in ((one, 1), (other, 2)))

@@ -348,10 +348,6 @@ class SqlPrimitives(ABC):
         """Return whether a whole number is one of several."""
         return self._tree(f"(({self._words(code)}) IN ({', '.join(map(whole_text, codes))}))")
 
-    def written(self, tree: exp.Expression) -> exp.Expression:
-        """Return a tree as its text: for one that stands in many others, which would each write it out again."""
-        return self._tree(self._words(tree))
-
     def of_groups(self, cells: exp.Select) -> Self:
         """Return the words for the rows of a grouped SELECT."""
         rows = type(self)(replace(self._held, unit=None))

@@ -160,8 +160,8 @@ def value_keys(of: DeclaredValues) -> tuple[tuple[Any, ...], Build]:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        code = on.written(of.build(on))
-        ifs = [exp.If(this=on.is_code(code, codes[v]), true=whole(i)) for i, v in enumerate(labels)]
+        code = of.build(on)
+        ifs = [exp.If(this=on.is_code(code.copy(), codes[v]), true=whole(i)) for i, v in enumerate(labels)]
         return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
     return labels, build
