@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ beside the same trained on real ones. Seconds are of the processor, fit and draw
 def fit_and_draw(peer: str, table: dict[str, Any], epsilon: str, seed: int) -> tuple[dict[str, Any], float]:
     """Return as many rows as the table has, drawn by a peer, and processor seconds; runs in the peer's environment."""
     library, _, method = peer.partition("-")
-    from draw_rows import processor_seconds
+    processor_seconds = import_module("draw_rows").processor_seconds
 
     maker = {"sordino": _ours, "resampled": _resampled, "dpmm": _dpmm, "smartnoise": _smartnoise}[library]
     run = maker(method, table, epsilon, seed)
@@ -95,7 +96,8 @@ def _resampled(_method: str, table: dict[str, Any], _epsilon: str, seed: int) ->
 
 def _dpmm(method: str, table: dict[str, Any], epsilon: str, seed: int) -> Any:
     import pandas
-    from dpmm import pipelines
+
+    pipelines: Any = import_module("dpmm.pipelines")
 
     columns, bounds, sizes = table["columns"], table["bounds"], table["sizes"]
     frame = pandas.DataFrame({n: v if n in bounds else v.astype(str) for n, v in columns.items()})
@@ -118,14 +120,15 @@ def _dpmm(method: str, table: dict[str, Any], epsilon: str, seed: int) -> Any:
 
 def _smartnoise(method: str, table: dict[str, Any], epsilon: str, seed: int) -> Any:
     import pandas
-    from snsynth import Synthesizer
+
+    synthesizer_of: Any = import_module("snsynth").Synthesizer
 
     columns, bounds = table["columns"], table["bounds"]
     edges = {n: np.linspace(low, high + 1, _RUNS + 1) for n, (low, high) in bounds.items()}
     codes = {n: np.searchsorted(edges[n][1:-1], v, side="right") if n in bounds else v for n, v in columns.items()}
     frame = pandas.DataFrame(codes)
     np.random.seed(seed)
-    synthesizer = Synthesizer.create(method, epsilon=float(epsilon), delta=float(DELTA))
+    synthesizer = synthesizer_of.create(method, epsilon=float(epsilon), delta=float(DELTA))
 
     def run() -> dict[str, Any]:
         synthesizer.fit(frame, categorical_columns=list(columns), preprocessor_eps=0.0)
@@ -142,7 +145,8 @@ def _smartnoise(method: str, table: dict[str, Any], epsilon: str, seed: int) -> 
 def draw_apart(python: Path, table: Any, peer: str, epsilon: str, seed: int, limit: int) -> dict[str, Any]:
     """Return the figures of one fit in a process of its own, or why there are none."""
     from numeric_tables import measure_rows
-    from peers.synthesis import ONE_CORE, OURS, _at_most
+    from peers.peer_page import OURS
+    from peers.synthesis import ONE_CORE, _at_most
 
     with tempfile.TemporaryDirectory() as folder:
         given, drawn = Path(folder) / "table.npz", Path(folder) / "rows.npz"

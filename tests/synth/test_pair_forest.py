@@ -164,7 +164,9 @@ def test_a_curator_answers_all_that_a_forest_asks(budget: str, wide: int) -> Non
     tiers = []
     for part in (1, 2, 4, 8, 16):
         for predict in ((), "survived"):
-            asked = {name: Fraction(value) / part if name != "delta" else value for name, value in loss.items()}
+            asked: dict[str, Any] = {
+                name: Fraction(value) / part if name != "delta" else value for name, value in loss.items()
+            }
             model = synth.fit(people, **asked, predict=predict, rng=sd.Rng.seeded(2))
             assert model.sample(50, rng=sd.Rng.seeded(3)).num_rows == 50
             tiers.append(model.facts["tier"])

@@ -161,7 +161,7 @@ def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChar
         }
         for w, v, e, f in made.rows
     ]
-    names = [row["ways"] for row in rows]
+    names = [str(row["ways"]) for row in rows]
     y = alt.Y("ways:N", sort=names, scale=alt.Scale(domain=names), title=None)
     base = alt.Chart(data_of(rows)).encode(y=y)
     bars = base.mark_bar(opacity=0.65, color=COLORS[0]).encode(

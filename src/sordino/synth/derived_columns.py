@@ -51,10 +51,11 @@ def add_derived(
         tables.append(both if ascending else both.T)
         separators.append(np.asarray(counts, dtype=np.float64))
         noise = parts.errors.columns[of]
-        by_key = [np.bincount(table, weights=one, minlength=size) for one in (noise.variance, noise.lean, noise.drift)]
-        share = np.bincount(table, weights=noise.share, minlength=size)
+        target = DomainCompression(table, size)
+        by_key = [target.sum_by_code(one) for one in (noise.variance, noise.lean, noise.drift)]
+        share = target.sum_by_code(noise.share)
         own = parts.counts.one_way[of] if parts.counts.one_way else NoisyTable(np.zeros(len(table)), 1.0)
-        released = NoisyTable(np.bincount(table, weights=own.cells, minlength=size), own.variance * len(table) / size)
+        released = NoisyTable(target.sum_by_code(own.cells), own.variance * len(table) / size)
         identity = DomainCompression(np.arange(size), size)
         made[name] = (identity, np.ones(size), ColumnNoise(share, *by_key), released)
     names = [c.name for c in columns]

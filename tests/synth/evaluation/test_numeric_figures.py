@@ -25,6 +25,7 @@ from sordino.synth.evaluation.figure import Figure
 from sordino.synth.evaluation.prediction import Ranking
 from sordino.synth.evaluation.trained_models import can_train
 from sordino.synth.measurement import NoisyTable
+from sordino.synth.rules import Rule
 
 # Bounds as an honest curator declares them: far beyond the rows.
 DOMAIN = sd.Domain(
@@ -59,7 +60,7 @@ def skewed(rows: int = 6_000, seed: int = 1) -> pa.Table:
 
 
 TABLE = skewed()
-RULES = [
+RULES: list[Rule] = [
     synth.at_most("pay", "bill"),
     synth.never((col("age") < 18) & (col("pay") > 0)),
     synth.determines("town", "area", {**AREA, "a": "south"}),
@@ -279,7 +280,8 @@ def test_ranks_are_those_of_pairs_of_rows() -> None:
     assert exact.advantage.value + 0.5 == pytest.approx(wins)
     held = 0
     for _ in range(400):
-        noisy = Ranking(*(tuple((c + rng.normal(0, 10, 6)).tolist()) for c in (met, unmet)), 100.0)
+        one, other = (tuple((c + rng.normal(0, 10, 6)).tolist()) for c in (met, unmet))
+        noisy = Ranking(one, other, 100.0)
         held += abs(noisy.advantage.value - exact.advantage.value) <= noisy.advantage.reach
     assert held >= 365
     assert "at most" in Ranking((5.0, 5.0), (5.0, 5.0), 100.0).text()

@@ -26,7 +26,7 @@ NUMBERS = [Fraction(n, 6) for n in range(-60, 60)] + [Fraction(10) ** 30, -(Frac
 
 
 def either(of: Expr, values: list[Any]) -> Expr:
-    condition = of == values[0]
+    condition: Expr = of == values[0]
     for value in values[1:]:
         condition = condition | (of == value)
     return condition

@@ -674,10 +674,12 @@ def _of_parts(form: str, parts: Sequence[str], of: BoundNumber) -> DeclaredValue
     ranges = [range(int(n.interval.lower or 0), int(n.interval.upper or 0) + 1) for n in numbers]
     if (size := math.prod(map(len, ranges))) >= _MOST:
         raise QuestionRefused(f"the format {form[:40]!r} has {size} values here, above {_MOST}: leave some parts out")
-    texts = tuple(
-        _CODE.sub(lambda code, chosen=chosen: _write_part(code.group(), dict(zip(parts, chosen, strict=True))), form)
-        for chosen in itertools.product(*ranges)
-    )
+
+    def write(chosen: tuple[int, ...]) -> str:
+        numbers_of = dict(zip(parts, chosen, strict=True))
+        return _CODE.sub(lambda code: _write_part(code.group(), numbers_of), form)
+
+    texts = tuple(write(chosen) for chosen in itertools.product(*ranges))
 
     def build(on: Primitives) -> exp.Expression:
         index = constant(0)
