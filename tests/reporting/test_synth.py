@@ -160,7 +160,7 @@ def test_a_model_column_by_column(table: sd.Curator) -> None:
     assert sum(r["count"] for r in rows if r["bin"] in ("false", "true")) == pytest.approx(model.rows, rel=0.01)
     assert render(model)
     answered = model.answer(table.where(sd.col("town") == "a").agg(sd.count()))
-    assert [r["count"] for r in rows if r["bin"] == "a"] == pytest.approx([answered.value], rel=1e-4)
+    assert [r["count"] for r in rows if r["bin"] == "a"] == pytest.approx([answered.value], rel=1e-3)
     assert "missing: " in str(spec)
 
 

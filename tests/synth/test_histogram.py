@@ -164,7 +164,8 @@ def test_a_histogram_of_two_columns_is_their_contingency_table(relation: Relatio
     drawn = rep.sample(20_000, rng=sd.Rng.seeded(3))
     assert drawn.column_names == ["age", "town"]
     found = synth.Histogram(("age", "town")).exact(drawn, domain=DOMAIN).counts() / 20_000
-    assert np.abs(found - rep.probabilities()).max() < 2 / 20_000
+    # Quantiles are handed out anew within each few rows, so a cell is a few rows off.
+    assert np.abs(found - rep.probabilities()).max() < 4 / 20_000
 
 
 @pytest.mark.deep

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -182,7 +182,7 @@ def test_rules_that_cannot_be_are_refused_before_anything_is_spent(rules: list[R
     lambda: synth.equal("above * basement", "living"),
     lambda: synth.allowed({"zone": ["rural"]}),
     lambda: synth.allowed({"zone": ["rural"], "floors": [1, 2]}),
-    lambda: synth.blank("renovated", when=3),  # type: ignore[arg-type]
+    lambda: synth.blank("renovated", when=cast(Any, 3)),
     lambda: synth.read_rule("above + basement", ["above", "basement"]),
     lambda: synth.read_rule("allowed a.csv", ["above"]),
 ])  # fmt: skip

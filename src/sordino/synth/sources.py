@@ -10,10 +10,10 @@ from sordino.core.errors import DeclarationError, QuestionRefused
 def require_table(source: object) -> None:
     """Raise DeclarationError or QuestionRefused for what is no table: a connection, a selection, rows.
 
-    >>> require_table(Selection())
+    >>> require_table(Selection())  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    sordino.core.errors.QuestionRefused: a selection is a question without its table. Fit the table itself, ...
+    sordino.errors.QuestionRefused: a selection is a question without its table. Fit the table itself, and ask the model of ...
     """
     if callable(getattr(source, "adapt", None)) or callable(getattr(source, "fit_model", None)):
         return

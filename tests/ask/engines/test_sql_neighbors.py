@@ -260,7 +260,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM t JOIN rates r ON r.c = t.c AND r.low = t.x / 3", "has fractions, and no key has"),
     ("SELECT COUNT(*) FROM t JOIN bands b ON t.x > 3", "only compares columns with a key"),
     ("SELECT COUNT(*) FROM t WHERE id IN (SELECT g FROM p)", "compare t.id with p.who"),
-    ("SELECT COUNT(*) FROM t WHERE id IN (SELECT who FROM p GROUP BY who, g)", "grouped by the privacy unit's column"),
+    ("SELECT COUNT(*) FROM t WHERE id IN (SELECT who FROM p GROUP BY who, g)", "each combination without repetition"),
     (
         "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM p JOIN t b ON b.c = p.g WHERE p.who = t.id)",
         "only by their privacy unit",

@@ -132,7 +132,7 @@ def test_private_figures_are_the_open_ones_but_for_the_noise(
     for v, w in zip(openly.violations, privately.violations, strict=True):
         assert v.synthetic == w.synthetic
         assert v.original.value == pytest.approx(w.original.value, abs=0.01)
-    assert a["prediction"]["auc"]["value"] == pytest.approx(b["prediction"]["auc"]["value"], abs=1e-3)
+    assert a["prediction"]["auc"]["value"] == pytest.approx(b["prediction"]["auc"]["value"], abs=1e-2)
     assert privately.release is not None
     assert [name for name, _ in privately.losses] == [
         "distances",

@@ -208,6 +208,9 @@ def ranking_question(card: Scorecard, bands: Sequence[int], model: Model) -> Agg
     band: Any = str(len(bands))
     for i, least in reversed(list(enumerate(bands))):
         band = when(total < least - card.start, str(i)).otherwise(band)
+    if not bands:
+        # A score that is the same for all synthetic rows has one band: text alone would name a column.
+        band = when(card.condition, "0").otherwise("0")
     truth = when(card.condition, "yes").otherwise("no")
     return Selection().group_by(band, truth).agg(count())
 

@@ -226,7 +226,6 @@ SELECT occupation, COUNT(*) * 100.0 / 3000 AS pct FROM adult GROUP BY occupation
 
 SELECT occupation, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER () AS pct FROM adult GROUP BY occupation
 
--- refused: MODE
 SELECT sex, MODE(occupation) AS job FROM adult GROUP BY sex
 
 SELECT MODE(education) AS most FROM adult
