@@ -93,12 +93,10 @@ def _plan(
     if gaussian:
         # One vector of all scores, of which two deviations are clear: a session of Gaussian vectors selects nothing.
         scores = split.variance(1.0, tables=pairs) / (clear / 2.0) ** 2
-        count = math.floor(pairs_share / (_MEASURED * scores) + 0.3)
     else:
         # Twice what one unit moves a distance by, as for any score that may rise and fall.
         scores = 2.0 * float(split.move_l1) * math.log(max(pairs, 2)) / (clear * float(split.total))
-        count = math.floor(pairs_share / (_MEASURED * scores) + 0.3)
-    count = min(count, len(live) - 1)
+    count = min(math.floor(pairs_share / (_MEASURED * scores) + 0.3), len(live) - 1)
     if not count:
         return 0, Fraction(0), Fraction(0)
     # Weaker pairs are told from none where there is more to spend, up to a part of what is left of the loss.
