@@ -79,12 +79,14 @@ QUESTIONS = [
 ]
 
 
+@functools.cache
 def bind(text: str, relation: Relation = "add_remove", unit: PrivacyUnit | None = UNIT) -> Aggregation:
     asked = parse_sql(text, table="t", columns=tuple(DOMAIN))
     neighbors = Neighbors(relation, unit)
     return bind_names(asked, public={}, table="t", domain=DOMAIN, names="resolved", neighbors=neighbors)
 
 
+@functools.cache
 def compile_text(text: str) -> CompiledQuery:
     bound = bind(text)
     return compile_query(bound, step_domain(DOMAIN, bound.steps))
@@ -96,10 +98,10 @@ def answers(table: Sequence[Row]) -> list[Exact]:
     found = []
     try:
         for text in QUESTIONS:
-            bound = bind(text)
-            meant = compile_query(bound, step_domain(DOMAIN, bound.steps))
+            meant = compile_text(text)
             flat = [p for several in meant.parts for p in several if p.terms]
-            exact = exact_vectors(engine.run(meant.select(apply_steps(engine.primitives, bound.steps, DOMAIN))), meant)
+            steps = apply_steps(engine.primitives, bind(text).steps, DOMAIN)
+            exact = exact_vectors(engine.run(meant.select(steps)), meant)
             found.append([[v * p.unit for v in vector] for p, vector in zip(flat, exact, strict=False)])
     finally:
         engine.close()
@@ -114,6 +116,17 @@ def test_the_steps_leave_the_bounds_of_a_unit_as_they_are() -> None:
         for step in bind(text).steps:
             if isinstance(step, (UnitSequence, UnitValues)):
                 assert step.neighbors(Neighbors("add_remove", UNIT)) == Neighbors("add_remove", UNIT)
+
+
+@functools.cache
+def sensitivities(text: str, relation: Relation) -> list[Any]:
+    """Return how far one unit moves each part of a question that is released with noise."""
+    bound = bind(text, relation)
+    compiled = compile_query(bound, step_domain(DOMAIN, bound.steps))
+    wider = step_neighbors(Neighbors(relation, UNIT), bound.steps)
+    parts = [p for several in compiled.parts for p in several]
+    sizes = [s for several in compiled.bound(wider).sensitivities for s in several]
+    return [s for part, s in zip(parts, sizes, strict=True) if part.terms]
 
 
 @functools.cache
@@ -141,13 +154,7 @@ def test_no_unit_moves_an_answer_further_than_stated(relation: Relation) -> None
             else list(itertools.combinations(found, 2))
         )
         for i, text in enumerate(QUESTIONS):
-            bound = bind(text, relation)
-            compiled = compile_query(bound, step_domain(DOMAIN, bound.steps))
-            wider = step_neighbors(Neighbors(relation, UNIT), bound.steps)
-            parts = [p for several in compiled.parts for p in several]
-            sizes = [s for several in compiled.bound(wider).sensitivities for s in several]
-            noisy = [s for part, s in zip(parts, sizes, strict=True) if part.terms]
-            for (one, other), (j, bounds) in itertools.product(pairs, enumerate(noisy)):
+            for (one, other), (j, bounds) in itertools.product(pairs, enumerate(sensitivities(text, relation))):
                 moved = [abs(a - b) for a, b in zip(one[i][j], other[i][j], strict=True)]
                 assert sum(moved) <= bounds.l1, (text, relation, bounds)
                 assert sum(m * m for m in moved) <= bounds.l2_squared, (text, relation, bounds)

@@ -23,6 +23,7 @@ from sordino.ask.engines.engine import EngineFailed, Statement
 from sordino.ask.engines.instances import (
     SETTINGS,
     SpillDirectory,
+    fetch_table,
     hide_progress,
     keep_for_ever,
     leave_at_fork,
@@ -266,7 +267,7 @@ class DuckDBEngine:
         def compute() -> pa.Table:
             if statement.one_row:
                 return _fetch_row(self._connection, statement.text)
-            return self._connection.sql(statement.text).to_arrow_table()
+            return fetch_table(self._connection, statement.text)
 
         return self._attempt(compute)
 

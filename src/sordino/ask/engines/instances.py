@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import threading
+import warnings
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -18,6 +19,7 @@ from sordino.ask.engines.sql_text import quote_text
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 
 # ---- Forks: a child has a copy of all that an engine holds, but none of its threads, and its connections are the
@@ -198,6 +200,21 @@ def _open(purpose: Purpose) -> Instance:
     root.execute("SET enable_external_access = false")
     root.execute("SET lock_configuration = true")
     return Instance(root, spill)
+
+
+# A statement is bound once, a relation when it is made and again when it is run: a third of a question of some thousand letters.
+# DuckDB warns that the Arrow table is a copy, of rows that are the cells of an answer.
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy", UserWarning)
+
+
+def fetch_table(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
+    """Return a statement's rows; raises what DuckDB raises, with no result left open."""
+    try:
+        return connection.execute(text).to_arrow_table()
+    except BaseException:
+        # Else the connection would wait for the rest of the result.
+        connection.abort()
+        raise
 
 
 def hide_progress(connection: duckdb.DuckDBPyConnection) -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.engines.instances import shared_instance
+from sordino.ask.engines.instances import fetch_table, shared_instance
 from sordino.ask.engines.sql_text import quote_name
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Identifier, Integer
 from sordino.core.errors import QuestionRefused
@@ -72,7 +72,7 @@ def run(text: str, tables: Mapping[str, pa.Table], types: Mapping[str, Sequence[
     with limited_connection() as connection:
         for name, table in tables.items():
             add_table(connection, name, table, types[name])
-        answer = connection.sql(f"SELECT * FROM ({text}) LIMIT {_MOST_ROWS + 1}").to_arrow_table()
+        answer = fetch_table(connection, f"SELECT * FROM ({text}) LIMIT {_MOST_ROWS + 1}")
         return None if answer.num_rows > _MOST_ROWS else answer
     return None
 

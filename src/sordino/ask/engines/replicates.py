@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sordino.ask.engines.instances import fetch_table
 from sordino.ask.engines.outer import add_table, limited_connection
 from sordino.ask.engines.sql_text import quote_name
 from sordino.ask.queries.sql.noise_lineage import REPLICATE, SIGN, follow_noise, table_answers, write_replicated
@@ -60,8 +61,10 @@ def run_replicates(statement: ReleasedStatement, drawn: Mapping[str, Mapping[str
         def run(sign: int) -> Any:
             signed = re.sub(rf"\b{SIGN}\b", f"({sign})", text)
             given = f"({signed}) AS given({', '.join(['number', *names])})"
-            table = connection.sql(f"SELECT number, {identify_rows(names, places)} AS row, {shown} FROM {given}")
-            return _arrange(table.to_arrow_table(), statement.identity, len(names), count)
+            table = fetch_table(
+                connection, f"SELECT number, {identify_rows(names, places)} AS row, {shown} FROM {given}"
+            )
+            return _arrange(table, statement.identity, len(names), count)
 
         replicates = run(1)
         if lineage.guarded and np.isnan(replicates[0]).any():
