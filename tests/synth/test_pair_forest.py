@@ -145,11 +145,12 @@ BUDGETS: dict[str, tuple[Any, dict[str, Any]]] = {
     "pair, counted as rho": (sd.ZCDP(100, "1e-3"), {"epsilon": 2, "delta": "1e-6"}),
     "rho": (sd.ZCDP(100, "1e-3"), {"rho": "0.1"}),
 }
+DEEP_FITS = [pytest.param(budget, "all", marks=pytest.mark.deep) for budget in BUDGETS if budget != "rho"]
 
 
 @pytest.mark.parametrize("wide", [0, 3])
-@pytest.mark.parametrize("budget", BUDGETS)
-def test_a_curator_answers_all_that_a_forest_asks(budget: str, wide: int) -> None:
+@pytest.mark.parametrize(("budget", "fits"), [*((budget, "some") for budget in BUDGETS), *DEEP_FITS])
+def test_a_curator_answers_all_that_a_forest_asks(budget: str, fits: str, wide: int) -> None:
     """A session of Gaussian vectors selects nothing, so its forest follows from one vector of scores."""
     domain, keys = _passengers()
     declared = dict(domain.columns)
@@ -162,14 +163,15 @@ def test_a_curator_answers_all_that_a_forest_asks(budget: str, wide: int) -> Non
         name="people", rng=sd.Rng.seeded(1),
     )  # fmt: skip
     tiers = []
-    for part in (1, 2, 4, 8, 16):
-        for predict in ((), "survived"):
-            asked: dict[str, Any] = {
-                name: Fraction(value) / part if name != "delta" else value for name, value in loss.items()
-            }
-            model = synth.fit(people, **asked, predict=predict, rng=sd.Rng.seeded(2))
-            assert model.sample(50, rng=sd.Rng.seeded(3)).num_rows == 50
-            tiers.append(model.facts["tier"])
+    every = list(itertools.product((1, 2, 4, 8, 16), ((), "survived")))
+    # Which of them are forests is a matter of few losses where noise is Gaussian: there all are fitted.
+    for part, predict in every if fits == "all" or budget == "rho" else [every[place] for place in (0, 3, 4, 7, 9)]:
+        asked: dict[str, Any] = {
+            name: Fraction(value) / part if name != "delta" else value for name, value in loss.items()
+        }
+        model = synth.fit(people, **asked, predict=predict, rng=sd.Rng.seeded(2))
+        assert model.sample(50, rng=sd.Rng.seeded(3)).num_rows == 50
+        tiers.append(model.facts["tier"])
     assert "independent" not in tiers[0]
     # Between a look that pays and a loss too small for a pair Gaussian noise leaves little room.
     if budget in ("pure", "rho"):
