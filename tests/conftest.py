@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
@@ -56,6 +57,12 @@ def keep_out_of_collections() -> None:
 
 
 os.register_at_fork(after_in_child=keep_out_of_collections)
+
+
+# By themselves hypothesis ends a case after 200 ms and a test whose cases take a second to draw: on a busy machine any does.
+PATIENT = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=PATIENT)
+hypothesis.settings.load_profile("patient")
 
 
 # A shell lets its jobs in the background ignore Ctrl-C, and commands inherit that: one that a test interrupts would not stop.

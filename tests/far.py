@@ -70,7 +70,7 @@ class KillableServer:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def wait(self) -> None:
-        for _ in range(600):
+        for _ in range(6000):
             try:
                 if httpx.get(f"{self.url}/healthz", timeout=1).status_code == 200:
                     return

@@ -28,7 +28,7 @@ from sordino.errors import LedgerError, SourceError
 
 DOMAIN = sd.Domain({"x": sd.Integer(0, 5)})
 ROWS = [1, 2, 3] * 100
-HANGS = 60  # seconds after which a child is killed, and its test fails
+HANGS = 300  # seconds after which a child is killed, and its test fails
 SURE = 10**4  # at this epsilon a count's noise is nothing, but with a chance of e^-10000
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from fuzz.surface import CANARY
 
-END = 20.0  # seconds after which a connection that has not ended hangs
+END = 120.0  # seconds after which a connection that has not ended hangs
 TROUBLE = re.compile(r"Traceback|site-packages|\.py\b|" + CANARY)
 
 

@@ -256,7 +256,9 @@ def test_bad_text_is_mended_after_a_failure_of_another_cause(tmp_path: Path, mon
     assert [round(s) for s in sums] == [4, 0]
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     name=st.sampled_from(list(FORMATS)),
     steps=st.lists(st.tuples(st.sampled_from(["replace", "write"]), st.integers(2, 40)), min_size=1, max_size=4),

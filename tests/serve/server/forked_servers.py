@@ -62,7 +62,7 @@ class Servers:
         print(where, file=self._parent.stdin, flush=True)
         pid = int(self._parent.stdout.readline())
         try:
-            for _ in range(2000):
+            for _ in range(20_000):
                 with suppress(httpx.HTTPError):
                     httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=5)
                     break

@@ -36,7 +36,9 @@ READERS = (
     wire.read_text,
 )
 KEYS = {1: keys_of("a token", b"salt")}
-HARD = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HARD = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +136,7 @@ def test_binding_cannot_be_taken_out_of_the_offer() -> None:
 @HARD
 @given(st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=4))
 def test_bytes_before_the_sign_in_end_the_connection(port: SqlPort, chunks: list[bytes]) -> None:
-    with socket.create_connection(("localhost", port.server.port), timeout=10) as plain, contextlib.suppress(OSError):
+    with socket.create_connection(("localhost", port.server.port), timeout=100) as plain, contextlib.suppress(OSError):
         for chunk in chunks:
             plain.sendall(chunk)
         plain.shutdown(socket.SHUT_WR)
@@ -190,7 +192,7 @@ def test_half_open_connections_end_and_others_are_served_meanwhile(port: SqlPort
 
 def test_plain_bytes_behind_the_wish_for_tls_are_not_taken_for_the_clients(port: SqlPort) -> None:
     start = struct.pack("!ii", 40, 196608) + b"user\0ana\0".ljust(32, b"\0")
-    with socket.create_connection(("localhost", port.server.port), timeout=10) as plain:
+    with socket.create_connection(("localhost", port.server.port), timeout=100) as plain:
         plain.sendall(struct.pack("!ii", 8, 80877103) + start)
         context = ssl.create_default_context(cafile=str(port.tls.certificate))
         try:

@@ -398,7 +398,7 @@ def test_connections_are_counted(tmp_path: Path) -> None:
             assert other.execute("SELECT 1").fetchone() == (1,)
         for connection in held:
             connection.close()
-        for _ in range(50):
+        for _ in range(1200):
             try:
                 port.connect().close()
                 break
