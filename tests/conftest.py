@@ -80,6 +80,8 @@ LONG = (
     "tests/ask/engines/test_collations.py",
     "tests/ask/engines/test_ibis.py",
     "tests/ask/engines/test_same_people.py",
+    "tests/ask/engines/test_sql_neighbors.py",
+    "tests/ask/engines/test_unit_windows.py",
     "tests/attacks/test_doors.py",
     "tests/cli/serve/test_serve.py",
     "tests/cli/test_interrupt.py",
@@ -91,6 +93,7 @@ LONG = (
     "tests/serve/server/test_busy_visitors.py",
     "tests/serve/server/test_models_over_http.py",
     "tests/serve/workbench/test_pages.py",
+    "tests/synth/test_pair_forest.py",
 )
 
 
