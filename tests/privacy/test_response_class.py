@@ -185,7 +185,7 @@ def test_what_an_engine_says_when_it_fails_goes_nowhere(
         raise ValueError(f"Conversion Error: could not cast {CANARY}")
 
     class Broken:
-        sql = close = failing
+        execute = abort = close = failing
 
     monkeypatch.setattr(engine_behind(one), "_connection", Broken())
     with pytest.raises(ChargedError) as caught:

@@ -413,9 +413,10 @@ class CountedQueries:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.connection, name)
 
-    def sql(self, text: str) -> Any:
-        self.queries.append(text)
-        return self.connection.sql(text)
+    def execute(self, text: str) -> Any:
+        if text.startswith("SELECT"):
+            self.queries.append(text)
+        return self.connection.execute(text)
 
 
 def test_all_replicates_are_one_query_over_one_draw_of_noise(monkeypatch: pytest.MonkeyPatch) -> None:
