@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import shutil
+import sqlite3
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+import xlsxwriter
 
 from cli.option_walk import all_commands, flags_of, watch_reads
 from cli.support import Ran, Run, enter_copy
@@ -153,9 +157,19 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "check": [("--schema",), ("--against-data", "--format", "json", "--project", ".", "--quiet"), ("sordino.toml",)],
     "import": [
         (
-            *("raw.csv", "raw.parquet", "--header", "--delimiter", ";", "--quote", '"', "--encoding", "utf-8"),
-            *("--null", "NA", "--force", "--quiet"),
-        )
+            *("raw.csv", "raw.parquet", "--header", "--header-rows", "1", "--delimiter", ";", "--quote", '"'),
+            *("--encoding", "utf-8", "--null", "NA", "--skip-first", "0", "--skip-last", "0", "--force", "--quiet"),
+        ),
+        (
+            *("raw.csv", "raw.parquet", "--no-header", "--delimiter", ";", "--names", "a,b", "--decimal", "a=,"),
+            *("--thousands", "a=.", "--date", "b=%d.%m.%Y", "--true", "b=J", "--false", "b=N", "--type", "a=text"),
+            *("--type", "b=text", "--strict", "--force"),
+        ),
+        ("labels.txt", "raw.parquet", "--no-header", "--widths", "1", "--force"),
+        ("book.xlsx", "raw.parquet", "--sheet", "people", "--force"),
+        ("tables.db", "raw.parquet", "--relation", "t", "--force"),
+        ("files.zip", "raw.parquet", "--header", "--member", "a.csv", "--force"),
+        ("wor*.csv", "raw.parquet", "--header", "--file-column", "file", "--force"),
     ],
     "dummy": [("--table", "people", "--rows", "5", "--seed", "1", "--output", "d.csv", "--project", ".", "--quiet")],
     "plan": [
@@ -425,6 +439,13 @@ def stocked(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             (place / name).write_text(content)
         with duckdb.connect(place / "tables.duckdb") as db:
             db.execute("CREATE TABLE t (a INTEGER)")
+        with contextlib.closing(sqlite3.connect(place / "tables.db")) as lite:
+            lite.execute("CREATE TABLE t (a)")
+        with xlsxwriter.Workbook(place / "book.xlsx") as book:
+            book.add_worksheet("people").write_row(0, 0, ["a", "b"])
+        with zipfile.ZipFile(place / "files.zip", "w") as archive:
+            archive.writestr("a.csv", "a\n1\n")
+            archive.writestr("b.csv", "a\n1\n")
         for words in (
             ("ask", *_Q, "--epsilon", "0.01"),
             ("synth", "fit", "--epsilon", "0.1", "--columns", "age,sex", "-o", "m.model"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from sordino.ask.engines.readers.file_schema import read_schema
 from sordino.ask.project.positions import quote_text, write_key
@@ -55,7 +56,9 @@ def propose_project(
     place = str(source) if stays else os.path.relpath(source, directory)
     if Path(source).is_dir():
         place = f"{place.rstrip('/')}/"  # by which a folder is known
-    text = write_template(schema.columns, source=place, table=table, csv=schema.csv, relation=schema.relation)
+    text = write_template(
+        schema.columns, source=place, table=table, csv=schema.csv, relation=schema.relation, labels=schema.labels
+    )
     return Proposal(text, table, len(schema.columns), schema.remarks)
 
 
@@ -77,10 +80,12 @@ def write_template(
     table: str,
     csv: Csv | None = None,
     relation: str | None = None,
+    labels: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> str:
     """Return a project file for a table, made of its schema alone: the name and physical type (or None) of each column.
 
-    Whatever only a person can know is marked FILL IN, and `sordino check` refuses the file until none is left.
+    `labels` are the values that a codebook gives a column: they are public, so they are declared. Whatever only a person can
+    know is marked FILL IN, and `sordino check` refuses the file until none is left.
 
     >>> print(write_template([("age", "int64")], source="people.parquet", table="people").splitlines()[-1])
     age = {type = "integer", lower = "FILL IN", upper = "FILL IN"}
@@ -88,14 +93,16 @@ def write_template(
     where = [f"source = {quote_text(source)}"] + (
         [f"relation = {quote_text(relation)}"] if relation is not None else []
     )
-    declared = [f"{write_key(name)} = {_declaration(physical)}" for name, physical in columns]
+    declared = [f"{write_key(name)} = {_declaration(physical, labels.get(name, ()))}" for name, physical in columns]
     budget = _HEAD.format(name="people", ledger=quote_text(f"{table}.ledger"))
     body = _TABLE.format(table=table, where="\n".join(where))
     return "\n".join([budget, body, *([_csv(csv, table)] if csv else []), _COLUMNS.format(table=table), *declared, ""])
 
 
-def _declaration(physical: str | None) -> str:
-    """Return the line of a column of this physical type (Arrow's or DuckDB's word for it)."""
+def _declaration(physical: str | None, labels: Sequence[str] = ()) -> str:
+    """Return the line of a column of this physical type (Arrow's or DuckDB's word for it), or of one with these labels."""
+    if labels:
+        return f'{{type = "category", values = [{", ".join(map(quote_text, labels))}]}}'
     word = (physical or "").lower()
     bounds = f'lower = "{FILL_IN}", upper = "{FILL_IN}"'
     if not word:

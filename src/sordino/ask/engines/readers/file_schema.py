@@ -6,13 +6,14 @@ import contextlib
 import glob
 import json
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from sordino.ask.engines.readers.csv_import import TYPES, default_delimiter
+from sordino.ask.engines.readers.import_file import GUESSED, LABELS
 from sordino.ask.engines.readers.lake_tables import check_folder
 from sordino.ask.engines.readers.sqlite_file import sqlite_columns
 from sordino.core.errors import DeclarationError, SourceError, nearest
@@ -41,12 +42,16 @@ _STATED = ("csv", "jsonl", "parquet", "duckdb", "sqlite", "arrow")  # formats wh
 
 @dataclass(frozen=True, slots=True)
 class FileSchema:
-    """Hold the columns of a file - name and physical type, None where it states none - and what else to declare."""
+    """The columns of a file - name and physical type, None where it states none - and what else to declare.
+
+    `labels` are the values that a codebook in the file gives a column, which are public.
+    """
 
     columns: Sequence[tuple[str, str | None]]
     csv: Csv | None = None
     relation: str | None = None
     remarks: tuple[str, ...] = ()
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def read_schema(
@@ -165,17 +170,22 @@ def _parquet_schema(source: str) -> FileSchema:
         raise SourceError(f"source {source!r} is missing: there is no such file")
     schema: pa.Schema | None = None
     seen: dict[str, str] = {}
+    labels: dict[str, list[str]] = {}
+    guessed: list[str] = []
     try:
         with open_binary(files[0]) as opened, pq.ParquetFile(opened) as file:
             schema = file.schema_arrow
-            seen = json.loads((file.metadata.metadata or {}).get(TYPES.encode(), b"{}"))
+            about = file.metadata.metadata or {}
+            seen = json.loads(about.get(TYPES.encode(), b"{}"))
+            labels = json.loads(about.get(LABELS.encode(), b"{}"))
+            guessed = json.loads(about.get(GUESSED.encode(), b"[]"))
     except (pa.ArrowException, OSError, ValueError):
         schema = None
     if schema is None:
         raise SourceError(f"source {source!r} cannot be opened as Parquet: check its path, format and rights")
-    said = "types of text columns are those that `sordino import` read in the cells: change what is not public"
-    found: Columns = [(field.name, seen.get(field.name, _physical_type(field.type))) for field in schema]
-    return FileSchema(found, remarks=(said,) if seen else ())
+    remark = "`sordino import` read types in the cells: change what is not public"
+    columns: Columns = [(column.name, seen.get(column.name, _physical_type(column.type))) for column in schema]
+    return FileSchema(columns, remarks=(remark,) if seen or guessed else (), labels=labels)
 
 
 def _folder_schema(source: str) -> FileSchema:
