@@ -340,4 +340,4 @@ def test_an_imported_table_is_asked(tmp_path: Path) -> None:
         ledger=None,
     )
     answer = table.ask(sd.sql("SELECT SUM(Kosten) AS k FROM out WHERE Privat"), epsilon=10**6)
-    assert answer.value == pytest.approx(1244.55, abs=0.01)
+    assert answer.value == pytest.approx(1244.55, abs=0.2)
