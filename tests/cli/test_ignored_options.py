@@ -178,7 +178,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         *_OF_HOMES,
     ],
     "ask": [
-        (*_Q, *_EVERY_ASK, "--request-id", "r1", "--format", "json", "--output", "a.json"),
+        (*_Q, *_EVERY_ASK, "--request-id", "r1", "--format", "json", "--output", "a.json", "--plot", "a.svg"),
         (*_Q, *_ASK, "--share", "relative", "--scale", "n=10", "--dry-run"),
         *_OF_HOMES,
     ],
