@@ -175,6 +175,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "plan": [
         (*_Q, *_EVERY_ASK, "--share", "relative", "--scale", "n=10"),
         (*_Q, *_EVERY_ASK, "--format", "json"),
+        (*_Q, "--error", "20", "--confidence", "0.9"),
         *_OF_HOMES,
     ],
     "ask": [

@@ -35,7 +35,7 @@ class Sheet:
     notes: tuple[str, ...] = ()
 
 
-def encode_releases(releases: Sequence[Release], *, confidence: float) -> bytes:
+def encode_workbook_of(releases: Sequence[Release], *, confidence: float) -> bytes:
     """Return releases as the bytes of a workbook; each number stands beside the ends of its interval.
 
     Raises SourceError without the extra `excel`.

@@ -11,7 +11,7 @@ from sordino.cli.shared.options import AnswerFormat
 from sordino.core.errors import DeclarationError, nearest
 from sordino.core.release_exports import csv_text
 from sordino.reporting.release_text import table_lines
-from sordino.reporting.workbook import encode_releases as encode_workbook
+from sordino.reporting.workbook import encode_workbook_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +121,7 @@ def encode_release(release: Release, form: AnswerFormat, *, confidence: float) -
 def encode_releases(releases: Sequence[Release], form: AnswerFormat, *, confidence: float) -> bytes:
     """Return a release as the bytes of a file; several as tables under each other, a JSON list or sheets of a workbook."""
     if form is AnswerFormat.xlsx:
-        return encode_workbook(releases, confidence=confidence)
+        return encode_workbook_of(releases, confidence=confidence)
     if len(releases) == 1:
         return encode_release(releases[0], form, confidence=confidence)
     if form is AnswerFormat.json:
