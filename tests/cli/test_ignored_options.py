@@ -154,7 +154,12 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("census.parquet", "--output", "new.toml"),
         ("tables.duckdb", "--relation", "t", "--output", "new.toml"),
     ],
-    "check": [("--schema",), ("--against-data", "--format", "json", "--project", ".", "--quiet"), ("sordino.toml",)],
+    "check": [
+        ("--schema",),
+        ("--against-data", "--format", "json", "--project", ".", "--quiet"),
+        ("sordino.toml", "--against-data", "--output", "fit.html"),
+        ("sordino.toml",),
+    ],
     "import": [
         (
             *("raw.csv", "raw.parquet", "--header", "--header-rows", "1", "--delimiter", ";", "--quote", '"'),
