@@ -153,6 +153,8 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("raw.csv", "--no-header", "--columns", "2", "--output", "new.toml"),
         ("census.parquet", "--output", "new.toml"),
         ("tables.duckdb", "--relation", "t", "--output", "new.toml"),
+        ("census.parquet", "--codebook", "book.csv", "--output", "new.toml"),
+        ("census.parquet", "--adult", "--output", "new.toml"),
     ],
     "check": [
         ("--schema",),
@@ -439,6 +441,7 @@ def stocked(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "numbers.csv": "x\n1\n2\n9\n",
             "words.csv": "c\na\nb\na\n",
             "labels.txt": "a\nb\n",
+            "book.csv": "name,min,max\nage,0,125\n",
             "pairs.csv": "region,sex\nNorth,Male\n",
         }
         for name, content in files.items():

@@ -517,7 +517,9 @@ def test_of_very_many_problems_the_first_thousand_are_told(tmp_path: Path) -> No
 
 
 def test_places_may_name_variables_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = PARQUET.replace("visits-*.parquet", "${DATA}/visits.parquet").replace('"people.ledger"', '"${STATE_OF}/p.ledger"')
+    text = PARQUET.replace("visits-*.parquet", "${DATA}/visits.parquet").replace(
+        '"people.ledger"', '"${STATE_OF}/p.ledger"'
+    )
     (tmp_path / "sordino.toml").write_text(text)
     places = [(problem.key, problem.message) for problem in check_file(tmp_path / "sordino.toml")]
     assert [key for key, _ in places] == ["budgets.people.ledger", "tables.visits.source"]

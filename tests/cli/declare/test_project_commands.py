@@ -229,3 +229,12 @@ def test_import_stops_at_a_bad_row(run: Run, text: str, options: list[str], says
     assert done.code == 2
     assert says in done.err
     assert sorted(os.listdir()) == ["bad.csv"]
+
+
+def test_the_adult_project_is_one_command(run: Run) -> None:
+    row = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, ?, <=50K"
+    Path("adult.data").write_text(f"{row}\n" * 3)
+    assert run("init", "--adult", "adult.data").code == 0
+    assert run("check").code == 0
+    assert run("ask", "SELECT COUNT(*) FROM adult WHERE sex = 'Male'", "--epsilon", "0.5").code == 0
+    assert run("init", "--adult", "adult.data", "--header", "--force").code == 2

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 Columns = list[tuple[str, str | None]]
 
+# Files of a folder whose columns are compared.
+_MOST_LOOKED_AT = 1000
 _STATED = ("csv", "jsonl", "parquet", "duckdb", "sqlite", "arrow")  # formats whose files state their columns to us
 
 
@@ -194,10 +196,39 @@ def _folder_schema(source: str) -> FileSchema:
     if not files:
         raise SourceError(f"source {source!r} is missing: there is no such folder with .parquet files in it")
     found = _parquet_schema(files[0])
+    lacking = _columns_lacking(files[:_MOST_LOOKED_AT], source)
     parts = (part.partition("=") for part in Path(files[0]).relative_to(source).parent.parts)
     keys = [unquote(key) for key, sign, _ in parts if sign]
     columns: Columns = [(name, kind) for name, kind in found.columns if name not in keys]
-    return FileSchema([*columns, *((key, "string") for key in keys)], remarks=found.remarks)
+    remarks = (*found.remarks, *lacking)
+    return FileSchema([*columns, *((key, "string") for key in keys)], remarks=remarks)
+
+
+def _columns_lacking(files: Sequence[str], folder: str) -> list[str]:
+    """Return, in words, which files of a folder lack a column of its first or have others.
+
+    Raises DeclarationError where a file has no column of the first: they are no parts of one table.
+    """
+    first = {name.lower(): name for name, _ in _parquet_schema(files[0]).columns}
+    lacking: dict[str, list[str]] = {}
+    extra: dict[str, list[str]] = {}
+    for file in files[1:]:
+        names = {name.lower(): name for name, _ in _parquet_schema(file).columns}
+        if not names.keys() & first.keys():
+            raise DeclarationError(
+                f"{folder!r} holds files of several tables: {Path(file).name} has no column of {Path(files[0]).name}; "
+                f"name one file, or a folder of files that are one table"
+            )
+        for name in first.keys() - names.keys():
+            lacking.setdefault(first[name], []).append(Path(file).name)
+        for name in names.keys() - first.keys():
+            extra.setdefault(names[name], []).append(Path(file).name)
+    remarks = [f"{name}: no column of {', '.join(sorted(which)[:5])}" for name, which in sorted(lacking.items())]
+    remarks += [
+        f"{name}: a column of {', '.join(sorted(which)[:5])}, not of the first file"
+        for name, which in sorted(extra.items())
+    ]
+    return remarks
 
 
 def _find(source: str, pattern: str) -> list[str]:
