@@ -396,7 +396,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("m.model", "-o", "r.html", "--against", "census.parquet", "--non-private", "--rows", "99", "--quiet"),
         ("m.model", "-o", "r.html", "--rho", "0.1", "--delta", "1e-9", "--rule", "never age < 18", "--format", "json"),
     ],
-    "synth show": [("m.model", "--confidence", "0.9", "--format", "json")],
+    "synth show": [("m.model", "--confidence", "0.9", "--format", "json", "--plot", "m.svg")],
 }
 
 # A value for an option that is put beside a way which leaves it out.
