@@ -10,10 +10,12 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import sordino as sd
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.point_estimate import PointEstimate
