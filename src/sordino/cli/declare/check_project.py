@@ -95,7 +95,7 @@ def check(
 
 def _print_sound(place: Path, project: Project, compared: Mapping[str, DataCheck], *, quiet: bool) -> None:
     from sordino.ask.curator.project_check import describe_steps
-    from sordino.reporting.data_check import NOT_LOOKED_AT
+    from sordino.cli.declare.compared_columns import NOT_LOOKED_AT
 
     days = _days_compared(project)
     never = [name for name, day in days.items() if day is None]
@@ -123,8 +123,8 @@ def _days_compared(project: Project) -> dict[str, str | None]:
 
 def _write_page(output: Path, project: Project, compared: Mapping[str, DataCheck]) -> None:
     from sordino.ask.curator.project_check import MARK
+    from sordino.cli.declare.compared_columns import fit_page
     from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.reporting.data_check import fit_page
 
     domains = {name: table.domain for name, table in project.tables.items()}
     with open_atomic(output) as file:
@@ -135,7 +135,7 @@ def _misfit_lines(place: Path, project: Project, compared: Mapping[str, DataChec
     """Yield how each column fits, and what does not, each with the line of the project file to change."""
     from sordino.ask.curator.project_check import MARK
     from sordino.ask.project.positions import dotted_key, positions
-    from sordino.reporting.data_check import fit_lines
+    from sordino.cli.declare.compared_columns import fit_lines
 
     if not compared:
         return
