@@ -34,9 +34,9 @@ class Format:
 
     `title` is its name in errors. A file is recognized by one of its `endings`, an address by one of its `prefixes`. If
     `of_lines`, each line is a row or none, and the file may be compressed; if `of_several`, a source holds several tables, and
-    `relation` names one. `engine` is DuckDB where empty; `engines` may read it instead, where the declaration says so. `is_far`
-    says that files behind S3 and HTTP are read. `check` raises DeclarationError for an invalid address. `provider` names the
-    code that reads it, where that is not Sordino's own.
+    `relation` names one. `engine` is DuckDB where empty; `engines` may read it instead, where the declaration says so.
+    `is_remote` says that files behind S3 and HTTP are read. `check` raises DeclarationError for an invalid address. `provider`
+    names the code that reads it, where that is not Sordino's own.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Format:
     of_several: bool = False
     engine: str = ""
     engines: tuple[str, ...] = ()
-    is_far: bool = False
+    is_remote: bool = False
     check: Callable[[str], None] | None = None
     provider: str = ""
 
@@ -66,9 +66,9 @@ def _check_url(url: str) -> None:
 FORMATS: dict[str, Format] = {
     each.name: each
     for each in (
-        Format("csv", "CSV", (".csv", ".data", ".txt", ".tsv"), of_lines=True, is_far=True),
-        Format("jsonl", "JSON lines", (".jsonl", ".ndjson"), of_lines=True, is_far=True),
-        Format("parquet", "Parquet", (".parquet", ".pq"), engines=("spark",), is_far=True),
+        Format("csv", "CSV", (".csv", ".data", ".txt", ".tsv"), of_lines=True, is_remote=True),
+        Format("jsonl", "JSON lines", (".jsonl", ".ndjson"), of_lines=True, is_remote=True),
+        Format("parquet", "Parquet", (".parquet", ".pq"), engines=("spark",), is_remote=True),
         Format("arrow", "an Arrow file", (".arrow", ".feather", ".ipc")),
         Format("duckdb", "a DuckDB file", (".duckdb", ".db", ".ddb"), of_several=True),
         Format("sqlite", "a SQLite file", (".sqlite", ".sqlite3"), of_several=True),
@@ -218,8 +218,8 @@ class Source:
             )
         if its_format.check is not None:
             its_format.check(self.path)
-        if self.is_far:
-            self._check_far()
+        if self.is_remote:
+            self._check_remote()
         if its_format.of_several != (self.relation is not None):
             what = its_format.title if its_format.of_several else "a DuckDB file"
             raise DeclarationError(
@@ -241,25 +241,25 @@ class Source:
         return FORMATS[self.format].of_lines
 
     @property
-    def is_far(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether its files are on another machine, in S3 or behind HTTP, and are read from here."""
         return self.path.startswith(FAR) and not self.engine
 
     @property
     def place(self) -> str:
         """Its address or its absolute path, without a slash at the end."""
-        return self.path.rstrip("/") if self.is_far else str(Path(self.path).absolute())
+        return self.path.rstrip("/") if self.is_remote else str(Path(self.path).absolute())
 
     @property
     def is_folder(self) -> bool:
         """Whether it is a folder of Parquet files, in sub-folders named key=value."""
         return self.format == "parquet" and not self.engine and self.path.endswith(("/", "\\"))
 
-    def _check_far(self) -> None:
+    def _check_remote(self) -> None:
         from sordino.core.remote_files import check_address
 
         check_address(self.path)
-        if not FORMATS[self.format].is_far:
+        if not FORMATS[self.format].is_remote:
             raise DeclarationError(
                 f"{self.format} is read on this machine only: copy it here, or store the table as Parquet"
             )
@@ -461,9 +461,9 @@ def open_binary(path: str) -> IO[bytes]:
     """Open a file, here or on another machine."""
     if not path.startswith(FAR):
         return open(path, "rb")
-    from sordino.core.remote_files import open_far
+    from sordino.core.remote_files import open_remote
 
-    return io.BufferedReader(open_far(path))
+    return io.BufferedReader(open_remote(path))
 
 
 def _escape(sign: str) -> str:

@@ -509,13 +509,13 @@ class DuckDBEngine:
                 relation = read_parquet(files.patterns, folders=source.is_folder, several=files.several)
                 connection.execute(f"{create} {relation}")
                 self._files[view] = files
-                contradicts = not source.is_far and _contradicts_itself(files)
+                contradicts = not source.is_remote and _contradicts_itself(files)
             else:
                 if source.csv is not None and source.csv.header:
                     self._headers[quote_name(view)] = source.csv.cells(header_line(path, at=link))
                 for text in _view_lines(view, table, at=link):
                     connection.execute(text)
-                if not source.is_far:
+                if not source.is_remote:
                     self._lines[view] = link, table
         except duckdb_error():
             failed = True
@@ -534,7 +534,7 @@ class DuckDBEngine:
         path = source.place
         folder = path if source.is_folder else ""
         several = source.is_folder or _is_pattern(source)
-        if source.is_far:
+        if source.is_remote:
             pattern = path if _is_pattern(source) else literal_path(path)
             pattern += "/**/*.parquet" if source.is_folder else ""
             return _ParquetFiles((), pattern, folder, several, table)
@@ -555,7 +555,7 @@ class DuckDBEngine:
         links: dict[str, str] = {}
         for view, source in sources.items():
             place = source.place
-            if source.is_far:
+            if source.is_remote:
                 self._open_remote(connection, source)
             elif not _is_pattern(source) and not (os.path.isdir if source.is_folder else os.path.isfile)(place):
                 raise SourceError(
@@ -567,7 +567,7 @@ class DuckDBEngine:
                 folders.append(place)
                 continue
             paths.append(place)
-            if not source.is_far and not _is_pattern(source):
+            if not source.is_remote and not _is_pattern(source):
                 link = self._pins.pin(source)
                 links |= {} if link == place else {view: link}
             plain = re.split(f"[{re.escape(WILD)}]", place, maxsplit=1)[0]
@@ -697,7 +697,7 @@ def _is_loaded(source: Source | pa.Table) -> bool:
 
 def _is_pattern(source: Source) -> bool:
     has_wildcards = source.format == "parquet" and any(c in source.path for c in WILD)
-    return has_wildcards and (source.is_far or not os.path.isfile(source.place))
+    return has_wildcards and (source.is_remote or not os.path.isfile(source.place))
 
 
 def _register(connection: duckdb.DuckDBPyConnection, view: str, table: pa.Table) -> None:

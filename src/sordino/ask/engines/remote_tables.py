@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.ask.engines.readers.lake_tables import check_folder
 from sordino.core.errors import SourceError
-from sordino.core.remote_files import FarFile, FarStore, check_far, far_store, list_far
+from sordino.core.remote_files import RemoteFile, RemoteStore, check_remote, list_remote, remote_store
 
 if TYPE_CHECKING:
     import duckdb
@@ -19,7 +19,7 @@ class RemoteSources:
     """The sources of an engine that are on other machines."""
 
     def __init__(self) -> None:
-        self._stores: dict[str, FarStore] = {}
+        self._stores: dict[str, RemoteStore] = {}
 
     def open(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
         """Let a connection read a source; raises SourceError unless it exists, and its files are the table."""
@@ -27,17 +27,17 @@ class RemoteSources:
         scheme = address.partition("://")[0]
         store = next((s for other, s in self._stores.items() if other.startswith(f"{scheme}://")), None)
         if store is None:
-            store = far_store(address)
-            connection.register_filesystem(_far_system(scheme, store))
+            store = remote_store(address)
+            connection.register_filesystem(_remote_file_system(scheme, store))
             connection.execute("SET enable_external_file_cache = false")
-        check_far(address, store)
-        check_folder(source, lambda folder: list_far(folder, store))
+        check_remote(address, store)
+        check_folder(source, lambda folder: list_remote(folder, store))
         self._stores[address] = store
 
     def check(self) -> None:
         """Raise SourceError unless all of them exist."""
         for address, store in self._stores.items():
-            check_far(address, store)
+            check_remote(address, store)
 
     def are_there(self) -> bool:
         """Return whether all of them exist."""
@@ -48,7 +48,7 @@ class RemoteSources:
         return True
 
 
-def _far_system(scheme: str, store: FarStore) -> Any:
+def _remote_file_system(scheme: str, store: RemoteStore) -> Any:
     """Return the file system that reads addresses of a scheme; raises SourceError where fsspec is not installed."""
     try:
         from fsspec import AbstractFileSystem
@@ -67,7 +67,7 @@ def _far_system(scheme: str, store: FarStore) -> Any:
         entries = store.ls(strip(path))
         return entries if detail else [entry["name"] for entry in entries]
 
-    def open_file(_: Any, path: str, mode: str = "rb", **_how: Any) -> FarFile:
+    def open_file(_: Any, path: str, mode: str = "rb", **_how: Any) -> RemoteFile:
         if mode != "rb":
             raise PermissionError("files on other machines are only read")
         return store.open(strip(path))

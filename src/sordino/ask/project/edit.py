@@ -214,6 +214,6 @@ def _place(table: DeclaredTable) -> Path | None:
     source = table.source
     if not isinstance(source, Source):
         return None
-    elsewhere = source.is_far or source.engine
+    elsewhere = source.is_remote or source.engine
     where = [source.path if elsewhere else source.place, source.format, source.relation]
     return marks_directory().parent / "compared" / hash_of(canonical([table.name, where, table.declaration]))
