@@ -32,13 +32,17 @@ _EXPORT = re.compile(r"^    from (\S+) import \(?\s*(\w+) as \2,?\s*\)?$", re.MU
 
 
 def export_lazily(
-    package: str, *, removed: Mapping[str, str] = MappingProxyType({})
+    package: str,
+    *,
+    removed: Mapping[str, str] = MappingProxyType({}),
+    meant: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return the `__getattr__`, `__dir__` and `__all__` of a package that exports what it imports `if TYPE_CHECKING:`.
 
     Type checkers read those imports, and they are never run: they are parsed here as text, so each name is written once, and the
-    source file must exist. `removed` maps a name that was exported once to what to use instead. Raises AttributeError, as a
-    plain module does, for any other name, with that advice for a removed one.
+    source file must exist. `removed` maps a name that was exported once to what to use instead, and `meant` a
+    name that others have to ours. Raises AttributeError, as a plain module does, for any other name, with that advice for a
+    removed one.
     """
     spec: Any = sys.modules[package].__spec__
     source = spec.loader.get_data(spec.origin).decode("utf-8").replace("\r\n", "\n")
@@ -58,6 +62,7 @@ def export_lazily(
         else:
             near = [] if name.startswith("_") else difflib.get_close_matches(name, known, n=1)
             hint = f": did you mean {near[0]}?" if near else ""
+            hint = f": {meant[name]}" if name in meant else hint
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         # from now on it is found without this function
         setattr(sys.modules[package], name, value)

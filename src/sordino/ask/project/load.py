@@ -19,6 +19,7 @@ from sordino.ask.project.parts import (
     LARGEST_FILE,
     cap_from,
     column_from,
+    expand_variables,
     neighbors_of,
     share_from,
     source_of,
@@ -336,7 +337,9 @@ class _Reading:
         for who, stated in raw.get("shares", {}).items():
             share = self._attempt((*at, "shares", who), partial(share_from, stated, who, cap=cap))
             shares |= {} if share is None else {who: share}
-        ledger = self._attempt((*at, "ledger"), lambda: locate(raw["ledger"], beside=self._beside))
+        ledger = self._attempt(
+            (*at, "ledger"), lambda: locate(expand_variables(raw["ledger"], key=""), beside=self._beside)
+        )
         return None if ledger is None else Budget(name, cap, ledger, raw.get("reason"), MappingProxyType(shares))
 
     def _table(self, name: str, raw: Mapping[str, Any]) -> DeclaredTable | None:
