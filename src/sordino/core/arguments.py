@@ -1,4 +1,4 @@
-"""What a person states, checked: probabilities, amounts, whole numbers, priors. It may not know what they are used for."""
+"""Checks of stated arguments: probabilities, amounts, whole numbers, priors. It may not know what they are used for."""
 
 from __future__ import annotations
 
@@ -18,31 +18,33 @@ Floats = NDArray[np.float64]
 
 def chance(value: Number, *, name: str, zero: bool = False, one: bool = False) -> float:
     """Return a probability in (0, 1) as a float; `zero` and `one` say which ends are allowed too."""
-    found = to_fraction(value, name=name)
-    if not ((0 < found < 1) or (zero and found == 0) or (one and found == 1)):
-        start, end = "[" if zero else "(", "]" if one else ")"
-        near = "0" if zero and found <= 0 else "1" if one and found >= 1 else "1e-9" if found <= 0 else "0.999"
-        hint = f"did you mean {float(found / 100):g}?" if 2 <= found < 100 else f"the nearest that works: {near}"
-        raise DeclarationError(f"{name} must lie in {start}0, 1{end}, not {float(found):g}; {hint}")
-    return float(found)
+    exact = to_fraction(value, name=name)
+    if not ((0 < exact < 1) or (zero and exact == 0) or (one and exact == 1)):
+        interval = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
+        near = ("0" if zero else "1e-9") if exact <= 0 else ("1" if one else "0.999")
+        # a percentage was likely meant
+        hint = f"did you mean {float(exact / 100):g}?" if 2 <= exact < 100 else f"the nearest that works: {near}"
+        raise DeclarationError(f"{name} must lie in {interval}, not {float(exact):g}; {hint}")
+    return float(exact)
 
 
 def amount(value: Number, *, name: str, zero: bool = False) -> float:
     """Return a finite number above 0 (or from 0 on) as a float."""
-    found = to_fraction(value, name=name)
-    if found < 0 or (found == 0 and not zero):
-        raise DeclarationError(f"{name} must be {'at least' if zero else 'above'} 0, not {float(found):g}")
+    exact = to_fraction(value, name=name)
+    if exact < 0 or (exact == 0 and not zero):
+        raise DeclarationError(f"{name} must be {'at least' if zero else 'above'} 0, not {float(exact):g}")
     try:
-        made = float(found)
+        number = float(exact)
     except OverflowError:
         raise DeclarationError(f"{name} must be at most 1e308") from None
-    if made == 0 and found > 0:
+    # an underflow would turn a positive number into 0
+    if number == 0 and exact > 0:
         raise DeclarationError(f"{name} must be at least 1e-307")
-    return made
+    return number
 
 
 def require_above(value: float, low: float, *, name: str, because: str) -> None:
-    """Refuse a limit that is not above what holds at epsilon 0, and say what the least one is."""
+    """Raise DeclarationError unless a limit is above the figure at epsilon 0; the message states that figure."""
     if value <= low:
         raise DeclarationError(
             f"{name} of {value:g} cannot be had: {because} is {low:.12g} even at epsilon 0; the nearest that works is "
@@ -93,19 +95,19 @@ def world_risk(risk: Any) -> float:
 def probabilities(prior: Sequence[float], *, worlds: int) -> Floats:
     """Return one probability a world, from 0 to 1, with a sum within 1e-9 of 1 (and then scaled to 1)."""
     try:
-        given = np.asarray(list(prior), dtype=np.float64)
+        weights = np.asarray(list(prior), dtype=np.float64)
     except (TypeError, ValueError):
         raise DeclarationError("prior must be a sequence of numbers, one probability a world") from None
-    if given.ndim != 1 or given.size != worlds:
+    if weights.ndim != 1 or weights.size != worlds:
         raise DeclarationError(
-            f"prior must hold {worlds} probabilities, one a world in the order of itertools.combinations, not {given.size}"
+            f"prior must hold {worlds} probabilities, one a world in the order of itertools.combinations, not {weights.size}"
         )
-    if not np.isfinite(given).all() or (given < 0).any():
+    if not np.isfinite(weights).all() or (weights < 0).any():
         raise DeclarationError("prior must hold probabilities from 0 to 1: it has nan, infinity or a number below 0")
-    total = math.fsum(given.tolist())
+    total = math.fsum(weights.tolist())
     if abs(total - 1) > 1e-9:
         raise DeclarationError(f"prior must sum to 1 within 1e-9, not to {total:.12g}; divide each probability by that")
-    return np.asarray(given / total, dtype=np.float64)
+    return np.asarray(weights / total, dtype=np.float64)
 
 
 def format_count(count: int) -> str:

@@ -23,14 +23,17 @@ from sordino.core.registration import check_registering
 
 T = TypeVar("T")
 
-_PLAIN = frozenset([int, float, str, bool, NoneType])  # what JSON has words for
+# the types that JSON has
+_PLAIN = frozenset([int, float, str, bool, NoneType])
 
 
 class Records:
     """A family of frozen dataclasses: each is written with its name under the family's `tag`."""
 
     def __init__(self, tag: str, *, noun: str, fraction: Callable[[Fraction], str] = format_number) -> None:
-        self.tag, self.noun, self.fraction = tag, noun, fraction
+        self.tag = tag
+        self.noun = noun
+        self.fraction = fraction
         self._kinds: dict[str, type] = {}
         self._names: dict[type, str] = {}
         _FAMILIES.append(self)
@@ -42,11 +45,14 @@ class Records:
         """
 
         def record(cls: type[T]) -> type[T]:
-            taken = self._kinds.get(name, cls)
-            if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise DeclarationError(f"{self.noun} {name!r} is {taken.__qualname__} already: choose another name")
+            # the names are compared, since a class with slots is another object than the one that was decorated first
+            other = self._kinds.get(name, cls)
+            if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise DeclarationError(f"{self.noun} {name!r} is {other.__qualname__} already: choose another name")
             check_registering(cls, f"{self.noun} {name!r}")
-            self._kinds[name], self._names[cls], _FAMILY_OF[cls] = cls, name, self
+            self._kinds[name] = cls
+            self._names[cls] = name
+            _FAMILY_OF[cls] = self
             return cls
 
         return record
@@ -103,13 +109,13 @@ def _present(hint: Any) -> Any:
 
 
 def _writer(hint: Any, fraction: Callable[[Fraction], str]) -> Callable[[Any], Any]:
-    """Return how values of a type are written."""
+    """Return the function that writes values of a type."""
     if NoneType in get_args(hint) and _present(hint) is not hint:
         present = _writer(_present(hint), fraction)
         return lambda value: None if value is None else present(value)
     if get_origin(hint) is Annotated:
-        written: Callable[[Any], Any] = hint.__metadata__[0]
-        return written
+        writer: Callable[[Any], Any] = hint.__metadata__[0]
+        return writer
     if get_origin(hint) is tuple:
         items = [_writer(item, fraction) for item in get_args(hint) if item is not Ellipsis]
         if Ellipsis in get_args(hint):
@@ -134,7 +140,7 @@ def _fields_to_dict(record: Any, fraction: Callable[[Fraction], str]) -> dict[st
 
 @functools.cache
 def _field_writers(kind: type, fraction: Callable[[Fraction], str]) -> list[tuple[str, str, Callable[[Any], Any]]]:
-    """Return the key and the name of each field, and how it is written."""
+    """Return the key and the name of each field, and the function that writes it."""
     return [(key, name, _writer(hint, fraction)) for key, name, hint in _typed_fields(kind)]
 
 
@@ -145,7 +151,7 @@ def _fields_from_dict(kind: Any, data: Mapping[str, Any]) -> list[Any]:
 
 
 def _read(value: Any, hint: Any, *, name: str) -> Any:
-    """Return a value of a type out of what was written; raises DeclarationError where text is no number."""
+    """Read a value of a type from JSON data; raises DeclarationError where text is no number."""
     hint = _present(hint)
     if get_origin(hint) is Annotated:
         _, *read = hint.__metadata__

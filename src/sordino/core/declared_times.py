@@ -1,4 +1,4 @@
-"""Days, moments and steps of time as declarations state them: read, or refused with the key that is wrong."""
+"""Days, moments and steps of time in declarations: parsed, or refused with the key that is wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sordino.core.time_zones import offsets, parse_moment, seconds_since
 
 
 def declared_day(value: datetime.date | str, *, name: str) -> datetime.date:
-    """Return a day; raises DeclarationError for what is none."""
+    """Return a day; raises DeclarationError unless it is one."""
     if isinstance(value, datetime.datetime):
         raise DeclarationError("must be a day without a time", key=name)
     if isinstance(value, datetime.date):
@@ -24,14 +24,14 @@ def declared_day(value: datetime.date | str, *, name: str) -> datetime.date:
 
 
 def declared_moment(value: object, zone: str, *, name: str) -> Fraction:
-    """Return a moment in seconds since 1970 in UTC; raises DeclarationError for what is none, or is too far away."""
-    found: datetime.date | None = None
+    """Return a moment in seconds since 1970 in UTC; raises DeclarationError unless it is one of the years 1000 to 2999."""
+    moment: datetime.date | None = None
     try:
-        found = value if isinstance(value, datetime.date) else parse_moment(str(value))
-        seconds = seconds_since(found, zone)
+        moment = value if isinstance(value, datetime.date) else parse_moment(str(value))
+        seconds = seconds_since(moment, zone)
     except (ValueError, OverflowError):
-        found = None
-    if found is None or not 1000 <= found.year < 3000:
+        moment = None
+    if moment is None or not 1000 <= moment.year < 3000:
         raise DeclarationError(
             f"must be a moment such as 2000-01-31 10:30:00 of the years 1000 to 2999, not {str(value)!r}", key=name
         )
@@ -39,6 +39,7 @@ def declared_moment(value: object, zone: str, *, name: str) -> Fraction:
 
 
 def declared_step(resolution: object) -> Fraction:
+    """Return a resolution in seconds; raises DeclarationError unless it is a known word, or a number that divides a day."""
     word = resolution if isinstance(resolution, str) else ""
     if word in _TIME_STEPS:
         return _TIME_STEPS[word]
@@ -53,10 +54,10 @@ def declared_step(resolution: object) -> Fraction:
 
 
 def check_offsets(low: Fraction, high: Fraction, zone: str, step: Fraction) -> None:
-    """Raise DeclarationError unless every offset of the zone is a whole number of steps: then steps are those of its clock."""
-    found = offsets(zone, math.floor(low), math.ceil(high)).values
-    if any((offset / step).denominator != 1 for offset in found):
-        most = math.gcd(*found, 86_400)
+    """Raise DeclarationError unless every offset of the zone is a whole number of steps, so that steps are those of its clock."""
+    values = offsets(zone, math.floor(low), math.ceil(high)).values
+    if any((offset / step).denominator != 1 for offset in values):
+        most = math.gcd(*values, 86_400)
         raise DeclarationError(
             f"must divide the offsets of {zone} from UTC between these bounds: at most {most} seconds", key="resolution"
         )

@@ -1,4 +1,4 @@
-"""What may exist, as public knowledge: the type, bounds, values and missing rule of each column.
+"""The domain of a table, as public knowledge: the type, bounds, values and missing rule of each column.
 
 Nothing here is ever read from the data, and nothing has a default that would be a guess about it.
 """
@@ -20,19 +20,23 @@ from sordino.core.loss import Number, format_number, to_fraction
 from sordino.core.notebook_tables import COLUMN_HEAD, align_cells, column_cells, html_table
 from sordino.core.time_zones import local_time, parse_moment, seconds_since, time_zone
 
-STORED = 2**62  # integers are held, and unbounded reals saturate, within [-STORED, STORED] lattice steps
-_MOST_STEPS = 10**12  # from 0 to the larger bound, where no resolution is declared: squares still sum exactly
-ROW_CEILING = 2**40  # rows a table may have where none is declared: proves that exact sums cannot overflow
+# integers are stored, and unbounded reals saturate, within [-STORED, STORED] lattice steps
+STORED = 2**62
+# from 0 to the larger bound, where no resolution is declared: squares still sum exactly
+_MOST_STEPS = 10**12
+# the default bound on a table's rows: proves that exact sums cannot overflow
+ROW_CEILING = 2**40
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Say that a missing cell counts as `value`."""
+    """The rule that a missing cell counts as `value`."""
 
     value: int | float | str | bool | datetime.date | Fraction
 
 
-Missing = str | Fill  # "drop", "keep" or Fill(value)
+# "drop", "keep" or Fill(value)
+Missing = str | Fill
 
 
 def _column_to_dict(column: Any) -> dict[str, Any]:
@@ -42,7 +46,7 @@ def _column_to_dict(column: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Integer:
-    """Declare whole numbers between two bounds, both included; cells outside are clipped to them.
+    """A column of whole numbers between two bounds, both included; cells outside are clipped to them.
 
     A column without bounds can be filtered on and clipped, but not summed. `missing`: "drop" (a missing cell takes no
     part), "keep" (as a key of its own in group-bys), or Fill(value).
@@ -58,7 +62,8 @@ class Integer:
     def __init__(
         self, lower: int | None = None, upper: int | None = None, *, missing: Missing | Mapping[str, Any] = "drop"
     ) -> None:
-        low, high = _whole(lower, name="lower"), _whole(upper, name="upper")
+        low = _whole(lower, name="lower")
+        high = _whole(upper, name="upper")
         _check_order(low, high)
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
@@ -72,11 +77,11 @@ class Integer:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Real:
-    """Declare real numbers between two bounds, read to the nearest multiple of `resolution`.
+    """A column of real numbers between two bounds, rounded to the nearest multiple of `resolution`.
 
-    Without one a column with both bounds is read in steps of a power of ten, the finest that takes at most 10^12 of
-    them to the larger bound: `step` says which. Declare it where you know it: a coarser step makes quantiles less
-    noisy. Cells outside the bounds are clipped to them, NaN is missing, infinities are clipped.
+    Without a resolution, a column with both bounds has as its `step` the finest power of ten that takes at most 10^12 steps to
+    the larger bound. Declare the resolution where you know it: a coarser step makes quantiles less noisy. Cells outside the
+    bounds are clipped to them, NaN is missing, infinities are clipped.
 
     >>> Real(0, 5000, resolution=0.01).step, Real(-1, 4).step
     (Fraction(1, 100), Fraction(1, 100000000000))
@@ -137,7 +142,7 @@ class Real:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Category:
-    """Declare the values a column may take, all text or all whole numbers, in the order in which they are shown.
+    """A column of known values, all text or all whole numbers, in the order in which they are shown.
 
     A cell with another value counts as `other`, where that is given (it becomes a value), else as missing.
     """
@@ -155,25 +160,25 @@ class Category:
     ) -> None:
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise DeclarationError("must be a list of the values that the column may take", key="values")
-        kept = tuple(values) if other is None or other in values else (*values, other)
-        if not kept:
+        allowed = tuple(values) if other is None or other in values else (*values, other)
+        if not allowed:
             raise DeclarationError("must not be empty: list every value that the column may take", key="values")
-        if not (all(isinstance(v, str) for v in kept) or all(type(v) is int for v in kept)):
+        if not (all(isinstance(v, str) for v in allowed) or all(type(v) is int for v in allowed)):
             raise DeclarationError("must be all text or all whole numbers", key="values")
-        if not is_unicode("".join(map(str, kept))):
+        if not is_unicode("".join(map(str, allowed))):
             raise DeclarationError("hold half of a character (a lone surrogate): write whole text", key="values")
-        if any(type(v) is int and abs(v) > STORED for v in kept):
+        if any(type(v) is int and abs(v) > STORED for v in allowed):
             raise DeclarationError(
                 "that are whole numbers must lie within -2^62 and 2^62; declare larger as text", key="values"
             )
-        if len(set(kept)) != len(kept):
-            twice = next(v for i, v in enumerate(kept) if v in kept[:i])
+        if len(set(allowed)) != len(allowed):
+            twice = next(v for i, v in enumerate(allowed) if v in allowed[:i])
             raise DeclarationError(f"must not repeat: {twice!r} occurs twice", key="values")
-        object.__setattr__(self, "values", kept)
+        object.__setattr__(self, "values", allowed)
         object.__setattr__(self, "other", other)
         rule = _missing(missing)
-        if isinstance(rule, Fill) and rule.value not in kept:
-            hint = nearest(str(rule.value), map(str, kept))
+        if isinstance(rule, Fill) and rule.value not in allowed:
+            hint = nearest(str(rule.value), map(str, allowed))
             raise DeclarationError(f"must be one of the values, not {rule.value!r}; {hint}", key="fill")
         object.__setattr__(self, "missing", rule)
 
@@ -182,7 +187,7 @@ class Category:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Boolean:
-    """Declare a column of true and false."""
+    """A column of true and false."""
 
     missing: Missing
 
@@ -197,7 +202,7 @@ class Boolean:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Date:
-    """Declare calendar days between two days, both included; cells outside are clipped to them."""
+    """A column of calendar days between two days, both included; cells outside are clipped to them."""
 
     lower: datetime.date
     upper: datetime.date
@@ -206,7 +211,8 @@ class Date:
     def __init__(
         self, lower: datetime.date | str, upper: datetime.date | str, *, missing: Missing | Mapping[str, Any] = "drop"
     ) -> None:
-        low, high = declared_day(lower, name="lower"), declared_day(upper, name="upper")
+        low = declared_day(lower, name="lower")
+        high = declared_day(upper, name="upper")
         _check_order(low, high)
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
@@ -222,10 +228,10 @@ class Date:
 
 @dataclass(frozen=True, slots=True, init=False)
 class DateTime:
-    """Declare moments between two, both included, read down to whole steps of `resolution`; cells outside are clipped.
+    """A column of moments between two, both included, rounded down to `resolution`; cells outside are clipped.
 
     `zone` is a name of the tz database. Cells and constants without an offset from UTC are times of its clock, and parts
-    such as the hour are those of its clock. A day as upper bound counts as a whole. `resolution` is second, minute, hour,
+    such as the hour are those of its clock. A day as upper bound includes all of that day. `resolution` is second, minute, hour,
     day, millisecond, or a number of seconds that divides a day.
 
     >>> DateTime("2020-01-01", "2020-12-31", zone="Europe/Berlin", resolution="minute").upper.isoformat()
@@ -251,7 +257,9 @@ class DateTime:
             raise DeclarationError('must be a name of the tz database, such as "UTC" or "Europe/Berlin"', key="zone")
         time_zone(zone)
         step = declared_step(resolution)
-        low, high = declared_moment(lower, zone, name="lower"), declared_moment(upper, zone, name="upper")
+        low = declared_moment(lower, zone, name="lower")
+        high = declared_moment(upper, zone, name="upper")
+        # a day as upper bound ends with its last step
         if not isinstance(upper, datetime.datetime) and not isinstance(parse_moment(str(upper)), datetime.datetime):
             high = seconds_since(declared_day(upper, name="upper") + datetime.timedelta(days=1), zone) - step
         _check_order(low, high)
@@ -281,7 +289,7 @@ class DateTime:
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """Declare text whose values are not public: for equality, as the privacy unit, or as private keys of a group-by."""
+    """A column of text whose values are not public: for equality, as the privacy unit, or as private keys of a group-by."""
 
     to_dict = _column_to_dict
 
@@ -291,9 +299,9 @@ Column = Integer | Real | Category | Boolean | Date | DateTime | Identifier
 
 @dataclass(frozen=True, slots=True, init=False)
 class List:
-    """Declare lists of items, each read as the column `of`; only the first `max_items` of a row's list count.
+    """A column of lists, whose items are read as the column `of`; only the first `max_items` of a row's list count.
 
-    A question reads the items one by one, with `unnest`, and nothing else: a list is no value, key or condition.
+    A question can only `unnest` it and read the items one by one: a list is no value, key or condition.
 
     >>> List(Category(["a", "b"]), max_items=5).to_dict()["max_items"]
     5
@@ -340,11 +348,11 @@ def keep_missing(column: Column) -> Column:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Domain:
-    """Declare the columns of a table: only these can be asked about.
+    """The declared columns of a table: only these can be used in questions.
 
     `row_ceiling` bounds the rows the table can ever have (public; used only to prove that exact sums cannot overflow).
-    `unreadable_rows` says that a row of the source may be lost as a whole (CSV), so that the number of rows is private
-    even when rows are replaced. `steps` are those of a question that made its rows: no part of a declaration.
+    `unreadable_rows` says that a row of the source may be unreadable (CSV), so that the number of rows is private even when rows
+    are replaced. `steps` are those of a question that made its rows: no part of a declaration.
 
     >>> Domain({"age": Integer(0, 125)})["age"].upper
     125
@@ -354,7 +362,8 @@ class Domain:
     row_ceiling: int
     unreadable_rows: bool
     steps: tuple[object, ...]
-    lists: Mapping[str, List]  # columns of lists: apart, since only `unnest` can ask about them
+    # Columns of lists: separate, since only `unnest` can use them.
+    lists: Mapping[str, List]
     # Every declared column, lists among them.
     stored: Mapping[str, Column | List] = field(compare=False)
 
@@ -427,7 +436,7 @@ class Domain:
 
 
 def refused_list(name: str) -> str:
-    """Return why a column of lists is no value, with what works."""
+    """Return the refusal of a column of lists used as a value, with the nearest thing that works."""
     return f"column {name!r} holds lists: ask about its items, with .unnest({name!r}) or UNNEST({name}) in SQL"
 
 

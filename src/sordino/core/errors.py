@@ -1,7 +1,7 @@
-"""The tree of errors: what went wrong, the rule, and the nearest thing that works. No message here ever holds data.
+"""The tree of errors. A message says what went wrong, the rule, and the nearest thing that works; none ever holds data.
 
 SordinoError
-├── DeclarationError (ValueError)    exit 2   what was declared, passed or configured breaks a rule
+├── DeclarationError (ValueError)    exit 2   a declaration, an argument or a setting breaks a rule
 │   ├── SourceError                  exit 2   a file or relation is missing or cannot be opened
 │   ├── DeclarationChanged           exit 2   the declaration is not the one the ledger was opened with
 │   └── LedgerError                  exit 2   the ledger is damaged, rolled back or not a ledger
@@ -45,17 +45,18 @@ __all__ = [
 ]
 
 
-_LONGEST = 2000  # characters of a refusal
+# characters of a refusal
+_LONGEST = 2000
 
 
-# Between these two a message names an argument, which each face spells in its own way.
+# Between these two a message names an argument, which each interface (Python, SQL, the command line) spells in its own way.
 _OPEN = "\ue000"
 _CLOSE = "\ue001"
 _ARGUMENT = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}(?=([^\\s,;)]?))")
 
 
 def arg(name: str) -> str:
-    """Return an argument for a message, as Python writes it: `arg("epsilon=")`, or `arg("assume_rows")` without a value.
+    """Return an argument for a message, named as in Python: `arg("epsilon=")`, or `arg("assume_rows")` without a value.
 
     >>> in_python(f"state {arg('epsilon=')}1")
     'state epsilon=1'
@@ -69,14 +70,14 @@ def in_python(message: str) -> str:
 
 
 def spell_arguments(message: str, spell: Callable[[str, bool], str]) -> str:
-    """Return a message with its arguments as a face writes them: `spell` takes the name, and whether a value follows."""
-    return _ARGUMENT.sub(lambda found: spell(found[1].rstrip("="), bool(found[2])), message)
+    """Return a message with its arguments spelled by `spell`, which takes the name, and whether a value follows."""
+    return _ARGUMENT.sub(lambda match: spell(match[1].rstrip("="), bool(match[2])), message)
 
 
 class SordinoError(Exception):
-    """Say that Sordino refused or failed; every error it raises on purpose is one of these.
+    """The base of all errors that Sordino raises on purpose.
 
-    Its text names arguments as Python writes them; `spelled` names them as another face does.
+    Its text names arguments as in Python; `spelled` names them as another interface does.
     """
 
     exit_code = 1
@@ -86,12 +87,12 @@ class SordinoError(Exception):
         self._message = message
 
     def spelled(self, spell: Callable[[str, bool], str]) -> str:
-        """Return its text with arguments as a face writes them: `spell` takes the name, and whether a value follows."""
+        """Return its text with its arguments spelled by `spell`, which takes the name, and whether a value follows."""
         return spell_arguments(self._message, spell)
 
 
 class DeclarationError(SordinoError, ValueError):
-    """Say that a declaration, an argument or a setting breaks a rule.
+    """A declaration, an argument or a setting breaks a rule.
 
     `key`, where given, is the argument or setting at fault: the message is the key and the `rule` that it breaks.
 
@@ -108,22 +109,22 @@ class DeclarationError(SordinoError, ValueError):
 
 
 class SourceError(DeclarationError):
-    """Say that a source of data is missing or cannot be opened."""
+    """A source of data is missing or cannot be opened."""
 
 
 class DeclarationChanged(DeclarationError):
-    """Say that the declaration differs from the one that the ledger holds."""
+    """The declaration differs from the one that the ledger has on record."""
 
 
 class LedgerError(DeclarationError):
-    """Say that a ledger is damaged, rolled back, or not a ledger."""
+    """A ledger is damaged, rolled back, or not a ledger."""
 
 
 class QuestionRefused(SordinoError, ValueError):
-    """Say that a question cannot be answered privately, or is not understood.
+    """A question cannot be answered privately, or is not understood.
 
-    `sql`, where given, says the same to whoever asked in SQL; `in_sql()` is the error in those words. A message that quotes more
-    of a question than anybody reads is cut.
+    `sql`, where given, is the message for a question in SQL; `in_sql()` is the error with it. A message that quotes a very long
+    question is cut.
     """
 
     exit_code = 3
@@ -134,18 +135,18 @@ class QuestionRefused(SordinoError, ValueError):
         self.sql = None if sql is None else in_python(sql)
 
     def in_sql(self) -> QuestionRefused:
-        """Return the same refusal in the words of SQL."""
+        """Return the same refusal with its message for SQL."""
         return self if self._in_sql is None else type(self)(self._in_sql)
 
 
 class UnknownName(QuestionRefused, LookupError):
-    """Say that a table, a column or a value is not declared."""
+    """A table, a column or a value is not declared."""
 
 
 class BudgetExhausted(SordinoError):
-    """Say that a charge would pass the cap: what was asked, what is left. Nothing was charged.
+    """A charge would exceed the cap. Nothing was charged.
 
-    `asked` and `left` are losses (or their descriptions), both public.
+    `asked`, the requested loss, and `left` are losses (or their descriptions), both public.
     """
 
     exit_code = 4
@@ -157,9 +158,9 @@ class BudgetExhausted(SordinoError):
 
 
 class ChargedError(SordinoError):
-    """Say that a charge stands but no answer came of it.
+    """A charge stands but has no answer.
 
-    Where it is `resumable`, the same request id is answered later under that charge.
+    If it is `resumable`, the same request id is answered later under that charge.
     """
 
     exit_code = 5
@@ -171,21 +172,21 @@ class ChargedError(SordinoError):
 
 
 class InDoubt(ChargedError):
-    """Say that a request was charged earlier and that its outcome is not known."""
+    """A request was charged earlier and its outcome is not known."""
 
 
 class NotAllowed(SordinoError):
-    """Say that a server does not let an account do this. Nothing was charged."""
+    """A server does not let an account do this. Nothing was charged."""
 
     exit_code = 6
 
 
 class SignInNeeded(NotAllowed):
-    """Say that a server does not know who asks."""
+    """A server needs a sign-in for this request."""
 
 
 class TooManyRequests(NotAllowed):
-    """Say that a server was asked too often; `wait` is in how many seconds it may be asked again."""
+    """A server received too many requests; `wait` is the number of seconds until the next is allowed."""
 
     def __init__(self, message: str, *, wait: float = 60) -> None:
         super().__init__(message)
@@ -193,7 +194,7 @@ class TooManyRequests(NotAllowed):
 
 
 class ApprovalNeeded(SordinoError):
-    """Say that an officer has to approve a question first. Nothing was charged: ask again with the same request id.
+    """An officer has to approve a question first. Nothing was charged: ask again with the same request id.
 
     `approval` is the number under which the officer finds it, `request` the id to ask again with.
     """
@@ -207,7 +208,7 @@ class ApprovalNeeded(SordinoError):
 
 
 def instead_of(confidence: object) -> str:
-    """Return what to write instead of a confidence that is none: 95 is meant as 0.95.
+    """Return a hint for an invalid confidence: 95 is meant as 0.95.
 
     >>> instead_of(95), instead_of(0)
     ('did you mean 0.95?', 'such as 0.95')
@@ -241,8 +242,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"did you mean {close[0]!r}?"
     if not names:
         return "none is declared"
-    shown = ", ".join(repr(n) for n in names[:12])
-    return f"known: {shown}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    first = ", ".join(repr(n) for n in names[:12])
+    return f"known: {first}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 # Tracebacks and logs name the errors as users import them.

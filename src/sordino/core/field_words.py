@@ -1,4 +1,4 @@
-"""What other books and libraries call the relations and statistics here: one table, which errors and readers share.
+"""Names that books and other libraries have for the relations and statistics here: one table, shared by errors and readers.
 
 It may not know what any of them does. `docs/glossary.md` explains the words.
 """

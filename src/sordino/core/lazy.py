@@ -1,4 +1,4 @@
-"""Lazy exports: a package states what it offers as imports for type checkers, and each is imported when it is first used."""
+"""Lazy exports: a package lists its exports as imports for type checkers, and each is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FEATURES: dict[str, str] = {}
 
 
 def register_features(features: Mapping[str, str]) -> None:
-    """Say in which module each function lives that lower packages call without importing it.
+    """Register the modules of functions that lower packages call without importing them.
 
-    `features` maps the name of a function to its module. A lower package offers what a higher one makes: a connection
+    `features` maps the name of a function to its module. A lower package may offer what a higher one makes: a connection
     its page for a board, `connect` a connection to a server. It may not import them; `sordino/__init__` names them here.
     """
     _FEATURES.update(features)
@@ -37,12 +37,12 @@ def export_lazily(
     removed: Mapping[str, str] = MappingProxyType({}),
     meant: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return the `__getattr__`, `__dir__` and `__all__` of a package that offers what it imports `if TYPE_CHECKING:`.
+    """Return the `__getattr__`, `__dir__` and `__all__` of a package that exports what it imports `if TYPE_CHECKING:`.
 
-    Those imports are what type checkers read, and are never run: they are read here as text, so each name stands once, and
-    the source file must be there. `removed` maps a name that was offered once to what to use instead,
-    `meant` one that others have. Raises AttributeError,
-    as a plain module does, for any other name, with those words for a removed one.
+    Type checkers read those imports, and they are never run: they are parsed here as text, so each name is written once, and the
+    source file must exist. `removed` maps a name that was exported once to what to use instead, and `meant` a
+    name that others have to ours. Raises AttributeError, as a plain module does, for any other name, with that advice for a
+    removed one.
     """
     spec: Any = sys.modules[package].__spec__
     source = spec.loader.get_data(spec.origin).decode("utf-8").replace("\r\n", "\n")
@@ -52,10 +52,11 @@ def export_lazily(
     def load(name: str) -> Any:
         if name in modules:
             module = modules[name]
-            if module == package:  # a sub-package, or a module of it
-                found: Any = importlib.import_module(f"{package}.{name}")
+            # the package exports a sub-package, or a module of its own
+            if module == package:
+                value: Any = importlib.import_module(f"{package}.{name}")
             else:
-                found = getattr(importlib.import_module(module), name)
+                value = getattr(importlib.import_module(module), name)
         elif name in removed:
             raise AttributeError(f"{package}.{name} was removed: {removed[name]}")
         else:
@@ -63,7 +64,8 @@ def export_lazily(
             hint = f": did you mean {near[0]}?" if near else ""
             hint = f": {meant[name]}" if name in meant else hint
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
-        setattr(sys.modules[package], name, found)
-        return found
+        # from now on it is found without this function
+        setattr(sys.modules[package], name, value)
+        return value
 
     return load, lambda: list(known), known

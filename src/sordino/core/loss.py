@@ -1,7 +1,7 @@
-"""What may be lost: PureDP, ApproxDP and ZCDP as values in exact arithmetic, and the Event protocol that they bound.
+"""Privacy losses: PureDP, ApproxDP and ZCDP as values in exact arithmetic, and the Event protocol that they bound.
 
 This module knows neither data nor noise. A float stands for its shortest decimal, so `0.1` is exactly one tenth and ten
-asks of 0.1 fill a budget of 1.
+questions at 0.1 use up a budget of 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 Number = int | float | str | Decimal | Fraction
 
-_LARGEST_TEXT = 200  # characters of a number as text: keeps a declared number from being a denial of service
+# characters of a number as text: keeps a declared number from being a denial of service
+_LARGEST_TEXT = 200
 
 
 @runtime_checkable
@@ -48,7 +49,7 @@ class Event(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Say where privacy losses are told: at whole multiples of `step`; mass of at most `tail` may be called infinite."""
+    """The grid of a privacy loss distribution: whole multiples of `step`; mass of at most `tail` may be made infinite."""
 
     step: float
     tail: float
@@ -56,9 +57,9 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Losses:
-    """Hold a privacy loss in one direction: probability `mass[i]` of the loss `at[i]` steps, `infinite` of any.
+    """A privacy loss in one direction: `mass[i]` is the probability of a loss of `at[i]` steps, `infinite` of an infinite one.
 
-    `at` holds distinct whole numbers and `mass` probabilities rounded up, so their sum may pass 1 by roundings.
+    `at` holds distinct whole numbers and `mass` probabilities rounded up, so their sum may exceed 1 by roundings.
     """
 
     at: np.ndarray[Any, np.dtype[np.int64]]
@@ -68,21 +69,22 @@ class Losses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrivacyLoss:
-    """Hold the losses ln(P/Q) under P of a dominating pair: P with the unit, Q without (`removed`), and P, Q exchanged.
+    """The losses ln(P/Q) under P of a dominating pair: P with the unit, Q without (`removed`), and P, Q exchanged (`added`).
 
-    Theorem (Zhu, Dong, Wang 2022, Theorem 10): what is run on any two neighbors is no easier to distinguish than the
-    pair, so sums of independent losses bound the composition. `added is removed` where both directions are alike.
+    Theorem (Zhu, Dong, Wang 2022, Theorem 10): the mechanism's outputs on any two neighbors are no easier to distinguish than
+    the pair, so sums of independent losses bound the composition. `added is removed` where both directions are alike.
     """
 
     removed: Losses
     added: Losses
 
 
-_FINEST = 10**60  # a denominator that passes this makes text long
+# fractions with larger denominators are rounded, since their text would be long
+_FINEST = 10**60
 
 
 def shorten_up(value: Fraction) -> Fraction:
-    """Return a fraction as it is, or rounded up at sixty decimals where its denominator passes that, so that text stays short.
+    """Return a fraction, rounded up to sixty decimals if its denominator is above 10^60, so that its text stays short.
 
     >>> shorten_up(Fraction(1, 3)), shorten_up(Fraction(1, 3**200)) >= Fraction(1, 3**200)
     (Fraction(1, 3), True)
@@ -91,7 +93,7 @@ def shorten_up(value: Fraction) -> Fraction:
 
 
 def to_fraction(value: Number, *, name: str) -> Fraction:
-    """Return `value` as the fraction a person means by it: floats as their shortest decimal, "1/3" as one third.
+    """Return the fraction that a person means by `value`: a float is its shortest decimal, "1/3" one third.
 
     Raises DeclarationError for nan, infinities, booleans and text that is no number.
 
@@ -105,7 +107,8 @@ def to_fraction(value: Number, *, name: str) -> Fraction:
     if isinstance(value, Decimal):
         if not value.is_finite():
             raise DeclarationError(f"must be finite, not {value}", key=name)
-        if abs(value.adjusted()) > _LARGEST_TEXT:  # its digits would fill the memory
+        # its digits would fill the memory
+        if abs(value.adjusted()) > _LARGEST_TEXT:
             raise DeclarationError(f'must be a number such as 0.5 or "1/3", not {str(value)[:40]!r}', key=name)
         return Fraction(value)
     if isinstance(value, numbers.Integral):
@@ -113,7 +116,8 @@ def to_fraction(value: Number, *, name: str) -> Fraction:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise DeclarationError(f"must be finite, not {float(value)!r}", key=name)
-        return Fraction(Decimal(float.__repr__(value)))  # a third of the time that Fraction needs for text
+        # by Decimal this takes a third of the time that Fraction needs for text
+        return Fraction(Decimal(float.__repr__(value)))
     if isinstance(value, str):
         text = value.strip()
         try:
@@ -122,25 +126,29 @@ def to_fraction(value: Number, *, name: str) -> Fraction:
             return Fraction(text)
         except (ValueError, ZeroDivisionError):
             raise DeclarationError(f'must be a number such as 0.5 or "1/3", not {text[:40]!r}', key=name) from None
-    if isinstance(value, numbers.Real):  # numpy's narrower floats: their own shortest decimal
+    # NumPy's narrower floats have a shortest decimal of their own
+    if isinstance(value, numbers.Real):
         return to_fraction(str(value), name=name)
     raise DeclarationError(f"must be a number, not a {type(value).__name__}", key=name)
 
 
 def format_number(value: Fraction) -> str:
-    """Return a fraction as people write it: a decimal where one terminates soon, else "p/q".
+    """Return a fraction for reading: a decimal if it has at most 24 places, else "p/q".
 
     >>> [format_number(Fraction(text)) for text in ("0.1", "2", "1/3", "0.000000001")]
     ['0.1', '2', '1/3', '1e-9']
     """
     if value.denominator == 1:
         return str(value.numerator)
-    rest, places = value.denominator, 0
+    # a decimal terminates if the denominator has no prime factors but 2 and 5
+    rest = value.denominator
     twos = fives = 0
     while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
+        rest //= 2
+        twos += 1
     while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
+        rest //= 5
+        fives += 1
     places = max(twos, fives)
     if rest != 1 or places > 24:
         return f"{value.numerator}/{value.denominator}"
@@ -155,7 +163,7 @@ def format_number(value: Fraction) -> str:
 
 
 def to_json_number(amount: Fraction) -> float | str:
-    """Return an amount as a JSON number; as text where no short decimal says it, as in "1/3"."""
+    """Return an amount as a JSON number, or as text such as "1/3" where no float has it as its shortest decimal."""
     near = amount.numerator / amount.denominator
     short = Decimal(repr(near)).as_integer_ratio() == amount.as_integer_ratio()
     return near if short else format_number(amount)
@@ -167,7 +175,7 @@ def parse_fraction(text: str) -> Fraction:
 
 
 def round_up(value: float | Fraction, *, digits: int) -> str:
-    """Return a number above 0 in so many digits, rounded up, as people write it.
+    """Format a number above 0 with this many digits, rounded up.
 
     >>> round_up(13.591409, digits=4), round_up(1e-6, digits=2)
     ('13.6', '1e-6')
@@ -176,7 +184,7 @@ def round_up(value: float | Fraction, *, digits: int) -> str:
 
 
 def round_down(value: float | Fraction, *, digits: int) -> str:
-    """Return a number above 0 in so many digits, rounded down."""
+    """Format a number above 0 with this many digits, rounded down."""
     return _round(value, Context(prec=digits, rounding=ROUND_FLOOR))
 
 
@@ -191,7 +199,7 @@ def _amount(value: Number, *, name: str, below: int | None = None) -> Fraction:
 
 @dataclass(frozen=True, slots=True, init=False)
 class PureDP:
-    """Bound a loss by pure epsilon-differential privacy (Dwork, McSherry, Nissim, Smith 2006).
+    """A loss of pure epsilon-differential privacy (Dwork, McSherry, Nissim, Smith 2006).
 
     >>> PureDP(0.1).epsilon * 10 == 1
     True
@@ -218,7 +226,7 @@ class PureDP:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ApproxDP:
-    """Bound a loss by (epsilon, delta)-differential privacy (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006)."""
+    """A loss of (epsilon, delta)-differential privacy (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006)."""
 
     epsilon: Fraction
     delta: Fraction
@@ -241,12 +249,11 @@ class ApproxDP:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ZCDP:
-    """Bound a loss by rho-zero-concentrated differential privacy, but for an event of probability `slack`.
+    """A loss of rho-zero-concentrated differential privacy, except for an event of probability `slack`.
 
     Theorem (Bun & Steinke 2016, Definition 8.1 and Lemma 8.2): slack-approximate rho-zCDP composes by sums of rho and of
     slack, and is (epsilon, delta + slack)-private for each pair (epsilon, delta) that rho-zCDP has. A slack, where given,
-    is what private keys may spend. `delta`, where given, is the target at which the loss is also told as an epsilon; it
-    spends nothing.
+    is what private keys may spend. `delta`, where given, is the target for conversion to (epsilon, delta); it spends nothing.
 
     >>> ZCDP("0.5", delta="1e-6", slack="1e-7").amounts()
     {'rho': Fraction(1, 2), 'delta': Fraction(1, 10000000)}
@@ -305,7 +312,7 @@ def scale_loss(loss: Loss, factor: Fraction) -> Loss:
 
 
 def share_loss(loss: Loss, share: Fraction) -> Loss:
-    """Return a share of all that a loss counts, a delta and a slack too: shares of 1 in all compose to the loss.
+    """Return a share of each amount of a loss, a delta and a slack too: shares that sum to 1 compose to the loss.
 
     >>> share_loss(ApproxDP(1, "1e-6"), Fraction(1, 2))
     ApproxDP(epsilon=0.5, delta=5e-7)
@@ -331,8 +338,8 @@ def _round(value: float | Fraction, context: Context) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     whole = Fraction(value)
-    found = context.divide(Decimal(whole.numerator), Decimal(whole.denominator))
-    return format_number(Fraction(found)) if -24 < found.adjusted() < 16 else f"{found:g}"
+    decimal = context.divide(Decimal(whole.numerator), Decimal(whole.denominator))
+    return format_number(Fraction(decimal)) if -24 < decimal.adjusted() < 16 else f"{decimal:g}"
 
 
 def _literal(value: Fraction) -> str:
@@ -344,7 +351,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class LossArguments(TypedDict, total=False):
-    """How a call states its loss: `epsilon`, `epsilon` and `delta`, or `rho`; nothing here has a default."""
+    """The loss of a call: `epsilon`, `epsilon` and `delta`, or `rho`; none has a default."""
 
     epsilon: Number | None
     delta: Number | None
@@ -360,30 +367,30 @@ def show_arguments(stated: type, **defaults: object) -> Callable[[F], F]:
 
     def show(function: F) -> F:
         signature = inspect.signature(function)
-        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        plain = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         hints = stated.__annotations__
-        words = {name: getattr(hint, "__forward_arg__", hint) for name, hint in hints.items()}
-        shown = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=word)
-            for name, word in words.items()
+        annotations = {name: getattr(hint, "__forward_arg__", hint) for name, hint in hints.items()}
+        keywords = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=annotation)
+            for name, annotation in annotations.items()
         ]
-        known = frozenset(words) | {p.name for p in own if p.kind is not p.POSITIONAL_ONLY}
+        allowed = frozenset(annotations) | {p.name for p in plain if p.kind is not p.POSITIONAL_ONLY}
 
         @functools.wraps(function)
-        def call(*args: Any, **given: Any) -> Any:
-            if not given.keys() <= known:
-                name = next(n for n in given if n not in known)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not kwargs.keys() <= allowed:
+                name = next(n for n in kwargs if n not in allowed)
                 raise TypeError(f"{function.__qualname__}() got an unexpected keyword argument {name!r}")
-            return function(*args, **given)
+            return function(*args, **kwargs)
 
-        call.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
+        call.__signature__ = signature.replace(parameters=[*plain, *keywords])  # type: ignore[attr-defined]
         return cast(F, call)
 
     return show
 
 
 def read_loss(*, epsilon: Number | None = None, delta: Number | None = None, rho: Number | None = None) -> Loss:
-    """Return the loss that `epsilon=`, `delta=` and `rho=` ask for; raises DeclarationError unless it is positive.
+    """Return the loss that `epsilon=`, `delta=` and `rho=` state; raises DeclarationError unless it is positive.
 
     A delta beside rho is a slack: what private keys may spend.
 
@@ -424,7 +431,9 @@ def _positive(value: Number, name: str) -> Fraction:
 
 def currencies_to_dict(event: Event) -> dict[str, Any]:
     """Return what an event costs in each currency, as JSON numbers: epsilon, (epsilon, delta), rho; None where unknown."""
-    epsilon, pair, rho = event.pure(), event.approx(), event.rho()
+    epsilon = event.pure()
+    pair = event.approx()
+    rho = event.rho()
     return {
         "epsilon": None if epsilon is None else to_json_number(epsilon),
         "approx": None if pair is None else [to_json_number(pair[0]), to_json_number(pair[1])],

@@ -1,7 +1,6 @@
-"""Old paths of modules, from before there were eight packages and of files that became one: importing one gives the new module.
+"""Old paths of modules, from before the eight packages and of files that were merged: importing one gives the new module.
 
-Scripts and notebooks that were written before keep working. New code imports the names of `sordino` itself, or a module
-from where it is.
+Older scripts and notebooks keep working. New code imports the names of `sordino` itself, or a module by its present path.
 """
 
 from __future__ import annotations

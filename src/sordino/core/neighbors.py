@@ -1,4 +1,4 @@
-"""How far two tables may lie apart, and how far that can move an answer. Nothing here has a default."""
+"""Neighboring tables, the privacy unit, and the sensitivity of answers to them. Nothing here has a default."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Relation = Literal["add_remove", "replace"]
 
 @dataclass(frozen=True, slots=True)
 class ContributionBounds:
-    """Bound what one unit may contribute: its rows, its groups, its rows in one group; None for no bound.
+    """Bounds on one unit's contributions: its rows, its groups, its rows in one group; None for no bound.
 
     Groups are the keys, or combinations of keys, of a question's GROUP BY, declared or private.
     """
@@ -58,13 +58,14 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class PrivacyUnit:
-    """Protect all rows that share one value of `column`, of which a bounded number is used.
+    """The privacy unit: all rows that share one value of `column`, of which a bounded number is used.
 
-    State `max_rows`, or `max_groups` with `max_rows_per_group`; the product of these two then bounds the rows. Of each
-    unit's rows that a question is about, those used are chosen by that unit's rows alone; rows without a unit are dropped.
+    State `max_rows`, or `max_groups` with `max_rows_per_group`; the product of these two then bounds the rows. Which of a
+    unit's rows are used depends on that unit's rows alone; rows without a unit are dropped.
 
     Without a column, `PrivacyUnit(None, max_rows=3)` promises that no unit has more than 3 rows. Nothing can enforce it.
-    `of` says whose unit it is, where the column's name does not: tables with the same are of the same people.
+    `of` names the people that the unit stands for, where the column's name does not: tables with the same name are about the
+    same people.
 
     >>> PrivacyUnit("member_id", max_rows=5, of="person").people
     'person'
@@ -78,7 +79,7 @@ class PrivacyUnit:
 
     @property
     def people(self) -> str:
-        """Whose unit it is: `of`, or the column's name."""
+        """The people that the unit stands for: `of`, or the column's name."""
         return self.of or self.column or "unit"
 
     def __post_init__(self) -> None:
@@ -107,9 +108,9 @@ class PrivacyUnit:
 
 @dataclass(frozen=True, slots=True)
 class Neighbors:
-    """State when two tables are neighbors: `relation` in privacy units; `unit` None for a row, else a PrivacyUnit.
+    """The neighbor relation of two tables, in privacy units; `unit` is None for a row, else a PrivacyUnit.
 
-    add_remove: one has all rows of one more unit. replace: the rows of one unit are exchanged for those of another.
+    add_remove: one table has all rows of one more unit. replace: the rows of one unit are exchanged for those of another.
     `contributions` is the most rows that one unit may have after the caps and after joins with public tables, `groups` the most
     groups of one question that it may count in, `rows_per_group` the most of its rows in one of them.
 
@@ -119,9 +120,12 @@ class Neighbors:
 
     relation: Relation
     unit: PrivacyUnit | None
-    copies: int = 1  # joined rows that one row may become: a fact of a question, not of a declaration
-    capped: bool = True  # whether rows beyond the cap are left out: not where each row is made of all rows of a unit
-    bounds: ContributionBounds | None = None  # what a question enforces on its rows: see `enforce`
+    # the joined rows that one row may become: a fact of a question, not of a declaration
+    copies: int = 1
+    # whether rows beyond the cap are left out: not where each row is made of all rows of a unit
+    capped: bool = True
+    # the bounds that a question enforces on its rows: see `enforce`
+    bounds: ContributionBounds | None = None
     contributions: int = field(init=False, repr=False, compare=False)
     groups: int = field(init=False, repr=False, compare=False)
     rows_per_group: int = field(init=False, repr=False, compare=False)
@@ -145,34 +149,37 @@ class Neighbors:
 
     @property
     def people(self) -> str | None:
-        """Whose rows they are, None where each row is a unit of its own."""
+        """The people that the rows are about, None where each row is a unit of its own."""
         return None if self.unit is None else self.unit.people
 
-    def enforce(self, asked: ContributionBounds | None, *, by_group: bool) -> Neighbors:
-        """Return the relation of a question's rows once its bounds are enforced: the unit's, and tighter ones `asked`.
+    def enforce(self, requested: ContributionBounds | None, *, by_group: bool) -> Neighbors:
+        """Return the relation of a question's rows once its bounds are enforced: the unit's, and tighter `requested` ones.
 
-        The unit's bounds on rows grow with the joined rows that one row may become; those asked count joined rows. Raises
-        QuestionRefused where a bound asked is looser than the unit's, or has nothing to act on.
+        The unit's bounds on rows grow with the joined rows that one row may become; requested ones count joined rows. Raises
+        QuestionRefused where a requested bound is looser than the unit's, or has nothing to act on.
         """
-        if asked is not None:
-            self._check(asked, by_group=by_group)
+        if requested is not None:
+            self._check(requested, by_group=by_group)
         if self.unit is None or self.unit.column is None or not self.capped:
             return self
-        asked, unit = asked or ContributionBounds(), self.unit
-        rows = _least(self.copies * unit.total_rows, asked.max_rows)
+        unit = self.unit
+        tighter = requested or ContributionBounds()
+        rows = _least(self.copies * unit.total_rows, tighter.max_rows)
         assert rows is not None
         if not by_group:
             return replace(self, bounds=ContributionBounds(min(rows, _MOST)))
-        per_unit = None if unit.max_rows_per_group is None else self.copies * unit.max_rows_per_group
-        groups, each = _least(unit.max_groups, asked.max_groups), _least(per_unit, asked.max_rows_per_group)
+        per_group = None if unit.max_rows_per_group is None else self.copies * unit.max_rows_per_group
+        groups = _least(unit.max_groups, tighter.max_groups)
+        each = _least(per_group, tighter.max_rows_per_group)
         if groups is not None and each is not None:
             rows = min(rows, groups * each)
         rows = min(rows, _MOST)
+        # a bound that the one on rows implies needs no enforcing
         groups = None if groups is None or groups >= rows else groups
         each = None if each is None or each >= rows else each
         return replace(self, bounds=ContributionBounds(rows, groups, each))
 
-    def _check(self, asked: ContributionBounds, *, by_group: bool) -> None:
+    def _check(self, requested: ContributionBounds, *, by_group: bool) -> None:
         if self.id_column is None:
             raise QuestionRefused(
                 "bound_contributions needs a column that names each row's unit: declare PrivacyUnit(column, max_rows=...)"
@@ -181,7 +188,7 @@ class Neighbors:
             raise QuestionRefused(
                 f"each {self.people} is one row here, made of all of its rows: there is nothing to bound"
             )
-        for name, bound in asked.to_dict().items():
+        for name, bound in requested.to_dict().items():
             if name != "max_rows" and not by_group:
                 raise QuestionRefused(
                     f"{name} bounds the groups of a GROUP BY, and this question has none: use max_rows"
@@ -199,7 +206,7 @@ class Neighbors:
         return f"{self.describe_unit()}, {self.relation.replace('_', '/')}"
 
     def describe_unit(self) -> str:
-        """Return what is protected, in words."""
+        """Return the privacy unit in words."""
         if self.unit is None:
             return "one row"
         if self.unit.column is None:
@@ -208,17 +215,18 @@ class Neighbors:
         return f"all rows of one {self.unit.people}{cap}"
 
     def describe_caps(self) -> tuple[str, ...]:
-        """Return which rows of a unit take no part in an answer, in words; nothing where every row does."""
+        """Return notes about rows of a unit that do not count in an answer; none where every row does."""
         if self.unit is None:
             return ()
         one = self.unit.people
         if not self.capped:
-            merged = f"each {one} is one row, made of all of its rows: max_rows leaves none out"
-            return (merged, *self.describe_ids())
+            return (f"each {one} is one row, made of all of its rows: max_rows leaves none out", *self.describe_ids())
         if self.unit.column is None:
-            promised = f"at most {self.unit.max_rows:,} {'row' if self.unit.max_rows == 1 else 'rows'}"
-            return (f"that each unit has {promised} is a promise of the declaration: nothing enforces it",)
-        most, each, row = self.contributions, self.rows_per_group, "joined row" if self.copies > 1 else "row"
+            limit = f"at most {self.unit.max_rows:,} {'row' if self.unit.max_rows == 1 else 'rows'}"
+            return (f"that each unit has {limit} is a promise of the declaration: nothing enforces it",)
+        most = self.contributions
+        each = self.rows_per_group
+        row = "joined row" if self.copies > 1 else "row"
         notes = [f"at most {most:,} {row}{'' if most == 1 else 's'} of one {one} count; rows beyond are not counted"]
         if self.groups < most:
             keys = f"{self.groups:,} key{'' if self.groups == 1 else 's'}"
@@ -228,7 +236,7 @@ class Neighbors:
         return (*notes, *self.describe_ids())
 
     def describe_ids(self) -> tuple[str, ...]:
-        """Return that rows without a unit's id take no part in an answer, in words; nothing where no column names the unit."""
+        """Return the note that rows without a unit's id do not count; none where no column names the unit."""
         return () if self.id_column is None else (f"rows whose {self.id_column} is missing are left out",)
 
     def to_dict(self) -> dict[str, Any]:
@@ -236,10 +244,10 @@ class Neighbors:
         if self.unit is None:
             return {"neighbors": self.relation, "privacy_unit": "row"}
         unit = self.unit
-        named = {} if unit.column is None else {"column": unit.column}
+        column = {} if unit.column is None else {"column": unit.column}
         bounds = ContributionBounds(unit.max_rows, unit.max_groups, unit.max_rows_per_group)
         people = {} if unit.of is None else {"of": unit.of}
-        return {"neighbors": self.relation, "privacy_unit": named | bounds.to_dict() | people}
+        return {"neighbors": self.relation, "privacy_unit": column | bounds.to_dict() | people}
 
 
 def _least(one: int | None, other: int | None) -> int | None:
@@ -261,9 +269,9 @@ def neighbors_from(*, neighbors: str, privacy_unit: str | PrivacyUnit) -> Neighb
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sensitivity:
-    """Bound how far one unit moves a vector of answers: cells touched (l0), and l1, l2, linf distances, exactly.
+    """The sensitivity of a vector of answers to one unit: cells touched (l0), and l1, l2, linf distances, exactly.
 
-    `l2_squared` is kept because it is rational; `l2` is its root, rounded up. `because` is the rule, in words.
+    `l2_squared` is stored because it is rational; `l2` is its root, rounded up. `because` is the rule, in words.
 
     >>> Sensitivity(l0=2, l1=Fraction(2), l2_squared=Fraction(2), linf=Fraction(1), because="replace").l2 >= 2**0.5
     True

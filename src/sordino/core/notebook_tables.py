@@ -1,4 +1,4 @@
-"""Tables for people in a notebook, as text and as HTML. It knows words and cells, no class of Sordino's."""
+"""Tables for a notebook, as text and as HTML. It knows text and cells, no class of Sordino's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 COLUMN_HEAD = ("column", "type", "what may stand in it", "missing")
-_SHOWN = 6  # of a category's values
+# values of a category in a table
+_SHOWN = 6
 
 
 def html_table(
@@ -40,21 +41,25 @@ def column_cells(columns: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ..
     >>> column_cells({"age": {"type": "integer", "lower": 0, "upper": 125, "missing": "drop"}})
     [('age', 'integer', '0 to 125', 'drop')]
     """
-    return [(name, str(c["type"]), _say_values(c), _say_missing(c.get("missing", ""))) for name, c in columns.items()]
+    return [
+        (name, str(c["type"]), _describe_values(c), _describe_missing(c.get("missing", "")))
+        for name, c in columns.items()
+    ]
 
 
-def _say_values(column: Mapping[str, Any]) -> str:
+def _describe_values(column: Mapping[str, Any]) -> str:
     if "values" in column:
         values = [str(v) for v in column["values"]]
         return f"{len(values)} values: {', '.join(values[:_SHOWN])}{', ...' if len(values) > _SHOWN else ''}"
     if "of" in column:
-        return f"up to {column.get('max_items')} of: {column['of'].get('type')} {_say_values(column['of'])}"
-    lower, upper = column.get("lower"), column.get("upper")
-    said = "no bounds" if "lower" in column and lower is None and upper is None else ""
+        return f"up to {column.get('max_items')} of: {column['of'].get('type')} {_describe_values(column['of'])}"
+    lower = column.get("lower")
+    upper = column.get("upper")
+    bounds = "no bounds" if "lower" in column and lower is None and upper is None else ""
     if lower is not None or upper is not None:
-        said = f"{'any' if lower is None else lower} to {'any' if upper is None else upper}"
-    return f"{said}, in steps of {column['resolution']}" if column.get("resolution") is not None else said
+        bounds = f"{'any' if lower is None else lower} to {'any' if upper is None else upper}"
+    return f"{bounds}, in steps of {column['resolution']}" if column.get("resolution") is not None else bounds
 
 
-def _say_missing(rule: object) -> str:
+def _describe_missing(rule: object) -> str:
     return f"counts as {rule['fill']}" if isinstance(rule, Mapping) else str(rule)

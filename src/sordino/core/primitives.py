@@ -1,12 +1,12 @@
-"""What an engine must be able to say in SQL for our queries: about ten primitives, each a total function of one row.
+"""The primitives that an engine must express in SQL for our queries, each a total function of one row.
 
-A primitive never raises on any stored value and yields NULL for what is missing or cannot be read as declared. The
+A primitive never raises on any stored value and yields NULL for a cell that is missing or cannot be read as declared. The
 trees it returns are sqlglot expressions; nothing here runs anything.
 
-Theorem: no accepted question fails at run time, whatever the rows. Each primitive that takes numbers states the range
-for which it is total, and whoever builds with it proves at plan, by `check_range` over exact intervals, that every
-number which may reach it lies there: a `BoundNumber` cannot be made of others, nor a constant written. Conversely a
-question that some rows could make fail would tell by its failure, at any price, whether such rows exist.
+Theorem: no accepted question fails at run time because of its rows. Each primitive that takes numbers states the range for
+which it is total, and its caller proves at plan, by `check_range` over exact intervals, that every number which may reach it
+is in that range: a `BoundNumber` cannot be made of others, nor a constant written. Conversely, a question that some rows could
+make fail would reveal by its failure, at any price, whether such rows exist.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from sordino.core.neighbors import ContributionBounds
 if TYPE_CHECKING:
     from sqlglot import exp
 
-WIDEST = 10**37  # sums and differences of two such numbers stay within 38 decimal digits, in which engines compute
-NARROW = 2**62  # below it sums and differences of two numbers stay within 64 bits
+# sums and differences of two such numbers stay within 38 decimal digits, in which engines compute
+WIDEST = 10**37
+# below it sums and differences of two numbers stay within 64 bits
+NARROW = 2**62
 
 
 class OutOfRange(QuestionRefused):
-    """Say that a number of a question may leave the range for which primitives are total."""
+    """A number of a question may leave the range for which primitives are total."""
 
 
 def check_range(*numbers: int | Fraction | None) -> None:
@@ -66,7 +68,7 @@ class UnitCell:
 
 @dataclass(frozen=True, slots=True)
 class WindowOrder:
-    """What rows are ordered by: an expression, whether the largest comes first, and whether missing values do."""
+    """One key of an ordering: an expression, whether the largest comes first, and whether missing values do."""
 
     by: exp.Expression
     descending: bool = False
@@ -98,19 +100,19 @@ class UnitWindow:
 
 
 class Primitives(Protocol):
-    """The words of one engine for one SELECT over one table; cells are named by their declared column.
+    """The primitives of one engine for one SELECT over one table; cells are named by their declared column.
 
-    An engine gives new ones for each SELECT, and `source` is taken last: it holds the steps that the others named.
+    An engine makes new ones for each SELECT, and `source` is called last: it contains the steps that the others named.
     """
 
     def source(self) -> exp.Expression:
         """Return the relation to select from, each unit's contribution bounded where a column names the units."""
 
     def raw(self, column: str) -> exp.Expression:
-        """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
+        """Return the cell as it is stored; a cell of CSV is trimmed, and missing where it equals a null value."""
 
     def is_decimal(self, column: str) -> bool:
-        """Return whether a column's numbers are whole or held as decimals, so that a cast rounds their halves away from 0."""
+        """Return whether a column's numbers are whole or stored as decimals, so that a cast rounds halves away from 0."""
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return the cell as a 64-bit whole number clipped to [lower, upper]; total for bounds within 64 bits."""
@@ -135,9 +137,9 @@ class Primitives(Protocol):
         """Make the cells of some columns of a joined table missing where a condition is not true."""
 
     def unnest(self, column: str, most: int) -> None:
-        """Turn each row into one for each of the first `most` items of its list, which `column` is from then on.
+        """Turn each row into one for each of the first `most` items of its list, which `column` names from then on.
 
-        Rows whose list is missing or empty are dropped. Call it before words that read the column.
+        Rows whose list is missing or empty are dropped. Call it before primitives that read the column.
         """
 
     def join_unit(self, table: str, *, left: bool, own: bool = False) -> None:
@@ -148,7 +150,7 @@ class Primitives(Protocol):
         """
 
     def other_rows(self, table: str | None) -> Primitives:
-        """Return the words for all rows of another private table of the same people, or of this one where None."""
+        """Return the primitives for all rows of another private table of the same people, or of this one where None."""
 
     def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
         """Add a true or false `column`: whether the row's unit has `rows`, from `other_rows`, that meet a condition on them."""
@@ -181,30 +183,30 @@ class Primitives(Protocol):
         """Return whether a whole number is one of several; NULL for NULL. Total for any."""
 
     def of_groups(self, cells: exp.Select) -> Primitives:
-        """Return the words for the rows of a grouped SELECT, whose columns are named as they are."""
+        """Return the primitives for the rows of a grouped SELECT, by the names of its columns."""
 
     def strip(self, text: exp.Expression) -> exp.Expression:
         """Return a text without the blanks around it."""
 
     def keep(self, condition: exp.Expression) -> None:
-        """Keep only the rows that meet a condition; call it after the condition's own words, before all others."""
+        """Keep only the rows that meet a condition; call it after the condition's own primitives, before all others."""
 
     @property
     def has_units(self) -> bool:
         """Whether a column names each row's unit, so that contributions are bounded."""
 
     def bound_contributions(
-        self, keys: Sequence[exp.Expression], asked: ContributionBounds | None, *, totals: bool
+        self, keys: Sequence[exp.Expression], requested: ContributionBounds | None, *, totals: bool
     ) -> list[exp.Expression]:
         """Keep, of each unit, the rows that `Neighbors.enforce` allows, where joins made several of one row.
 
-        Rows with a key that is NULL are dropped first. Which rows are kept follows from the unit's own rows alone. Where it
-        is not called, `source` bounds the rows of a unit, whatever its groups; without units it does nothing. With `totals`
-        all rows of the groups kept stay, for `unit_total`, and `counts` says which of them count. Returns the keys, named.
+        Rows with a key that is NULL are dropped first. Which rows are kept follows from the unit's own rows alone. If it is not
+        called, `source` bounds the rows of a unit in all groups together; without units it does nothing. With `totals` all rows
+        of the remaining groups stay, for `unit_total`, and `counts` marks those that count. Returns the keys, named.
         """
 
     def counts(self) -> exp.Expression | None:
-        """Return whether a row counts under the bounds on rows; None where all rows that are left do."""
+        """Return whether a row counts under the bounds on rows; None where all remaining rows do."""
 
     def unit_total(self, value: exp.Expression) -> exp.Expression:
         """Return, in one row of each unit and group, the sum of a whole number over all of them; NULL in the others.
@@ -222,16 +224,16 @@ class Primitives(Protocol):
         """Return the label at a place, from 0; None is missing."""
 
     def unit_rows(self, values: Mapping[str, UnitCell]) -> Primitives:
-        """Return the words for one row a unit, made of all of its rows, none capped: the unit's column and the values.
+        """Return the primitives for one row a unit, made of all of its rows, none capped: the unit's column and the values.
 
         Rows without a unit are dropped. Total where each sum over 2^48 rows, times 2000 for means, lies within WIDEST.
         """
 
     def add_windows(self, windows: Mapping[str, UnitWindow]) -> None:
-        """Add columns that are functions of the row's unit's rows; what is named from now on may use them.
+        """Add columns that are functions of the rows of the row's unit; primitives from then on may use them.
 
-        Rows of equal order are in the order of all cells that a question can read, so that rows which no order tells apart are
-        alike. No rows are capped before. Total where each sum over 2^48 rows lies within WIDEST.
+        Rows of equal order are ordered by all cells that a question can read, so rows that no order distinguishes are alike. No
+        rows are capped before. Total where each sum over 2^48 rows is within WIDEST.
         """
 
     def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
@@ -289,10 +291,10 @@ class Primitives(Protocol):
         """
 
     def unclip(self, value: exp.Expression, op: str, steps: int) -> exp.Expression:
-        """Return what compares with a number of steps as a value does."""
+        """Return an expression that compares with a number of steps like a value, without its clipping."""
 
     def present(self, value: exp.Expression) -> exp.Expression:
-        """Return what is missing where a value is, to be counted in place of it."""
+        """Return an expression that is missing where a value is, to be counted in its place."""
 
     def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
         """Return the aggregate SUM of a whole number, whose size is at most `largest` in any row; call it before `source`.

@@ -1,8 +1,8 @@
-"""When code from outside may register a law, an event, a mechanism, a procedure, a synthesizer, an engine or a protocol.
+"""Rules for code from outside that registers a law, an event, a mechanism, a procedure, a synthesizer, an engine or a protocol.
 
 Registering is code in the curator's own process, before its first table is opened: never an entry point, a project file,
-SQL, a request or a stored record. So what a plan means does not change between two questions, and no code that a question
-or a visitor brings along can change it.
+SQL, a request or a stored record. So the meaning of a plan does not change between two questions, and nothing that comes with
+a question or a visitor can change it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 
 from sordino.core.errors import DeclarationError
 
-_first_table = ""  # nothing until a table is opened
+# empty until a table is opened
+_first_table = ""
 
 
 def is_own(thing: Any) -> bool:
@@ -22,7 +23,7 @@ def is_own(thing: Any) -> bool:
 def check_registering(thing: Any, what: str) -> None:
     """Raise DeclarationError where code from outside registers after the first table was opened; `what` names it.
 
-    Sordino's own modules register what they hold when they are imported, which is when it is first used.
+    Sordino's own modules register their classes when they are imported, which may be later.
     """
     if _first_table and not is_own(thing):
         raise DeclarationError(
@@ -32,7 +33,7 @@ def check_registering(thing: Any, what: str) -> None:
 
 
 def name_provider(thing: Any, what: str, module: str, version: str) -> str:
-    """Return whose code something is: nothing for Sordino's own; raises DeclarationError for other code without a name."""
+    """Return the module and version of code from outside, "" for Sordino's own; raises DeclarationError if they are missing."""
     if not is_own(thing) and not (module and version):
         raise DeclarationError(
             f"{what} that is not Sordino's own states its module and version, such as module='mypackage', version='1.0': "
@@ -42,6 +43,6 @@ def name_provider(thing: Any, what: str, module: str, version: str) -> str:
 
 
 def close_registries(table: str) -> None:
-    """End registering from outside: this table is opened."""
+    """End registering from outside, as this table is opened."""
     global _first_table
     _first_table = _first_table or table

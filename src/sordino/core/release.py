@@ -1,7 +1,7 @@
-"""Release: all that leaves Sordino - values, their error, what was asked and what it cost.
+"""Release: all that leaves Sordino, which is values, their errors, the question and its cost.
 
 A release holds noisy values and public parameters only; its errors and intervals are functions of those, so they are
-free. It is plain data: `to_dict` and `from_dict` are inverse, and the ledger keeps it as it was.
+free. It is plain data: `to_dict` and `from_dict` are inverse, and the ledger stores it unchanged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 _AS_WRITTEN = ("question", "neighbors", "privacy_unit", "declaration", "charge", "time", "private", "request")
 _PRACTICE = "DUMMY DATA: a made-up table of the declared shape answered; nothing was charged, and no data was read."
-_SHOWN = 40  # rows of a release that print shows
+# rows of a release that print shows
+_SHOWN = 40
 
 # What others call what a release has by another name.
 _MEANT = {
@@ -71,7 +72,7 @@ Label = str | int | float | bool | datetime.date | None
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A group-by column of a release: its name, its label in each row, and what kind they are, should no row be left."""
+    """A group-by column of a release: its name, its label in each row, and the labels' kind, also if there is no row."""
 
     name: str
     labels: tuple[Label, ...]
@@ -80,7 +81,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An answered column of a release: its name, its estimate in each row, and how it was made, in words."""
+    """An answered column of a release: its name, its estimate in each row, and its mechanism in words."""
 
     name: str
     estimate: ColumnEstimate
@@ -89,10 +90,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Release:
-    """Hold one answer: `.value`, `.table`, `.interval(0.95)`, `.error(0.95)`, `.cost`, `.question`, `.event`.
+    """One answer: `.value`, `.table`, `.interval(0.95)`, `.error(0.95)`, `.cost`, `.question`, `.event`.
 
-    Made by `ask`, or by a model's `answer`, at no cost: then `charge` is what paid for the model, and `model` says what
-    the answer comes from. `private` is False only for seeded test noise, and then every view says NOT PRIVATE.
+    Made by `ask`, or by a model's `answer`, at no cost: then `charge` is the one that paid for the model, and `model` describes
+    the source of the answer. `private` is False only for seeded test noise, and then every view says NOT PRIVATE.
     """
 
     question: str
@@ -111,11 +112,16 @@ class Release:
     private: bool = True
     request: str | None = None
     notes: tuple[str, ...] = field(default=())
-    chosen: tuple[tuple[str, Fraction | None], ...] = field(default=())  # of a search; None where it found nothing
-    layout: tuple[str, ...] = field(default=())  # the columns as SELECT orders them; empty for keys first
-    model: ModelSource | None = None  # where the answer was computed from a model, and nothing was charged
-    practice: bool = False  # of a made-up table: nothing was charged
-    spender: str | None = None  # whose share of the budget it was charged to: `spent` and `remaining` are the share's
+    # The numbers that a search chose; None where it found nothing.
+    chosen: tuple[tuple[str, Fraction | None], ...] = field(default=())
+    # The columns as SELECT orders them; empty for keys first.
+    layout: tuple[str, ...] = field(default=())
+    # Where the answer was computed from a model, and nothing was charged.
+    model: ModelSource | None = None
+    # Whether a made-up table answered, and nothing was charged.
+    practice: bool = False
+    # The spender to whose share of the budget it was charged: `spent` and `remaining` are the share's.
+    spender: str | None = None
     # The keys and outputs, and their names, in the order of the columns: as SELECT has them, else keys first.
     parts: tuple[Key | Output, ...] = field(init=False, repr=False, compare=False)
     columns: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -123,9 +129,9 @@ class Release:
     statement: ReleasedStatement | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        named: dict[str, Key | Output] = {k.name: k for k in self.keys}
-        named |= {o.name: o for o in self.outputs}
-        parts = tuple(named[n] for n in self.layout) if self.layout else tuple(named.values())
+        by_name: dict[str, Key | Output] = {k.name: k for k in self.keys}
+        by_name |= {o.name: o for o in self.outputs}
+        parts = tuple(by_name[n] for n in self.layout) if self.layout else tuple(by_name.values())
         statements = (getattr(o.estimate, "statement", None) for o in self.outputs)
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "columns", tuple(p.name for p in parts))
@@ -154,7 +160,7 @@ class Release:
 
     @property
     def found(self) -> bool:
-        """Whether a search found what it looked for; raises AttributeError for a release of no search."""
+        """Whether a search was successful; raises AttributeError for a release that is no search."""
         if not self.chosen:
             raise AttributeError("this release is of no search, such as find_bounds or find_contribution_bounds")
         return all(v is not None for _, v in self.chosen)
@@ -171,10 +177,10 @@ class Release:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What to read beside the answer: the notes, and which released values lie past what is possible."""
-        own = (getattr(o.estimate, "remarks", lambda _: ())(o.name) for o in self.outputs)
+        """Remarks on the answer: the notes, and which released values noise has carried past what is possible."""
+        of_outputs = (getattr(o.estimate, "remarks", lambda _: ())(o.name) for o in self.outputs)
         source = () if self.model is None else (self.model.remark(),)
-        return (*source, *self.notes, *(r for several in own for r in several))
+        return (*source, *self.notes, *(remark for several in of_outputs for remark in several))
 
     @property
     def table(self) -> pa.Table:
@@ -250,14 +256,13 @@ class Release:
         )
 
     def query(self, text: str) -> Release:
-        """Return what a SELECT over this release gives, at no cost: `release.query("SELECT ... FROM answer")`.
+        """Return the result of a SELECT over this release, at no cost: `release.query("SELECT ... FROM answer")`.
 
-        The one table is `answer`, with the columns of `.table`. A column that is released as it is keeps its interval where
-        no row is left out; computed ones have one by replicates of the noise, or say why they have none. The cost stays that
-        of this release, which no query adds to.
+        The one table is `answer`, with the columns of `.table`. A released column keeps its interval where no row is left out;
+        computed ones have one by replicates of the noise, or state why they have none. The cost stays that of this release.
 
-        Raises QuestionRefused for what is not one SELECT over `answer`, calls what a statement may not, or passes a limit of
-        rows, memory or seconds.
+        Raises QuestionRefused for a text that is not one SELECT over `answer`, calls a function that statements may not, or
+        exceeds a limit of rows, memory or seconds.
         """
         answer: Release = load_feature("query_release")(self, text)
         return answer
@@ -265,7 +270,7 @@ class Release:
     # ---- other shapes
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the table to whatever reads Arrow: `pa.table(release)`, polars, pandas, DuckDB."""
+        """Export the table to libraries that read Arrow: `pa.table(release)`, polars, pandas, DuckDB."""
         return self.table.__arrow_c_stream__(requested_schema)
 
     def to_arrow(self, *, intervals: bool = False, confidence: float = 0.95) -> pa.Table:
@@ -274,18 +279,18 @@ class Release:
         return self._ends(pairs, values=True)
 
     def to_pandas(self, *, intervals: bool = False, confidence: float = 0.95) -> pandas.DataFrame:
-        """Return the table as a pandas frame, as `to_arrow` has it."""
+        """Return the table of `to_arrow` as a pandas frame."""
         frame: pandas.DataFrame = self.to_arrow(intervals=intervals, confidence=confidence).to_pandas()
         return frame
 
     def to_polars(self, *, intervals: bool = False, confidence: float = 0.95) -> polars.DataFrame:
-        """Return the table as a polars frame, as `to_arrow` has it."""
+        """Return the table of `to_arrow` as a polars frame."""
         import polars
 
         return polars.DataFrame(polars.from_arrow(self.to_arrow(intervals=intervals, confidence=confidence)))
 
     def to_csv(self, path: str | Path, *, intervals: bool = False, confidence: float = 0.95) -> None:
-        """Write the table as CSV with a header line, as `to_arrow` has it; a missing value is an empty cell."""
+        """Write the table of `to_arrow` as CSV with a header line; a missing value is an empty cell."""
         write_csv(self.to_arrow(intervals=intervals, confidence=confidence), path)
 
     def to_excel(self, path: str | Path, *, confidence: float = 0.95) -> None:
@@ -300,7 +305,7 @@ class Release:
         return load_feature("plot")(self, confidence=confidence, title=title)
 
     def to_parquet(self, path: str | Path, *, intervals: bool = False, confidence: float = 0.95) -> None:
-        """Write the table as Parquet, as `to_arrow` has it, and the whole release as its metadata, `sordino.release`."""
+        """Write the table of `to_arrow` as Parquet, with the release as JSON in its metadata, `sordino.release`."""
         about = self.to_json(confidence=confidence)
         write_parquet(self.to_arrow(intervals=intervals, confidence=confidence), path, about=about)
 
@@ -311,13 +316,12 @@ class Release:
             "errors": [o.estimate.errors(confidence) for o in self.outputs],
             "intervals": [o.estimate.intervals(confidence) for o in self.outputs],
         }
-        keys, names = [cells_to_json(k.labels) for k in self.keys], self.columns
-        return self._data(
-            confidence, {n: self._rows(names, list(map(cells_to_json, c)), keys) for n, c in cells.items()}
-        )
+        keys = [cells_to_json(k.labels) for k in self.keys]
+        tables = {name: self._rows(self.columns, list(map(cells_to_json, c)), keys) for name, c in cells.items()}
+        return self._data(confidence, tables)
 
     def to_record(self) -> dict[str, Any]:
-        """Return `to_dict` without the tables that `from_dict` makes anew: each key is in it once, not four times."""
+        """Return `to_dict` without the tables that `from_dict` recomputes, so that each key is stored once, not four times."""
         tables: dict[str, Any] = {"rows": None, "errors": None, "intervals": None}
         return {name: part for name, part in self._data(0.95, tables).items() if name not in tables}
 
@@ -341,7 +345,8 @@ class Release:
             "mechanism": {o.name: o.mechanism for o in self.outputs},
             "cost": loss_to_numbers(self.cost),
             "currencies": currencies_to_dict(self.event),
-            "spent": None if self.model else loss_to_numbers(self.spent),  # a model has no budget
+            # a model has no budget
+            "spent": None if self.model else loss_to_numbers(self.spent),
             "remaining": None if self.model else loss_to_numbers(self.remaining),
             "neighbors": self.neighbors,
             "privacy_unit": self.privacy_unit,
@@ -362,32 +367,33 @@ class Release:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Release:
-        """Return the release that `to_dict` wrote; raises DeclarationError for another schema version, and what is no release."""
+        """Return the release that `to_dict` wrote; raises DeclarationError for another schema version or a malformed release."""
         version = data.get("schema") if isinstance(data, dict) else None
         if version != SCHEMA_VERSION:
             raise DeclarationError(f"this release has schema {version!r:.40}, and {SCHEMA_VERSION} is read here")
         try:
-            made = cls._read(data)
-            # What is altered deep within shows when it is written; replicates are run when intervals are asked for.
-            repr(made)
-            if made.statement is None:
-                made.to_json(), str(made)
+            release = cls._read(data)
+            # Writing it shows what was altered deep inside; a statement's replicates are run only when intervals are needed.
+            repr(release)
+            if release.statement is None:
+                release.to_json(), str(release)
             else:
-                json.dumps(made.to_record(), allow_nan=False)
-                made.statement.check()
+                json.dumps(release.to_record(), allow_nan=False)
+                release.statement.check()
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
             raise DeclarationError(
                 "this is no whole release: it was altered, cut short, or is something else"
             ) from None
-        return made
+        return release
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> Release:
         statement = ReleasedStatement.from_dict(data["statement"]) if "statement" in data else None
-        mechanisms, usual = data["mechanism"], [p["name"] for p in (*data["keys"], *data["estimates"])]
+        mechanisms = data["mechanism"]
+        keys_first = [part["name"] for part in (*data["keys"], *data["estimates"])]
         return cls(
             keys=tuple(Key(k["name"], labels_from_dict(k), k.get("kind", "text")) for k in data["keys"]),
-            layout=() if data["columns"] == usual else tuple(data["columns"]),
+            layout=() if data["columns"] == keys_first else tuple(data["columns"]),
             outputs=tuple(
                 Output(e["name"], _read_estimate(e, statement), mechanisms[e["name"]]) for e in data["estimates"]
             ),
@@ -405,15 +411,15 @@ class Release:
     # ---- views
 
     def summary(self) -> str:
-        """Return what it cost, what is left and whom it protects, in one line."""
-        seal = "" if self.private else "NOT PRIVATE (seeded noise). "
+        """Return its cost, the remaining budget and the privacy unit, in one line."""
+        banner = "" if self.private else "NOT PRIVATE (seeded noise). "
         if self.practice:
             return f"{_PRACTICE} It would cost {self.cost.describe()}, left: {self.remaining.describe()}"
         if self.model is not None:
-            return f"{seal}{self.model.describe(self.table_name)}; charge {self.charge}"
-        whose = "" if self.spender is None else f" of the share of {self.spender}"
+            return f"{banner}{self.model.describe(self.table_name)}; charge {self.charge}"
+        share = "" if self.spender is None else f" of the share of {self.spender}"
         return (
-            f"{seal}cost: {self.cost.describe()}, left{whose}: {self.remaining.describe()} of {self._cap().describe()}; "
+            f"{banner}cost: {self.cost.describe()}, left{share}: {self.remaining.describe()} of {self._cap().describe()}; "
             f"privacy unit: {self.privacy_unit}, {self.neighbors.replace('_', '/')}; charge {self.charge}"
         )
 
@@ -427,7 +433,7 @@ class Release:
         return f"<Release {self.question}: {shape}; {self.summary()}>"
 
     def __str__(self) -> str:
-        """The question, the table with its 95% intervals (at most 40 rows), and what it cost."""
+        """The question, the table with its 95% intervals (at most 40 rows), and its cost."""
         if not self.parts:
             return "\n".join([self.question, self._instead(), self.summary()])
         lines = align([show_columns(self.parts), *self.display_rows(0.95)[:_SHOWN]])
@@ -449,15 +455,15 @@ class Release:
         return show_cells(self.parts, confidence)
 
     def _chosen(self, name: str) -> int | float:
-        for known, value in self.chosen:
-            if known == name:
+        for parameter, value in self.chosen:
+            if parameter == name:
                 if value is None:
                     raise QuestionRefused(f"the search found no {name} bound to ask with: {'; '.join(self.notes)}")
                 return _plain_number(value)
         raise AttributeError(f"this release chose no {name} bound: only find_bounds does")
 
     def _instead(self) -> str:
-        """Return what stands in the place of values where there are none: a fit's answer is its model."""
+        """Return the text shown in place of values where there are none: the answer of a fit is its model."""
         return "; ".join(self.notes) or "no values: the answer is a model"
 
     def _cap(self) -> Loss:
@@ -470,22 +476,22 @@ class Release:
     def _rows(
         self, names: Sequence[str], cells: Sequence[Sequence[Any]], keys: Sequence[Sequence[Any]] | None = None
     ) -> list[dict[str, Any]]:
-        """Return one dict a row of the keys, or of what stands for them, and of the cells of each output."""
-        labels = [k.labels for k in self.keys] if keys is None else keys
-        parts: list[Key | Output] = [*self.keys, *self.outputs]
-        found = {p.name: column for p, column in zip(parts, (*labels, *cells), strict=True)}
+        """Return one dict a row of the keys' labels, or of `keys` in their place, and of the cells of each output."""
         if not names:
             return [{} for _ in range(self._height())]
-        return [dict(zip(names, row, strict=True)) for row in zip(*(found[n] for n in names), strict=True)]
+        labels = [k.labels for k in self.keys] if keys is None else keys
+        parts: list[Key | Output] = [*self.keys, *self.outputs]
+        columns = {part.name: column for part, column in zip(parts, (*labels, *cells), strict=True)}
+        return [dict(zip(names, row, strict=True)) for row in zip(*(columns[n] for n in names), strict=True)]
 
     def _ends(self, pairs: Sequence[Sequence[Any]], *, values: bool) -> pa.Table:
-        """Return an Arrow table of the keys, the values if asked for, and the ends of the intervals of each output."""
+        """Return an Arrow table of the keys, the values if `values`, and the ends of the intervals of each output."""
         cells: dict[str, dict[str, Sequence[Any]]] = {k.name: {k.name: k.labels} for k in self.keys}
         for i, o in enumerate(self.outputs):
             cells[o.name] = {o.name: o.estimate.values()} if values else {}
             for side, end in enumerate(("lower", "upper") if pairs else ()):
                 cells[o.name][f"{o.name}_{end}"] = [pair[side] for pair in pairs[i]]
-        names = [name for own in cells.values() for name in own]
+        names = [name for columns in cells.values() for name in columns]
         if len(set(names)) < len(names):
             raise DeclarationError("a column of the answer is named as the end of an interval: give it another name")
         kinds = {n: _cell_kind(o.estimate) for o in self.outputs for n in cells[o.name]}
@@ -493,7 +499,7 @@ class Release:
         return arrow_table({n: c for name in self.columns for n, c in cells[name].items()}, kinds)
 
     def _shape(self, cells: Sequence[Sequence[Any]]) -> Any:
-        """Return the cells of each output as a number, a dict or an Arrow table, as the release's own shape is."""
+        """Return the cells of each output in the release's shape: a number, a dict or an Arrow table."""
         if self.keys:
             rows = self._rows(self.columns, cells)
             return arrow_table({n: [r[n] for r in rows] for n in self.columns}, {})
@@ -511,15 +517,19 @@ def _read_estimate(data: Mapping[str, Any], statement: ReleasedStatement | None)
 
 
 def other_currencies(event: Event, cost: Loss) -> list[str]:
-    """Return what an event costs in the currencies that it was not charged in, in words, where a bound is known."""
+    """Return an event's cost in the currencies that it was not charged in, in words, where a bound is known."""
     charged = cost.amounts()
-    found = {name: amount for name, amount in (("rho", event.rho()), ("epsilon", event.pure())) if name not in charged}
-    words = [f"{name} {show_number(float(amount))}" for name, amount in found.items() if amount is not None]
+    bounds = {"rho": event.rho(), "epsilon": event.pure()}
+    words = [
+        f"{name} {show_number(float(bound))}"
+        for name, bound in bounds.items()
+        if name not in charged and bound is not None
+    ]
     return [f"({', '.join(words)} in another currency)"] if words else []
 
 
 def show_columns(parts: Sequence[Key | Output]) -> list[str]:
-    """Return the head of a table that people read: each key, and each output with its interval."""
+    """Return the header of the displayed table: each key, and each output with its interval."""
     return [t for p in parts for t in ([p.name] if isinstance(p, Key) else [p.name, "95% interval"])]
 
 
@@ -532,8 +542,10 @@ def show_cells(parts: Sequence[Key | Output], confidence: float) -> list[list[st
             continue
         columns.append([_show(v) for v in part.estimate.values()])
         pairs = part.estimate.intervals(confidence)
-        off = _in_rows(part.estimate, confidence)
-        columns.append([e if a is None else f"{_show(a)} - {_show(b)}" for (a, b), e in zip(pairs, off, strict=True)])
+        instead = _in_rows(part.estimate, confidence)
+        columns.append(
+            [text if a is None else f"{_show(a)} - {_show(b)}" for (a, b), text in zip(pairs, instead, strict=True)]
+        )
     return [list(line) for line in zip(*columns, strict=True)]
 
 
@@ -588,8 +600,9 @@ def _label(label: Label) -> str:
 
 
 def _in_rows(estimate: ColumnEstimate, confidence: float) -> list[str]:
-    """Return each error that is counted in rows, in words; for others why there is no interval, where there is none."""
-    unit, why = getattr(estimate, "error_unit", ""), explain_no_ends(estimate)
+    """Return the text for each missing interval: the error where it is counted in rows, else why there is none."""
+    unit = getattr(estimate, "error_unit", "")
+    why = explain_no_ends(estimate)
     return [show_rows(e, unit) if unit and e is not None else why for e in estimate.errors(confidence)]
 
 

@@ -1,4 +1,4 @@
-"""A release as a table of Arrow, and that as a file. It sees released values alone."""
+"""A release as an Arrow table, and as a file. It sees released values alone."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ABOUT = "sordino.release"  # the key of a Parquet file's metadata that holds the release as JSON
+# the key of a Parquet file's metadata that holds the release as JSON
+ABOUT = "sordino.release"
 
 
 def arrow_table(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> pa.Table:
-    """Return columns as an Arrow table; where all cells are missing, or none is left, they have the types of `kinds`.
+    """Return columns as an Arrow table; a column whose cells are all missing, or that is empty, has its type from `kinds`.
 
     Whole numbers are 64-bit integers if all cells are and fit, else doubles.
     """
     import pyarrow as pa
 
-    made = {}
+    arrays = {}
     for name, cells in columns.items():
         if all(c is None for c in cells):
-            made[name] = pa.array(cells, _arrow_type(kinds[name]) if name in kinds else None)
+            arrays[name] = pa.array(cells, _arrow_type(kinds[name]) if name in kinds else None)
         elif any(isinstance(c, float) for c in cells) or any(isinstance(c, int) and abs(c) >= 2**63 for c in cells):
-            made[name] = pa.array([None if c is None else float(c) for c in cells], type=pa.float64())
+            arrays[name] = pa.array([None if c is None else float(c) for c in cells], type=pa.float64())
         else:
-            made[name] = pa.array(cells)
-    return pa.table(made)
+            arrays[name] = pa.array(cells)
+    return pa.table(arrays)
 
 
 def _arrow_type(kind: str) -> pa.DataType:
@@ -42,7 +43,7 @@ def _arrow_type(kind: str) -> pa.DataType:
 
 
 def label_kind(labels: Sequence[Any]) -> str:
-    """Return the kind of the declared labels of a key, which is a column's where no row of an answer has one.
+    """Return the kind of the declared labels of a key, for a column whose answer has no row.
 
     >>> label_kind([None, False]), label_kind([1, 2]), label_kind([])
     ('truth', 'whole', 'text')
@@ -64,12 +65,12 @@ def label_kind(labels: Sequence[Any]) -> str:
 
 
 def write_csv(table: pa.Table, path: str | Path) -> None:
-    """Write a table as CSV in UTF-8 with a header line; numbers have all of their digits, and what is missing is empty."""
+    """Write a table as CSV in UTF-8 with a header line, numbers in full precision, missing values as empty cells."""
     Path(path).write_bytes(csv_text(table))
 
 
 def csv_text(table: pa.Table) -> bytes:
-    """Return what `write_csv` writes."""
+    """Return the text that `write_csv` writes, in UTF-8."""
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(table.column_names)
@@ -79,8 +80,8 @@ def csv_text(table: pa.Table) -> bytes:
 
 
 def write_parquet(table: pa.Table, path: str | Path, *, about: str) -> None:
-    """Write a table as Parquet with the text of what it is `about` in its metadata."""
+    """Write a table as Parquet, with the text `about` in its metadata."""
     import pyarrow.parquet as pq
 
-    known = table.schema.metadata or {}
-    pq.write_table(table.replace_schema_metadata({**known, ABOUT: about}), path)
+    metadata = table.schema.metadata or {}
+    pq.write_table(table.replace_schema_metadata({**metadata, ABOUT: about}), path)

@@ -1,7 +1,7 @@
-"""Files on other machines, in S3 or behind HTTP: whether they are there, their length, and their bytes by ranges.
+"""Files on other machines, in S3 or behind HTTP: whether they exist, their length, and their bytes by ranges.
 
 Credentials come from the environment and the usual files alone, ~/.aws and ~/.netrc, where the libraries look for them: an
-address that holds one is refused, and nothing that a server says goes into an error.
+address that holds one is refused, and no error quotes a server's message.
 """
 
 from __future__ import annotations
@@ -18,28 +18,31 @@ from urllib.parse import urlsplit
 from sordino.core.errors import DeclarationError, SourceError
 
 _ADDRESS = re.compile(r"(s3a?|https?)://[^/?#@\s]+/[^?#\s]*")
-_CONNECT, _READ = 10, 60  # seconds
-_BLOCK = 2**18  # bytes that are fetched at least: what unpacks a file asks for few at a time
+# seconds
+_CONNECT = 10
+_READ = 60
+# bytes that are fetched at least, since readers of a compressed file ask for few at a time
+_BLOCK = 2**18
 
 
 class RemoteStore(Protocol):
-    """Find and open the files of one kind of server; paths are without their "s3://".
+    """The files of one kind of server; paths are without their "s3://".
 
     Raises FileNotFoundError, PermissionError, or another OSError where the server cannot be reached.
     """
 
     def info(self, path: str) -> dict[str, Any]:
-        """Return a file's or a folder's name, size and type, in fsspec's words."""
+        """Return a file's or a folder's name, size and type, as fsspec does."""
 
     def ls(self, path: str) -> list[dict[str, Any]]:
-        """Return what a folder holds."""
+        """Return the entries of a folder."""
 
     def open(self, path: str) -> RemoteFile:
         """Open a file."""
 
 
 def check_address(address: str) -> None:
-    """Raise DeclarationError for an address of no known form, or that may hold a credential; nothing of it is quoted."""
+    """Raise DeclarationError for an address of no known form, or that may hold a credential; the message quotes none of it."""
     if not _ADDRESS.fullmatch(address):
         raise DeclarationError(
             "a source on another machine is s3://BUCKET/KEY or https://HOST/PATH, without a user, a password, ? or #: "
@@ -52,14 +55,14 @@ def check_address(address: str) -> None:
 
 
 def check_remote(address: str, store: RemoteStore) -> None:
-    """Raise SourceError unless the file, or the folder that a pattern starts with, is there and may be read."""
+    """Raise SourceError unless the file, or the folder that a pattern starts with, exists and may be read."""
     plain = re.split(r"[*?\[]", address, maxsplit=1)[0]
     place = address if plain == address else os.path.dirname(plain)
     _explain(address, lambda: store.info(_strip(place)))
 
 
 def list_remote(folder: str, store: RemoteStore) -> list[str]:
-    """Return the names in a folder on another machine, nothing where there is no such folder."""
+    """Return the names in a folder on another machine, none where there is no such folder."""
     try:
         return [str(entry["name"]).rstrip("/").rpartition("/")[2] for entry in store.ls(_strip(folder))]
     except OSError:
@@ -77,19 +80,19 @@ def find_remote(address: str) -> list[str]:
     if not address.endswith("/") and "*" not in address:
         return [address]
     scheme, _, path = address.partition("://")
-    wanted = f"{path}*.parquet" if address.endswith("/") else path
+    pattern = f"{path}*.parquet" if address.endswith("/") else path
     root = os.path.dirname(re.split(r"[*?\[]", path, maxsplit=1)[0])
-    found = _explain(address, lambda: _walk(remote_store(address), root))
-    return sorted(f"{scheme}://{name}" for name in found if fnmatch.fnmatchcase(name, wanted))
+    names = _explain(address, lambda: _walk(remote_store(address), root))
+    return sorted(f"{scheme}://{name}" for name in names if fnmatch.fnmatchcase(name, pattern))
 
 
 def remote_store(address: str) -> RemoteStore:
-    """Return the store that an address lies in; raises SourceError where the library that reads it is not installed."""
+    """Return the store of an address; raises SourceError where the library that reads it is not installed."""
     return _Bucket() if address.startswith("s3") else _Site(address.partition("://")[0])
 
 
 class RemoteFile(io.RawIOBase):
-    """Read a file of known size by ranges, from several threads at once.
+    """A file of known size, read by ranges, from several threads at once.
 
     DuckDB lets the threads of one scan share a file, and each of them seeks and then reads: between the two another
     thread may seek. So a thread that has sought reads from its own place; one that has not goes on where the last ended.
@@ -125,7 +128,7 @@ class RemoteFile(io.RawIOBase):
         return start + offset
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return bytes up to the end of the file at most; raises OSError where they are not all to be had."""
+        """Return bytes up to the end of the file at most; raises OSError where some cannot be fetched."""
         with self._lock:
             start = self._sought.pop(threading.get_ident(), self._place)
             left = max(self.size - start, 0)
@@ -134,19 +137,20 @@ class RemoteFile(io.RawIOBase):
             at, block = self._block
             if at <= start and start + length <= at + len(block):
                 return block[start - at : start - at + length]
-        found = self._fetch(start, min(max(length, _BLOCK), left)) if length else b""
-        if len(found) < length:
+        # outside the lock, so that threads fetch at the same time
+        chunk = self._fetch(start, min(max(length, _BLOCK), left)) if length else b""
+        if len(chunk) < length:
             raise OSError("the file ends before its end")
         if length < _BLOCK:
             with self._lock:
-                self._block = (start, found)
-        return found[:length]
+                self._block = (start, chunk)
+        return chunk[:length]
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as the file goes."""
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        """Fill a buffer, or the part of it that the file's end leaves."""
+        chunk = self.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
 
 class _Bucket:
@@ -160,8 +164,8 @@ class _Bucket:
         self._files = S3FileSystem(connect_timeout=_CONNECT, request_timeout=_READ, **other)
 
     def info(self, path: str) -> dict[str, Any]:
-        [found] = self._list([path.rstrip("/")])
-        return found
+        [entry] = self._list([path.rstrip("/")])
+        return entry
 
     def ls(self, path: str) -> list[dict[str, Any]]:
         from pyarrow.fs import FileSelector
@@ -173,17 +177,18 @@ class _Bucket:
         file = self._files.open_input_file(path)
         return RemoteFile(size, lambda start, length: bytes(file.read_at(length, start)))
 
-    def _list(self, wanted: Any) -> list[dict[str, Any]]:
+    def _list(self, paths: Any) -> list[dict[str, Any]]:
         from pyarrow.fs import FileType
 
-        refused = False
+        denied = False
         try:
-            entries = self._files.get_file_info(wanted)
-        except OSError as failure:  # the one place where its words are looked at; they go no further
-            refused = any(word in str(failure) for word in ("ACCESS_DENIED", "status 403", "status 401"))
+            entries = self._files.get_file_info(paths)
+        except OSError as failure:
+            # Only its text says why it failed; the text is dropped here.
+            denied = any(word in str(failure) for word in ("ACCESS_DENIED", "status 403", "status 401"))
             entries = None
         if entries is None:
-            raise PermissionError("refused") if refused else OSError("not reached")
+            raise PermissionError("refused") if denied else OSError("not reached")
         if any(entry.type == FileType.NotFound for entry in entries):
             raise FileNotFoundError("missing")
         kinds = {FileType.Directory: "directory", FileType.File: "file"}
@@ -191,7 +196,7 @@ class _Bucket:
 
 
 class _Site:
-    """A web server that answers Range requests; a file that changes between two of them is not read on."""
+    """A web server that answers Range requests; reading fails where the file changes between two of them."""
 
     def __init__(self, scheme: str) -> None:
         self._scheme = scheme
@@ -208,16 +213,16 @@ class _Site:
         size, state = self._size(path)
 
         def fetch(start: int, length: int) -> bytes:
-            status, headers, found = self._range(path, start, length)
+            status, headers, chunk = self._range(path, start, length)
             part = headers.get("content-range", "").partition("-")[0]
             if (status, part, _state(headers)) != (206, f"bytes {start}", state) or _total(headers) != size:
                 raise OSError("the file is not as it was")
-            return found
+            return chunk
 
         return RemoteFile(size, fetch)
 
     def _size(self, path: str) -> tuple[int, str]:
-        """Return a file's length, and by what the server names its state."""
+        """Return a file's length, and its entity tag or time of modification."""
         status, headers, _ = self._range(path, 0, 1)
         if status in (401, 403, 407):
             raise PermissionError("refused")
@@ -230,14 +235,14 @@ class _Site:
         return (0 if status == 200 else _total(headers)), _state(headers)
 
     def _range(self, path: str, start: int, length: int) -> tuple[int, Any, bytes]:
-        """Return the status, the headers and the bytes of a part of a file; what is no such part is not read."""
+        """Return the status, the headers and the bytes of a part of a file; the body of another answer is not read."""
         import httpx
 
-        asked = {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}
+        headers = {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}
         try:
-            with self._client.stream("GET", f"{self._scheme}://{path}", headers=asked) as answer:
-                found = answer.read() if answer.status_code == 206 else b""
-                return answer.status_code, answer.headers, found
+            with self._client.stream("GET", f"{self._scheme}://{path}", headers=headers) as answer:
+                chunk = answer.read() if answer.status_code == 206 else b""
+                return answer.status_code, answer.headers, chunk
         except (httpx.HTTPError, httpx.InvalidURL):
             pass
         raise OSError("not reached")
@@ -252,17 +257,18 @@ def _web_client() -> Any:
         ) from None
     try:
         auth = httpx.NetRCAuth(os.environ.get("NETRC"))
-    except (OSError, ValueError, SyntaxError):  # there is no such file, or it cannot be read
+    except (OSError, ValueError, SyntaxError):
+        # there is no such file, or it cannot be parsed
         auth = None
     return httpx.Client(timeout=httpx.Timeout(_READ, connect=_CONNECT), auth=auth, follow_redirects=False)
 
 
 def _total(headers: Any) -> int:
     """Return the length of the whole file, of which an answer holds a part."""
-    said = headers.get("content-range", "").rpartition("/")[2]
-    if not said.isdigit():
+    length = headers.get("content-range", "").rpartition("/")[2]
+    if not length.isdigit():
         raise io.UnsupportedOperation("no length")
-    return int(said)
+    return int(length)
 
 
 def _state(headers: Any) -> str:
@@ -275,14 +281,14 @@ def _strip(address: str) -> str:
 
 def _walk(store: RemoteStore, folder: str) -> list[str]:
     """Return the names of all files below a folder."""
-    found: list[str] = []
+    names: list[str] = []
     for entry in store.ls(folder):
-        found += _walk(store, entry["name"]) if entry["type"] == "directory" else [entry["name"]]
-    return found
+        names += _walk(store, entry["name"]) if entry["type"] == "directory" else [entry["name"]]
+    return names
 
 
 def _explain(address: str, work: Callable[[], Any]) -> Any:
-    """Return what `work` does; a failure becomes a SourceError of our own words."""
+    """Return what `work` returns; a failure becomes a SourceError without the server's text."""
     try:
         return work()
     except FileNotFoundError:

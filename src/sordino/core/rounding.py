@@ -1,4 +1,4 @@
-"""Outward rounding and bisection: from exact fractions to floats on the safe side, and to where a condition begins to hold."""
+"""Outward rounding of exact fractions to floats, and bisection for the point from which a condition holds."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def float_down(value: Fraction) -> float:
 
 
 def bisect(holds: Callable[[float], bool], low: float, high: float, *, relative: float = 0.0) -> tuple[float, float]:
-    """Return the ends of a bracket about the place where `holds` begins to be true; it is false at `low`, true at `high`.
+    """Return a bracket of the point from which `holds` is true; it is false at `low`, true at `high`.
 
-    It is halved until its width is `relative` times its upper end, or no float lies between. So the upper end is safe
-    where the condition must hold, the lower one where it must not.
+    It is halved until its width is `relative` times its upper end, or no float is between. So the upper end is safe where the
+    condition must hold, the lower one where it must not.
 
     >>> bisect(lambda x: x * x >= 2, 0.0, 2.0)
     (1.414213562373095, 1.4142135623730951)

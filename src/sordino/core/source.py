@@ -1,4 +1,4 @@
-"""Where a table lies and how its cells are written, as declared: nothing here is sniffed from the data."""
+"""The declared source of a table: its place, its format, and how its cells are written. Nothing is sniffed from the data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, TextIO, cast
+from typing import IO, Any, cast
 
 from sordino.core.domain import Domain, Real
 from sordino.core.errors import DeclarationError, SourceError, nearest
@@ -16,24 +16,27 @@ from sordino.core.neighbors import Neighbors
 
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 PACKED = frozenset([".bz2", ".xz", ".zip", ".lz4"])
-FAR = ("s3://", "s3a://", "http://", "https://")  # before the address of files on another machine
+# the schemes of files on another machine
+FAR = ("s3://", "s3a://", "http://", "https://")
 _UNREAD = ("gs://", "gcs://", "r2://", "az://", "abfss://", "hf://", "hdfs://", "ftp://")
 _URL = re.compile(r"postgres(ql)?://([^:/?#@\s]*@)?[^/?#@\s]*(/[^/?#@\s]*)?(\?[^#@\s]*)?")
 _SECRETS = re.compile(r"[?&](password|sslpassword)=", re.IGNORECASE)
 _BLANKS = " \t\r\n"
-_TEXT = "\t\r\n\x01\x1c\x1d\x1e\x1f"  # control characters that may stand in a line: some are delimiters
-_LONGEST = 1_000_000  # characters of a header line
+# control characters that may be in a line: some are delimiters
+_TEXT = "\t\r\n\x01\x1c\x1d\x1e\x1f"
+# characters of a header line
+_LONGEST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A way in which tables are kept: how a source of it is known, and which engine reads it.
+    """A format of tables: how its sources are recognized, and which engine reads them.
 
-    `title` is what errors call one. A file is known by one of its `endings`, an address by one of its `prefixes`. Where
-    `of_lines`, each line is a row or none, and the file may be compressed; where `of_several`, it holds several tables, and
+    `title` is its name in errors. A file is recognized by one of its `endings`, an address by one of its `prefixes`. If
+    `of_lines`, each line is a row or none, and the file may be compressed; if `of_several`, a source holds several tables, and
     `relation` names one. `engine` is DuckDB where empty; `engines` may read it instead, where the declaration says so.
-    `is_remote` where files behind S3 and HTTP are read. `check` raises DeclarationError for an address that is none. `provider`
-    says whose code reads it, where that is not Sordino's own.
+    `is_remote` says that files behind S3 and HTTP are read. `check` raises DeclarationError for an invalid address. `provider`
+    names the code that reads it, where that is not Sordino's own.
     """
 
     name: str
@@ -50,7 +53,7 @@ class Format:
 
 
 def _check_url(url: str) -> None:
-    """Raise DeclarationError for a URL of a server with a password in it, or of no known form; nothing of it is quoted."""
+    """Raise DeclarationError for a server's URL that holds a password, or has no known form; the message quotes none of it."""
     if not _URL.fullmatch(url) or _SECRETS.search(url):
         raise DeclarationError(
             "a PostgreSQL source is postgresql://USER@HOST:PORT/DATABASE, or postgresql:///?service=NAME, without a "
@@ -61,8 +64,8 @@ def _check_url(url: str) -> None:
 # The formats by name. Those from outside join with what reads them: by `register_format` (ask/engines/loaded_files.py), or by
 # `register_engine` (ask/engines/opening.py).
 FORMATS: dict[str, Format] = {
-    known.name: known
-    for known in (
+    each.name: each
+    for each in (
         Format("csv", "CSV", (".csv", ".data", ".txt", ".tsv"), of_lines=True, is_remote=True),
         Format("jsonl", "JSON lines", (".jsonl", ".ndjson"), of_lines=True, is_remote=True),
         Format("parquet", "Parquet", (".parquet", ".pq"), engines=("spark",), is_remote=True),
@@ -85,14 +88,14 @@ FORMATS: dict[str, Format] = {
 
 
 def add_formats(*formats: Format) -> None:
-    """Add formats from outside; raises DeclarationError where a name, an ending or a prefix is another's, and adds none then."""
-    taken = {word for known in FORMATS.values() for word in (known.name, *known.endings, *known.prefixes)}
-    for kept in formats:
-        for word in (kept.name, *kept.endings, *kept.prefixes):
-            overlaps = word in kept.prefixes and (address_format(word) is not None or word.startswith(FAR))
-            if word in taken or overlaps:
+    """Add formats from outside; raises DeclarationError, and adds none, where a name, an ending or a prefix is in use."""
+    in_use = {word for each in FORMATS.values() for word in (each.name, *each.endings, *each.prefixes)}
+    for new in formats:
+        for word in (new.name, *new.endings, *new.prefixes):
+            overlaps = word in new.prefixes and (address_format(word) is not None or word.startswith(FAR))
+            if word in in_use or overlaps:
                 raise DeclarationError(f"{word!r} is a format's already: choose another")
-    FORMATS.update({kept.name: kept for kept in formats})
+    FORMATS.update({new.name: new for new in formats})
 
 
 def address_format(source: str | Path) -> Format | None:
@@ -101,19 +104,17 @@ def address_format(source: str | Path) -> Format | None:
     >>> address_format("spark:shop.orders").name, address_format("people.csv")
     ('spark', None)
     """
-    return next(
-        (known for known in FORMATS.values() if known.prefixes and str(source).startswith(known.prefixes)), None
-    )
+    return next((each for each in FORMATS.values() if each.prefixes and str(source).startswith(each.prefixes)), None)
 
 
 def ending_format(ending: str) -> Format | None:
-    """Return the format of files whose names end so; None where there is none."""
-    return next((known for known in FORMATS.values() if ending in known.endings), None)
+    """Return the format of files with this ending; None where there is none."""
+    return next((each for each in FORMATS.values() if ending in each.endings), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """Declare how a CSV file is written: cells between delimiters, trimmed; one line is one row, or none.
+    """The format of a CSV file: cells between delimiters, trimmed; one line is one row, or none.
 
     `header` says whether the first line holds names; without one, `names` must list every column in order. Without a
     `delimiter` it is a tab in a file that ends in .tsv, else a comma. A cell that is empty or equals one of `null_values`
@@ -142,15 +143,16 @@ class Csv:
 
     @property
     def between(self) -> str:
-        """Return what stands between cells, a comma where nothing is declared."""
+        """The delimiter, a comma where none is declared."""
         return self.delimiter or ","
 
     def grammar(self) -> str:
-        """Return the regular expression of a whole line under quoting, in words that Python and RE2 share.
+        """Return the regular expression of a whole line under quoting, in syntax that Python and RE2 share.
 
-        A quote stands at both ends of a cell, blanks around them aside, and doubled within; nowhere else.
+        A quoted cell has a quote at both ends, blanks around them aside, and doubled quotes inside; no other cell has one.
         """
-        sign, mark = _escape(self.between), self.quote
+        sign = _escape(self.between)
+        mark = self.quote
         blanks = "[" + "".join(b for b in " \t" if b != self.between) + "]*"
         cell = f"(?:[^{sign}{mark}]*|{blanks}{mark}[^{mark}]*(?:{mark}{mark}[^{mark}]*)*{mark}{blanks})"
         return f"{cell}(?:{sign}{cell})*"
@@ -162,41 +164,43 @@ class Csv:
             return [cell.strip(_BLANKS) for cell in text.split(self.between)]
         if not re.fullmatch(self.grammar(), text):
             return None
-        found, inside = [""], False
+        cells = [""]
+        inside_quotes = False
         for part in re.split(f"({_escape(self.between)}|{self.quote})", text):
+            if part == self.between and not inside_quotes:
+                cells.append("")
+                continue
             if part == self.quote:
-                inside = not inside
-                found[-1] += part
-            elif part == self.between and not inside:
-                found.append("")
-            else:
-                found[-1] += part
-        return [_unquote(cell.strip(_BLANKS), self.quote).strip(_BLANKS) for cell in found]
+                inside_quotes = not inside_quotes
+            cells[-1] += part
+        return [_unquote(cell.strip(_BLANKS), self.quote).strip(_BLANKS) for cell in cells]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain, canonical data."""
         names = None if self.names is None else list(self.names)
         nulls = sorted(set(self.null_values))
-        quoted = {"quote": self.quote} if self.quote else {}  # ledgers from before there were quotes hold no such key
-        return {"header": self.header, "names": names, "delimiter": self.between, "null_values": nulls, **quoted}
+        # ledgers from before quotes were declared have no such key
+        quote = {"quote": self.quote} if self.quote else {}
+        return {"header": self.header, "names": names, "delimiter": self.between, "null_values": nulls, **quote}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Name a table: a CSV, JSON lines or Arrow file, Parquet file(s), or a relation of a DuckDB or SQLite file or a server.
+    """The source of a table: a CSV, JSON lines or Arrow file, Parquet files, or a relation of a DuckDB, SQLite file or server.
 
-    `path` is absolute, or relative to the working directory, or the address of files in S3 or of one behind HTTP; of a
-    PostgreSQL server it is a URL without a password, and `relation` a table, a view or a query. Parquet files are named
-    by a path, a glob, or a folder that ends in "/": its sub-folders may be named key=value, whose keys are columns of
-    text. CSV and JSON lines may be compressed, .csv.gz or .csv.zst. The constructor checks the words, not the disk.
+    `path` is absolute, or relative to the working directory, or the address of files in S3 or of one behind HTTP; that of a
+    PostgreSQL server is a URL without a password, and `relation` a table, a view or a query. Parquet files are named by a
+    path, a glob, or a folder that ends in "/": its sub-folders may be named key=value, whose keys are columns of text. CSV and
+    JSON lines may be compressed, .csv.gz or .csv.zst. `engine` is the one that reads it, empty for DuckDB; `settings` are those
+    of a Spark session to be made. The constructor checks the text, not the disk.
     """
 
     path: str
     format: str
     relation: str | None = None
     csv: Csv | None = None
-    engine: str = ""  # that reads it, nothing for DuckDB
-    settings: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # of a Spark session to be made
+    engine: str = ""
+    settings: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -204,27 +208,27 @@ class Source:
                 f"must be one of {', '.join(FORMATS)}, not {self.format!r}; {nearest(self.format, FORMATS)}",
                 key="format",
             )
-        kept = FORMATS[self.format]
-        object.__setattr__(self, "engine", self.engine or kept.engine)
-        if self.engine not in (kept.engine, *kept.engines):
+        its_format = FORMATS[self.format]
+        object.__setattr__(self, "engine", self.engine or its_format.engine)
+        if self.engine not in (its_format.engine, *its_format.engines):
             raise DeclarationError(
                 'engine = "spark" reads Parquet, Delta and Iceberg, or source = "spark:catalog.table"; without it '
                 "DuckDB reads a file and PostgreSQL its own tables",
                 key="engine",
             )
-        if kept.check is not None:
-            kept.check(self.path)
+        if its_format.check is not None:
+            its_format.check(self.path)
         if self.is_remote:
             self._check_remote()
-        if kept.of_several != (self.relation is not None):
-            what = kept.title if kept.of_several else "a DuckDB file"
+        if its_format.of_several != (self.relation is not None):
+            what = its_format.title if its_format.of_several else "a DuckDB file"
             raise DeclarationError(
                 f'{what} needs relation = "its table", and no file but a DuckDB or SQLite file takes one'
             )
         if (self.format == "csv") != (self.csv is not None):
             raise DeclarationError("a CSV file needs csv rules (header, names), and only a CSV file takes them")
         ending, packing = split_ending(self.path)
-        if ending in PACKED or (packing and not kept.of_lines):
+        if ending in PACKED or (packing and not its_format.of_lines):
             raise DeclarationError(
                 f"source {self.path!r} is compressed: unpack it first (CSV and JSON lines are read from .gz and .zst)"
             )
@@ -233,12 +237,12 @@ class Source:
 
     @property
     def lossy(self) -> bool:
-        """Whether a row may be lost as a whole: where a line is one, or none."""
+        """Whether a row may be unreadable: in formats where a line is a row, or none."""
         return FORMATS[self.format].of_lines
 
     @property
     def is_remote(self) -> bool:
-        """Whether it lies on another machine, in S3 or behind HTTP, and is read from here."""
+        """Whether its files are on another machine, in S3 or behind HTTP, and are read from here."""
         return self.path.startswith(FAR) and not self.engine
 
     @property
@@ -263,10 +267,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PublicTable:
-    """Declare a table that holds nothing private, to be joined by `key`; at most `max_rows` of its rows share one.
+    """A table that holds nothing private, to be joined by `key`; at most `max_rows` of its rows share one key.
 
     `key` is a column, or several columns that are compared together. `source` is a Source on disk, or a frame in memory.
-    Whoever declares it says that it is public: nothing hides it.
+    To declare it is to state that it is public: nothing hides it.
     """
 
     source: Any = field(compare=False)
@@ -314,9 +318,9 @@ class PublicTable:
 
 @dataclass(frozen=True, slots=True)
 class PrivateTable:
-    """What is public about another private table: its columns, neighbors, declaration, and whether it shares the budget.
+    """The public facts of another private table: its columns, neighbors, declaration, and whether it shares the budget.
 
-    `apart` says why no engine reads both tables, nothing where one does.
+    `apart` says why no engine reads both tables; it is empty where one does.
     """
 
     domain: Domain
@@ -327,7 +331,7 @@ class PrivateTable:
 
 
 def _key_columns(names: object) -> str | tuple[str, ...]:
-    """Return the columns of a key of several; of one, that column itself."""
+    """Return the columns of a key, or the one column itself; raises DeclarationError unless they are distinct names."""
     if not isinstance(names, (list, tuple)) or not names or not all(isinstance(n, str) for n in names):
         raise DeclarationError('must be a column, or several such as ("state", "year")', key="key")
     if len(set(names)) != len(names):
@@ -366,14 +370,14 @@ def public(
 
 
 def split_ending(path: str | Path) -> tuple[str, str]:
-    """Return the ending of a file's name without that of its compression, and this in Arrow's and DuckDB's word.
+    """Return the ending of a file's name without that of its compression, and the compression's name in Arrow and DuckDB.
 
     >>> split_ending("people.csv.gz"), split_ending("people.parquet")
     (('.csv', 'gzip'), ('.parquet', ''))
     """
-    named = Path(str(path))
-    packing = PACKINGS.get(named.suffix.lower(), "")
-    return (named.with_suffix("") if packing else named).suffix.lower(), packing
+    name = Path(str(path))
+    packing = PACKINGS.get(name.suffix.lower(), "")
+    return (name.with_suffix("") if packing else name).suffix.lower(), packing
 
 
 def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | None = None) -> Source:
@@ -393,10 +397,10 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
             "library and protect what it hands on as Arrow, such as pyarrow.dataset.dataset(...) of Parquet"
         )
     ending, _ = split_ending(path)
-    known = ending_format(ending)
-    kind = None if known is None else known.name
+    file_format = ending_format(ending)
+    kind = None if file_format is None else file_format.name
     if relation is not None:
-        kind = kind if known is not None and known.of_several else "duckdb"
+        kind = kind if file_format is not None and file_format.of_several else "duckdb"
     elif csv is not None:
         kind = "csv"
     elif str(path).endswith(("/", "\\")) or (kind in (None, "parquet") and os.path.isdir(path)):
@@ -404,7 +408,7 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
     if kind == "csv" and csv is None:
         raise DeclarationError(f"source {str(path)!r} is CSV: declare csv = {{header = true}} or its names")
     if kind is None:
-        *most, last = (known.endings[0] for known in FORMATS.values() if known.endings)
+        *most, last = (each.endings[0] for each in FORMATS.values() if each.endings)
         raise DeclarationError(
             f"source {str(path)!r} must end in {', '.join(most)} or {last}, or in / where it is a folder "
             "of Parquet files (or name a relation)"
@@ -415,8 +419,8 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
 def header_names(path: str | Path, csv: Csv, *, at: str = "") -> tuple[str, ...]:
     """Return the declared names of a CSV file's columns, or those of its header line where that is declared.
 
-    `at` is where the file is held open, if it is. Raises SourceError where the header line cannot be read or does not name
-    every column once. Nothing of the line is in the message: where `header` is wrong, it is a row.
+    `at` is the path of the open file, if it is open. Raises SourceError where the header line cannot be read or does not name
+    every column once. The message quotes nothing of the line, which is a row if `header` is wrong.
     """
     if csv.names is not None:
         return csv.names
@@ -432,21 +436,18 @@ def header_names(path: str | Path, csv: Csv, *, at: str = "") -> tuple[str, ...]
 def header_line(path: str | Path, *, at: str = "") -> str:
     """Return the first line of a CSV file, empty where there is none; raises SourceError where it is not text."""
     try:
-        with _open_text(path, at) as file:
+        with io.TextIOWrapper(open_unpacked(path, at=at), encoding="utf-8-sig", errors="replace") as file:
             line = file.readline(_LONGEST)
-    except (OSError, EOFError, ValueError):  # the latter where what is compressed is broken
+    except (OSError, EOFError, ValueError):
+        # the file cannot be read, or its compression is broken
         line = ""
     if any(c < " " and c not in _TEXT for c in line):
         raise SourceError(f"source {str(path)!r}: its first line is not text; unpack the file, or convert it to UTF-8")
     return line
 
 
-def _open_text(path: str | Path, at: str) -> TextIO:
-    return io.TextIOWrapper(open_unpacked(path, at=at), encoding="utf-8-sig", errors="replace")
-
-
 def open_unpacked(path: str | Path, *, at: str = "") -> IO[bytes]:
-    """Open a file of lines, unpacked where its ending says that it is compressed; `at` is where it is held open, if it is."""
+    """Open a file of lines, decompressed by its ending; `at` is the path of the open file, if it is open."""
     _, packing = split_ending(path)
     file: Any = open_binary(at or str(path))
     if packing:

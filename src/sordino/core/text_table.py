@@ -1,4 +1,4 @@
-"""Tables as text: aligned columns, and words without control characters. It knows text alone."""
+"""Tables as text: aligned columns, and text without control characters."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def columns_of(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Seq
     sizes = [[_width(cell) for cell in row] for row in cells]
     widths = [max(column) for column in zip(*sizes, strict=True)]
     lines: list[str] = []
-    for row, own in zip(cells, sizes, strict=True):
+    for row, row_sizes in zip(cells, sizes, strict=True):
         parts: list[str] = []
-        for cell, size, width, aligns_right in zip(row, own, widths, right, strict=True):
+        for cell, size, width, aligns_right in zip(row, row_sizes, widths, right, strict=True):
             space = " " * (width - size)
             parts.append(space + cell if aligns_right else cell + space)
         lines.append("  ".join(parts).rstrip())

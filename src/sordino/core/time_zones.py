@@ -24,7 +24,8 @@ from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 EPOCH = datetime.date(1970, 1, 1)
 _START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _DAY_SECONDS = 86_400
-_MACHINE = frozenset({"localtime", "posixrules", "local"})  # what the machine is set to is no declaration
+# names of the machine's own setting, which is no declaration
+_MACHINE = frozenset({"localtime", "posixrules", "local"})
 _LITERAL = re.compile(DAY)
 _MICRO = Fraction(1, 1_000_000)
 
@@ -43,7 +44,7 @@ class Offsets:
 
     @property
     def local_starts(self) -> tuple[int, ...]:
-        """From when on, by the wall clock, each offset is the one to subtract.
+        """The wall-clock time from which each offset is the one to subtract.
 
         A change from offset a to b at u shows the wall clock u + a before and u + b after it: times skipped (a < b) are
         read with a, up to u + b, and of times shown twice (a > b) the first is meant, with a, up to u + a.
@@ -90,14 +91,16 @@ def offsets(zone: str, first: int, last: int) -> Offsets:
     clock = time_zone(zone)
 
     def offset(seconds: int) -> int:
-        shown = (_START + datetime.timedelta(seconds=seconds)).astimezone(clock).utcoffset()
-        return 0 if shown is None else int(shown.total_seconds())
+        difference = (_START + datetime.timedelta(seconds=seconds)).astimezone(clock).utcoffset()
+        return 0 if difference is None else int(difference.total_seconds())
 
-    start, end = first - 3 * _DAY_SECONDS, last + 3 * _DAY_SECONDS
+    start = first - 3 * _DAY_SECONDS
+    end = last + 3 * _DAY_SECONDS
     starts: list[int] = []
     values = [offset(start)]
     for day in range(start, end, _DAY_SECONDS):
-        low, high = day, day + _DAY_SECONDS
+        low = day
+        high = day + _DAY_SECONDS
         if offset(high) == values[-1]:
             continue
         while high - low > 1:
@@ -109,7 +112,7 @@ def offsets(zone: str, first: int, last: int) -> Offsets:
 
 
 def parse_moment(text: str) -> datetime.date | datetime.datetime:
-    """Return what a text in ISO form says: a day, or a time of a day, with its offset from UTC where it has one.
+    """Parse a text in ISO form: a day, or a time of a day, with its offset from UTC where it has one.
 
     Raises ValueError for another text.
 
@@ -158,14 +161,14 @@ def show_time(value: Fraction, kind: str, zone: str) -> datetime.date:
     >>> show_time(Fraction(18262), "date", "")
     datetime.date(2020, 1, 1)
     """
-    shown: datetime.date | None = None
+    time: datetime.date | None = None
     try:
-        shown = EPOCH + datetime.timedelta(days=math.floor(value)) if kind == "date" else local_time(value, zone)
+        time = EPOCH + datetime.timedelta(days=math.floor(value)) if kind == "date" else local_time(value, zone)
     except OverflowError:
-        shown = None
-    if shown is None:
+        time = None
+    if time is None:
         raise QuestionRefused("a date of this question may leave the years 1 to 9999: narrow its bounds")
-    return shown
+    return time
 
 
 def label_to_json(label: Any) -> Any:

@@ -169,7 +169,7 @@ def test_a_count_that_reads_no_cell_past_the_cap_ranks_no_rows(max_groups: int |
             for more in ([], [sd.sum(sd.col("r"))]):
                 asked = Selection().where(where)
                 found = compile_query((asked.group_by(*key) if key else asked).agg(sd.count(), *more), DOMAIN)
-                for words in (PostgresPrimitives(engine._held), SparkPrimitives(engine._held), engine.primitives):
+                for words in (PostgresPrimitives(engine._layout), SparkPrimitives(engine._layout), engine.primitives):
                     tree = replace(found, bounds=bounds if key else None).select(words)
                     assert ("row_number" in tree.sql("duckdb").lower()) == bool(more)
                 rows = engine.run(tree).to_pylist()

@@ -2,5 +2,6 @@
 
 from typing import Literal, get_args
 
-Method = Literal["histogram", "ladder", "sparse_vector", "quantile"]  # the ways to search for bounds
+# The ways to search for bounds.
+Method = Literal["histogram", "ladder", "sparse_vector", "quantile"]
 METHODS: tuple[str, ...] = get_args(Method)

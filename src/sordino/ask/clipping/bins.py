@@ -17,11 +17,15 @@ from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.second_moments import sum_margin
 
-_NARROW = 4096  # steps between declared bounds up to which bins of equal width do
-_BINS = 64  # of equal width
-_PIECES = 8  # bins within the highest and the lowest power of two found: a bound is at most an eighth too wide
-_VISIBLE = 4.5  # deviations of its noise that the rows beyond a bound within a power of two must pass to be seen
-_FALSE_ALARM = 0.05  # the chance that noise alone makes any empty bin look occupied
+# Steps between declared bounds up to which bins of equal width serve, and how many of these there are.
+_NARROW = 4096
+_BINS = 64
+# Bins within the highest and the lowest power of two found: a bound is at most an eighth too wide.
+_PIECES = 8
+# Deviations of its noise that the rows beyond a bound within a power of two must pass to count as rows.
+_VISIBLE = 4.5
+# The chance that noise alone makes any empty bin look occupied.
+_FALSE_ALARM = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,8 @@ class ClippedSums:
 
 def bounds_in_steps(number: BoundNumber) -> tuple[int, int]:
     """Return the declared bounds, in steps, of a number that has both."""
-    low, high = number.interval.lower, number.interval.upper
+    low = number.interval.lower
+    high = number.interval.upper
     assert low is not None
     assert high is not None
     return int(low), int(high)
@@ -44,7 +49,8 @@ def bounds_in_steps(number: BoundNumber) -> tuple[int, int]:
 
 def is_narrow(number: BoundNumber) -> bool:
     """Return whether the declared bounds are so close that bins of equal width serve."""
-    low, high = number.interval.lower, number.interval.upper
+    low = number.interval.lower
+    high = number.interval.upper
     return low is not None and high is not None and high - low <= _NARROW
 
 
@@ -117,7 +123,9 @@ def find_occupied(rows: Noisy, false_alarm: float = _FALSE_ALARM) -> tuple[int, 
                 return i
         return None
 
-    last, first = outermost(range(size - 1, -1, -1)), outermost(range(size))
+    first = outermost(range(size))
+    last = outermost(range(size - 1, -1, -1))
+    # A run is found at its inner end, so the two can cross.
     return None if last is None or first is None else (min(first, last), max(first, last))
 
 
@@ -142,9 +150,8 @@ def trim_ends(edges: Sequence[int], rows: Noisy, low: int, high: int) -> tuple[i
     """Return the first and last bin to keep of refined edges whose end powers of two lie below `low` and above `high`.
 
     From each end inward, bins are dropped while the rows dropped so far are below 4.5 deviations of their noise. No union
-    bound: here noise costs a factor of two at most, and rows that were missed would cost bias. An end power of two in
-    which no bin stands out, but which holds some rows by this second count too, is kept whole; else it was noise, and is
-    dropped.
+    bound: here noise costs a factor of two at most, and missed rows would cost bias. An end power of two in which no bin
+    stands out, but which holds some rows by this second count too, is kept entirely; else it was noise, and is dropped.
     """
     deviation = math.sqrt(rows.law.variance())
 
@@ -162,16 +169,17 @@ def trim_ends(edges: Sequence[int], rows: Noisy, low: int, high: int) -> tuple[i
     size = len(rows.steps)
     below = sum(edge <= low for edge in edges[1:])
     above = sum(edge >= high for edge in edges[:-1])
-    first, last = outermost(range(size), below), outermost(range(size - 1, -1, -1), above)
+    first = outermost(range(size), below)
+    last = outermost(range(size - 1, -1, -1), above)
     return min(first, last), max(first, last)
 
 
 def refine_ends(edges: Sequence[int], first: int, last: int) -> tuple[int, ...]:
     """Return the edges from bin `first` to bin `last`: these two cut finely, those between as they are."""
-    found = set(edges[first : last + 2])
+    refined = set(edges[first : last + 2])
     for low, high in ((edges[place], edges[place + 1]) for place in (first, last)):
-        found.update(low + (high - low) * i // _PIECES for i in range(_PIECES + 1))
-    return tuple(sorted(found))
+        refined.update(low + (high - low) * i // _PIECES for i in range(_PIECES + 1))
+    return tuple(sorted(refined))
 
 
 def sums_by_bound(edges: Sequence[int], unit: Fraction, rows: Noisy, offsets: Noisy) -> list[ClippedSums]:
@@ -188,18 +196,19 @@ def sums_by_bound(edges: Sequence[int], unit: Fraction, rows: Noisy, offsets: No
     starts = [float(e) for e in edges]
     scale = float(unit)
     widths = [b - a for a, b in itertools.pairwise(starts)]
-    whole = [f * c + w * o for f, c, w, o in zip(starts, n, widths, r, strict=False)]
+    # Each bin's own sum: its start for every row, and the rows' offsets, which are released in widths of the bin.
+    bin_sums = [f * c + w * o for f, c, w, o in zip(starts, n, widths, r, strict=False)]
 
     def sum_at(j: int, upper: bool) -> tuple[float, float]:
         inner, outer = (range(j), range(j, len(n))) if upper else (range(j, len(n)), range(j))
-        total = math.fsum(whole[i] for i in inner) + starts[j] * math.fsum(n[i] for i in outer)
+        total = math.fsum(bin_sums[i] for i in inner) + starts[j] * math.fsum(n[i] for i in outer)
         squares = math.fsum(starts[i] ** 2 * noise_n + widths[i] ** 2 * noise_r for i in inner)
         return total * scale, math.sqrt(squares + len(outer) * starts[j] ** 2 * noise_n) * scale
 
-    made: list[ClippedSums] = []
+    curves: list[ClippedSums] = []
     for side in ("upper", "lower") if edges[0] < 0 else ("upper",):
         upper = side == "upper"
         places = range(1, len(edges)) if upper else range(len(edges) - 1)
         sums, deviations = zip(*(sum_at(j, upper) for j in places), strict=True)
-        made.append(ClippedSums(side, tuple(starts[j] * scale for j in places), sums, deviations))
-    return made
+        curves.append(ClippedSums(side, tuple(starts[j] * scale for j in places), sums, deviations))
+    return curves

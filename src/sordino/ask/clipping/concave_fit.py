@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-_CLEAR = 3.0  # deviations from which a rise is no chance
-_STEPS = 3  # times the number of bounds: the search visits no support twice, and seldom more than a few dozen
+# Deviations from which a rise is no chance.
+_CLEAR = 3.0
+# The most rounds of the search, times the number of bounds: it visits no support twice, and seldom more than a few dozen.
+_STEPS = 3
 
 
 def fit_concave(bounds: Sequence[float], sums: Sequence[float], deviations: Sequence[float]) -> Floats:
@@ -53,7 +55,7 @@ def losses_by_bound(
     noise = np.asarray(list(deviations), dtype=np.float64)
     precise = 1 / np.maximum(noise, noise[noise > 0].min(initial=np.inf) if noise.any() else 1.0) ** 2
     reach = np.asarray(list(bounds), dtype=np.float64) - float(bounds[0])
-    pooled = [_CLEAR / np.sqrt(precise[reach >= far / 2].sum()) if noise.any() else 0.0 for far in reach]
+    pooled = [_CLEAR / np.sqrt(precise[reach >= end / 2].sum()) if noise.any() else 0.0 for end in reach]
     highest = np.maximum.accumulate((fitted - pooled)[::-1])[::-1]
     return [(max(float(top - here), 0.0), own) for top, here, own in zip(highest, fitted, deviations, strict=True)]
 

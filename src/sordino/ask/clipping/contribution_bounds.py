@@ -25,8 +25,10 @@ from sordino.core.loss import Loss, LossArguments, Number, format_number, loss_f
 from sordino.core.neighbors import Neighbors
 from sordino.core.release import Key, Output, Release
 
-_FALSE_ALARM = 1e-4  # the chance that any empty bin stands out of the noise
-_CONFIDENCE = 0.95  # of the bound on how many units are hidden by it
+# The chance that any empty bin stands out of the noise.
+_FALSE_ALARM = 1e-4
+# The confidence of the bound on how many units the noise hides.
+_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def find_contribution_bounds(
     Raises QuestionRefused where the privacy unit is a row, or the keys are unknown, before anything is spent.
     """
     node = _node(by)
-    chosen = _read_names(choose, grouped=node is not None)
+    names = _read_names(choose, grouped=node is not None)
     Contributions(node).parts(source.domain, source.neighbors)
     key_count = _key_count(source, node, assume_keys)
     later = None if question_epsilon is None else to_fraction(question_epsilon, name="question_epsilon")
@@ -85,11 +87,12 @@ def find_contribution_bounds(
 
     def search(q: Queryable) -> list[CapCosts]:
         noise = _mean_noise(q.loss) if later is None else 1 / float(later)
-        amounts = {name: amount / len(chosen) for name, amount in q.loss.amounts().items()}
+        amounts = {name: amount / len(names) for name, amount in q.loss.amounts().items()}
         groups = 1 if q.neighbors.unit is None else q.neighbors.unit.max_groups or 1
-        found: list[CapCosts] = []
-        for name in chosen:
-            groups = next((one.chosen for one in found if one.name == "max_groups"), groups)
+        costs: list[CapCosts] = []
+        for name in names:
+            # A cap on the rows of a key looks at as many keys as this search has just chosen.
+            groups = next((cap.chosen for cap in costs if cap.name == "max_groups"), groups)
             histogram = Contributions(None)
             each = noise
             if name == "max_groups":
@@ -100,10 +103,10 @@ def find_contribution_bounds(
                 each = noise * key_count * groups
             units = q.release(histogram, loss_from(amounts)).outputs[0].estimate
             assert isinstance(units, Noisy)
-            found.append(_choose_cap(units, name=name, noise=each, declared=_declared_cap(q.neighbors, name)))
-        return found
+            costs.append(_choose_cap(units, name=name, noise=each, declared=_declared_cap(q.neighbors, name)))
+        return costs
 
-    words = _describe_search(chosen, node, later)
+    words = _describe_search(names, node, later)
     _, release = source.adapt(search, describe=words, record=_release_content, **loss)
     return release
 
@@ -115,20 +118,20 @@ _NAMES = {
 }
 
 
-def _describe_search(chosen: Sequence[str], node: Node | None, later: Fraction | None) -> str:
+def _describe_search(names: Sequence[str], node: Node | None, later: Fraction | None) -> str:
     by = "" if node is None else describe(node)
-    words = "caps on " + ", and on ".join(_NAMES[name].format(by=by) for name in chosen)
+    words = "caps on " + ", and on ".join(_NAMES[name].format(by=by) for name in names)
     return words if later is None else f"{words}, for questions at epsilon {format_number(later)}"
 
 
 def _read_names(choose: Sequence[str] | None, *, grouped: bool) -> list[str]:
     """Return which caps to choose, in the order in which one follows from another."""
-    asked = (["max_rows", "max_groups"] if grouped else ["max_rows"]) if choose is None else list(choose)
-    if not asked or isinstance(choose, str) or any(name not in _NAMES for name in asked):
+    names = (["max_rows", "max_groups"] if grouped else ["max_rows"]) if choose is None else list(choose)
+    if not names or isinstance(choose, str) or any(name not in _NAMES for name in names):
         raise QuestionRefused(f"choose takes a list of {', '.join(_NAMES)}")
-    if not grouped and asked != ["max_rows"]:
+    if not grouped and names != ["max_rows"]:
         raise QuestionRefused("max_groups and max_rows_per_group are chosen for a column to group by: give by=")
-    return [name for name in _NAMES if name in asked]
+    return [name for name in _NAMES if name in names]
 
 
 def _node(by: Column | None) -> Node | None:
@@ -149,9 +152,9 @@ def _key_count(source: Adaptive, node: Node | None, assumed: int | None) -> int:
         if assumed is not None:
             raise QuestionRefused(f"{arg('assume_keys')} goes with by=, a column to group by")
         return 1
-    found = keys(node, source.domain)
-    if not found.private:
-        return len(found.labels)
+    declared = keys(node, source.domain)
+    if not declared.private:
+        return len(declared.labels)
     if assumed is None:
         raise QuestionRefused(
             f"the keys of {describe(node)} are not declared: give {arg('assume_keys')}, a public guess at how many there are"
@@ -190,17 +193,18 @@ def _choose_cap(units: Noisy, *, name: str, noise: float, declared: int) -> CapC
     visible = last or 0
     beyond = [float(n) for n in units.steps[visible:]]
     hidden = curve(beyond, [min(middle, declared) for middle in middles[visible:]], caps)
-    # a sum of noise alone may fall below 0, which no loss of rows does
+    # A sum of noise alone may fall below 0, which no loss of rows does.
     hidden = NoisyCurve(tuple(max(0.0, point) for point in hidden.points), hidden.deviations)
     costs = tuple(noise * m for m in caps)
     if lost is None:
         lost = NoisyCurve((0.0,), (0.0,))
-        chosen, how = 0, "no bin stood out of the noise: the least cap"
+        best = 0
+        how = "no bin stood out of the noise: the least cap"
     else:
-        chosen = min(range(len(caps)), key=lambda i: lost.points[i] + costs[i])
+        best = min(range(len(caps)), key=lambda i: lost.points[i] + costs[i])
         how = "the least sum of what is lost and noise"
-    how += _describe_hidden(units, visible, caps[-1] if last else 0, hidden.intervals(_CONFIDENCE)[chosen][1], declared)
-    return CapCosts(name, caps, lost, hidden, costs, caps[chosen], how)
+    how += _describe_hidden(units, visible, caps[-1] if last else 0, hidden.intervals(_CONFIDENCE)[best][1], declared)
+    return CapCosts(name, caps, lost, hidden, costs, caps[best], how)
 
 
 def _last_visible(units: Noisy) -> int | None:
@@ -241,7 +245,7 @@ def decreasing_tails(counts: Sequence[float]) -> list[float]:
     for total in sums:
         blocks.append((total, 1))
         while len(blocks) > 1 and blocks[-2][0] < blocks[-1][0]:
-            (a, n), (b, m) = blocks[-2], blocks[-1]
+            (a, n), (b, m) = blocks[-2:]
             blocks[-2:] = [((a * n + b * m) / (n + m), n + m)]
     level = [max(0.0, mean) for mean, size in blocks for _ in range(size)]
     return [a - b for a, b in itertools.pairwise((*level, 0.0))]
@@ -264,11 +268,12 @@ def _mean_noise(loss: Loss) -> float:
     return 1 / float(amounts["epsilon"])
 
 
-def _release_content(found: list[CapCosts]) -> ReleaseContent:
-    names = tuple(one.name for one in found for _ in one.caps)
-    caps = tuple(cap for one in found for cap in one.caps)
-    lost, hidden = (_join_curves([getattr(one, curve) for one in found]) for curve in ("lost", "hidden"))
-    noise = tuple(cost for one in found for cost in one.noise)
+def _release_content(kinds: list[CapCosts]) -> ReleaseContent:
+    names = tuple(kind.name for kind in kinds for _ in kind.caps)
+    caps = tuple(cap for kind in kinds for cap in kind.caps)
+    lost = _join_curves([kind.lost for kind in kinds])
+    hidden = _join_curves([kind.hidden for kind in kinds])
+    noise = tuple(cost for kind in kinds for cost in kind.noise)
     both = tuple(a + b for a, b in zip(lost.points, noise, strict=True))
     outputs = (
         Output("lost", lost, "rows, or pairs of unit and key, above the cap, of the units that noise does not hide"),
@@ -278,9 +283,9 @@ def _release_content(found: list[CapCosts]) -> ReleaseContent:
             "hidden", hidden, "rows, or pairs, above the cap and within the declared one, of the units that noise hides"
         ),
     )
-    notes = tuple(f"{one.name} {one.chosen}: {one.how}" for one in found)
-    chosen = tuple((one.name, Fraction(one.chosen)) for one in found)
-    return ReleaseContent((Key("cap", names), Key("at", caps)), outputs, notes, chosen)
+    notes = tuple(f"{kind.name} {kind.chosen}: {kind.how}" for kind in kinds)
+    values = tuple((kind.name, Fraction(kind.chosen)) for kind in kinds)
+    return ReleaseContent((Key("cap", names), Key("at", caps)), outputs, notes, values)
 
 
 def _join_curves(curves: Sequence[NoisyCurve]) -> NoisyCurve:

@@ -16,10 +16,14 @@ from sordino.ask.queries.queryable import Queryable, is_monotone
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.loss import Loss, share_loss
 
-SHARES = {"upper": Fraction(1, 4), "lower": Fraction(3, 20), "beyond": Fraction(1, 20)}  # of a question's loss
-EACH = 4  # candidates a power of two
-_DOUBLING = 12  # handicap of a lower end, for each doubling of the width
-_MISS = 0.05  # the chance that more rows than stated lie beyond
+# The shares of a question's loss.
+SHARES = {"upper": Fraction(1, 4), "lower": Fraction(3, 20), "beyond": Fraction(1, 20)}
+# Candidates in each power of two.
+EACH = 4
+# The handicap of a lower end, for each doubling of the width.
+_DOUBLING = 12
+# The chance that more rows than stated lie beyond.
+_MISS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,16 @@ def find_ends(q: Queryable, node: Node, number: BoundNumber, loss: Loss) -> Ends
             q, histogram, share_loss(loss, SHARES["lower"]), _lower_handicaps(edges[: last + 1]), below=True
         )
     answer = q.release(OutsideCount(histogram, first, last), share_loss(loss, SHARES["beyond"]))
-    found = answer.outputs[0].estimate
-    assert isinstance(found, Noisy)
-    margin = found.law.error(1 - _MISS / 2)
-    below, inside, above = found.steps
+    outside = answer.outputs[0].estimate
+    assert isinstance(outside, Noisy)
+    margin = outside.law.error(1 - _MISS / 2)
+    below, inside, above = outside.steps
     if inside <= margin:
         return None
-    lower, upper = edges[first] * number.unit, edges[last] * number.unit
-    low, high = number.values.lower, number.values.upper
+    lower = edges[first] * number.unit
+    upper = edges[last] * number.unit
+    low = number.values.lower
+    high = number.values.upper
     return Ends(
         lower if low is None else max(low, lower),
         upper if high is None else min(high, upper),
@@ -105,11 +111,13 @@ def _lower_handicaps(edges: Sequence[int]) -> list[Fraction]:
     edge up to 9.7 times, by four a doubling up to 1.12 and on average 4% more (`lower_rules` in `bench/bounds.py`).
     """
     top = edges[-1]
-    found = [Fraction(0)]
+    handicaps = [Fraction(0)]
     for inner, outer in itertools.pairwise(edges[-2::-1]):
         wider = _DOUBLING * (math.log2(top - outer) - math.log2(top - inner))
-        found.append(found[-1] + (Fraction(1) if inner > 0 else min(Fraction(1), max(Fraction(1, 8), Fraction(wider)))))
-    return found[::-1]
+        handicaps.append(
+            handicaps[-1] + (Fraction(1) if inner > 0 else min(Fraction(1), max(Fraction(1, 8), Fraction(wider))))
+        )
+    return handicaps[::-1]
 
 
 def _select(

@@ -49,13 +49,16 @@ _TEACHING = {
     "sparse_vector": 'a teaching tool: a mean within its bounds erred up to 3 times more than by method="quantile"',
 }
 _MOST_BOUNDS = 256
-_LEFT = (
-    4  # sparse vector leaves about this many rows times ln(bins) / epsilon; the quantile 2 (ln(bins) + this) / epsilon
-)
-_ASTRAY = 1e-6  # the chance that noise leads the search to a power of two that holds nothing, which could be any
-_MISS = 0.05  # the chance that more rows than the notes say lie beyond
-_MUCH = 0.05  # of the rows counted: beyond it the notes warn
-_BINS_EACH = 8  # bins a power of two for sparse vector; half for the quantile
+# Sparse vector leaves about this many rows times ln(bins) / epsilon; the quantile 2 (ln(bins) + this) / epsilon.
+_LEFT = 4
+# The chance that noise leads the search to a power of two that holds nothing, which could be any.
+_ASTRAY = 1e-6
+# The chance that more rows than the notes say lie beyond.
+_MISS = 0.05
+# The share of the rows counted beyond which the notes warn.
+_MUCH = 0.05
+# Bins in each power of two for sparse vector; half for the quantile.
+_BINS_EACH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,8 @@ def find_bounds(
     number = search_number(node, source.domain, coarse=False)
     cuts = _cuts(ladder, method, number)
     if method == "ladder":
-        compile_query(_sums(node, number, cuts), source.domain)  # what cannot be asked is refused before the charge
+        # A sum that cannot be asked is refused before the charge.
+        compile_query(_sums(node, number, cuts), source.domain)
     else:
         check_reach(number)
     words = f"bounds of {describe(node)}, by {method.replace('_', ' ')}"
@@ -157,8 +161,9 @@ def _cuts(ladder: Sequence[Number] | None, method: Method, number: BoundNumber) 
     if any(a >= b for a, b in itertools.pairwise(cuts)):
         raise QuestionRefused("a ladder's bounds must ascend")
     declared = number.values.upper
-    beyond = len(cuts) if declared is None else sum(b < declared for b in cuts) + 1  # later sums are all the same one
-    return cuts[: max(2, beyond)]
+    # Sums clipped past the declared bound are all the same one.
+    different = len(cuts) if declared is None else sum(b < declared for b in cuts) + 1
+    return cuts[: max(2, different)]
 
 
 # ---- a histogram
@@ -172,19 +177,27 @@ def _by_histogram(q: Queryable, node: Node, number: BoundNumber) -> Bounds:
         return _histogram_bounds(edges, rows, find_occupied(rows), curves, number, (0.0, 0.0))
     third = _share(q.loss, 1, 3)
     coarse = False
-    powers, counts, seen = _search_powers(q, node, number, third, coarse=coarse)
+    powers, counts, occupied = _search_powers(q, node, number, third, coarse=coarse)
     rest = _share(q.loss, 2, 3)
     wide = search_number(node, q.domain, coarse=True)
-    if seen is not None and wide.unit != number.unit and max(-powers[seen[0]], powers[seen[1] + 1]) >= 2**61:
-        number, coarse, rest = wide, True, third  # beyond the fine grid: look on the coarse one
-        powers, counts, seen = _search_powers(q, node, number, third, coarse=coarse)
-    if seen is None:
+    if (
+        occupied is not None
+        and wide.unit != number.unit
+        and max(-powers[occupied[0]], powers[occupied[1] + 1]) >= 2**61
+    ):
+        # The rows lie beyond the fine grid: another third looks on the coarse one, and the last is left to count finely.
+        number = wide
+        coarse = True
+        rest = third
+        powers, counts, occupied = _search_powers(q, node, number, third, coarse=coarse)
+    if occupied is None:
         return _nothing(number)
-    edges = refine_ends(powers, *seen)
+    edges = refine_ends(powers, *occupied)
     rows, curves = _count_bins(q, MagnitudeHistogram(node, edges, offsets=True, coarse=coarse), number, rest)
-    ends = trim_ends(edges, rows, powers[seen[0] + 1], powers[seen[1]])
-    outer = rows_at_most(counts, range(seen[0])), rows_at_most(counts, range(seen[1] + 1, len(counts.steps)))
-    return _histogram_bounds(edges, rows, ends, curves, number, outer)
+    ends = trim_ends(edges, rows, powers[occupied[0] + 1], powers[occupied[1]])
+    below = rows_at_most(counts, range(occupied[0]))
+    above = rows_at_most(counts, range(occupied[1] + 1, len(counts.steps)))
+    return _histogram_bounds(edges, rows, ends, curves, number, (below, above))
 
 
 def _search_powers(
@@ -234,16 +247,17 @@ def _by_sums(q: Queryable, node: Node, number: BoundNumber, cuts: tuple[Fraction
     """Return the bound with the least expected squared error: what clipping loses of the fitted sums, and the noise."""
     outputs = q.release(_sums(node, number, cuts), q.loss).outputs
     values = [float(o.estimate.values()[0] or 0) for o in outputs]
-    confidence = 1 - 0.05 / len(cuts)  # all margins hold together with probability 0.95
+    # All margins hold together with probability 0.95.
+    confidence = 1 - 0.05 / len(cuts)
     margins = [float(o.estimate.errors(confidence)[0] or 0) for o in outputs]
     deviations = tuple(math.sqrt(o.estimate.law.variance()) * float(o.estimate.unit) for o in outputs)  # type: ignore[attr-defined]
     curve = ClippedSums("upper", tuple(map(float, cuts)), tuple(values), deviations)
     errors = [math.hypot(*pair) for pair in losses_by_bound(curve.bounds, values, deviations)]
-    chosen = errors.index(min(errors))
-    more = max(0.0, values[-1] - values[chosen] + margins[-1] + margins[chosen]) if chosen < len(cuts) - 1 else 0.0
+    best = errors.index(min(errors))
+    more = max(0.0, values[-1] - values[best] + margins[-1] + margins[best]) if best < len(cuts) - 1 else 0.0
     beyond = f"clipped at {format_number(cuts[-1])}, the sum may be larger by up to about {show_number(_round(more))}"
     how = "the bound with the least squared error: what clipping loses of the smoothed sums, and the noise"
-    return Bounds(_lower_clip(number, cuts), cuts[chosen], (curve,), how, beyond)
+    return Bounds(_lower_clip(number, cuts), cuts[best], (curve,), how, beyond)
 
 
 def _sums(node: Node, number: BoundNumber, cuts: Sequence[Fraction]) -> Aggregation:
@@ -267,14 +281,15 @@ def _by_edges(q: Queryable, node: Node, number: BoundNumber, method: Method) -> 
     sparse = method == "sparse_vector"
     edges = search_edges(number, _BINS_EACH if sparse else _BINS_EACH // 2)
     all_rows = MagnitudeHistogram(node, (edges[0], edges[-1]), offsets=False)
-    counted = _noisy(q.release(all_rows, _share(q.loss, 1, 10)), 0)
+    total = _noisy(q.release(all_rows, _share(q.loss, 1, 10)), 0)
     histogram = MagnitudeHistogram(node, edges, offsets=False)
     find = _first_crossings if sparse else _quantile_edges
     first, last, target, most = find(q, histogram, _share(q.loss, 9, 20))
-    if last <= first or counted.steps[0] - counted.law.error(1 - _MISS) < target:
-        return _nothing(number)  # few rows lie above the one and below the other: there are few rows
+    # Where few rows lie above the one edge and below the other, there are few rows.
+    if last <= first or total.steps[0] - total.law.error(1 - _MISS) < target:
+        return _nothing(number)
     how = f"about {target} rows left beyond each end, among {len(edges) - 1} bins"
-    beyond = f"up to about {_round(most):,} rows may lie beyond each end{_warning(2 * most, counted.steps[0])}"
+    beyond = f"up to about {_round(most):,} rows may lie beyond each end{_warning(2 * most, total.steps[0])}"
     return Bounds(*_values(edges, first, last, number), (), how, beyond)
 
 
@@ -283,12 +298,12 @@ def _first_crossings(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) ->
     top = len(histogram.edges) - 1
     moved = q.neighbors.contributions
     epsilon = _epsilon(loss, pure_epsilon_for)
-    at_threshold, at_edge = (
-        (2.0, 2.0) if q.neighbors.relation == "add_remove" else (2.6, 3.27)
-    )  # scales x epsilon / moved
+    # The scales of the noise, times epsilon / moved.
+    at_threshold, at_edge = (2.0, 2.0) if q.neighbors.relation == "add_remove" else (2.6, 3.27)
     target = math.ceil(_LEFT / 4 * at_edge * math.log(top) / epsilon) * moved
     high = q.above([TailCount(histogram, j, target, "few", below=False) for j in range(top + 1)], 0, loss).value
-    down = range(top, -1, -1)  # from above, where all rows are below: empty edges come last
+    # From above, where all rows are below: empty edges come last.
+    down = range(top, -1, -1)
     low = q.above([TailCount(histogram, j, target, "few", below=True) for j in down], 0, loss).value
     fails = math.log(2 / _MISS)
     most = target + (at_threshold * fails + at_edge * (math.log(top) + fails)) / epsilon * moved
@@ -302,16 +317,19 @@ def _quantile_edges(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> 
     epsilon = _epsilon(loss, bounded_range_epsilon_for)
     top = len(edges) - 1
     target = math.ceil(2 * (math.log(top) + _LEFT) / epsilon) * moved
-    step = math.ceil(2 / epsilon) * moved  # each bin away from 0 is e times less likely
+    # Each bin away from 0 is e times less likely.
+    step = math.ceil(2 / epsilon) * moved
     zero = next((j for j, e in enumerate(edges) if e >= 0), top)
 
     def select(*, below: bool) -> int:
         candidates = [TailCount(histogram, j, target, "near", below, step * abs(j - zero)) for j in range(top + 1)]
         return int(q.select(candidates, loss).value)
 
-    last, first = select(below=False), select(below=True)
+    last = select(below=False)
+    first = select(below=True)
     gap = 2 * (math.log(top + 1) + math.log(2 / _MISS)) / epsilon * moved
-    nearer = max(top - zero - abs(last - zero), zero - abs(first - zero), 0)  # bins nearer than the last, empty one
+    # How many bins nearer to 0 than the last, empty one the ends are.
+    nearer = max(top - zero - abs(last - zero), zero - abs(first - zero), 0)
     return first, last, target, 2 * target + step * nearer + gap
 
 
@@ -320,7 +338,8 @@ def _quantile_edges(q: Queryable, histogram: MagnitudeHistogram, loss: Loss) -> 
 
 def _nothing(number: BoundNumber, curves: tuple[ClippedSums, ...] = ()) -> Bounds:
     """Return what is known where too few rows are visible: the declared bounds where there are two, else nothing."""
-    low, high = number.values.lower, number.values.upper
+    low = number.values.lower
+    high = number.values.upper
     if low is not None and high is not None:
         how = "nothing stood out of the noise, so these are the declared bounds"
         return Bounds(low, high, curves, how, "no rows lie beyond them, as cells are clipped to what is declared")
@@ -351,7 +370,8 @@ def _values(edges: Sequence[int], first: int, last: int, number: BoundNumber) ->
     unit = number.unit
     low = number.values.lower
     high = number.values.upper
-    lower, upper = edges[first] * unit, (edges[last] - 1) * unit if unit.denominator == 1 else edges[last] * unit
+    lower = edges[first] * unit
+    upper = (edges[last] - 1) * unit if unit.denominator == 1 else edges[last] * unit
     return (lower if low is None else max(lower, low)), (upper if high is None else min(upper, high))
 
 
@@ -370,12 +390,12 @@ def _noisy(answer: Release, place: int) -> Noisy:
     return estimate
 
 
-def _release_content(found: Bounds, name: str, neighbors: Neighbors, teaching: str | None) -> ReleaseContent:
-    rows = [(c.side, b) for c in found.curves for b in c.bounds]
+def _release_content(bounds: Bounds, name: str, neighbors: Neighbors, teaching: str | None) -> ReleaseContent:
+    rows = [(c.side, b) for c in bounds.curves for b in c.bounds]
     keys = (Key("side", tuple(s for s, _ in rows)), Key("bound", tuple(b for _, b in rows)))
     curve = NoisyCurve(
-        tuple(v for c in found.curves for v in c.sums), tuple(d for c in found.curves for d in c.deviations)
+        tuple(v for c in bounds.curves for v in c.sums), tuple(d for c in bounds.curves for d in c.deviations)
     )
-    chosen = (("lower", found.lower), ("upper", found.upper))
-    notes = (found.how, found.beyond, *neighbors.describe_caps(), *([teaching] if teaching else []))
-    return ReleaseContent(keys, (Output(f"clipped_sum_{name}", curve, found.how),), notes, chosen)
+    values = (("lower", bounds.lower), ("upper", bounds.upper))
+    notes = (bounds.how, bounds.beyond, *neighbors.describe_caps(), *([teaching] if teaching else []))
+    return ReleaseContent(keys, (Output(f"clipped_sum_{name}", curve, bounds.how),), notes, values)

@@ -1,7 +1,7 @@
 """Cells that are Python objects, read one by one as SQL reads the same cell from a column of one physical type.
 
-What a container makes of a column (objects, or one type for all) is decided by all of its rows. So the two readings agree for
-every kind of cell: one odd row makes a column of objects, and all other rows must count as they did before.
+All rows of a column decide which type a container gives it (objects, or one type for all). So the two readings agree for every
+kind of cell: one odd row makes a column of objects, and all other rows must count as they did before.
 """
 
 from __future__ import annotations
@@ -23,16 +23,22 @@ from sordino.core.domain import STORED, Boolean, Category, Column, Date, DateTim
 if TYPE_CHECKING:
     import pyarrow as pa
 
-EXACT_IN_FLOAT = 2**53  # whole numbers below it are not merged with others where a container makes floats of them
-_WHOLE, _DECIMAL, _DAY = re.compile(WHOLE), re.compile(DECIMAL), re.compile(DAY)
+# whole numbers below it are not merged with others where a container makes floats of them
+EXACT_IN_FLOAT = 2**53
+_WHOLE = re.compile(WHOLE)
+_DECIMAL = re.compile(DECIMAL)
+_DAY = re.compile(DAY)
 _VAST = Fraction(10**300)
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
-_SECOND = 10**9  # in nanoseconds
+# in nanoseconds
+_SECOND = 10**9
 _DAYS_OF_400_YEARS = 146_097
-_WIDEST = 2**63 - 1  # of a timestamp's microseconds; it and its negative stand for the infinities
+# the largest number of a timestamp's microseconds; it and its negative stand for the infinities
+_WIDEST = 2**63 - 1
 _ENDLESS = 2**200
-_TICKS = {  # in attoseconds
+# in attoseconds
+_TICKS = {
     "W": 604_800 * 10**18,
     "D": 86_400 * 10**18,
     "h": 3_600 * 10**18,
@@ -71,10 +77,12 @@ class Moment:
         cycles, day = divmod(_EPOCH_DAY + days - 1, _DAYS_OF_400_YEARS)
         date = datetime.date.fromordinal(day + 1)
         year = date.year + 400 * cycles
-        written, era = (f"{year:04d}", "") if year > 0 else (f"{1 - year:04d}", " (BC)")
+        # the year before 1 is 1 BC
+        years = f"{year:04d}" if year > 0 else f"{1 - year:04d}"
+        era = "" if year > 0 else " (BC)"
         time = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
         places = f".{fraction:09d}".rstrip("0") if fraction else ""
-        return f"{written}-{date:%m-%d}{era} {time}{places}{'+00' if self.zoned else ''}"
+        return f"{years}-{date:%m-%d}{era} {time}{places}{'+00' if self.zoned else ''}"
 
     def clip(self) -> Moment:
         """Return the moment within the years 1 to 9999, as SQL reads one of a column of timestamps."""
@@ -82,10 +90,10 @@ class Moment:
 
 
 def reader(column: Column, *, below: int | None = None) -> tuple[Callable[[Any], Any], pa.DataType]:
-    """Return how one object is read as declared, None for what is missing or cannot be, and the Arrow type of the cells.
+    """Return the function that reads one object as declared, and the Arrow type of its results.
 
-    What is returned is a total function: no object makes it raise. With `below`, whole numbers and floats from there on are
-    missing: for names in a container that makes floats of whole numbers where one of them is missing.
+    It is total: it returns None for an object that is missing or cannot be read, and never raises. With `below`, whole numbers
+    and floats from there on are missing: for names in a container that makes floats of whole numbers if one is missing.
     """
     import pyarrow as pa
 
@@ -103,15 +111,17 @@ def reader(column: Column, *, below: int | None = None) -> tuple[Callable[[Any],
 
 
 def numpy_moment(value: Any, *, zoned: bool) -> Moment | None:
-    """Return a datetime64 of numpy, which holds UTC where it is zoned; None of NaT and of what is too far away.
+    """Return a datetime64 of NumPy as a Moment, which is in UTC if it is zoned; None for NaT and for moments out of range.
 
-    As of Arrow: the ends of 64 bits are the infinities, and no other moment is farther away than microseconds reach.
+    As in Arrow, the ends of 64 bits are the infinities, and all other moments are within the range of microseconds.
     """
     import numpy as np
 
     unit, count = np.datetime_data(value.dtype)
     if unit in ("Y", "M"):
-        value, unit, count = value.astype("datetime64[D]"), "D", 1
+        value = value.astype("datetime64[D]")
+        unit = "D"
+        count = 1
     number = int(value.astype(np.int64))
     if number == -(2**63) or unit not in _TICKS:
         return None
@@ -128,16 +138,17 @@ def _total(read: Callable[[Any], Any], below: int | None) -> Callable[[Any], Any
             if below is not None and isinstance(value, (int, float)) and below <= abs(value) < math.inf:
                 return None
             return None if value is None else read(value)
-        except Exception:  # an object of an unforeseen kind
+        except Exception:
+            # an object of an unforeseen type
             return None
 
     return cell
 
 
 def _plain(value: Any) -> Any:
-    """Return an object as one of Python's own kinds or a Moment, None for what no declared type reads.
+    """Return an object as a plain Python value or a Moment, None if no declared type reads it.
 
-    An array keeps no classes of its own, so neither do objects: an enum is its number or its text.
+    An array does not keep the classes of its cells, so neither do objects: an enum is its number or its text.
     """
     if type(value).__module__ == "numpy":
         import numpy as np
@@ -149,9 +160,11 @@ def _plain(value: Any) -> Any:
         value = float(value) if isinstance(value, np.floating) else value.item()
     if isinstance(value, str):
         text = str.__str__(value)
-        text.encode()  # half a surrogate is no text: it is missing
+        # raises for a lone surrogate, which is no text: the cell is missing
+        text.encode()
         return text
-    if value is None or value != value:  # NaN and NaT differ from themselves
+    # NaN and NaT differ from themselves
+    if value is None or value != value:
         return None
     if isinstance(value, complex):
         # Beside one of these, numbers are complex too.
@@ -167,14 +180,14 @@ def _plain(value: Any) -> Any:
 
 
 def _clock_moment(value: datetime.datetime) -> Moment | None:
-    """Return a timestamp as a Moment: one of pandas has nanoseconds, and may lie in years that Python has not."""
-    away = value.utcoffset()
+    """Return a timestamp as a Moment: one of pandas has nanoseconds, and may be in a year that Python does not have."""
+    offset = value.utcoffset()
     if type(value).__module__.split(".")[0] == "pandas":
-        return numpy_moment(value.asm8, zoned=away is not None)  # type: ignore[attr-defined]
+        return numpy_moment(value.asm8, zoned=offset is not None)  # type: ignore[attr-defined]
     since = value.replace(tzinfo=None) - _EPOCH
-    if away is not None:
-        since -= away
-    return Moment((since // datetime.timedelta(microseconds=1)) * 1000, away is not None)
+    if offset is not None:
+        since -= offset
+    return Moment((since // datetime.timedelta(microseconds=1)) * 1000, offset is not None)
 
 
 def _integer(value: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""The names that DuckDB gives the columns of a SELECT without AS: `count_star()`, `sum(x)`. Its parser alone is asked."""
+"""The names that DuckDB gives the columns of a SELECT without AS, `count_star()`, `sum(x)`, by its parser alone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sordino.ask.engines.instances import shared_instance
 def item_names(text: str) -> tuple[str | None, ...] | None:
     """Return the name of each item of a SELECT, without AS as DuckDB writes it; None for a star, which stands for several.
 
-    The text is a value that DuckDB's parser is given: nothing in it is looked up or run. Returns None for what DuckDB does not
-    parse as one SELECT.
+    The text is passed to DuckDB's parser as a value: nothing in it is looked up or run. Returns None for a text that DuckDB does
+    not parse as one SELECT.
 
     >>> item_names("SELECT COUNT(*), Sum(Qty) AS s, clip(x,0,5), * FROM t")
     ('count_star()', 's', 'clip(x, 0, 5)', None)
@@ -33,8 +33,8 @@ def item_names(text: str) -> tuple[str | None, ...] | None:
 
 
 def _serialize(connection: Any, text: str) -> list[dict[str, Any]]:
-    [(written,)] = connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
-    statements: list[dict[str, Any]] = json.loads(written)["statements"]
+    [(tree,)] = connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
+    statements: list[dict[str, Any]] = json.loads(tree)["statements"]
     return statements
 
 
@@ -45,8 +45,9 @@ def _name(connection: Any, item: dict[str, Any]) -> str | None:
         return str(item["alias"])
     if item["class"] == "COLUMN_REF":
         return str(item["column_names"][-1])
-    alone = _serialize(connection, "SELECT 1")
-    alone[0]["node"]["select_list"] = [item]
-    tree = json.dumps({"error": False, "statements": alone})
-    [(written,)] = connection.execute("SELECT json_deserialize_sql(?::JSON)", [tree]).fetchall()
-    return str(written).removeprefix("SELECT ")
+    # DuckDB names an item by its text: it is written as the only item of a SELECT
+    statements = _serialize(connection, "SELECT 1")
+    statements[0]["node"]["select_list"] = [item]
+    tree = json.dumps({"error": False, "statements": statements})
+    [(text,)] = connection.execute("SELECT json_deserialize_sql(?::JSON)", [tree]).fetchall()
+    return str(text).removeprefix("SELECT ")

@@ -1,4 +1,4 @@
-"""Count the cells and lines of a source that do not fit its declaration: exact counts, NOT PRIVATE, for the curator.
+"""Counts of the cells and lines of a source that do not fit its declaration: exact, NOT PRIVATE, for the curator.
 
 It reads cells with the same primitives as every question, and knows no ledger and no noise.
 """
@@ -24,32 +24,37 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _EPOCH = datetime.date(1970, 1, 1)
-_CENTURY = 36_525 * 86_400  # seconds around the bounds that are read as they are
+# seconds around the bounds, in which moments are read unclipped
+_CENTURY = 36_525 * 86_400
 _CHUNK = 2**24
 
 
 @dataclass(frozen=True, slots=True)
 class CellCounts:
-    """Exact counts of one column's cells: NOT PRIVATE."""
+    """Exact counts of one column's cells: NOT PRIVATE. `other_case` are the undeclared ones equal to a value in another case."""
 
     missing: int
     unreadable: int
     below: int
     above: int
     undeclared: int
-    other_case: int  # of the undeclared ones: those that a declared value in another case would meet
+    other_case: int
 
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """Exact counts of a CSV file's lines, its header left out: NOT PRIVATE."""
+    """Exact counts of a CSV file's lines, its header left out: NOT PRIVATE.
+
+    `broken` lines cannot be parsed, for their quoting, text or length; `quoted` ones have a cell that starts with a quote where
+    no `quote` is declared; `undecoded` ones hold bytes that are not UTF-8, and a cell with such a byte is missing.
+    """
 
     lines: int
     too_short: int
     too_long: int
-    broken: int  # quoting, text or length cannot be parsed
-    quoted: int  # without `quote`: lines with a cell that starts with a quote
-    undecoded: int = 0  # with bytes that are not UTF-8: a cell that holds one is missing
+    broken: int
+    quoted: int
+    undecoded: int = 0
 
 
 def count_misfits(
@@ -75,28 +80,28 @@ def _cells(engine: Engine, domain: Domain) -> tuple[int, dict[str, CellCounts]]:
     from sqlglot import exp
 
     on = engine.primitives
-    chosen: list[Any] = []
-    counted: list[str] = []
+    items: list[Any] = []
+    counts: list[str] = []
     for i, (name, column) in enumerate(domain.columns.items()):
         read, low, high = _reading(on, name, column)
         floating = engine.physical[name] in ("FLOAT", "DOUBLE")
         raw = exp.IsNan(this=on.raw(name)) if floating else None
         # A NaN is a missing cell.
         stored = on.raw(name) if raw is None else exp.Case(ifs=[exp.If(this=exp.not_(raw), true=on.raw(name))])
-        chosen += [exp.alias_(stored, f"held_{i}"), exp.alias_(read, f"read_{i}")]
-        counted += _sums(i, column, low, high)
-    cells = exp.Select(expressions=chosen).from_(on.source()).subquery("cells")
-    sums = engine.run(_select(f"SELECT COUNT(*), {', '.join(counted)}").from_(cells))
+        items += [exp.alias_(stored, f"stored_{i}"), exp.alias_(read, f"read_{i}")]
+        counts += _sums(i, column, low, high)
+    cells = exp.Select(expressions=items).from_(on.source()).subquery("cells")
+    sums = engine.run(_select(f"SELECT COUNT(*), {', '.join(counts)}").from_(cells))
     rows, *numbers = [int(column[0].as_py() or 0) for column in sums.columns]
-    counts = {name: CellCounts(*numbers[6 * i : 6 * i + 6]) for i, name in enumerate(domain)}
-    return rows, counts
+    return rows, {name: CellCounts(*numbers[6 * i : 6 * i + 6]) for i, name in enumerate(domain)}
 
 
 def _sums(i: int, column: Column, low: int | None, high: int | None) -> list[str]:
-    """Return the sums of CellCounts, in its order, over held_i and read_i."""
-    held, read = f"held_{i}", f"read_{i}"
-    strange = f"{held} IS NOT NULL AND {read} IS NULL"
-    conditions = [f"{held} IS NULL", strange, "false", "false", "false", "false"]
+    """Return the sums of CellCounts, in its order, over stored_i and read_i."""
+    stored = f"stored_{i}"
+    read = f"read_{i}"
+    unreadable = f"{stored} IS NOT NULL AND {read} IS NULL"
+    conditions = [f"{stored} IS NULL", unreadable, "false", "false", "false", "false"]
     if low is not None:
         conditions[2] = f"{read} < {low}"
     if high is not None:
@@ -104,13 +109,15 @@ def _sums(i: int, column: Column, low: int | None, high: int | None) -> list[str
     if isinstance(column, Category):
         words = sorted({str(v).lower() for v in column.values})
         listed = ", ".join("'" + word.replace("'", "''") + "'" for word in words)
-        conditions[1], conditions[4] = "false", strange
-        conditions[5] = f"{strange} AND lower(trim(CAST({held} AS VARCHAR))) IN ({listed})"
+        # a cell that is no declared value is undeclared, not unreadable
+        conditions[1] = "false"
+        conditions[4] = unreadable
+        conditions[5] = f"{unreadable} AND lower(trim(CAST({stored} AS VARCHAR))) IN ({listed})"
     return [f"SUM(CASE WHEN {condition} THEN 1 ELSE 0 END)" for condition in conditions]
 
 
 def _reading(on: Primitives, name: str, column: Column) -> tuple[exp.Expression, int | None, int | None]:
-    """Return how a column's cells are read without its bounds, and the bounds in the same steps."""
+    """Return the SQL of a column's cells without its bounds, and the bounds in the same steps."""
     if isinstance(column, Integer):
         return on.integer(name, -STORED, STORED), column.lower, column.upper
     if isinstance(column, Date):
@@ -125,8 +132,8 @@ def _reading(on: Primitives, name: str, column: Column) -> tuple[exp.Expression,
         return on.text(name), None, None
     if isinstance(column, DateTime):
         low, high = column.steps
-        far = int(_CENTURY / column.resolution)
-        return on.moments(name, column.zone, column.resolution, low - far, high + far), low, high
+        margin = int(_CENTURY / column.resolution)
+        return on.moments(name, column.zone, column.resolution, low - margin, high + margin), low, high
     step = column.step or Fraction(1, 1000)
     least = None if column.lower is None else math.floor(column.lower / step)
     most = None if column.upper is None else math.ceil(column.upper / step)
@@ -161,11 +168,13 @@ def _select(text: str) -> exp.Select:
 
 
 def _physical(path: str) -> int:
-    """Return how many lines a file has, whatever ends them."""
-    ends, last = 0, b""
+    """Return how many lines a file has, ended by any of \\n, \\r and \\r\\n."""
+    ends = 0
+    last = b""
     with open_binary(path) as file:
         while chunk := file.read(_CHUNK):
             ends += chunk.count(b"\n") + chunk.count(b"\r") - chunk.count(b"\r\n")
+            # a line end that the chunks divide is one
             ends -= last == b"\r" and chunk[:1] == b"\n"
             last = chunk[-1:]
     return ends + (last not in (b"", b"\n", b"\r"))

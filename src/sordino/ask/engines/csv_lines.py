@@ -18,13 +18,16 @@ from sordino.core.source import Csv, header_names, open_unpacked, split_ending
 
 WILD = "*?["
 
-_LONGEST_LINE = 2**24  # bytes; a longer one is lost
-_MARKS = "\U0010ffff\U0010fffe"  # code points that are no characters: the first, unless it is the delimiter
-_UNDECODED = re.compile("[\udc80-\udcff]+")  # what Python makes of bytes that are not UTF-8
+# bytes; a longer line is lost
+_LONGEST_LINE = 2**24
+# code points that are no characters: the first, unless it is the delimiter
+_MARKS = "\U0010ffff\U0010fffe"
+# Python's surrogates for bytes that are not UTF-8
+_UNDECODED = re.compile("[\udc80-\udcff]+")
 
 
 def is_utf8(path: str, *, at: str = "") -> bool:
-    """Return whether a file, unpacked, is UTF-8 from end to end."""
+    """Return whether all of a file, decompressed, is UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         with open_unpacked(path, at=at) as file:
@@ -37,7 +40,7 @@ def is_utf8(path: str, *, at: str = "") -> bool:
 
 
 def copy_marked(path: str, copy: str, rules: Csv | None, *, at: str = "") -> None:
-    """Copy a file, unpacked, with a mark and 1 for bytes that are not UTF-8, and a mark and 0 for what would be read as a mark.
+    """Copy a file, decompressed, with a mark and 1 for bytes that are not UTF-8, and a mark and 0 for the mark itself.
 
     Theorem. Let each cell of the copy be missing where it holds a mark and 1, else itself with each mark and 0 made a mark.
     A line without bad bytes has the cells that the file gives it, so one line decides nothing of another. Proof: marking is
@@ -71,29 +74,28 @@ def read_csv(path: str, rules: Csv, *, at: str = "", marked: bool = False) -> st
 
     Theorem. Lines are read apart: a line is at most one row, and which one depends on that line alone. Unquoted, a line
     with too few cells lacks the last ones and one with too many is lost; quoted, a line that breaks the grammar or has
-    another number of cells is lost. `at` is where the file is held open, or its `marked` copy. Raises SourceError where the
+    another number of cells is lost. `at` is the path of the open file, or of its `marked` copy. Raises SourceError where the
     header line cannot be read.
     """
     names = header_names(path, rules, at="" if marked else at)
     mark = _mark(rules)
     if not rules.quote:
         relation = _read(path, rules, names, rules.between, at, marked=marked)
-        cells = ", ".join(f"{_unmarked(quote_name(name), mark)} AS {quote_name(name)}" for name in names)
-        return f"(SELECT {cells} FROM {relation})" if marked else relation
-    found = [_cell(f"cells[{i}]", rules) for i in range(1, len(names) + 1)]
+        unmarked = ", ".join(f"{_unmarked(quote_name(name), mark)} AS {quote_name(name)}" for name in names)
+        return f"(SELECT {unmarked} FROM {relation})" if marked else relation
+    cells = [_cell(f"cells[{i}]", rules) for i in range(1, len(names) + 1)]
     if marked:
-        found = [_unmarked(f"({cell})", mark) for cell in found]
-    chosen = ", ".join(f"{cell} AS {quote_name(name)}" for cell, name in zip(found, names, strict=True))
-    return f"(SELECT {chosen} FROM {read_lines(path, rules, at=at, marked=marked)} WHERE length(cells) = {len(names)})"
+        cells = [_unmarked(f"({cell})", mark) for cell in cells]
+    items = ", ".join(f"{cell} AS {quote_name(name)}" for cell, name in zip(cells, names, strict=True))
+    return f"(SELECT {items} FROM {read_lines(path, rules, at=at, marked=marked)} WHERE length(cells) = {len(names)})"
 
 
 def read_lines(path: str, rules: Csv, *, at: str = "", marked: bool = False) -> str:
-    """Return the relation of a CSV file's lines: `line`, whether it is `undecoded`, and `cells`, NULL where it breaks the
-    rules of quoting.
-    """
+    """Return the relation of a CSV file's lines: `line`, `undecoded`, and `cells`, NULL where it breaks the rules of quoting."""
     undecoded = f"contains(line, '{_mark(rules)}1')" if marked else "false"
     lines = f"(SELECT coalesce(line, '') AS line FROM {_read(path, rules, ['line'], '', at, marked=marked)})"
-    sign, mark = quote_text(rules.between), quote_text(rules.quote)
+    sign = quote_text(rules.between)
+    mark = quote_text(rules.quote)
     plain = f"string_split(line, {sign})"
     if not rules.quote:
         return f"(SELECT line, {undecoded} AS undecoded, {plain} AS cells FROM {lines})"

@@ -1,4 +1,4 @@
-"""Rows that hold every combination of some declared cells: what a question makes of them is public, and found by DuckDB.
+"""Rows of every combination of some declared cells, over which DuckDB computes the public part of a question.
 
 No private row is here: the cells come from declarations and the question, joined tables are public ones.
 """
@@ -48,11 +48,11 @@ class DeclaredRows:
 
     @property
     def primitives(self) -> DuckDBPrimitives:
-        """The words to build one tree with."""
+        """The primitives to build one tree with."""
         return DuckDBPrimitives(self._layout)
 
     def run(self, select: exp.Select) -> list[tuple[Any, ...]] | None:
-        """Return the rows of a tree's answer; None where the machine has no room for it."""
+        """Return the rows of a tree's answer; None where DuckDB cannot compute it, for want of memory say."""
         import duckdb
 
         try:
@@ -61,5 +61,5 @@ class DeclaredRows:
             return None
 
     def close(self) -> None:
-        """Give back the connection."""
+        """Close the connection."""
         self._connection.close()

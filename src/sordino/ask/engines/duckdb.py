@@ -1,7 +1,8 @@
 """DuckDB, the default engine: reads CSV, Parquet, DuckDB files and Arrow tables as declared, never sniffing anything.
 
-What lets one row decide whether others count is taken off. Optimizers are switched off: Parquet statistics leave NaN out
-of their bounds, and filters are pruned by them. Text has a binary collation, whatever the columns of a file have.
+Everything by which one row could decide whether others count is switched off, some optimizers among it: Parquet statistics
+leave NaN out of their bounds, and filters are pruned by them. Text has a binary collation, also where a file's columns have
+another.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ if TYPE_CHECKING:
 
     from sordino.ask.engines.remote_tables import RemoteSources
 
-LINES = "sordino_lines"  # the lines of a CSV file, for the curator's own eyes
+# the view of a CSV file's lines, NOT PRIVATE, for the curator alone
+LINES = "sordino_lines"
 
 T = TypeVar("T")
 _NUMERIC = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
@@ -85,14 +87,15 @@ _READABLE = frozenset(
         "TIMESTAMPTZ_NS",
         "UUID",
         "ENUM",
-        "NULL",  # a column that holds nothing, as frames make it: all of its cells are missing
+        # a column of a frame whose cells are all missing
+        "NULL",
     ]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _ParquetFiles:
-    """The files of a Parquet source: their names, or the pattern of those on another machine; and the folder they lie in."""
+    """The files of a Parquet source: their names, or the pattern of those on another machine; and their folder."""
 
     names: tuple[str, ...]
     pattern: str
@@ -102,18 +105,18 @@ class _ParquetFiles:
 
     @property
     def patterns(self) -> list[str]:
-        """What DuckDB is to read."""
+        """The patterns that DuckDB reads."""
         return [self.pattern] if self.pattern else [literal_path(name) for name in self.names]
 
 
 class DuckDBEngine:
-    """Answer trees over one state of one table, through one in-process connection that sees that table only.
+    """An engine over one state of one table, with one in-process connection that sees that table only.
 
-    `source` is a Source on disk or an Arrow table; `public` holds what `engines.public` read. Of `people`, the other tables
-    of the same people by name, the connection sees those that `reads` names. Files are read in the state in which they were
-    opened: what was written to one since makes a scan fail, and `FileVersions` opens a file that was replaced anew.
-    Raises SourceError where a table is missing or cannot be opened, and DeclarationError where it lacks a declared column
-    or holds it in a type that no column can be read from, or in types that differ among files (`parquet_types`).
+    `source` is a Source on disk or an Arrow table; `public` holds the tables that `engines.public` read. Of `people`, the other
+    tables of the same people by name, the connection sees those that `reads` names. Files are read in the state in which they
+    were opened: a scan of one that was written to since fails, and `FileVersions` opens a file that was replaced anew. Raises
+    SourceError where a table is missing or cannot be opened, and DeclarationError where it lacks a declared column or stores it
+    in a type that no declared type reads, or in types that differ among files (`check_parquet_types`).
     """
 
     def __init__(
@@ -134,23 +137,28 @@ class DuckDBEngine:
         in_memory = all(_is_loaded(table.source) for table in tables.values())
         self._spill = None if in_memory else SpillDirectory()
         self._directory = shared_instance("rows").spill.path if self._spill is None else self._spill.path
-        self._worker = ThreadPoolExecutor(
-            1, "sordino-engine"
-        )  # one thread for all questions: each new one costs DuckDB time
+        # One thread for all questions: each new one costs DuckDB time.
+        self._worker = ThreadPoolExecutor(1, "sordino-engine")
         self._lossy = isinstance(source, Source) and source.lossy
-        self._files: dict[str, _ParquetFiles] = {}  # of each Parquet source, until it was mended
-        self._lines: dict[str, tuple[str, PeopleTable]] = {}  # of each file of lines, until its bytes were looked at
+        # The files of each Parquet source, until it was mended.
+        self._files: dict[str, _ParquetFiles] = {}
+        # The link and table of each file of lines, until its bytes were checked.
+        self._lines: dict[str, tuple[str, PeopleTable]] = {}
         self._lines_lock = threading.Lock()
-        self._counted: set[str] = set()  # Parquet sources whose footers state as many rows as their pages hold
+        # Parquet sources whose footers state as many rows as their pages hold.
+        self._counted: set[str] = set()
         self._pins = PinnedFiles(self._directory)
-        self._headers: dict[str, list[str] | None] = {}  # the header line of each CSV source that has one
-        self._remote: RemoteSources | None = None  # those that lie on other machines
-        self._is_parents = False  # and this process a fork of its own
+        # The header line of each CSV source that has one.
+        self._headers: dict[str, list[str] | None] = {}
+        # Sources on other machines.
+        self._remote: RemoteSources | None = None
+        # Whether this process is a fork of the one that opened it.
+        self._is_parents = False
         try:
             self._connection = self._connect(tables, public or {})
             joinable = {name: self._public_schema(name) for name in public or {}}
-            layouts = {name: self._layout(people_name(name), other) for name, other in others.items()}
-            self._held = replace(self._layout("source", own), public=joinable, people=layouts)
+            layouts = {name: self._read_layout(people_name(name), other) for name, other in others.items()}
+            self._layout = replace(self._read_layout("source", own), public=joinable, people=layouts)
         except BaseException:
             self._pins.close()
             raise
@@ -158,7 +166,7 @@ class DuckDBEngine:
         leave_at_fork(self)
 
     def leave_to_parent(self) -> None:
-        """Let the connection, its threads and its directory be the parent's: this process opens the source anew."""
+        """Abandon the connection, its threads and its directory: this process opens the source anew."""
         self._is_parents = True
         self._pins.close()
         if self._spill is not None:
@@ -176,27 +184,28 @@ class DuckDBEngine:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """What is stated of each table beside its rows: names and types of columns, and the header line of a CSV file."""
-        layouts = {"": self._held, **self._held.people}
+        """The schema of each table: names and types of columns, and the header line of a CSV file."""
+        layouts = {"": self._layout, **self._layout.people}
         return {
             name: (list(layout.physical.items()), layout.items, layout.digits, self._headers.get(layout.source))
             for name, layout in layouts.items()
         }
 
-    def _layout(self, view: str, table: PeopleTable) -> TableLayout:
-        """Return how a table is held; raises DeclarationError where that is not as declared."""
+    def _read_layout(self, view: str, table: PeopleTable) -> TableLayout:
+        """Return the layout of a table; raises DeclarationError where it is not as declared."""
         csv = table.source.csv if isinstance(table.source, Source) else None
         types = self._types(quote_name(view))
         physical = {name: kind_of(kind) for name, kind in types.items()}
-        headed = csv is not None and csv.names is None  # then names are a line of the file: never in an error
+        # then the names are a line of the file, perhaps a row: errors never quote them
+        from_header = csv is not None and csv.names is None
         for name in physical:
             if name.lower().startswith("sordino_"):
-                which = "a column" if headed else f"column {name!r}"
+                which = "a column" if from_header else f"column {name!r}"
                 raise DeclarationError(f"{which}: names that start with sordino_ are reserved; rename it")
         for name in table.domain.stored:
             if name not in physical:
                 where = "the source has no such column; " + nearest(name, physical)
-                if headed:
+                if from_header:
                     where = "the header line has no such name: check csv.header, csv.delimiter, csv.quote and the name"
                 raise DeclarationError(f"column {name!r} is declared but {where}")
             if name not in table.domain.lists and physical[name] not in _READABLE:
@@ -217,24 +226,27 @@ class DuckDBEngine:
         )
 
     def snapshot(self) -> AbstractContextManager[DuckDBEngine]:
-        """Give the engine itself, which is one state of its files. Raises SourceError where one elsewhere is gone."""
+        """Return a context with the engine itself, which is one state of its files.
+
+        Raises SourceError where a file on another machine is gone.
+        """
         if self._remote is not None:
             self._remote.check()
         return nullcontext(self)
 
     @property
     def primitives(self) -> DuckDBPrimitives:
-        """The words to build one tree with: new ones for each, as they name its steps."""
-        return DuckDBPrimitives(self._held)
+        """New primitives for each tree, since they name its steps."""
+        return DuckDBPrimitives(self._layout)
 
     @property
     def physical(self) -> Mapping[str, str]:
         """The physical type of each column, as the source's own schema states it."""
-        return self._held.physical
+        return self._layout.physical
 
     @property
     def unreadable_rows(self) -> bool:
-        """Whether a row of this source may be lost as a whole: in CSV and JSON lines, yes."""
+        """Whether a row of this source may be unreadable: in CSV and JSON lines, yes."""
         return self._lossy
 
     def write(self, select: exp.Select) -> Statement:
@@ -242,7 +254,7 @@ class DuckDBEngine:
         return Statement(write_tree(select), _is_one_row(select), reads_no_column=_reads_no_column(select))
 
     def run(self, select: exp.Select | Statement) -> pa.Table:
-        """Return the exact answer of a tree, or of its text; raises EngineFailed, without any of DuckDB's words."""
+        """Return the exact answer of a tree, or of its text; raises EngineFailed, without DuckDB's message."""
         statement = select if isinstance(select, Statement) else self.write(select)
         self._mark_lines()
         if statement.reads_no_column:
@@ -251,6 +263,7 @@ class DuckDBEngine:
         if answer is None and self._remote is not None and not self._remote.are_there():
             raise EngineFailed(cause="the source, on another machine, could not be read any more")
         self._check_whole()
+        # a bad cell may be why it failed
         if answer is None and self._mend():
             answer = self._answer(statement)
             self._check_whole()
@@ -259,7 +272,7 @@ class DuckDBEngine:
         return answer
 
     def _check_whole(self) -> None:
-        """Raise EngineFailed where a file was written to since it was opened: scans of it would mix two states."""
+        """Raise EngineFailed where a file was written to since it was opened: its scans would mix two states."""
         if not self._pins.are_whole():
             raise EngineFailed(cause="a file of the source was changed while it was read", passing=True)
 
@@ -272,9 +285,9 @@ class DuckDBEngine:
         return self._attempt(compute)
 
     def _mark_lines(self) -> None:
-        """Let files of lines that are not UTF-8 be read from marked copies, as `csv_lines` says; each is looked at once.
+        """Read files of lines that are not UTF-8 from marked copies (see `csv_lines`); each file is checked once.
 
-        That is after the charge, as is all that depends on a cell: whether a copy is made shows in time alone.
+        This is done after the charge, like all that depends on a cell: a copy shows in the time alone.
         """
         if not self._lines:
             return
@@ -290,7 +303,8 @@ class DuckDBEngine:
                         copy_marked(source.place, copy, source.csv, at=link)
                         views = [self._execute(text, []) for text in _view_lines(view, table, at=copy, marked=True)]
                         failed = not all(views)
-                except (OSError, EOFError, ValueError):  # what it says may quote a line
+                except (OSError, EOFError, ValueError):
+                    # its message may quote a line
                     failed = True
                 if failed:
                     break
@@ -300,9 +314,9 @@ class DuckDBEngine:
             raise EngineFailed("the engine could not read the lines of a file")
 
     def _check_footers(self) -> None:
-        """Hold Parquet files whose pages hold other numbers of rows than their footers state, as Arrow reads them.
+        """Load Parquet files with Arrow whose pages hold other numbers of rows than their footers state.
 
-        A count of all rows alone is taken from the footers, where any other question reads pages: both must count the same.
+        DuckDB takes a count of all rows from the footers, and any other answer from the pages: both must count the same rows.
         """
         for view, files in list(self._files.items()):
             if not files.names or view in self._counted:
@@ -310,68 +324,71 @@ class DuckDBEngine:
             mended = quote_name(f"sordino_mended_{view}")
             try:
                 agree = footers_agree(files.names, files.table.domain.stored)
-            except Exception:  # of any kind: its words may quote a cell
+            except Exception:
+                # of any kind: its message may quote a cell
                 agree = False
             if agree:
                 self._counted.add(view)
-            elif self._hold_arrow(mended, view, files) and self._execute(
+            elif self._load_arrow(mended, view, files) and self._execute(
                 f"CREATE OR REPLACE VIEW {quote_name(view)} AS SELECT * FROM {mended}", []
             ):
                 del self._files[view]
 
     def _mend(self) -> bool:
-        """Read Parquet sources once more, bad text and moments too far away missing: they may be why a question failed.
+        """Read Parquet sources once more, with bad text and moments out of range missing, since these may fail a question.
 
-        One that cannot be read now is read anew after the next failure: what is in memory is all of a source, or nothing.
+        Returns whether all could be read. One that cannot be read now is read anew after the next failure: a source is in memory
+        completely or not at all.
         """
-        read = bool(self._files)
+        mended_all = bool(self._files)
         for view, files in list(self._files.items()):
             columns = files.table.domain.stored
             folders = bool(files.folder)
             types = self._types(quote_name(view))
             cells = mend_parquet(files.patterns, types, columns, folders=folders, several=files.several)
             mended = quote_name(f"sordino_mended_{view}")
-            is_mended = self._execute(f"CREATE OR REPLACE TABLE {mended} AS {cells}", []) or self._hold_arrow(
+            is_mended = self._execute(f"CREATE OR REPLACE TABLE {mended} AS {cells}", []) or self._load_arrow(
                 mended, view, files
             )
             self._check_whole()
             if is_mended and self._execute(f"CREATE OR REPLACE VIEW {quote_name(view)} AS SELECT * FROM {mended}", []):
                 del self._files[view]
             else:
-                read = False
-        return read
+                mended_all = False
+        return mended_all
 
-    def _hold_arrow(self, mended: str, view: str, files: _ParquetFiles) -> bool:
-        """Copy the declared columns of Parquet files as Arrow reads them; False where their types would be others."""
+    def _load_arrow(self, mended: str, view: str, files: _ParquetFiles) -> bool:
+        """Load the declared columns of Parquet files with Arrow; False where they would have other types than before."""
         incoming = f"sordino_incoming_{view}"
         table = files.table
         try:
             with self._lock:
                 names = list(files.names) or _glob(self._connection, files.pattern)
-                was = self._types(quote_name(view))
-                cells = load_parquet(names, {n: was[n] for n in table.domain.stored}, folder=files.folder)
+                old = self._types(quote_name(view))
+                cells = load_parquet(names, {n: old[n] for n in table.domain.stored}, folder=files.folder)
                 _register(self._connection, incoming, cells)
-            now = self._types(quote_name(incoming))
+            new = self._types(quote_name(incoming))
             if any(
-                kind_of(now[n]) != kind_of(was[n])
-                or (now[n] != was[n] and (n in table.domain.lists or kind_of(was[n]) == "DECIMAL"))
+                kind_of(new[n]) != kind_of(old[n])
+                or (new[n] != old[n] and (n in table.domain.lists or kind_of(old[n]) == "DECIMAL"))
                 for n in table.domain.stored
             ):
                 return False
             return self._execute(f"CREATE OR REPLACE TABLE {mended} AS SELECT * FROM {quote_name(incoming)}", [])
-        except Exception:  # of any kind: its words may quote a cell
+        except Exception:
+            # of any kind: its message may quote a cell
             return False
 
     def sample(self, *, threshold: int, key: bytes) -> SampledEngine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64. Raises EngineFailed."""
         name = f"sordino_sample_{next(self._samples)}"
-        selected = DuckDBPrimitives(self._held).sample_select(lambda named: coin_sql(named, threshold=threshold))
+        selected = DuckDBPrimitives(self._layout).sample_select(lambda named: coin_sql(named, threshold=threshold))
         statement = f'CREATE TEMP TABLE "{name}" AS {selected}'
         self._mark_lines()
         if not (self._execute(statement, [key.hex()]) or (self._mend() and self._execute(statement, [key.hex()]))):
             raise EngineFailed("the engine could not draw the sample")
         return SampledEngine(
-            replace(self._held, source=f'"{name}"'),
+            replace(self._layout, source=f'"{name}"'),
             self.unreadable_rows,
             write=self.write,
             run=self.run,
@@ -382,13 +399,13 @@ class DuckDBEngine:
         self._execute(f'DROP TABLE IF EXISTS "{name}"', [])
 
     def _execute(self, text: str, values: list[str]) -> bool:
-        """Run a statement that answers nothing, and return whether it could be run."""
+        """Run a statement without an answer, and return whether it succeeded."""
         return self._attempt(lambda: self._connection.execute(text, values)) is not None
 
     def _attempt(self, work: Callable[[], T]) -> T | None:
-        """Return what DuckDB does, None where it fails: what it says may quote a cell, so none of it goes on.
+        """Return the result of `work`, None where DuckDB fails: its message may quote a cell, so it is dropped.
 
-        Raises EngineFailed where it may open no more files.
+        Raises EngineFailed where the process may open no more files.
         """
         starved = False
         with self._lock:
@@ -401,15 +418,17 @@ class DuckDBEngine:
         return None
 
     def _interruptible(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns, in the engine's own thread; on Ctrl-C stop it, wait for it, and let the signal on.
+        """Return the result of `work`, run in the engine's own thread; on Ctrl-C interrupt it, wait for it, and raise.
 
         An engine that runs in the main thread keeps Python from seeing a signal until it is done.
         """
         result = self._worker.submit(work)
         try:
+            # not by Thread.join, which after one interrupt takes a running thread for one that has ended
             return result.result()
-        except KeyboardInterrupt:  # not by Thread.join: interrupted once, it takes a thread at work for one that ended
-            while not result.done():  # the signal may come before the engine is at work
+        except KeyboardInterrupt:
+            # repeated, since the signal may come before the engine has begun
+            while not result.done():
                 self._connection.interrupt()
                 wait([result], timeout=0.05)
             raise
@@ -426,7 +445,7 @@ class DuckDBEngine:
             self._spill.remove()
 
     def _connect(self, tables: Mapping[str, PeopleTable], public: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
-        """Return a connection in which each table is a view of its name, and all else is shut."""
+        """Return a connection in which each table is a view of its name, and which can open nothing else."""
         tables = {view: self._load(table) for view, table in tables.items()}
         files = {view: table.source for view, table in tables.items() if isinstance(table.source, Source)}
         connection = shared_instance("rows").root.cursor() if self._spill is None else self._open_instance()
@@ -444,7 +463,7 @@ class DuckDBEngine:
         return connection
 
     def _open_instance(self) -> duckdb.DuckDBPyConnection:
-        """Return an instance of its own, for files: which it may open is a setting of a whole instance."""
+        """Return a new instance for files: which files may be opened is a setting of the instance."""
         import duckdb
 
         connection = duckdb.connect(":memory:")
@@ -455,7 +474,7 @@ class DuckDBEngine:
         return connection
 
     def _load(self, table: PeopleTable) -> PeopleTable:
-        """Return a table as it is, its source in memory where it is one of those that are read when they are opened."""
+        """Return a table with its source in memory if its format is one that is loaded when it is opened, else as it is."""
         if table.source.engine if isinstance(table.source, Source) else is_spark(table.source):
             raise SourceError("a table lies elsewhere: private tables can be joined where one engine reads both")
         if not isinstance(table.source, Source) or not _is_loaded(table.source):
@@ -467,7 +486,7 @@ class DuckDBEngine:
         return loaded
 
     def _open(self, connection: duckdb.DuckDBPyConnection, view: str, table: PeopleTable, link: str) -> None:
-        """Make the view of a source; DuckDB's own words about a file never get through, since they may quote it."""
+        """Create the view of a source; DuckDB's message about a file is dropped, since it may quote it."""
         source = table.source
         assert isinstance(source, Source)
         path = source.place
@@ -479,8 +498,8 @@ class DuckDBEngine:
                 connection.execute(f"ATTACH {quote_text(path)} AS {store} (READ_ONLY)")
                 relation = ".".join((store, *map(quote_name, (source.relation or "").split("."))))
                 types = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {relation})").fetchall()
-                # A collation of the file's makes texts equal that differ, and which of them stands for all is decided by
-                # their order: one row would then move every other.
+                # With a collation of the file's, texts that differ may be equal, and their order decides which of them stands
+                # for all: one row would then change every other.
                 names = [(quote_name(name), BINARY if kind == "VARCHAR" else "") for name, kind in types]
                 cells = ", ".join(f"{name} {collation} AS {name}" for name, collation in names)
                 connection.execute(f"CREATE VIEW {quote_name(view)} AS SELECT {cells} FROM {relation}")
@@ -488,8 +507,8 @@ class DuckDBEngine:
                 files = self._find_files(connection, table, link)
                 if files.several:
                     check_parquet_types(connection, files.patterns, table)
-                read = read_parquet(files.patterns, folders=source.is_folder, several=files.several)
-                connection.execute(f"{create} {read}")
+                relation = read_parquet(files.patterns, folders=source.is_folder, several=files.several)
+                connection.execute(f"{create} {relation}")
                 self._files[view] = files
                 contradicts = not source.is_remote and _contradicts_itself(files)
             else:
@@ -510,7 +529,7 @@ class DuckDBEngine:
             )
 
     def _find_files(self, connection: duckdb.DuckDBPyConnection, table: PeopleTable, link: str) -> _ParquetFiles:
-        """Return the files of a Parquet source: those that are there now, or a pattern of those on another machine."""
+        """Return the files of a Parquet source: those that exist now, or a pattern of those on another machine."""
         source = table.source
         assert isinstance(source, Source)
         path = source.place
@@ -528,9 +547,9 @@ class DuckDBEngine:
         return _ParquetFiles(tuple(names), "", folder, several, table)
 
     def _allow(self, connection: duckdb.DuckDBPyConnection, sources: Mapping[str, Source]) -> dict[str, str]:
-        """Let the connection read the sources and its directory for spilled rows; all else is shut once those are open.
+        """Allow the connection to read the sources and its directory for spilled rows, and nothing else once those are open.
 
-        Returns the links of the files that are held open, by the view that is to read them.
+        Returns the links of the files that are kept open, by the view that reads them.
         """
         folders = [self._directory]
         paths: list[str] = []
@@ -567,14 +586,12 @@ class DuckDBEngine:
         self._remote.open(connection, source)
 
     def _public_schema(self, name: str) -> Mapping[str, str]:
-        schema = dict(self._schema(f'"{public_name(name)}"'))
-        return {column: kind for column, kind in schema.items() if not column.startswith("sordino_key_")}
-
-    def _schema(self, relation: str) -> Mapping[str, str]:
-        """Return the physical type of each column, parameters cut off, as the relation's own schema states it."""
-        return {name: kind_of(kind) for name, kind in self._types(relation).items()}
+        """Return the physical type of each column of a public table, without its keys."""
+        types = self._types(f'"{public_name(name)}"')
+        return {column: kind_of(kind) for column, kind in types.items() if not column.startswith("sordino_key_")}
 
     def _types(self, relation: str) -> dict[str, str]:
+        """Return the type of each column, by the relation's own schema."""
         rows: list[Any] | None = None
         try:
             rows = self._connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {relation})").fetchall()
@@ -586,7 +603,7 @@ class DuckDBEngine:
 
 
 def _view_lines(view: str, table: PeopleTable, *, at: str, marked: bool = False) -> Iterator[str]:
-    """Yield what makes the views of a file of lines: of its rows, and where it is CSV and the table itself, of its lines."""
+    """Yield the statements that create the views of a file of lines: its rows, and, of the table's own CSV file, its lines."""
     source = table.source
     assert isinstance(source, Source)
     path = source.place
@@ -602,8 +619,8 @@ def _view_lines(view: str, table: PeopleTable, *, at: str, marked: bool = False)
 def _contradicts_itself(files: _ParquetFiles) -> bool:
     """Return whether footers state other numbers of rows for row groups than for their columns, or for the whole file.
 
-    A count of all rows is taken from the footer, and what reads a column from its pages: they must count the same rows.
-    Arrow reads the footers: DuckDB would convert the bounds that they state, and fail where one moment is too far away.
+    DuckDB counts all rows by the footer, and reads a column from its pages: they must count the same rows. Arrow reads the
+    footers, since DuckDB would convert the bounds that they state, and fail where a moment is out of range.
     """
     import pyarrow.parquet as pq
 
@@ -613,7 +630,8 @@ def _contradicts_itself(files: _ParquetFiles) -> bool:
         try:
             with open_binary(name) as opened, pq.ParquetFile(opened) as file:
                 footer = file.metadata
-        except Exception:  # of any kind: its words may quote a cell
+        except Exception:
+            # of any kind: its message may quote a cell
             return True
         groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
         if footer.num_rows not in (0, sum(group.num_rows for group in groups)):
@@ -626,7 +644,7 @@ def _contradicts_itself(files: _ParquetFiles) -> bool:
 
 
 def _glob(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
-    """Return the names of the files that meet a pattern; raises DuckDB's error where there is none."""
+    """Return the names of the files that match a pattern; raises DuckDB's error where there is none."""
     names = [name for (name,) in connection.execute(f"SELECT file FROM glob({quote_text(pattern)})").fetchall()]
     if not names:
         raise duckdb_error()("no such file")
@@ -649,7 +667,7 @@ def _reads_no_column(select: exp.Select) -> bool:
 
 
 def _fetch_row(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
-    """Return an answer of one row, in the types that DuckDB gives Arrow: a statement is planned once, a relation twice."""
+    """Return an answer of one row, in DuckDB's types for Arrow; as a statement it is planned once, as a relation twice."""
     import pyarrow as pa
 
     kinds = {"BIGINT": pa.int64(), "HUGEINT": pa.decimal128(38, 0)}
@@ -658,7 +676,8 @@ def _fetch_row(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
         names = [(name, kinds.get(str(kind))) for name, kind, *_ in answer.description]
         (row,) = answer.fetchall()
     except BaseException:
-        connection.abort()  # else the connection would wait for the rest of the result
+        # else the connection would wait for the rest of the result
+        connection.abort()
         raise
     cells = [pa.array([cell], kind) for cell, (_, kind) in zip(row, names, strict=True)]
     return pa.table(cells, names=[name for name, _ in names])
@@ -673,7 +692,7 @@ def duckdb_error() -> type[Exception]:
 
 
 def _is_loaded(source: Source | pa.Table) -> bool:
-    """Return whether a source is in memory, or is read into it as a whole when it is opened."""
+    """Return whether a source is in memory, or is loaded into memory when it is opened."""
     return not isinstance(source, Source) or source.format in LOADERS
 
 
@@ -695,14 +714,14 @@ def _register(connection: duckdb.DuckDBPyConnection, view: str, table: pa.Table)
 
 
 def _copy_table(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    """Hold a public table in memory, in types of our own choice, so that no statistics of its file prune anything."""
+    """Copy a public table into the connection, so that no statistics of its file prune anything."""
     connection.register("sordino_incoming", refine_times(table))
     connection.execute(f'CREATE TEMP TABLE "{public_name(name)}" AS SELECT * FROM sordino_incoming')
     connection.unregister("sordino_incoming")
 
 
 def _decimal_digits(types: Mapping[str, str]) -> dict[str, tuple[int, int]]:
-    """Return how many digits each decimal column has, and how many after the point, of those of at most 18."""
+    """Return the number of digits of each decimal column of at most 18, in all and after the point."""
     matches = {name: _NUMERIC.fullmatch(kind) for name, kind in types.items()}
     return {name: (int(d[1]), int(d[2])) for name, d in matches.items() if d and int(d[1]) <= 18}
 
@@ -717,16 +736,16 @@ def kind_of(physical: str) -> str:
     )
 
 
-# ---- The newest state that each question finds when it begins is read to its end
+# ---- Each question reads, from its beginning to its end, the newest state of the files when it begins
 
 
 class FileVersions:
-    """Answer trees over a table whose files may be replaced: each question over one version of them.
+    """An engine over a table whose files may be replaced: each question reads one version of them.
 
-    `open_version` opens the engine of what the files hold now, and of the tables that it is to read as well. A version is
-    opened before a question is charged, and nothing but the file system's word and the schema decides that: no cell is
-    looked at. A version with other columns or types, or with another header line, is refused: what the plan and the ledger
-    say of the table may not be true of it. A version is closed when no question reads it and a newer one is there.
+    `open_version` opens an engine on the present files, and on the tables named in its argument. A version is opened before a
+    question is charged, and only the file system's data and the schema decide that: no cell is read. A version with other
+    columns or types, or with another header line, is refused: the plan and the ledger may not hold for it. A version is closed
+    when no question reads it and there is a newer one.
     """
 
     def __init__(self, open_version: Callable[[Collection[str]], DuckDBEngine], *, reads: Collection[str] = ()) -> None:
@@ -739,13 +758,13 @@ class FileVersions:
         leave_at_fork(self)
 
     def leave_to_parent(self) -> None:
-        """Leave the lock, which a thread of the parent may have held, and the readers, which are that process's."""
+        """Abandon the lock, which a thread of the parent may have held, and the readers, which are the parent's."""
         self._lock = threading.Lock()
         self._readers.clear()
 
     @property
     def primitives(self) -> DuckDBPrimitives:
-        """The words to build one tree with: the same for every version."""
+        """New primitives to build one tree with, the same for every version."""
         return self._current.primitives
 
     @property
@@ -755,32 +774,32 @@ class FileVersions:
 
     @property
     def unreadable_rows(self) -> bool:
-        """Whether a row of this source may be lost as a whole."""
+        """Whether a row of this source may be unreadable."""
         return self._current.unreadable_rows
 
     def open_tables(self, names: Collection[str]) -> FileVersions:
         """Return the engine that also reads these tables of the same people; it is opened once, and closed with this one."""
-        wanted = frozenset(names)
-        if not wanted:
+        reads = frozenset(names)
+        if not reads:
             return self
         with self._lock:
-            if wanted not in self._wider:
-                self._wider[wanted] = FileVersions(self._open, reads=wanted)
-            return self._wider[wanted]
+            if reads not in self._wider:
+                self._wider[reads] = FileVersions(self._open, reads=reads)
+            return self._wider[reads]
 
     @contextmanager
     def snapshot(self) -> Iterator[DuckDBEngine]:
-        """Hold one state of the files for all that is run by the engine that it gives.
+        """Yield an engine over one state of the files, for all trees that it runs.
 
         Raises SourceError where a file is gone, has another schema than when the table was opened, or cannot be opened.
         """
         check_descriptors()
         version = self._take()
         try:
-            with version.snapshot() as held:
-                yield held
+            with version.snapshot() as engine:
+                yield engine
         finally:
-            self._give_back(version)
+            self._release(version)
 
     def write(self, select: exp.Select) -> Statement:
         """Return DuckDB's text of a tree; nothing is read."""
@@ -790,8 +809,8 @@ class FileVersions:
         """Return the exact answer of a tree, or of its text, on a state of its own; raises EngineFailed."""
         cause = ""
         try:
-            with self.snapshot() as held:
-                return held.run(select)
+            with self.snapshot() as engine:
+                return engine.run(select)
         except SourceError:
             cause = "the source is not there any more, or is not as it was"
         raise EngineFailed(cause=cause)
@@ -802,14 +821,14 @@ class FileVersions:
         raise EngineFailed("a sample is drawn within a snapshot")
 
     def close(self) -> None:
-        """Close the version that is open, and those of the tables that are read with it."""
+        """Close the current version, and those that also read other tables."""
         with self._lock:
             for wider in self._wider.values():
                 wider.close()
             self._current.close()
 
     def _take(self) -> DuckDBEngine:
-        """Return the version of what the files hold now, with one more reader."""
+        """Return the version of the present files, with one more reader."""
         with self._lock:
             if not self._current.is_current():
                 self._current = self._renew(self._current)
@@ -829,19 +848,20 @@ class FileVersions:
         return new
 
     def _open_same(self, old: DuckDBEngine) -> DuckDBEngine | None:
-        """Return the version of what the files hold now, None where it has another schema."""
+        """Return a version of the present files, None where it has another schema."""
         try:
             new = self._open(self._reads)
         except SourceError:
             raise
-        except DeclarationError:  # it lacks a declared column, or holds one in a type that nothing reads
+        except DeclarationError:
+            # it lacks a declared column, or stores one in a type that no declared type reads
             return None
         if new.schema == old.schema:
             return new
         new.close()
         return None
 
-    def _give_back(self, version: DuckDBEngine) -> None:
+    def _release(self, version: DuckDBEngine) -> None:
         with self._lock:
             self._readers[version] -= 1
             if not self._readers[version]:

@@ -1,4 +1,4 @@
-"""The primitives in DuckDB's words."""
+"""The primitives in DuckDB's SQL."""
 
 from __future__ import annotations
 
@@ -20,33 +20,40 @@ if TYPE_CHECKING:
 
     from sordino.ask.engines.table_layout import TableLayout
 
-BINARY = 'COLLATE "binary"'  # after a text: compared by its bytes, whatever collation its column has
-_FEW = 2**16  # different whole numbers, of which writers of Parquet make a dictionary
-_TOP = 2**62  # of an unsigned 128-bit number: above it all are clipped alike
-_FEW_COMPARED = 32  # values of a list that a cell is compared with one by one
-_MOST_BITS = 2**20  # the largest code that has a bit of its own
-_MOST_BITS_A_VALUE = 256  # of a list: numbers may lie far apart, and each bit is a character of the question's text
+# after a text: compared by its bytes, even if its column has another collation
+BINARY = 'COLLATE "binary"'
+# as many different whole numbers get a dictionary from writers of Parquet
+_FEW = 2**16
+# unsigned 128-bit numbers above it are clipped alike
+_TOP = 2**62
+# values of a list that a cell is compared with one by one
+_FEW_COMPARED = 32
+# the largest code that has a bit of its own
+_MOST_BITS = 2**20
+# bits for each value of a list, at most: its numbers may be sparse, and each bit is a character of the question's text
+_MOST_BITS_A_VALUE = 256
 _PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
 
 
 class DuckDBPrimitives(SqlPrimitives):
-    """Build the cells of one SELECT over one table that DuckDB holds."""
+    """The primitives for one SELECT over one table in DuckDB."""
 
     whole_cast: ClassVar[str] = "TRY_CAST"
 
-    def __init__(self, held: TableLayout) -> None:
-        super().__init__(held)
-        self._places: dict[tuple[str, str], str] = {}  # the column of each text's place in a list that was joined
+    def __init__(self, layout: TableLayout) -> None:
+        super().__init__(layout)
+        # The column with each text's place in a list that was joined.
+        self._places: dict[tuple[str, str], str] = {}
 
     def sample_select(self, coin: Callable[[str], str]) -> str:
-        """Return the SQL text of the declared cells of the rows whose unit's coin falls; `coin` makes it of what names one."""
-        cells = ", ".join(quote_name(n) for n in sorted(self._held.domain.stored))
-        unit = self._held.unit
+        """Return the SELECT of the sampled rows' declared cells; `coin` makes the condition of the SQL that names a unit."""
+        cells = ", ".join(quote_name(n) for n in sorted(self._layout.domain.stored))
+        unit = self._layout.unit
         if unit is None or unit.column is None:
-            numbered = f"(SELECT {cells}, row_number() OVER () AS sordino_row FROM {self._held.source})"
+            numbered = f"(SELECT {cells}, row_number() OVER () AS sordino_row FROM {self._layout.source})"
             return f"SELECT {cells} FROM {numbered} WHERE {coin('CAST(sordino_row AS VARCHAR)')}"
         owner = self.let(self._text(unit.column))
-        return f"SELECT {cells} FROM {self._stage(self._held.source)} WHERE {owner} IS NOT NULL AND {coin(owner)}"
+        return f"SELECT {cells} FROM {self._stage(self._layout.source)} WHERE {owner} IS NOT NULL AND {coin(owner)}"
 
     def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
         """Return the label at a place, by a look-up in a constant list."""
@@ -58,9 +65,8 @@ class DuckDBPrimitives(SqlPrimitives):
         return f"NULLIF(list_position([{listed}], {cell}), 0) - 1"
 
     def _text_place(self, cell: str, values: Sequence[str]) -> str:
-        return (
-            f"enum_code(TRY_CAST({cell} AS ENUM({', '.join(map(quote_text, values))})))"  # small numbers group fastest
-        )
+        # small numbers group fastest
+        return f"enum_code(TRY_CAST({cell} AS ENUM({', '.join(map(quote_text, values))})))"
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values: by a join with the list of them."""
@@ -68,8 +74,8 @@ class DuckDBPrimitives(SqlPrimitives):
         listed = _list_places(values)
         place = self._places.get((text, listed))
         if place is None:
-            # A sub-query in place of the join would have DuckDB write out all that the text is made of, each part as often
-            # as it is used: 15 GB to plan 97 keys of two dates. And a cast to an ENUM is slow where it fails.
+            # With a sub-query in place of the join, DuckDB would expand the expression of the text, each part as often as it is
+            # used: 15 GB to plan 97 keys of two dates. And a cast to an ENUM is slow where it fails.
             place = f"sordino_p{len(self._places)}"
             same = f"sordino_l.{text} = sordino_r.sordino_value"
             self._add_join(f", sordino_r.sordino_place AS {place}", f"LEFT JOIN {listed} AS sordino_r ON {same}")
@@ -77,7 +83,7 @@ class DuckDBPrimitives(SqlPrimitives):
         return self._tree(place)
 
     def is_text(self, cell: exp.Expression, texts: Sequence[str]) -> exp.Expression:
-        """Return whether a text is one of several: of many by a join, since each of a list is compared with."""
+        """Return whether a text is one of several: of many by a join, since a list is compared one by one."""
         if len(texts) <= _FEW_COMPARED:
             return super().is_text(cell, texts)
         text = self.let(self._words(cell))
@@ -85,25 +91,26 @@ class DuckDBPrimitives(SqlPrimitives):
         return self._tree(f"(CASE WHEN {text} IS NOT NULL THEN {place} IS NOT NULL END)")
 
     def is_code(self, code: exp.Expression, codes: Sequence[int]) -> exp.Expression:
-        """Return whether a whole number is one of several: of many by a bit of its own for each, since a list is read through."""
+        """Return whether a whole number is one of several: of many by a bit for each, since a list is compared one by one."""
         most = min(_MOST_BITS, _MOST_BITS_A_VALUE * len(codes))
         if len(codes) <= _FEW_COMPARED or min(codes) < 0 or max(codes) > most:
             return super().is_code(code, codes)
         size = max(codes) + 1
-        chosen = bytearray(b"0" * (size + 1))
+        bits = bytearray(b"0" * (size + 1))
         for one in codes:
-            chosen[one] = ord("1")
+            bits[one] = ord("1")
         # Any other number has the last bit, which is 0.
         at = self.let(self._words(code))
         place = f"CASE WHEN {at} BETWEEN 0 AND {size} THEN {at} WHEN {at} IS NOT NULL THEN {size} END"
-        return self._tree(f"(get_bit(CAST('{chosen.decode()}' AS BIT), CAST({place} AS INTEGER)) = 1)")
+        return self._tree(f"(get_bit(CAST('{bits.decode()}' AS BIT), CAST({place} AS INTEGER)) = 1)")
 
     def _source_of_groups(self, cells: exp.Select) -> exp.Expression:
         return self._relation(self._stage(f"({write_tree(cells)}) AS sordino_cells"))
 
     def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
-        """Return whether a text matches: by LIKE, or by a function of DuckDB's for parts of the text as they are."""
-        at, quoted = self._words(cell), quote_text(pattern)
+        """Return whether a text matches: by LIKE, or by DuckDB's function for a literal part of the text."""
+        at = self._words(cell)
+        quoted = quote_text(pattern)
         if kind in ("like", "ilike"):
             return self._tree(f"({at} {kind.upper()} {quoted})")
         return self._tree(f"{_PARTS_OF_TEXT[kind]}({at}, {quoted})")
@@ -111,7 +118,7 @@ class DuckDBPrimitives(SqlPrimitives):
     def _text(self, column: str) -> str:
         kind, cell = self._cell(column)
         if kind in ("FLOAT", "DOUBLE"):
-            # A float is the double that it equals: a container may hold it as either, by its other rows.
+            # A float reads as the double that it equals: a container may store it as either, by its other rows.
             cell = self.let(self._real(kind, cell))
             whole = f"floor({cell}) = {cell} AND abs({cell}) < 9007199254740992"
             return self.let(
@@ -119,25 +126,29 @@ class DuckDBPrimitives(SqlPrimitives):
                 f"ELSE CAST({cell} AS VARCHAR) END"
             )
         if kind == "DECIMAL":
-            # One of no digits before the point is written without the 0.
+            # A decimal type without digits before the point is written without the 0.
             text = self.let(rf"regexp_replace(CAST({cell} AS VARCHAR), '^(-?)\.', '\10.')")
             return self.let(self._trim_zeros(text))
         return self.let(f"CAST({cell} AS VARCHAR)")
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
-        """Return a whole number, clipped; an unsigned one of 128 bits is compared with its own kind only."""
+        """Return a whole number, clipped; an unsigned one of 128 bits is compared with its own type only."""
         kind, cell = self._cell(column)
         if kind != "UHUGEINT":
             return super().integer(column, lower, upper)
-        above = f"{cell} > CAST('{_TOP}' AS UHUGEINT)"  # DuckDB cannot bring it to any other
+        # DuckDB compares the type with no other
+        above = f"{cell} > CAST('{_TOP}' AS UHUGEINT)"
         return self._clip(f"CASE WHEN {above} THEN {whole_text(_TOP)} ELSE {self._narrow(cell)} END", lower, upper)
 
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
-        """Return the steps, clipped; of a decimal with as many places as the step has by a product of decimals."""
-        held = self._held_places(column, step, lower, upper)
-        digits, places = held or (0, 0)
-        most, one, size = 10**digits - 1, 10**places, max(abs(lower), abs(upper))
-        if held is None or lower > most or upper < -most or size * one >= 10**18:
+        """Return the steps, clipped; of a decimal with the step's own places by a product of decimals."""
+        exact_digits = self._exact_digits(column, step, lower, upper)
+        digits, places = exact_digits or (0, 0)
+        most = 10**digits - 1
+        one = 10**places
+        size = max(abs(lower), abs(upper))
+        # beyond 18 digits the product would leave 64 bits
+        if exact_digits is None or lower > most or upper < -most or size * one >= 10**18:
             return super().lattice(column, step, lower, upper)
         low, high = (_decimal(min(max(n, -most), most), digits, places) for n in (lower, upper))
         _, cell = self._cell(column)
@@ -146,8 +157,8 @@ class DuckDBPrimitives(SqlPrimitives):
         return self._column(f"CAST({inside} * CAST('{one}' AS DECIMAL({places + 1}, 0)) AS BIGINT)")
 
     def _find_few(self, value: exp.Expression) -> tuple[str, int, int] | None:
-        """Return the cell and bounds that a step clips, where a dictionary may hold the few cells within them."""
-        clip = self._clips.get(value.name) if value.key == "var" and self._held.has_dictionaries else None
+        """Return the cell and bounds of a clipped step, where so few cells lie within them that they may have a dictionary."""
+        clip = self._clips.get(value.name) if value.key == "var" and self._layout.has_dictionaries else None
         return clip if clip is not None and 0 <= clip[2] - clip[1] < _FEW else None
 
     def present(self, value: exp.Expression) -> exp.Expression:
@@ -156,9 +167,9 @@ class DuckDBPrimitives(SqlPrimitives):
         return value if clip is None else self._tree(clip[0])
 
     def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
-        """Return the sum; of clipped cells by functions, which DuckDB computes once for each cell that a dictionary holds.
+        """Return the sum; of clipped cells by functions, which DuckDB computes once for each entry of a dictionary.
 
-        They take a missing cell for the lower bound, so that much is taken off again for each. NULL for no cell, as any sum.
+        They read a missing cell as the lower bound, which is subtracted again for each. NULL for no cell, like any sum.
         """
         clip = self._find_few(value)
         if clip is None:
@@ -170,18 +181,18 @@ class DuckDBPrimitives(SqlPrimitives):
 
     def _cell(self, column: str) -> tuple[str, str]:
         """Return a column's physical type and its raw cell, trimmed and with null tokens mapped in CSV."""
-        if self._held.csv is None or column in self._joined:
+        if self._layout.csv is None or column in self._joined:
             return super()._cell(column)
         self._read.add(column)
         trimmed = self.let(self._strip(quote_name(column)))
         tokens = ", ".join(
-            quote_text(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._held.csv.null_values)})
+            quote_text(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._layout.csv.null_values)})
         )
         return "VARCHAR", self.let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
 
     def _trim(self, column: str) -> str:
         """Return a cell of text without the blanks around it; cells of CSV have none."""
-        if self._held.csv is not None and column not in self._joined:
+        if self._layout.csv is not None and column not in self._joined:
             return self._cell(column)[1]
         return super()._trim(column)
 
@@ -192,7 +203,7 @@ class DuckDBPrimitives(SqlPrimitives):
         return f"unnest(range({count}))"
 
     def _items(self, column: str, kind: str, most: int, name: str) -> tuple[str, str]:
-        # Items keep the collation of the column that a list was made of, and no cast of the list takes it off them.
+        # Items keep the collation of the column that a list was made of, and no cast of the list removes it.
         binary = f" {BINARY}" if kind == "VARCHAR" else ""
         return f", unnest(list_slice({column}, 1, {most})){binary} AS {name}", ""
 
@@ -201,10 +212,10 @@ class DuckDBPrimitives(SqlPrimitives):
         return f"xor({left}, {right})"
 
     def _hash_rows(self, purpose: str) -> str:
-        """Return the hash of all cells; of CSV DuckDB's own of the text, as no server holds it and parsing it all is slow."""
-        if self._held.csv is None:
+        """Return the hash of all cells; of CSV, which no server stores and which is slow to parse, DuckDB's own of the text."""
+        if self._layout.csv is None:
             return super()._hash_rows(purpose)
-        cells = [*map(quote_name, sorted(self._held.domain)), *(self._joined[n][1] for n in sorted(self._joined))]
+        cells = [*map(quote_name, sorted(self._layout.domain)), *(self._joined[n][1] for n in sorted(self._joined))]
         return f"CAST(hash({', '.join(cells)}, '{CHOICE} {purpose}') >> 2 AS BIGINT)"
 
     def _text_number(self, text: str) -> str:
@@ -216,7 +227,8 @@ class DuckDBPrimitives(SqlPrimitives):
             wide = f"CAST({cell} AS HUGEINT)"
             middle = f"quantile_disc({wide}, 0.5) - quantile_disc(- {wide}, 0.5)"
             return unit_value(of, cell, {"median": middle})
-        by, pick = self._words(of.by), "MIN" if of.kind == "first" else "MAX"
+        by = self._words(of.by)
+        pick = "MIN" if of.kind == "first" else "MAX"
         pair = f"struct_pack(a := CAST({by} AS HUGEINT), b := {cell})"
         first = f"struct_extract({pick}(CASE WHEN {by} IS NOT NULL AND {cell} IS NOT NULL THEN {pair} END), 'b')"
         return unit_value(of, cell, {of.kind: first})
@@ -244,7 +256,7 @@ class DuckDBPrimitives(SqlPrimitives):
         day = f"TRY_CAST({cell} AS DATE)"
         if not kind.endswith("_NS"):
             return day
-        # DuckDB's own cast rounds nanoseconds towards 1970; what has no nanoseconds is infinite.
+        # DuckDB's own cast rounds nanoseconds towards 1970; a moment without nanoseconds is infinite.
         nanos = self.let(f"epoch_ns({cell})")
         days = f"({nanos} // {DAY_NANOS}) - CASE WHEN {nanos} % {DAY_NANOS} < 0 THEN 1 ELSE 0 END"
         return f"COALESCE(CAST('1970-01-01' AS DATE) + CAST({days} AS INTEGER), {day})"
@@ -255,9 +267,9 @@ class DuckDBPrimitives(SqlPrimitives):
 
 
 def _decimal(steps: int, digits: int, places: int) -> str:
-    """Return a literal of so many digits, some of them after the point."""
-    written = Decimal(steps).scaleb(-places, Context(prec=digits + 1))
-    return f"CAST('{written:f}' AS DECIMAL({digits}, {places}))"
+    """Return a number of steps of 10^-places as a literal of DECIMAL(digits, places)."""
+    number = Decimal(steps).scaleb(-places, Context(prec=digits + 1))
+    return f"CAST('{number:f}' AS DECIMAL({digits}, {places}))"
 
 
 def _list_places(values: Sequence[str]) -> str:

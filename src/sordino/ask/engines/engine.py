@@ -1,4 +1,4 @@
-"""What an engine is: it runs one SQL tree that we built and returns an Arrow table. Only the curator imports engines."""
+"""The Engine protocol: an engine runs one SQL tree that we built and returns an Arrow table. Only the curator imports engines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class EngineFailed(Exception):
-    """Say that an engine could not answer; carries nothing of what the engine said, which may quote data.
+    """An engine could not answer; the error holds nothing of the engine's own message, which may quote data.
 
-    `cause` is one of a few sentences of ours about the machine or the network, or nothing. `passing` says that neither the
-    rows nor the noise decided that it failed, but the machine at that moment: the same question may be tried again.
+    `cause` is one of a few sentences of ours about the machine or the network, or empty. `passing` says that the machine at
+    that moment, and neither the rows nor the noise, made it fail: the same question may be tried again.
     """
 
     def __init__(
@@ -31,9 +31,9 @@ class EngineFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A SELECT in an engine's own text, written before the question is charged; `one_row` where it has no GROUP BY.
+    """A SELECT in an engine's dialect, written before the question is charged; `one_row` says that it has no GROUP BY.
 
-    `reads_no_column` where it counts rows alone, which DuckDB may take from the footers of files.
+    `reads_no_column` says that it only counts rows, which DuckDB may take from the footers of files.
     """
 
     text: str
@@ -42,41 +42,42 @@ class Statement:
 
 
 class Engine(Protocol):
-    """Run trees over one declared table."""
+    """An engine over one declared table."""
 
     @property
     def primitives(self) -> Primitives:
-        """The words to build trees with."""
+        """New primitives to build one tree with."""
 
     @property
     def physical(self) -> Mapping[str, str]:
-        """The physical type of each declared column, as the source's own schema states it, in DuckDB's words."""
+        """The physical type of each declared column, by the source's own schema, under DuckDB's names."""
 
     @property
     def unreadable_rows(self) -> bool:
-        """Whether a row of this source may be lost as a whole."""
+        """Whether a row of this source may be unreadable."""
 
     def open_tables(self, names: Collection[str]) -> Engine:
         """Return the engine that also reads these private tables of the same people; raises SourceError."""
 
     def snapshot(self) -> AbstractContextManager[Engine]:
-        """Hold one state of the data for all that is run by the engine that it gives.
+        """Return a context with an engine over one state of the data, for all trees that it runs.
 
-        Raises SourceError where the data is gone, or is not held as it was when this engine was opened.
+        Raises SourceError where the data is gone, or is not stored as when this engine was opened.
         """
 
     def write(self, select: exp.Select) -> Statement:
         """Return the engine's text of a tree; nothing is read."""
 
     def run(self, select: exp.Select | Statement) -> pa.Table:
-        """Return the exact answer of a tree, or of its text; raises EngineFailed, without any of the engine's words."""
+        """Return the exact answer of a tree, or of its text; raises EngineFailed, without the engine's own message."""
 
     def sample(self, *, threshold: int, key: bytes) -> Engine:
         """Return the engine of a Poisson sample: each unit is in with chance threshold / 2^64, by coins keyed by `key`.
 
-        Raises EngineFailed. Close what it returns: the sample goes, this engine stays. An engine that draws none has None in
-        its place, or nothing: then questions of a sample are refused before they are charged.
+        Raises EngineFailed. Closing the engine that it returns drops the sample, and leaves this engine open. An engine that
+        draws no samples has None in place of this method, or lacks it: then questions of a sample are refused before they are
+        charged.
         """
 
     def close(self) -> None:
-        """Give back what the engine holds."""
+        """Release the engine's resources."""

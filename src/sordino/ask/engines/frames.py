@@ -1,4 +1,4 @@
-"""Frames in memory as Arrow tables of their declared columns: whatever hands itself on as Arrow, pandas, lists of dicts.
+"""Frames in memory as Arrow tables of their declared columns: Arrow and all that exports it, pandas, lists of dicts.
 
 Cells of mixed Python objects are read one by one as declared, so that one odd cell cannot change how others are read.
 """
@@ -18,9 +18,12 @@ from sordino.core.errors import DeclarationError, SourceError, nearest
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_EXACT_DTYPE = re.compile(r"U?Int[0-9]+|boolean|string(\[.*\])?|(?!float|double|halffloat).*\[pyarrow\]")  # of pandas
-_INFERRED = re.compile(r"Function:\s*(PANDAS_SCAN|READ_(CSV|JSON|NDJSON))")  # in the plan of a DuckDB relation
-_READ: weakref.WeakSet[Any] = weakref.WeakSet()  # readers that gave their rows already
+# dtypes of pandas that keep whole numbers exact beside missing cells
+_EXACT_DTYPE = re.compile(r"U?Int[0-9]+|boolean|string(\[.*\])?|(?!float|double|halffloat).*\[pyarrow\]")
+# in the plan of a DuckDB relation
+_INFERRED = re.compile(r"Function:\s*(PANDAS_SCAN|READ_(CSV|JSON|NDJSON))")
+# readers that are exhausted
+_READ: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def arrow_of(frame: Any, domain: Domain, *, unit: str | None = None) -> pa.Table:
@@ -65,7 +68,7 @@ def _present(domain: Domain, columns: list[str]) -> list[str]:
 
 
 def _from_relation(frame: Any, domain: Domain) -> pa.Table:
-    """Return a DuckDB relation's declared columns; one over pandas, CSV or JSON, whose rows decide its types, is refused."""
+    """Return a DuckDB relation's declared columns; refuse one over pandas, CSV or JSON, whose rows decide its types."""
     columns = _present(domain, list(frame.columns))
     plan = _arrow(frame.explain, "the relation") if hasattr(frame, "explain") else ""
     if _INFERRED.search(plan):
@@ -73,12 +76,12 @@ def _from_relation(frame: Any, domain: Domain) -> pa.Table:
             "a DuckDB relation over a pandas frame, CSV or JSON has types that DuckDB read off its rows, so that one row could "
             "change how others are read: hand on the frame itself, or name the file itself as the source"
         )
-    chosen = ['"' + c.replace('"', '""') + '"' for c in columns]
-    return _arrow(lambda: frame.select(*chosen).to_arrow_table(), "the relation")
+    names = ['"' + c.replace('"', '""') + '"' for c in columns]
+    return _arrow(lambda: frame.select(*names).to_arrow_table(), "the relation")
 
 
 def _from_dataset(frame: Any, domain: Domain) -> pa.Table:
-    """Return an Arrow dataset's declared columns; one whose rows decide its types, or which others count, is refused."""
+    """Return an Arrow dataset's declared columns; refuse one whose rows decide its types, or which other rows count."""
     if type(getattr(frame, "format", None)).__name__ in ("CsvFileFormat", "JsonFileFormat"):
         raise DeclarationError(
             "an Arrow dataset of CSV or JSON files has types that Arrow read off its rows, so that one row could change how "
@@ -95,7 +98,7 @@ def _from_dataset(frame: Any, domain: Domain) -> pa.Table:
 
 
 def _from_stream(frame: Any, domain: Domain) -> pa.Table:
-    """Return the declared columns of whatever has `__arrow_c_stream__`, batch by batch."""
+    """Return the declared columns of an object with `__arrow_c_stream__`, batch by batch."""
     import pyarrow as pa
 
     reader = pa.RecordBatchReader.from_stream(frame)
@@ -107,7 +110,7 @@ def _from_stream(frame: Any, domain: Domain) -> pa.Table:
 
 
 def _refuse_again(reader: Any) -> None:
-    """Refuse a reader that gave its rows already: read again, it is a table without rows."""
+    """Raise SourceError for a reader that was read before: read again, it would be a table without rows."""
     if reader in _READ:
         raise SourceError(
             "this Arrow reader was read before, and a reader gives its rows once: hand on a new one, or the table of all its "
@@ -117,9 +120,9 @@ def _refuse_again(reader: Any) -> None:
 
 
 def _from_rows(rows: Sequence[Any], domain: Domain) -> pa.Table:
-    """Return a list of dicts; a row lacks what its dict has no key for, and what is no dict is a row without any cell.
+    """Return a list of dicts as Arrow; a cell without a key is missing, and an item that is no dict is a row of missing cells.
 
-    Columns are those declared: which keys there are would depend on the rows.
+    The columns are the declared ones, since the keys depend on the rows.
     """
     import pyarrow as pa
 
@@ -137,8 +140,8 @@ def _from_rows(rows: Sequence[Any], domain: Domain) -> pa.Table:
 def _from_pandas(frame: Any, domain: Domain, unit: str | None) -> pa.Table:
     """Return a pandas frame as Arrow.
 
-    Theorem. Which of its dtypes pandas infers is decided by all cells of a column. How a cell is read, and whether the frame
-    is refused, is the same for all of them, so that neither depends on other rows.
+    Theorem. All cells of a column decide which dtype pandas infers. How a cell is read, and whether the frame is refused, is the
+    same for all dtypes, so that neither depends on other rows.
     """
     import pyarrow as pa
 
@@ -178,15 +181,17 @@ def _from_polars(frame: Any, domain: Domain) -> Any:
 def _arrow(
     read: Callable[[], Any], what: str, rule: str = "store each column as a number, text, a boolean or a day"
 ) -> Any:
-    """Return what `read` returns; what a library says in an error never gets through, since it may quote a cell."""
+    """Return what `read` returns; a library's error becomes a SourceError without its message, which may quote a cell."""
     table: Any = None
     try:
         table = read()
     except DeclarationError:
         raise
-    except Exception:  # of any kind: it is not looked at
+    except Exception:
+        # of any kind: its message is not read
         table = None
-    except BaseException as failure:  # a panic of polars or deltalake, in Rust, is no Exception
+    except BaseException as failure:
+        # a panic of polars or deltalake, in Rust, is no Exception
         if type(failure).__name__ != "PanicException":
             raise
     if table is None:
@@ -211,7 +216,7 @@ def _array(series: Any, column: Column, *, is_unit: bool) -> Any:
         series = series.astype("category")
         values = pa.array([read(cell) for cell in series.cat.categories], type=arrow)
         return values.take(pa.array(series.cat.codes, mask=series.cat.codes < 0))
-    # Units are told apart by the text of their cells: it is that of the declared type, whatever the dtype.
+    # Units are distinguished by the text of their cells, which must be that of the declared type for every dtype.
     cells = None if is_unit and not is_text else _dtype_cells(series, is_text=is_text)
     if cells is None:
         cells = pa.array([read(cell) for cell in series], type=arrow)
@@ -219,7 +224,7 @@ def _array(series: Any, column: Column, *, is_unit: bool) -> Any:
 
 
 def _dtype_cells(series: Any, *, is_text: bool) -> Any:
-    """Return a column of pandas as Arrow in a type that SQL reads as it reads the column's objects; None where it has none."""
+    """Return a column of pandas as Arrow in a type that SQL reads like the column's objects; None if there is no such type."""
     import numpy as np
     import pandas as pd
     import pyarrow as pa
@@ -228,7 +233,8 @@ def _dtype_cells(series: Any, *, is_text: bool) -> Any:
     if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
         numbers = series.to_numpy()
         if dtype.kind == "f" and dtype.itemsize not in (4, 8):
-            numbers = numbers.astype(np.float64)  # Arrow's own half floats are read by no engine
+            # no engine reads Arrow's half floats
+            numbers = numbers.astype(np.float64)
         if not is_text:
             return pa.array(numbers, from_pandas=True)
         sizes = np.abs(numbers.astype(np.float64))
@@ -236,16 +242,18 @@ def _dtype_cells(series: Any, *, is_text: bool) -> Any:
     if dtype.kind not in "biufM" and not isinstance(dtype, (pd.StringDtype, pd.ArrowDtype)):
         return None
     if isinstance(dtype, pd.DatetimeTZDtype):
-        series = series.dt.tz_convert("UTC")  # Arrow knows fewer zones than pandas
+        # Arrow knows fewer zones than pandas
+        series = series.dt.tz_convert("UTC")
     if is_text and dtype.kind == "M" and not isinstance(dtype, pd.ArrowDtype):
         zoned = isinstance(dtype, pd.DatetimeTZDtype)
-        held = series.dt.tz_localize(None) if zoned else series
-        moments, places = np.unique(held.to_numpy(), return_inverse=True)
-        read = [numpy_moment(moment, zoned=zoned) for moment in moments]
-        return pa.array([None if moment is None else moment.text for moment in read], pa.string()).take(
-            pa.array(places)
-        )
+        local = series.dt.tz_localize(None) if zoned else series
+        # moments that are often equal are written once each
+        unique, places = np.unique(local.to_numpy(), return_inverse=True)
+        moments = [numpy_moment(moment, zoned=zoned) for moment in unique]
+        texts = pa.array([None if moment is None else moment.text for moment in moments], pa.string())
+        return texts.take(pa.array(places))
     try:
         return pa.Array.from_pandas(series)
-    except Exception:  # of any kind: half a surrogate, say, which is one missing cell
+    except Exception:
+        # of any kind: a lone surrogate, say, which is one missing cell
         return None

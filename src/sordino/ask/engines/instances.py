@@ -1,4 +1,4 @@
-"""DuckDB instances that connections share, where they spill rows, and what a fork does to them."""
+"""DuckDB instances that connections share, the directories they spill rows to, and their handling of forks."""
 
 from __future__ import annotations
 
@@ -22,33 +22,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# ---- Forks: a child has a copy of all that an engine holds, but none of its threads, and its connections are the
-# parent's
+# ---- Forks: a child has a copy of an engine's objects, but none of its threads, and the connections are the parent's
 #
-# An engine that is told of it leaves what it holds to the parent, and opens its source anew before the next charge.
+# In the child, an engine leaves its resources to the parent, and opens its source anew before the next charge.
 
 
 class Leaving(Protocol):
-    """What holds something that does not cross a fork."""
+    """An owner of resources that must not cross a fork."""
 
     def leave_to_parent(self) -> None:
-        """Let what was held at the fork be: this is the child, and its only thread."""
+        """Abandon the resources, which are the parent's: called in the child, in its only thread."""
 
 
 _OPEN: weakref.WeakSet[Leaving] = weakref.WeakSet()
 
 
 def leave_at_fork(engine: Leaving) -> None:
-    """Tell an engine of each fork, in the child."""
+    """Call `leave_to_parent` of an engine after each fork, in the child."""
     _OPEN.add(engine)
 
 
-def keep_for_ever(held: object) -> None:
-    """Never let an object go, not at the end of the process either.
+def keep_for_ever(thing: object) -> None:
+    """Never free an object, not at the end of the process either.
 
-    DuckDB waits for its threads when the last connection goes, and in a forked process it would wait for ever.
+    DuckDB waits for its threads when the last connection is freed, and in a forked process it would wait for ever.
     """
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
 def _after_fork_in_child() -> None:
@@ -62,22 +61,22 @@ if hasattr(os, "register_at_fork"):
 
 # ---- The directory that DuckDB spills rows to: private to its user, locked while it is used, and removed afterwards
 #
-# A process that is killed removes nothing, but its locks go with it: by that the next one to start tells what it left behind,
-# in any container and whatever number the process had.
+# A process that is killed removes nothing, but its locks end with it: by these the next process to start recognizes abandoned
+# directories, in any container and for any process number.
 
 _PREFIX = "sordino-spill-"
 
 
 class SpillDirectory:
-    """A new directory at `path`, until it is removed, or this object or the process goes."""
+    """A new directory at `path`, which lasts until it is removed, or this object is freed, or the process ends."""
 
     def __init__(self) -> None:
         _remove_left(tempfile.gettempdir())
-        self.path, self._lock = _make()
+        self.path, self._lock = _create_locked()
         self._finalizer = weakref.finalize(self, _remove, self.path, self._lock)
 
     def remove(self) -> None:
-        """Remove it with all that lies in it."""
+        """Remove it with its files."""
         self._finalizer()
 
     def leave(self) -> None:
@@ -86,14 +85,15 @@ class SpillDirectory:
             os.close(self._lock)
 
 
-def _make() -> tuple[str, int]:
+def _create_locked() -> tuple[str, int]:
     """Return a new directory, and the descriptor that holds its lock."""
     while True:
         path = tempfile.mkdtemp(prefix=_PREFIX)
-        # Before it has its lock another process may take it for one that was left: then it is gone, and another is made.
+        # Before it is locked another process may take it for abandoned and remove it: then another is created.
         with contextlib.suppress(FileNotFoundError):
             lock = os.open(path, os.O_RDONLY)
-            with contextlib.suppress(OSError):  # a file system without locks, where nobody else can take one either
+            # fails on a file system without locks, where no other process can lock it either
+            with contextlib.suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_SH)
             if os.path.isdir(path):
                 return path, lock
@@ -107,15 +107,16 @@ def _remove(path: str, lock: int) -> None:
 
 @functools.cache
 def _remove_left(place: str) -> None:
-    """Remove the directories of this user's that no process holds any more; once a process."""
+    """Remove this user's directories that no process has locked any more; done once a process."""
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if entry.name.startswith(_PREFIX):
-                with contextlib.suppress(OSError):  # held by a process, another user's, or gone meanwhile
-                    _remove_unheld(entry.path)
+                # fails for one that is in use, another user's, or gone meanwhile
+                with contextlib.suppress(OSError):
+                    _remove_unlocked(entry.path)
 
 
-def _remove_unheld(path: str) -> None:
+def _remove_unlocked(path: str) -> None:
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(lock).st_uid == os.getuid():
@@ -129,7 +130,7 @@ def _remove_unheld(path: str) -> None:
 #
 # Opening an instance takes about 22 ms, mostly to fill its catalog; a cursor of one takes microseconds. A cursor is a connection
 # of its own: tables that it registers and temporary tables and views that it makes are seen by no other connection, so two
-# curators' tables never meet, whatever their names. Nothing else may be made in a shared instance. Its settings are made once and
+# curators' tables never meet, even under one name. Nothing else may be made in a shared instance. Its settings are made once and
 # locked, and it opens no file.
 
 # "rows": private tables that are in memory. "declared": what is declared, on one thread. "outer": released tables alone.
@@ -154,20 +155,20 @@ SETTINGS = (
     "SET GLOBAL errors_as_json = false",
     # A moment's day must not depend on the machine.
     "SET GLOBAL TimeZone = 'UTC'",
-    # Else an unknown name in SQL would be a variable of whoever calls.
+    # Else an unknown name in SQL would be a Python variable of the caller.
     "SET GLOBAL python_enable_replacements = false",
 )
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Instance:
-    """An open instance, and where it may write rows that memory does not hold."""
+    """An open instance, and the directory to which it spills rows."""
 
     root: duckdb.DuckDBPyConnection
     spill: SpillDirectory
 
     def leave_to_parent(self) -> None:
-        """Let the instance be the parent's: its threads are not in this process, and letting it go would wait for them."""
+        """Abandon the instance: its threads are not in this process, and freeing it would wait for them."""
         self.spill.leave()
         keep_for_ever(self.root)
 
@@ -177,7 +178,7 @@ _instances: dict[Purpose, Instance] = {}
 
 
 def shared_instance(purpose: Purpose) -> Instance:
-    """Return this process's instance for a purpose, opened when it is first asked for."""
+    """Return this process's instance for a purpose, opened at the first call."""
     with _lock:
         if purpose not in _instances:
             _instances[purpose] = _open(purpose)
@@ -195,7 +196,7 @@ def _open(purpose: Purpose) -> Instance:
     if purpose == "outer":
         # Released rows keep their order where a statement states none.
         root.execute("SET GLOBAL preserve_insertion_order = true")
-    # A progress bar is a matter of the connection that an instance was opened with: no cursor shows one.
+    # Only the connection that an instance was opened with may show a progress bar: no cursor does.
     root.execute(f"SET temp_directory = {quote_text(spill.path)}")
     root.execute("SET enable_external_access = false")
     root.execute("SET lock_configuration = true")
@@ -219,8 +220,8 @@ def fetch_table(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
 
 def hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
     """Switch off the progress bar where it is on: in a notebook without ipywidgets it is off, and cannot be set at all."""
-    shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
-    if shown != [(False,)]:
+    setting = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    if setting != [(False,)]:
         connection.execute("SET enable_progress_bar = false")
 
 

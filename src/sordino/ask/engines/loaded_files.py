@@ -1,7 +1,7 @@
 """Files that are read into memory when they are opened: Arrow's own, a table of a SQLite file, and formats from outside.
 
-A format from outside joins by `register_format`, in the curator's own process. SQLite holds a type with each cell, not with
-each column, so its cells are read one by one as declared, as of Python objects: an odd one cannot change how others are read.
+A format from outside joins by `register_format`, in the curator's own process. SQLite stores a type with each cell, not with
+each column, so its cells are read one by one as declared, like Python objects: an odd one cannot change how others are read.
 Text that is not UTF-8 is missing.
 """
 
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 Read = Callable[[Any], Any]
 
-_ROWS = 65_536  # of a SQLite table at a time
+# rows of a SQLite table in one batch
+_ROWS = 65_536
 
 
 def load_file(source: Source, domain: Domain, unit: PrivacyUnit | None) -> pa.Table:
-    """Return the declared columns of a file that is read as a whole; an error says nothing of its cells.
+    """Read the declared columns of a file into memory; an error says nothing of its cells.
 
     Raises SourceError where it cannot be opened as such, DeclarationError where its table or a column is not there.
     """
@@ -44,7 +45,8 @@ def load_file(source: Source, domain: Domain, unit: PrivacyUnit | None) -> pa.Ta
         table = arrow_of(rows, domain, unit=None if unit is None else unit.column)
     except DeclarationError:
         raise
-    except Exception:  # of any kind: its words may quote a cell
+    except Exception:
+        # of any kind: its message may quote a cell
         table = None
     if table is None:
         raise cannot_open(source)
@@ -52,11 +54,11 @@ def load_file(source: Source, domain: Domain, unit: PrivacyUnit | None) -> pa.Ta
 
 
 def cannot_open(source: Source) -> SourceError:
-    """Return the error of a file that is not what it is declared as."""
-    kept = FORMATS[source.format]
-    what = (
-        f"{kept.title} with that {'relation' if kept.name == 'duckdb' else 'table'}" if kept.of_several else kept.title
-    )
+    """Return the error of a file that is not of its declared format."""
+    its_format = FORMATS[source.format]
+    what = its_format.title
+    if its_format.of_several:
+        what += f" with that {'relation' if its_format.name == 'duckdb' else 'table'}"
     return SourceError(f"source {source.path!r} cannot be opened as {what}: check its path, format and rights")
 
 
@@ -70,9 +72,9 @@ def _load_arrow(source: Source, domain: Domain) -> pa.Table:
         except pa.ArrowInvalid:
             file.seek(0)
             return _choose(pa.ipc.open_stream(file).read_all(), domain)
-        chosen = [i for i, name in enumerate(schema.names) if name in domain.stored]
+        fields = [i for i, name in enumerate(schema.names) if name in domain.stored]
         file.seek(0)
-        return _choose(pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=chosen)).read_all(), domain)
+        return _choose(pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=fields)).read_all(), domain)
 
 
 def _choose(table: pa.Table, domain: Domain) -> pa.Table:
@@ -96,7 +98,8 @@ def _load_sqlite(source: Source, domain: Domain) -> pa.Table:
     table, columns = sqlite_columns(source.path, source.relation)
     names = [name for name, _ in columns]
     for name in domain.stored:
-        if name not in names:  # SQLite would read a quoted name that is no column as a text
+        # SQLite would read a quoted name that is no column as a text
+        if name not in names:
             raise DeclarationError(
                 f"column {name!r} is declared but the source has no such column; {nearest(name, names)}"
             )
@@ -104,8 +107,8 @@ def _load_sqlite(source: Source, domain: Domain) -> pa.Table:
     schema = pa.schema([(name, kind) for name, (_, kind) in zip(domain.stored, readers, strict=True)])
     batches = []
     with open_sqlite(source.path) as connection:
-        chosen = ", ".join(map(quote_name, domain.stored))
-        cells = connection.execute(f"SELECT {chosen} FROM {quote_name(table)}")
+        items = ", ".join(map(quote_name, domain.stored))
+        cells = connection.execute(f"SELECT {items} FROM {quote_name(table)}")
         while rows := cells.fetchmany(_ROWS):
             batches.append(_batch(rows, readers, schema))
     return pa.Table.from_batches(batches, schema)
@@ -121,21 +124,21 @@ def _batch(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-# ---- The formats that are read so, by name
+# ---- The formats that are loaded, by name
 
 Loader = Callable[[Source, "Domain"], Any]
 
 LOADERS: dict[str, Loader] = {"arrow": _load_arrow, "sqlite": _load_sqlite}
 
 
-def register_format(kept: Format, load: Loader, *, module: str = "", version: str = "") -> None:
-    """Add a format of files from outside: `load(source, domain)` returns their rows as `protect` takes them.
+def register_format(new: Format, load: Loader, *, module: str = "", version: str = "") -> None:
+    """Add a format of files from outside: `load(source, domain)` returns their rows in a form that `protect` accepts.
 
-    An Arrow table, or a list of dicts, of which each cell is read as declared, by itself. Neither the types nor whether the
-    file is refused may depend on the cells. `module` and `version` say whose code it is: releases name them.
+    That is an Arrow table, or a list of dicts, of which each cell is read as declared, by itself. Neither the types nor whether
+    the file is refused may depend on the cells. `module` and `version` name the code: releases state them.
 
-    Raises DeclarationError where the name or an ending is taken, and once a table is open.
+    Raises DeclarationError where the name or an ending is in use, and once a table is open.
     """
-    check_registering(load, f"format {kept.name!r}")
-    add_formats(replace(kept, provider=name_provider(load, "a format", module, version)))
-    LOADERS[kept.name] = load
+    check_registering(load, f"format {new.name!r}")
+    add_formats(replace(new, provider=name_provider(load, "a format", module, version)))
+    LOADERS[new.name] = load

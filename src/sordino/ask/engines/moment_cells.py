@@ -1,6 +1,6 @@
-"""Cells that hold moments: timestamps of each kind, days and text, as whole steps since 1970 in UTC.
+"""Cells that hold moments: timestamps of each type, days and text, as whole steps since 1970 in UTC.
 
-No word here needs the ICU extension or a session's time zone: a zone's offsets are a public table in the SQL itself.
+No SQL here needs the ICU extension or a session's time zone: a zone's offsets are a public table in the SQL itself.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ _TIMES = MOMENTS | {"DATE"}
 _MICROS = 1_000_000
 _DAY_MICROS = 86_400 * _MICROS
 DAY_NANOS = 1000 * _DAY_MICROS
-FIRST_MICROS, LAST_MICROS = -62_135_596_800 * _MICROS, 253_402_300_799 * _MICROS  # the years 1 to 9999
-_WIDEST = 2**63 - 1  # of a timestamp's microseconds; it and its negative stand for the infinities
-_OFFSET = "^.{16}[^+-]*([+-].*)$"  # what follows a time; the day before it has a - too
+# the years 1 to 9999
+FIRST_MICROS = -62_135_596_800 * _MICROS
+LAST_MICROS = 253_402_300_799 * _MICROS
+# the largest number of a timestamp's microseconds; it and its negative stand for the infinities
+_WIDEST = 2**63 - 1
+# the sign and digits after a time; the day before it has a - too
+_OFFSET = "^.{16}[^+-]*([+-].*)$"
 
 
 class TimeWords(Protocol):
-    """How an engine names a part of a SELECT, and reads text that is written as a day or a moment."""
+    """The SQL of one engine for naming a part of a SELECT, and for parsing days and moments."""
 
     def let(self, text: str) -> str:
         """Return the name of a part, computed once."""
@@ -40,7 +44,7 @@ class TimeWords(Protocol):
         """Return the one group of the first match; empty or NULL where there is none."""
 
     def parse_day(self, text: str) -> str:
-        """Return the DATE that the first ten characters of a text write, which matched; NULL where there is no such day."""
+        """Return the DATE of the first ten characters of a text, which matched; NULL where there is no such day."""
 
     def parse_digits(self, text: str) -> str:
         """Return up to 18 digits as BIGINT, NULL for none."""
@@ -64,17 +68,18 @@ def day_steps(kind: str, cell: str, on: TimeWords, lower: datetime.date, upper: 
     else:
         return "CAST(NULL AS BIGINT)"
     low, high = (f"CAST('{d.isoformat()}' AS DATE)" for d in (lower, upper))
-    kept = on.let(f"CASE WHEN {day} < {low} THEN {low} WHEN {day} > {high} THEN {high} ELSE {day} END")
-    return f"CAST({kept} - CAST('1970-01-01' AS DATE) AS BIGINT)"
+    clipped = on.let(f"CASE WHEN {day} < {low} THEN {low} WHEN {day} > {high} THEN {high} ELSE {day} END")
+    return f"CAST({clipped} - CAST('1970-01-01' AS DATE) AS BIGINT)"
 
 
 def moment_steps(kind: str, cell: str, on: TimeWords, zone: str, step: Fraction, lower: int, upper: int) -> str:
     """Return the SQL of a cell of a physical type in whole steps, rounded down and clipped.
 
-    Total: infinities and far moments are clipped, text that is no moment is missing.
+    Total: infinities and moments out of range are clipped, text that is no moment is missing.
     """
     step_micros = int(step * _MICROS)
-    low, high = lower * step_micros, (upper + 1) * step_micros - 1
+    low = lower * step_micros
+    high = (upper + 1) * step_micros - 1
     shift: str | None
     if kind == "VARCHAR":
         local, shift = _read_text(cell, on)
@@ -84,20 +89,21 @@ def moment_steps(kind: str, cell: str, on: TimeWords, zone: str, step: Fraction,
     else:
         return "CAST(NULL AS BIGINT)"
     at = on.let(local)
-    found = offsets(zone, math.floor(lower * step), math.ceil(upper * step))
-    starts = [start * _MICROS for start in found.local_starts]
-    own = on.bisect(at, starts, [str(value * _MICROS) for value in found.values])
-    away = own if shift is None else f"COALESCE({shift}, {own})"
-    moment = on.let(f"{at} - ({away})")
-    kept = on.let(f"CASE WHEN {moment} < {low} THEN {low} WHEN {moment} > {high} THEN {high} ELSE {moment} END")
-    return f"CAST(({kept} - ({low})) // {step_micros} + ({lower}) AS BIGINT)"
+    zone_offsets = offsets(zone, math.floor(lower * step), math.ceil(upper * step))
+    starts = [start * _MICROS for start in zone_offsets.local_starts]
+    zone_offset = on.bisect(at, starts, [str(value * _MICROS) for value in zone_offsets.values])
+    offset = zone_offset if shift is None else f"COALESCE({shift}, {zone_offset})"
+    moment = on.let(f"{at} - ({offset})")
+    clipped = on.let(f"CASE WHEN {moment} < {low} THEN {low} WHEN {moment} > {high} THEN {high} ELSE {moment} END")
+    # the difference is not negative, so the whole quotient rounds down
+    return f"CAST(({clipped} - ({low})) // {step_micros} + ({lower}) AS BIGINT)"
 
 
 def refine_times(table: pa.Table) -> pa.Table:
-    """Return an Arrow table whose moments in seconds or milliseconds are in microseconds, those too far away missing.
+    """Return an Arrow table whose moments in seconds or milliseconds are in microseconds, those out of range missing.
 
-    DuckDB converts such moments as it scans, and one that is too far away would fail the whole question. Those that it can
-    convert come out as it converts them, so that it does not matter which of the two reads a Parquet file.
+    DuckDB converts such moments as it scans, and one out of its range would fail the whole question. The others are converted as
+    DuckDB does, so that it does not matter which of the two reads a Parquet file.
     """
     import pyarrow as pa
 
@@ -116,7 +122,8 @@ def _refine(column: Any) -> Any:
     numbers = column.cast(pa.int64())
     near = pc.and_(pc.less_equal(numbers, most), pc.greater_equal(numbers, pc.negate(most)))
     micros = pc.multiply(pc.if_else(near, numbers, none), pa.scalar(factor, pa.int64()))
-    infinite = pc.or_(pc.equal(numbers, end), pc.equal(numbers, pc.negate(end)))  # as DuckDB's own readers have it
+    # as DuckDB's own readers do
+    infinite = pc.or_(pc.equal(numbers, end), pc.equal(numbers, pc.negate(end)))
     return pc.if_else(infinite, numbers, micros).cast(pa.timestamp("us", column.type.tz))
 
 
@@ -135,36 +142,38 @@ def _constant(number: int) -> str:
 
 
 def duckdb_micros(kind: str, cell: str, let: Callable[[str], str]) -> str:
-    """Return `TimeWords.read_micros` in DuckDB's words."""
-    if kind.endswith("_NS"):  # its own casts to microseconds round towards 0
+    """Return `TimeWords.read_micros` in DuckDB's SQL."""
+    if kind.endswith("_NS"):
+        # DuckDB's casts to microseconds round towards 0
         nanos = let(f"epoch_ns({cell})")
         micros = let(f"(({nanos} // 1000) - CASE WHEN {nanos} % 1000 < 0 THEN 1 ELSE 0 END)")
     else:
-        held = let(f"TRY_CAST({cell} AS {kind})")  # seconds and milliseconds are finer there, and may be too far away
-        micros = let(f"CASE WHEN isfinite({held}) THEN epoch_us({held}) END")
-    day = let(f"TRY_CAST({cell} AS DATE)")  # what has no microseconds is infinite
+        # seconds and milliseconds become microseconds, and may be out of their range
+        moment = let(f"TRY_CAST({cell} AS {kind})")
+        micros = let(f"CASE WHEN isfinite({moment}) THEN epoch_us({moment}) END")
+    # a moment without microseconds is infinite
+    day = let(f"TRY_CAST({cell} AS DATE)")
     end = f"CASE WHEN {day} > CAST('1970-01-01' AS DATE) THEN {LAST_MICROS} WHEN {day} IS NOT NULL THEN {FIRST_MICROS} END"
     return f"COALESCE({clip_micros(micros)}, {end})"
 
 
 def clip_micros(micros: str) -> str:
     """Return microseconds since 1970 clipped to the years 1 to 9999."""
-    low, high = (
-        f"WHEN {micros} < {FIRST_MICROS} THEN {FIRST_MICROS}",
-        f"WHEN {micros} > {LAST_MICROS} THEN {LAST_MICROS}",
-    )
+    low = f"WHEN {micros} < {FIRST_MICROS} THEN {FIRST_MICROS}"
+    high = f"WHEN {micros} > {LAST_MICROS} THEN {LAST_MICROS}"
     return f"CASE {low} {high} ELSE {micros} END"
 
 
 def _day_micros(cell: str, on: TimeWords) -> str:
     """Return the microseconds since 1970 of a DATE, within the years 1 to 9999."""
-    first, last = "CAST('0001-01-01' AS DATE)", "CAST('9999-12-31' AS DATE)"
+    first = "CAST('0001-01-01' AS DATE)"
+    last = "CAST('9999-12-31' AS DATE)"
     day = on.let(f"CASE WHEN {cell} < {first} THEN {first} WHEN {cell} > {last} THEN {last} ELSE {cell} END")
     return f"CAST({day} - CAST('1970-01-01' AS DATE) AS BIGINT) * {_DAY_MICROS}"
 
 
 def _read_text(cell: str, on: TimeWords) -> tuple[str, str]:
-    """Return the microseconds since 1970 that a text writes, and its offset from UTC in microseconds, NULL without one."""
+    """Return the microseconds since 1970 of a text's time, and its offset from UTC in microseconds, NULL without one."""
     let = on.let
     text = let(f"CASE WHEN {on.matches(cell, DAY)} AND left({cell}, 4) <> '0000' THEN {cell} END")
     day = let(on.parse_day(text))
@@ -172,18 +181,20 @@ def _read_text(cell: str, on: TimeWords) -> tuple[str, str]:
     def number(words: str) -> str:
         return f"COALESCE({on.parse_digits(words)}, 0)"
 
-    hour, minute = let(number(f"substr({text}, 12, 2)")), let(number(f"substr({text}, 15, 2)"))
+    hour = let(number(f"substr({text}, 12, 2)"))
+    minute = let(number(f"substr({text}, 15, 2)"))
     second = let(number(on.extract(text, "^.{16}:([0-9]{2})")))
     digits = f"left(concat({on.extract(text, '[.,]([0-9]+)')}, '000000'), 6)"
-    away = let(on.extract(text, _OFFSET))
-    hours, minutes = let(number(f"substr({away}, 2, 2)")), let(number(f"right(replace({away}, ':', ''), -3)"))
+    offset = let(on.extract(text, _OFFSET))
+    hours = let(number(f"substr({offset}, 2, 2)"))
+    minutes = let(number(f"right(replace({offset}, ':', ''), -3)"))
     sound = f"{hour} <= 23 AND {minute} <= 59 AND {second} <= 59 AND {hours} <= 23 AND {minutes} <= 59"
     seconds = f"{hour} * 3600 + {minute} * 60 + {second}"
     days = f"CAST({day} - CAST('1970-01-01' AS DATE) AS BIGINT) * {_DAY_MICROS}"
     local = f"CASE WHEN {sound} THEN {days} + ({seconds}) * {_MICROS} + {number(digits)} END"
-    sign = f"CASE WHEN left({away}, 1) = '-' THEN -1 ELSE 1 END"
+    sign = f"CASE WHEN left({offset}, 1) = '-' THEN -1 ELSE 1 END"
     shift = let(
-        f"CASE WHEN {away} <> '' THEN {sign} * ({hours} * 60 + {minutes}) * {60 * _MICROS} "
+        f"CASE WHEN {offset} <> '' THEN {sign} * ({hours} * 60 + {minutes}) * {60 * _MICROS} "
         f"WHEN right({text}, 1) = 'Z' OR right({text}, 3) = 'UTC' THEN 0 END"
     )
     return local, shift

@@ -1,4 +1,4 @@
-"""The engines by name, and the engine of a source: the one place that chooses among engines, by where the table lies.
+"""The engines by name, and the engine of a source: the one place that chooses among engines, by the source of the table.
 
 An engine from outside joins by `register_engine`, in the curator's own process.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class OpenEngine(Protocol):
-    """Opens the engine of one table; raises SourceError where it is not there, DeclarationError where it is held otherwise.
+    """Opens the engine of one table; raises SourceError where it is missing, DeclarationError where it is not as declared.
 
     `public` holds the rows of public tables, `people` the other private tables that `Engine.open_tables` may name.
     """
@@ -56,9 +56,9 @@ def _one_place(source: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EngineKind:
-    """How an engine opens a table, beside the sources of its formats which frames it `takes` as they are, and whose code it is.
+    """A registered engine: how it opens a table, which frames it `takes` besides the sources of its formats, and its provider.
 
-    Two private tables are read in one question where `place` is the same of both; None where it reads one at a time.
+    Two private tables can be read in one question where `place` is the same for both; None if it reads one at a time.
     """
 
     open: OpenEngine
@@ -104,23 +104,23 @@ def register_engine(name: str, kind: EngineKind, *formats: Format, module: str =
     """Add an engine from outside, and the formats whose sources it reads.
 
     With Format("mine", "a table of mine", prefixes=("mine:",)) it reads "mine:people". An engine sees exact values, and is
-    trusted as all code of the curator's process is. `module` and `version` say whose it is: releases name them. Raises
-    DeclarationError where a name is taken, and once a table is open.
+    trusted like all code of the curator's process. `module` and `version` name the code: releases state them. Raises
+    DeclarationError where a name is in use, and once a table is open.
     """
     if name in ENGINES:
         raise DeclarationError(f"{name!r}: an engine of this name exists; choose another name")
     check_registering(kind.open, f"engine {name!r}")
     provider = name_provider(kind.open, "an engine", module, version)
-    add_formats(*(replace(kept, engine=name, provider=provider) for kept in formats))
+    add_formats(*(replace(each, engine=name, provider=provider) for each in formats))
     ENGINES[name] = replace(kind, provider=provider)
 
 
 def hold_source(
     source: Any, domain: Domain, *, unit: str | None = None, csv: Csv | None = None, relation: str | None = None
 ) -> Any:
-    """Return a table as an engine opens it: the Source of a path, a frame that one reads itself, of any other the Arrow table.
+    """Return a table in the form that an engine opens: the Source of a path, a frame that an engine takes, else an Arrow table.
 
-    `unit` names the column of the privacy units. Raises DeclarationError for what no engine reads.
+    `unit` names the column of the privacy units. Raises DeclarationError for a source that no engine reads.
     """
     if isinstance(source, (str, Path)):
         return source_from(source, relation=relation, csv=csv)
@@ -144,7 +144,7 @@ def open_source(
 
 
 def why_apart(one: Source | pa.Table, other: Source | pa.Table) -> str:
-    """Return why no engine reads two private tables in one question, as their declared sources alone say; else nothing."""
+    """Return why no engine reads two private tables in one question, by their declared sources alone; "" where one does."""
     kind = _kind(one)
     if kind is _kind(other) and kind.place is not None and kind.place(one) == kind.place(other):
         return ""
@@ -152,7 +152,7 @@ def why_apart(one: Source | pa.Table, other: Source | pa.Table) -> str:
 
 
 def provider_of(source: Source | pa.Table) -> str:
-    """Return whose code reads a source: nothing for Sordino's own."""
+    """Return the module and version of the code that reads a source, "" for Sordino's own."""
     return FORMATS[source.format].provider if isinstance(source, Source) else _kind(source).provider
 
 

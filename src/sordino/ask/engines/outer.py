@@ -1,6 +1,6 @@
-"""What is computed from answers: a statement over released tables, in a DuckDB instance in which no private table ever was.
+"""Statements over released tables, run in a DuckDB instance in which no private table ever was.
 
-The instance opens no file, resolves no name of Python's, and its settings are locked. A statement has limits of rows, memory
+The instance opens no file, resolves no Python variable, and its settings are locked. A statement has limits of rows, memory
 and seconds. Everything here sees released values and declarations alone.
 """
 
@@ -21,45 +21,45 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-# What a column of an answer may hold: a number, text, a truth, a day or a moment.
+# Types of an answer's columns: a number, text, a boolean, a day or a moment.
 _CELLS = ("VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "DECIMAL", "DOUBLE", "FLOAT", '"NULL"')
 _MOST_ROWS = 1_000_000
 _SECONDS = 10.0
 
 
 def describe(text: str, tables: Mapping[str, Sequence[tuple[str, str]]]) -> list[tuple[str, str]]:
-    """Return the names and types of a statement's columns over tables of these columns and types, none of which has a row.
+    """Return the names and types of a statement's columns over empty tables of these columns and types.
 
-    Raises QuestionRefused, in DuckDB's words about the text, where it cannot be run.
+    Raises QuestionRefused, with DuckDB's message about the text, where it cannot be run.
     """
     import duckdb
 
     connection = shared_instance("outer").root.cursor()
     refusal = ""
-    described: list[tuple[str, str]] = []
+    items: list[tuple[str, str]] = []
     try:
         for name, columns in tables.items():
             typed = ", ".join(f"{quote_name(column)} {kind}" for column, kind in columns)
             connection.execute(f"CREATE TEMP TABLE {quote_name(name)} ({typed})")
         description = f"DESCRIBE {text}"
-        # No text that sqlglot wrote holds a second statement. One that did could define a function for all who ask after.
+        # No text that sqlglot wrote holds a second statement. One that did could define a function for all later statements.
         if len(connection.extract_statements(description)) != 1:
             raise QuestionRefused("the text is not one SELECT")
         rows = [row[:2] for row in connection.execute(description).fetchall()]
-        described = [(str(name), str(kind)) for name, kind in rows]
+        items = [(str(name), str(kind)) for name, kind in rows]
     except duckdb.Error as error:
-        # No row was there, so that the words are about the text and declared names alone.
+        # The tables are empty, so the message is about the text and declared names alone.
         refusal = str(error).split("\n")[0][:300]
     finally:
         connection.close()
     if refusal:
         raise QuestionRefused(f"what surrounds the private questions cannot be run: {refusal}")
-    return described
+    return items
 
 
-def check_cells(described: Sequence[tuple[str, str]]) -> None:
-    """Raise QuestionRefused for a column that holds anything but numbers, text, truths, days and moments."""
-    for name, kind in described:
+def check_cells(items: Sequence[tuple[str, str]]) -> None:
+    """Raise QuestionRefused for a column of another type than numbers, text, booleans, days and moments."""
+    for name, kind in items:
         whole = kind.endswith(("INT", "INTEGER"))
         if kind.endswith("]") or not (whole or kind.startswith(_CELLS)):
             raise QuestionRefused(
@@ -68,7 +68,7 @@ def check_cells(described: Sequence[tuple[str, str]]) -> None:
 
 
 def run(text: str, tables: Mapping[str, pa.Table], types: Mapping[str, Sequence[tuple[str, str]]]) -> pa.Table | None:
-    """Return a statement's answer over released tables, None where it fails or passes a limit."""
+    """Return a statement's answer over released tables, None where it fails or exceeds a limit."""
     with limited_connection() as connection:
         for name, table in tables.items():
             add_table(connection, name, table, types[name])
@@ -79,7 +79,7 @@ def run(text: str, tables: Mapping[str, pa.Table], types: Mapping[str, Sequence[
 
 @contextlib.contextmanager
 def limited_connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Give a connection that is interrupted after the limit of seconds; what DuckDB cannot do ends the block."""
+    """Yield a connection that is interrupted after the limit of seconds; an error of DuckDB ends the block silently."""
     import duckdb
 
     connection: duckdb.DuckDBPyConnection = shared_instance("outer").root.cursor()
@@ -88,7 +88,7 @@ def limited_connection() -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         yield connection
     except duckdb.Error:
-        # Its words may hold released values: the caller says what is missing.
+        # Its message may hold released values: the caller reports that there is no answer.
         return
     finally:
         timer.cancel()
@@ -98,7 +98,7 @@ def limited_connection() -> Iterator[duckdb.DuckDBPyConnection]:
 def add_table(
     connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table, columns: Sequence[tuple[str, str]]
 ) -> None:
-    """Make a table of a connection's own, its columns by their place under these names and types; a wrong cell is NULL."""
+    """Create a temporary table, its columns in order under these names and types; a cell that cannot be cast is NULL."""
     connection.register("sordino_incoming", table)
     cells = ", ".join(
         f"TRY_CAST({quote_name(source)} AS {kind}) AS {quote_name(column)}"
@@ -109,7 +109,7 @@ def add_table(
 
 
 def declared_types(domain: Domain) -> list[tuple[str, str]]:
-    """Return the columns of a declared table with the types that DuckDB would hold them in."""
+    """Return the columns of a declared table with their types in DuckDB."""
     return [(name, _type(column)) for name, column in domain.stored.items()]
 
 
@@ -131,7 +131,7 @@ def _type(column: Any) -> str:
 
 
 def plain_cells(column: pa.ChunkedArray) -> list[Any]:
-    """Return the cells of a column as plain values; what is no finite number is missing."""
+    """Return the cells of a column as plain values; numbers that are not finite are missing."""
     from decimal import Decimal
 
     cells = []

@@ -19,16 +19,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# ---- Cells that would fail a whole scan are missing instead: how each kind of source is mended, at no cost where it
-# is whole
+# ---- Cells that would fail a whole scan are missing instead: how each kind of source is mended, at no cost where no cell is bad
 #
 # Text that is not UTF-8: Arrow tables are validated when they are opened. Parquet is validated by its reader, which fails at
 # the first bad cell; only then is the table read again, with such cells missing. That reader also fails at moments in
-# milliseconds that are too far away for microseconds; a table that still fails is read by Arrow, with those missing too
+# milliseconds that are out of the range of microseconds; a table that still fails is read by Arrow, with those missing too
 # (`moment_cells.refine_times`). DuckDB files hold no such cells, and in CSV a line with bad text is lost.
 #
 # Theorem: a question that did not fail read no bad cell, and mending changes no other, so its answer is that of the mended
-# table in each case: what is answered is one function of the table, whichever way it was read.
+# table in each case: the answer is one function of the table, for both ways of reading it.
 
 _NUMBERS = {
     "TINYINT": "int8",
@@ -45,15 +44,14 @@ _NUMBERS = {
 
 
 def mend_arrow(table: pa.Table) -> pa.Table:
-    """Return an Arrow table whose text is UTF-8, other cells of text columns missing; a whole table comes back as it is."""
+    """Return an Arrow table with text that is not UTF-8 missing; a table without such cells is returned unchanged."""
     import pyarrow as pa
 
     for place, name in enumerate(table.column_names):
         column = table.column(place)
         if pa.types.is_list_view(column.type) or pa.types.is_large_list_view(column.type):
-            raise DeclarationError(
-                f"column {name!r} holds views of lists: make it an Arrow list"
-            )  # Arrow miscasts them
+            # Arrow miscasts views
+            raise DeclarationError(f"column {name!r} holds views of lists: make it an Arrow list")
         if _is_text_list(column.type):
             column = _plain_lists(column)
             whole = all(_is_whole(chunk) for chunk in column.chunks)
@@ -68,13 +66,14 @@ def read_parquet(
 ) -> str:
     """Return the call that reads Parquet files; `bad` bytes in text fail ("strict"), or "replace" or "ignore".
 
-    `files` are patterns, of which `several` may meet files with other columns than the first.
+    `files` are patterns; with `several` they may match files with other columns than the first.
 
-    With `folders`, the keys of sub-folders named key=value are columns of text, whatever their values look like.
+    With `folders`, the keys of sub-folders named key=value are columns of text, also if all values are numbers.
     """
     place = ", filename = 'sordino_file', file_row_number = true" if numbered else ""
     keys = "hive_partitioning = true, hive_types_autocast = false" if folders else "hive_partitioning = false"
-    keys += ", union_by_name = true" if several else ""  # a tenth of the time of one small file
+    # it takes a tenth of the time of one small file
+    keys += ", union_by_name = true" if several else ""
     return f"read_parquet([{', '.join(map(quote_text, files))}], {keys}, utf8_validation = '{bad}'{place})"
 
 
@@ -88,9 +87,9 @@ def mend_parquet(
 ) -> str:
     """Return the SELECT of these columns of Parquet files, text that is not UTF-8 missing.
 
-    A bad byte is read as "?" one time and as nothing the other: both readings are equal for whole text alone.
+    A bad byte is read once as "?" and once as nothing: both readings are equal for valid text only.
     """
-    chosen = ", ".join(
+    items = ", ".join(
         f"CASE WHEN sordino_a.{n} = sordino_b.{n} THEN sordino_a.{n} END AS {n}" if text else f"sordino_a.{n}"
         for n, text in ((quote_name(c), physical[c].startswith("VARCHAR")) for c in columns)
     )
@@ -98,15 +97,15 @@ def mend_parquet(
         read_parquet(files, bad=bad, numbered=True, folders=folders, several=several) for bad in ("replace", "ignore")
     )
     return (
-        f"SELECT {chosen} FROM {one} AS sordino_a JOIN {other} AS sordino_b "
+        f"SELECT {items} FROM {one} AS sordino_a JOIN {other} AS sordino_b "
         "ON sordino_a.sordino_file = sordino_b.sordino_file AND sordino_a.file_row_number = sordino_b.file_row_number"
     )
 
 
 def load_parquet(files: Sequence[str], types: Mapping[str, str], *, folder: str = "") -> pa.Table:
-    """Return columns of Parquet files as Arrow, for moments that DuckDB's reader fails at; text is not validated.
+    """Read columns of Parquet files with Arrow, for moments that DuckDB's reader fails at; text is not validated.
 
-    `types` names the columns, and what DuckDB reads each as, of all files. With `folder`, the keys of its sub-folders named
+    `types` has the type that DuckDB reads each column as, over all files. With `folder`, the keys of its sub-folders named
     key=value are columns of text.
     """
     import pyarrow as pa
@@ -121,9 +120,10 @@ def load_parquet(files: Sequence[str], types: Mapping[str, str], *, folder: str 
             if pa.types.is_dictionary(field.type):
                 table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
         for key, value in _folder_keys(name, folder).items():
-            kept = table.drop_columns([key]) if key in table.column_names else table
+            # the folder's key replaces a column of the file
+            others = table.drop_columns([key]) if key in table.column_names else table
             cells = pa.array([value] * table.num_rows, pa.string())
-            table = kept.append_column(key, cells) if key in wanted else kept
+            table = others.append_column(key, cells) if key in wanted else others
         # Seconds and milliseconds become microseconds here, as Arrow joins no moments of different units.
         table = refine_times(table)
         for place, field in enumerate(table.schema):
@@ -134,12 +134,12 @@ def load_parquet(files: Sequence[str], types: Mapping[str, str], *, folder: str 
     return pa.concat_tables(tables, promote_options="default")
 
 
-def _common_type(kind: pa.DataType, held: str) -> pa.DataType:
-    """Return the Arrow type that the files of a column share, whatever each has it in, where DuckDB reads it as `held`."""
+def _common_type(kind: pa.DataType, duckdb_type: str) -> pa.DataType:
+    """Return the Arrow type to which a column of any file is cast, where DuckDB reads it as `duckdb_type`."""
     import pyarrow as pa
 
-    if held in _NUMBERS and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return pa.type_for_alias(_NUMBERS[held])
+    if duckdb_type in _NUMBERS and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return pa.type_for_alias(_NUMBERS[duckdb_type])
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     return pa.large_string() if _is_text(kind) else kind
@@ -162,14 +162,14 @@ def footers_agree(files: Sequence[str], columns: Iterable[str]) -> bool:
             if not sizes:
                 continue
             smallest = min(sizes, key=lambda path: sizes[path])
-            held = sum(batch.num_rows for batch in file.iter_batches(columns=[smallest]))
-            if held != file.metadata.num_rows:
+            rows = sum(batch.num_rows for batch in file.iter_batches(columns=[smallest]))
+            if rows != file.metadata.num_rows:
                 return False
     return True
 
 
 def _folder_keys(name: str, folder: str) -> dict[str, str | None]:
-    """Return the keys and values of the sub-folders that a file lies in, as DuckDB reads them."""
+    """Return the keys and values of a file's sub-folders, as DuckDB reads them."""
     if not folder:
         return {}
     parts = (part.partition("=") for part in Path(name).relative_to(folder).parent.parts)
@@ -183,8 +183,8 @@ def _folder_keys(name: str, folder: str) -> dict[str, str | None]:
 def _is_text(kind: Any) -> bool:
     import pyarrow as pa
 
-    held = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_string_view(held))
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value))
 
 
 def _is_text_list(kind: Any) -> bool:
@@ -194,17 +194,18 @@ def _is_text_list(kind: Any) -> bool:
 
 
 def _plain_lists(column: Any) -> Any:
-    """Return lists of text as such, not of codes of a dictionary."""
+    """Return lists of text without a dictionary."""
     import pyarrow as pa
 
-    kind, item = column.type, column.type.value_type
+    kind = column.type
+    item = kind.value_type
     item = item.value_type if pa.types.is_dictionary(item) else item
     plain = pa.large_list(item) if pa.types.is_large_list(kind) else pa.list_(item)
     return column if kind == plain else column.cast(plain)
 
 
 def _mend_lists(column: Any) -> Any:
-    """Return lists of text, those with an item that is not UTF-8 missing as a whole, as `mend_parquet` has it."""
+    """Return lists of text; a list with an item that is not UTF-8 is missing, as in `mend_parquet`."""
     import pyarrow as pa
 
     wide = pa.large_list if pa.types.is_large_list(column.type) else pa.list_
@@ -263,17 +264,20 @@ def _decode(cell: bytes | None) -> str | None:
 #
 # DuckDB reads a column of several files in one type that holds all of theirs. Where that type reads a cell otherwise than the
 # file's own does, one file would decide what the rows of all others count as: moments with and without a time zone become
-# moments of UTC, and whole numbers beside floats lose digits. Such files are refused, whatever their rows hold.
+# moments of UTC, and whole numbers beside floats lose digits. Such files are refused by their types, for any rows.
 
-_EMPTY = '"NULL"'  # the type of a column without any cell
-_SIGNED = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}  # binary digits
+# the type of a column without any cell
+_EMPTY = '"NULL"'
+# binary digits of whole numbers
+_SIGNED = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63}
 _UNSIGNED = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64}
-_FLOATS = {"FLOAT": 24, "DOUBLE": 53}  # up to so many binary digits every whole number is held
+# the binary digits up to which a float represents every whole number
+_FLOATS = {"FLOAT": 24, "DOUBLE": 53}
 _WHOLE = _SIGNED | _UNSIGNED
 
 
 def check_parquet_types(connection: duckdb.DuckDBPyConnection, patterns: Sequence[str], table: PeopleTable) -> None:
-    """Raise DeclarationError where a declared column's types differ among the files so that one decides how another is read."""
+    """Raise DeclarationError where a declared column's types differ among files so that one file decides how others are read."""
     files = f"[{', '.join(map(quote_text, patterns))}]"
     state = "struct_pack(name, kind := duckdb_type, children := COALESCE(num_children, 0))"
     layouts = connection.execute(
@@ -298,9 +302,11 @@ def check_parquet_types(connection: duckdb.DuckDBPyConnection, patterns: Sequenc
 def _columns(layout: Sequence[Any]) -> list[tuple[str, str]]:
     """Return the names and types of a file's columns, those of nested fields left out; names are compared in any case."""
     columns: list[tuple[str, str]] = []
-    place = 1  # the schema itself comes first
+    # the schema itself comes first
+    place = 1
     while place < len(layout):
         columns.append((layout[place]["name"].lower(), layout[place]["kind"]))
+        # skip the column and its nested fields, which follow it
         fields = 1
         while fields:
             fields += layout[place]["children"] - 1
@@ -311,9 +317,9 @@ def _columns(layout: Sequence[Any]) -> list[tuple[str, str]]:
 def _read_alike(column: Column | List, kinds: Collection[str], *, is_unit: bool) -> bool:
     """Return whether a cell of any of these types is read, in the one type that holds all of them, as in its own.
 
-    Theorem. Whole numbers are read alike in each type that holds them, and so are floats. A whole number that a float holds
-    has the same text and the same double in both. One that it does not hold moves to a neighbor, never past a number that
-    it does hold: bounds and values that are held are met by the same numbers. A Real cell is its double in any case.
+    Theorem. Whole numbers are read alike in each type that represents them, and so are floats. A whole number that a float
+    represents has the same text and the same double in both. Any other is rounded to a neighbor, never past a number that the
+    float represents: bounds and values that it represents are met by the same numbers. A Real cell is its double in any case.
     """
     kinds = set(kinds)
     if len(kinds) <= 1:
@@ -322,7 +328,8 @@ def _read_alike(column: Column | List, kinds: Collection[str], *, is_unit: bool)
         return False
     floats = kinds & _FLOATS.keys()
     if not floats:
-        return "UBIGINT" not in kinds or not kinds & _SIGNED.keys()  # else of 128 bits
+        # UBIGINT beside a signed type would be read in 128 bits
+        return "UBIGINT" not in kinds or not kinds & _SIGNED.keys()
     digits = max(_FLOATS[kind] for kind in floats)
     if all(_WHOLE[kind] <= digits for kind in kinds - floats):
         return True

@@ -1,8 +1,8 @@
-"""Files of this machine, pinned: which state of a file each source was opened in, and whether it is still in that state.
+"""Local files, pinned: the state in which each source's file was opened, and whether it is still in that state.
 
-A question reads several times, and a file may be replaced or written to in between. A file that is replaced by another of
-its name, or removed, stays readable through the descriptor that is held here; one that is written to does not, and that is
-noticed by its size and times. Only what the file system says of files is compared, never what is in them.
+A question reads several times, and a file may be replaced or written to in between. A file that is replaced by another of its
+name, or removed, stays readable through its open descriptor; a file that is written to does not, and that is noticed by its
+size and times. Only the file system's data about files is compared, never their contents.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from sordino.ask.engines.loaded_files import LOADERS
 from sordino.core.errors import SourceError
 from sordino.core.source import Source
 
-State = tuple[int, ...] | None  # None where there is no such file
+# None where there is no such file
+State = tuple[int, ...] | None
 
-_LINKS = "/proc/self/fd"  # where Linux lets an open file be opened once more, whatever became of its name
-_LOGS = {"duckdb": (".wal",), "sqlite": ("-wal", "-journal")}  # files beside one that hold a part of what it says
+# where Linux lets an open file be opened once more, even if its name is gone
+_LINKS = "/proc/self/fd"
+# files beside one that hold a part of its data
+_LOGS = {"duckdb": (".wal",), "sqlite": ("-wal", "-journal")}
 
 
 class PinnedFiles:
-    """Hold the state of each local file that an engine was opened with; `directory` is the engine's own."""
+    """The state of each local file that an engine was opened with; `directory` is the engine's own."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._files: list[_File] = []
 
     def pin(self, source: Source, *, pattern: str = "", names: Iterable[str] = ()) -> str:
-        """Pin a source and return the path that it is to be read by; `names` are the files that `pattern` meets.
+        """Pin a source and return the path to read it by; `names` are the files that `pattern` matches.
 
         Raises SourceError where it cannot be opened.
         """
@@ -45,17 +48,17 @@ class PinnedFiles:
         # DuckDB takes a backslash in the name of an open file for a separator, and then does not know the file.
         odd_name = "\\" in os.path.realpath(place)
         if source.format == "duckdb" or source.format in LOADERS or odd_name or not os.path.isdir(_LINKS):
-            # DuckDB holds its own files open, and SQLite loses its locks on a file where anybody else closes it.
-            self._files.append(_Named(place, _state(place), logs, loaded=source.format in LOADERS))
+            # DuckDB keeps its own files open, and SQLite loses its locks on a file if anything else in the process closes it.
+            self._files.append(_NamedFile(place, _state(place), logs, loaded=source.format in LOADERS))
             return place
-        held = _Held(place, _open(source), self._directory)
-        self._files.append(held)
-        return held.link
+        file = _OpenFile(place, _open(source), self._directory)
+        self._files.append(file)
+        return file.link
 
     def settle(self) -> None:
-        """Let the paths of descriptors lead to their files: from then on what DuckDB was told to allow is what it opens."""
+        """Point the allowed paths of descriptors at their files, once DuckDB has resolved and allowed them."""
         for file in self._files:
-            if isinstance(file, _Held):
+            if isinstance(file, _OpenFile):
                 file.settle()
 
     def are_current(self) -> bool:
@@ -63,20 +66,21 @@ class PinnedFiles:
         return all(file.is_current() for file in self._files)
 
     def are_whole(self) -> bool:
-        """Return whether what is read is still as it was opened, whatever its name leads to now."""
+        """Return whether the opened files are unchanged, even if their names now lead to others."""
         return all(file.is_whole() for file in self._files)
 
     def close(self) -> None:
         """Close the descriptors."""
-        files, self._files = self._files, []
+        files = self._files
+        self._files = []
         for file in files:
-            if isinstance(file, _Held):
+            if isinstance(file, _OpenFile):
                 file.close()
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """A file that somebody else holds open, or that was read into memory."""
+class _NamedFile:
+    """A file that its library keeps open, or that was read into memory."""
 
     path: str
     state: State
@@ -89,13 +93,13 @@ class _Named:
 
     def is_whole(self) -> bool:
         now = None if self.loaded else _state(self.path)
-        # Another file of its name is none of ours: the one that was opened is still there for who holds it.
+        # If its name leads to another file, the one that was opened is still there for the library that keeps it open.
         return now is None or self.state is None or now[:2] != self.state[:2] or now[2:4] == self.state[2:4]
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """The files that a pattern met."""
+    """The files that a pattern matched."""
 
     states: dict[str, State]
     pattern: str
@@ -108,8 +112,8 @@ class _Folder:
         return all(state is not None and _state(name) == state for name, state in self.states.items())
 
 
-class _Held:
-    """A file that is held open: its link opens it once more, also after its name is gone."""
+class _OpenFile:
+    """A file that is kept open: its link opens it once more, also after its name is gone."""
 
     def __init__(self, path: str, descriptor: int, directory: str) -> None:
         self._path = path
@@ -131,7 +135,7 @@ class _Held:
         return _state(self._path) == self._state
 
     def is_whole(self) -> bool:
-        # Its times of change are left out: they tell of its names, not of what is in it.
+        # Its time of change is left out: that changes with its names, too.
         return _of(os.fstat(self._source))[2:4] == self._state[2:4]
 
     def close(self) -> None:
@@ -139,7 +143,7 @@ class _Held:
             os.close(number)
 
 
-_File = _Named | _Folder | _Held
+_File = _NamedFile | _Folder | _OpenFile
 
 
 def check_descriptors() -> None:
@@ -161,9 +165,9 @@ def check_descriptors() -> None:
 
 
 def is_starved(failure: Exception) -> bool:
-    """Return whether an engine failed since the process, or the machine, may open no more files.
+    """Return whether an engine failed because the process, or the machine, may open no more files.
 
-    Of what it says, the end alone is looked at, and it is one of two sentences of the system's own.
+    Only the end of the message is read, and compared with two sentences of the operating system.
     """
     return str(failure).strip().endswith((os.strerror(errno.EMFILE), os.strerror(errno.ENFILE)))
 

@@ -20,7 +20,8 @@ from sordino.core.source import PublicTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MOST = 10_000_000  # rows: a public table is held in memory
+# rows, since a public table is read into memory
+_MOST = 10_000_000
 
 
 def public_cells(public: Mapping[str, PublicTable]) -> dict[str, pa.Table]:
@@ -33,19 +34,19 @@ def public_cells(public: Mapping[str, PublicTable]) -> dict[str, pa.Table]:
 
 
 def declared_values(cells: pa.Table, domain: Domain, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Return some columns of each row as values of a question: numbers within their bounds, declared texts, days, truths.
+    """Return some columns of each row as values of a question: numbers within their bounds, declared texts, days, booleans.
 
-    None is missing, and so is a moment, which a question does not read so. A column of the key is as it is joined by.
+    None is missing, and so is a moment, which a question does not read in this way. A column of the key has its joined values.
     """
-    read = [
+    values = [
         cells[name].to_pylist() if name not in domain else _values(cells[name].to_pylist(), domain[name])
         for name in columns
     ]
-    return list(zip(*read, strict=True))
+    return list(zip(*values, strict=True))
 
 
 def _values(cells: Sequence[Any], column: Column) -> list[Any]:
-    """Return cells as a question holds the values of a column."""
+    """Return cells as a question's values of a column."""
     read, _ = reader(column)
     rule = getattr(column, "missing", None)
     missing = rule.value if isinstance(rule, Fill) else None
@@ -58,11 +59,12 @@ def _value(value: Any, column: Column) -> Any:
         return None
     if isinstance(column, Category):
         value = value.strip(BLANKS) if isinstance(value, str) and value not in column.values else value
-        known = value if value in column.values else column.other
-        return Fraction(known) if isinstance(known, int) else known
+        declared = value if value in column.values else column.other
+        return Fraction(declared) if isinstance(declared, int) else declared
     if isinstance(column, Integer):
-        least, most = column.lower, column.upper
-        return Fraction(max(value if least is None else least, min(value if most is None else most, value)))
+        least = value if column.lower is None else column.lower
+        most = value if column.upper is None else column.upper
+        return Fraction(max(least, min(most, value)))
     if isinstance(column, Real) and column.step is not None:
         low, high = (None if end is None else Fraction(end) for end in (column.lower, column.upper))
         if math.isinf(value):
@@ -82,9 +84,10 @@ def _read(name: str, table: PublicTable) -> pa.Table:
         engine = open_source(hold_source(table.source, table.columns), domain=table.columns, unit=None)
         on = engine.primitives
         keys = [join_cell(name, table.columns[name])[1](on) for name in table.keys]
-        chosen = [exp.alias_(key, f"sordino_key_{i}") for i, key in enumerate(keys)]
-        chosen += [exp.alias_(on.raw(c), f"sordino_cell_{i}") for i, c in enumerate(table.columns)]
-        rows = engine.run(exp.Select(expressions=chosen).from_(on.source()).limit(_MOST + 1))
+        items = [exp.alias_(key, f"sordino_key_{i}") for i, key in enumerate(keys)]
+        items += [exp.alias_(on.raw(c), f"sordino_cell_{i}") for i, c in enumerate(table.columns)]
+        # one row more shows that there are too many
+        rows = engine.run(exp.Select(expressions=items).from_(on.source()).limit(_MOST + 1))
     except EngineFailed:
         raise SourceError(f"public table {name!r} cannot be read: check that it is whole") from None
     except SordinoError as error:
@@ -108,11 +111,12 @@ def _check(name: str, cells: pa.Table, table: PublicTable) -> pa.Table:
             f"public table {name!r} has more than {_MOST:,} rows: join one row a key, and fewer keys"
         )
     names = _key_names(table)
-    for place, (named, column) in enumerate(zip(names, (table.columns[key] for key in table.keys), strict=True)):
-        key: Any = cells[named]
-        if isinstance(column, Category):  # its code among its own values: reported as the value
+    for place, (key_name, column) in enumerate(zip(names, (table.columns[key] for key in table.keys), strict=True)):
+        key: Any = cells[key_name]
+        # a category is read as the code of its value
+        if isinstance(column, Category):
             key = pa.chunked_array([pa.array(column.values).take(pc.cast(key, pa.int64()).combine_chunks())])
-        cells = cells.set_column(place, named, key).filter(pc.is_valid(key))
+        cells = cells.set_column(place, key_name, key).filter(pc.is_valid(key))
     counts = cells.select(names).group_by(names).aggregate([([], "count_all")])
     most = pc.max(counts["count_all"]).as_py() or 0
     if most > table.max_rows:

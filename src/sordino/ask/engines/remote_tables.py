@@ -1,4 +1,4 @@
-"""Tables on other machines, read by DuckDB through a file system of Python's."""
+"""Tables on other machines, read by DuckDB through a Python file system."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class RemoteSources:
-    """Remember the sources of an engine that lie on other machines."""
+    """The sources of an engine that are on other machines."""
 
     def __init__(self) -> None:
         self._stores: dict[str, RemoteStore] = {}
 
     def open(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
-        """Let a connection read a source; raises SourceError unless it is there, and its files are the table."""
+        """Let a connection read a source; raises SourceError unless it exists, and its files are the table."""
         address = source.path
         scheme = address.partition("://")[0]
-        store = next((s for known, s in self._stores.items() if known.startswith(f"{scheme}://")), None)
+        store = next((s for other, s in self._stores.items() if other.startswith(f"{scheme}://")), None)
         if store is None:
             store = remote_store(address)
             connection.register_filesystem(_remote_file_system(scheme, store))
@@ -35,12 +35,12 @@ class RemoteSources:
         self._stores[address] = store
 
     def check(self) -> None:
-        """Raise SourceError unless all of them are there."""
+        """Raise SourceError unless all of them exist."""
         for address, store in self._stores.items():
             check_remote(address, store)
 
     def are_there(self) -> bool:
-        """Return whether all of them are there."""
+        """Return whether all of them exist."""
         try:
             self.check()
         except SourceError:
@@ -64,8 +64,8 @@ def _remote_file_system(scheme: str, store: RemoteStore) -> Any:
         return store.info(strip(path))
 
     def ls(_: Any, path: str, detail: bool = True, **_how: Any) -> list[Any]:
-        found = store.ls(strip(path))
-        return found if detail else [entry["name"] for entry in found]
+        entries = store.ls(strip(path))
+        return entries if detail else [entry["name"] for entry in entries]
 
     def open_file(_: Any, path: str, mode: str = "rb", **_how: Any) -> RemoteFile:
         if mode != "rb":
@@ -73,7 +73,8 @@ def _remote_file_system(scheme: str, store: RemoteStore) -> Any:
         return store.open(strip(path))
 
     def modified(*_: Any) -> datetime:
-        return datetime.now(UTC)  # so DuckDB takes nothing that it remembers of a file for the file
+        # so that DuckDB uses nothing that it has cached of a file
+        return datetime.now(UTC)
 
-    words = {"info": info, "modified": modified, "ls": ls, "open": open_file, "_strip_protocol": staticmethod(strip)}
-    return type("RemoteFileSystem", (AbstractFileSystem,), {"protocol": scheme, "cachable": False, **words})()
+    methods = {"info": info, "modified": modified, "ls": ls, "open": open_file, "_strip_protocol": staticmethod(strip)}
+    return type("RemoteFileSystem", (AbstractFileSystem,), {"protocol": scheme, "cachable": False, **methods})()

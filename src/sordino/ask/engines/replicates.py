@@ -1,7 +1,7 @@
-"""Runs the outside of a statement over replicates of its blocks' answers: one query for all, by DuckDB's lateral join.
+"""The outside of a statement over replicates of its blocks' answers: one query for all, by DuckDB's lateral join.
 
-Running the outside once a replicate takes 1.4 ms each, most of it to plan; one query over all takes a tenth of that. Each block's
-table holds the rows of all replicates, and the outside reads those of one.
+Running the outside once a replicate takes 1.4 ms each, mostly for planning; one query over all takes a tenth of that. The table
+of a block holds the rows of all replicates, and the outside reads those of one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def identify_rows(names: Sequence[str], places: Sequence[int]) -> str:
-    """Return SQL for the text that tells rows apart, by the columns at these places."""
+    """Return SQL for the text that identifies a row, by the columns at these places."""
     if not places:
         return "''"
     return f"CAST([{', '.join(f'CAST({quote_name(names[place])} AS VARCHAR)' for place in places)}] AS VARCHAR)"
@@ -34,8 +34,8 @@ def identify_rows(names: Sequence[str], places: Sequence[int]) -> str:
 def run_replicates(statement: ReleasedStatement, drawn: Mapping[str, Mapping[str, Any]], count: int) -> Any:
     """Return the columns of the statement's answer in each replicate: floats (count + 1, columns, rows), the released first.
 
-    `drawn` are the columns of each block that have noise, in `count` replicates. What is missing, no number, or depends on a
-    divisor whose sign is not that of the released one, is NaN. None where the statement fails or passes a limit.
+    `drawn` are the columns of each block that have noise, in `count` replicates. A value that is missing, no number, or depends
+    on a divisor of another sign than the released one, is NaN. None where the statement fails or exceeds a limit.
     """
     if len(set(statement.identity)) < len(statement.identity):
         return None
@@ -49,7 +49,7 @@ def run_replicates(statement: ReleasedStatement, drawn: Mapping[str, Mapping[str
     columns = {block.name: [name for name, _, _ in block.columns] for block in statement.blocks}
     text = write_replicated(outside, lineage, columns, count=count)
     names = [f"c{place}" for place in range(len(lineage.columns))]
-    shown = ", ".join(f"TRY_CAST({name} AS DOUBLE) AS {name}" for name in names)
+    cells = ", ".join(f"TRY_CAST({name} AS DOUBLE) AS {name}" for name in names)
     with limited_connection() as connection:
         for block in statement.public:
             add_table(connection, block.name, _released_table(block), _types(block))
@@ -60,15 +60,13 @@ def run_replicates(statement: ReleasedStatement, drawn: Mapping[str, Mapping[str
 
         def run(sign: int) -> Any:
             signed = re.sub(rf"\b{SIGN}\b", f"({sign})", text)
-            given = f"({signed}) AS given({', '.join(['number', *names])})"
-            table = fetch_table(
-                connection, f"SELECT number, {identify_rows(names, places)} AS row, {shown} FROM {given}"
-            )
-            return _arrange(table, statement.identity, len(names), count)
+            relation = f"({signed}) AS replicates({', '.join(['number', *names])})"
+            rows = f"SELECT number, {identify_rows(names, places)} AS row, {cells} FROM {relation}"
+            return _arrange(fetch_table(connection, rows), statement.identity, len(names), count)
 
         replicates = run(1)
         if lineage.guarded and np.isnan(replicates[0]).any():
-            # The divisors of some rows are below 0 as they were released.
+            # The released divisors of some rows are below 0.
             below = run(-1)
             replicates = np.where(np.isnan(replicates[0])[None], below, replicates)
         return replicates
@@ -100,7 +98,7 @@ def _replicated_table(block: BlockAnswer, drawn: Mapping[str, Any], count: int) 
     for name, values in drawn.items():
         cells = released.column(name)
         place = table.column_names.index(name)
-        # As they were released: a count of many digits is no double.
+        # In the released type, since a count of many digits is no double.
         again = pa.array(values.ravel()).cast(cells.type, safe=False)
         table = table.set_column(place, name, pa.chunked_array([*cells.chunks, again]))
     return table.append_column(REPLICATE, pa.array(np.repeat(np.arange(count + 1), height)))
@@ -113,10 +111,10 @@ def _arrange(table: pa.Table, identity: Sequence[str], columns: int, count: int)
 
     replicates = np.full((count + 1, columns, len(identity)), np.nan)
     rows = pc.index_in(table.column("row"), value_set=pa.array(identity, pa.string()))
-    known = np.asarray(pc.is_valid(rows))
-    numbers = np.asarray(table.column("number"))[known]
+    in_answer = np.asarray(pc.is_valid(rows))
+    numbers = np.asarray(table.column("number"))[in_answer]
     places = np.asarray(rows.drop_null())
     for column in range(columns):
         cells = table.column(f"c{column}").to_numpy().astype(float)
-        replicates[numbers, column, places] = cells[known]
+        replicates[numbers, column, places] = cells[in_answer]
     return replicates

@@ -11,22 +11,24 @@ from typing import Protocol
 from sordino.ask.engines.sql_text import CHOICE, quote_name
 from sordino.core.primitives import UnitCell, UnitWindow, check_range
 
-# ---- The public hash that orders a unit's rows and groups: in arithmetic that every engine has, so that all order
-# them alike
+# ---- The public hash that orders a unit's rows and groups: in arithmetic that every engine has, so that all order them alike
 #
-# It knows cells as 64-bit whole numbers: codes, steps and names as they are declared, so that it does not matter how an
-# engine holds them. How one is made of a cell, and how "exclusive or" is written, are an engine's words.
+# It knows cells as 64-bit whole numbers: codes, steps and names by the declaration, so that it does not matter how an engine
+# stores them. How a cell becomes a number, and how "exclusive or" is written, is an engine's SQL.
 
-_WORD, _HALF = 2**31 - 1, 2**32 - 1
-_TERMS = 8  # products below 2^59 whose sum is below 2^62
-_ROUNDS = (0x7FEB352D, 0x68E31DA5)  # odd and below 2^31
+_WORD = 2**31 - 1
+_HALF = 2**32 - 1
+# products below 2^59 whose sum is below 2^62
+_TERMS = 8
+# odd and below 2^31
+_ROUNDS = (0x7FEB352D, 0x68E31DA5)
 
 
 @dataclass(frozen=True, slots=True)
 class CellNumber:
     """One cell as a whole number: SQL text that may be NULL, under a name that is the same on every engine.
 
-    Of a narrow one only the 31 lowest bits are looked at.
+    Of a narrow one only the 31 lowest bits are hashed.
     """
 
     name: str
@@ -35,7 +37,7 @@ class CellNumber:
 
 
 class HashWords(Protocol):
-    """What an engine must say for the hash."""
+    """The SQL of one engine that the hash needs."""
 
     def let(self, text: str) -> str:
         """Return the name of a part, computed once."""
@@ -45,15 +47,15 @@ class HashWords(Protocol):
 
 
 def hash_cells(cells: Iterable[CellNumber], words: HashWords, *, purpose: str) -> str:
-    """Return SQL text of 31 bits that are a function of the cells alone, whatever their order; NULL is a value as others.
+    """Return SQL text of 31 bits that are a function of the cells alone, in any order; NULL is a value like others.
 
     Each half of a cell is multiplied by an odd number of 28 bits that its name keys (Carter and Wegman 1979, section 3, a
-    multilinear hash), and the sum passes through two rounds of multiplying and folding, so that near sums are far apart.
+    multilinear hash), and the sum passes through two rounds of multiplying and folding, which separate close sums.
 
     Theorem: no row makes it fail. A half is below 2^31 and a product below 2^59; of eight terms the sum is below 2^62, and
     it is cut to 59 bits before the next are added. In a round a number below 2^32 meets one below 2^31. So nothing leaves
-    64 bits, and engines with signed 64-bit arithmetic agree in every bit. It is fair as far as it looks random, and no
-    more: names and factors are public, and whoever writes cells can make collisions at will, so order by the cells next.
+    64 bits, and engines with signed 64-bit arithmetic agree in every bit. It is fair only as far as it looks random: names and
+    factors are public, and anyone who writes cells can produce collisions, so the caller orders by the cells next.
     """
     terms = [f"{_factor(purpose)}"]
     for cell in cells:
@@ -69,7 +71,8 @@ def hash_cells(cells: Iterable[CellNumber], words: HashWords, *, purpose: str) -
         mixed = words.exclusive_or(hashed, f"({hashed} >> 31)")
         hashed = words.let(f"({mixed} & {_HALF}) * {factor}")
     mixed = words.exclusive_or(hashed, f"({hashed} >> 31)")
-    return f"CAST({mixed} & {_WORD} AS INT)"  # DuckDB sorts it twice as fast as a BIGINT
+    # DuckDB sorts an INT twice as fast as a BIGINT
+    return f"CAST({mixed} & {_WORD} AS INT)"
 
 
 @functools.cache
@@ -84,7 +87,8 @@ def _factor(name: str) -> int:
 # All arithmetic is of 128-bit whole numbers, so it is exact and does not depend on the order of rows; extremes are taken in
 # a total order of the values themselves.
 
-FORMS = {"number": "HUGEINT", "text": "VARCHAR", "truth": "BOOLEAN"}  # how an engine holds each
+# the type of each form
+FORMS = {"number": "HUGEINT", "text": "VARCHAR", "truth": "BOOLEAN"}
 
 
 def unit_rows_select(
@@ -92,15 +96,16 @@ def unit_rows_select(
 ) -> str:
     """Return the SQL of a relation with one row a unit; `unit` is the name of its column and the SQL of its cell."""
     name, owner = unit
-    made = [f"{owner} AS sordino_unit", *(f"{aggregate(v)} AS sordino_v{i}" for i, v in enumerate(values.values()))]
-    shown = [f"sordino_unit AS {quote_name(name)}"]
-    shown += [f"sordino_v{i} AS {quote_name(alias)}" for i, alias in enumerate(values)]
-    rows = f"(SELECT {', '.join(made)} FROM {relation} WHERE {owner} IS NOT NULL GROUP BY {owner}) AS sordino_grouped"
-    return f"(SELECT {', '.join(shown)} FROM {rows}) AS sordino_units"
+    cells = [f"{owner} AS sordino_unit", *(f"{aggregate(v)} AS sordino_v{i}" for i, v in enumerate(values.values()))]
+    rows = f"(SELECT {', '.join(cells)} FROM {relation} WHERE {owner} IS NOT NULL GROUP BY {owner}) AS sordino_grouped"
+    # named in a second SELECT, so that no name of a value is taken for a column of the rows
+    names = [f"sordino_unit AS {quote_name(name)}"]
+    names += [f"sordino_v{i} AS {quote_name(alias)}" for i, alias in enumerate(values)]
+    return f"(SELECT {', '.join(names)} FROM {rows}) AS sordino_units"
 
 
 def unit_value(of: UnitCell, cell: str, words: Mapping[str, str]) -> str:
-    """Return the aggregate of one value, as its form is held; `words` are an engine's own for some kinds, whole."""
+    """Return the aggregate of one value, in the type of its form; `words` is an engine's SQL for some kinds."""
     if of.kind == "mean":
         return _mean(cell, low=of.low, parts=of.parts)
     if of.kind in ("variance", "variance_pop"):
@@ -137,11 +142,11 @@ def _variance(cell: str, *, low: int, parts: int, is_sample: bool) -> str:
     distances from the mean is SUM(v v) - 2 m SUM(v) + n m m - r r / n: no part of it grows with the square of n but r r.
     """
     count = f"CAST(COUNT({cell}) AS HUGEINT)"
-    away = f"(CAST({cell} AS HUGEINT) - {_whole(low)})"
-    total = f"SUM({away})"
+    distance = f"(CAST({cell} AS HUGEINT) - {_whole(low)})"
+    total = f"SUM({distance})"
     mean = f"({total} // {count})"
     rest = f"({total} - {mean} * {count})"
-    squares = f"SUM({away} * {away}) - {_whole(2)} * {mean} * {total} + {count} * {mean} * {mean}"
+    squares = f"SUM({distance} * {distance}) - {_whole(2)} * {mean} * {total} + {count} * {mean} * {mean}"
     apart = f"({_whole(parts)} * ({squares}) - {_whole(parts)} * {rest} * {rest} // {count})"
     divisor = f"({count} - {_whole(1)})" if is_sample else count
     least = 2 if is_sample else 1
@@ -170,16 +175,17 @@ def _whole(number: int) -> str:
 
 # ---- A value of a row among its unit's rows: the SQL of a window. It runs nothing
 
-_PLACED = ("lag", "lead", "first_value", "last_value", "nth_value", "row_number", "ntile")
+_BY_PLACE = ("lag", "lead", "first_value", "last_value", "nth_value", "row_number", "ntile")
 
 
 def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ties: Sequence[str]) -> str:
     """Return the SQL of a window over the rows that agree in `parts`.
 
-    What depends on a row's place orders all rows, by `ties` after `order`; what is equal for rows of equal order does not.
+    A window whose value depends on a row's place orders all rows, by `ties` after `order`; one whose value is equal for rows of
+    equal order needs no ties.
     """
-    placed = of.kind in _PLACED or (of.frame is not None and not of.by_value)
-    by = [*order, *ties] if placed else list(order)
+    by_place = of.kind in _BY_PLACE or (of.frame is not None and not of.by_value)
+    by = [*order, *ties] if by_place else list(order)
     frame = ""
     if of.kind in ("first_value", "last_value", "nth_value"):
         frame = " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
@@ -190,7 +196,7 @@ def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ti
         ]
         frame = f" {'RANGE' if of.by_value else 'ROWS'} BETWEEN {ends[0]} AND {ends[1]}"
     over = f"OVER (PARTITION BY {parts}{' ORDER BY ' + ', '.join(by) if by else ''}{frame})"
-    called = {
+    call = {
         "lag": f"lag({value}, {of.offset})",
         "lead": f"lead({value}, {of.offset})",
         "nth_value": f"nth_value({value}, {of.offset})",
@@ -201,7 +207,7 @@ def window_text(of: UnitWindow, value: str, parts: str, order: Sequence[str], ti
     if of.kind == "mean":
         return _mean(value, low=of.low, parts=of.parts, over=f" {over}")
     kind = FORMS[of.form] if of.form != "number" or of.wide else "BIGINT"
-    return f"CAST({called} {over} AS {kind})"
+    return f"CAST({call} {over} AS {kind})"
 
 
 def _frame_end(place: int | None, side: str, *, wide: bool) -> str:
@@ -210,5 +216,5 @@ def _frame_end(place: int | None, side: str, *, wide: bool) -> str:
         return f"UNBOUNDED {side}"
     if place == 0:
         return "CURRENT ROW"
-    away = f"CAST('{abs(place)}' AS BIGINT)" if wide else str(abs(place))
-    return f"{away} {'PRECEDING' if place < 0 else 'FOLLOWING'}"
+    distance = f"CAST('{abs(place)}' AS BIGINT)" if wide else str(abs(place))
+    return f"{distance} {'PRECEDING' if place < 0 else 'FOLLOWING'}"

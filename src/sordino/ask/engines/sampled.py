@@ -1,9 +1,9 @@
-"""A Poisson sample of a table, drawn by secret coins and held until it is closed; no key outlives the drawing of it.
+"""A Poisson sample of a table, drawn by secret coins and stored until it is closed; the key is used for the draw alone.
 
-Theorem: a unit's coin is the first 64 bits of SHA-256 of a fresh 256-bit key and what names the unit (its id, or the
-number of a row in one scan). The names are distinct and the key is secret, so the coins are independent and fair up to
-what tells SHA-256 from a random function: each unit is in with probability threshold / 2^64, whoever else is there. All
-scans of one question read the same sample, as its event says.
+Theorem: a unit's coin is the first 64 bits of SHA-256 of a fresh 256-bit key and the unit's name (its id, or the number of a row
+in one scan). The names are distinct and the key is secret, so the coins are independent and fair as far as SHA-256 cannot be
+distinguished from a random function: each unit is in with probability threshold / 2^64, independently of the others. All scans
+of one question read the same sample, as its event states.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SampledEngine:
-    """Answer trees over a sample that another engine holds; `close` gives the sample back, and that alone."""
+    """An engine over a sample that another engine stores; `close` drops the sample alone."""
 
     layout: TableLayout
     unreadable_rows: bool
@@ -34,21 +34,21 @@ class SampledEngine:
 
     @property
     def primitives(self) -> DuckDBPrimitives:
-        """The words to build one tree with."""
+        """The primitives to build one tree with."""
         return DuckDBPrimitives(self.layout)
 
     @property
     def physical(self) -> Mapping[str, str]:
-        """The physical type of each column, as of the whole."""
+        """The physical type of each column, as in the whole table."""
         return self.layout.physical
 
     def open_tables(self, names: Collection[str]) -> SampledEngine:
-        """Return the engine itself: its layout has the tables that the whole had when it was sampled."""
+        """Return the engine itself: its layout has the tables of the engine that drew the sample."""
         del names
         return self
 
     def snapshot(self) -> AbstractContextManager[SampledEngine]:
-        """Give the engine itself: a sample does not change."""
+        """Return a context with the engine itself: a sample does not change."""
         return nullcontext(self)
 
     def sample(self, *, threshold: int, key: bytes) -> SampledEngine:
@@ -58,9 +58,9 @@ class SampledEngine:
 
 
 def coin_sql(named: str, *, threshold: int) -> str:
-    """Return the condition that a unit's coin falls: with the key, as text, for its one parameter.
+    """Return the condition that a unit is in the sample; its one parameter is the key, as text.
 
-    `named` is SQL text that names the unit. Hexadecimal digits of one length compare as the numbers they are.
+    `named` is SQL text that names the unit. Hexadecimal digits of one length compare like their numbers.
 
     >>> coin_sql("id", threshold=2**63)
     "substr(sha256(? || id), 1, 16) < '8000000000000000'"

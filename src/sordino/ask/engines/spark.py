@@ -61,14 +61,15 @@ if TYPE_CHECKING:
 # ---- Spark's SQL, written of our own trees: `//` is the whole quotient, HUGEINT is DECIMAL(38, 0), sums never wrap
 
 _WIDE = "DECIMAL(38, 0)"
-_HALF = f"CAST('{2**62}' AS {_WIDE})"  # parts numbers of up to 37 digits in two of 64 bits
+# divides numbers of up to 37 digits into two parts of 64 bits
+_HALF = f"CAST('{2**62}' AS {_WIDE})"
 
 
 class SordinoSpark(Spark):
-    """Write our own trees; nothing is read by it."""
+    """Spark's dialect for writing our own trees; nothing is read by it."""
 
     class Generator(SparkGenerator):
-        """Write what Spark computes otherwise, or in 64 bits, as we mean it."""
+        """A writer of the nodes that Spark computes in another way, or in 64 bits."""
 
         TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {**SparkGenerator.TYPE_MAPPING, exp.DType.INT128: _WIDE}
 
@@ -79,8 +80,8 @@ class SordinoSpark(Spark):
         def intdiv_sql(self, expression: exp.IntDiv) -> str:
             """Write the whole quotient of two numbers that are not negative, neither past 37 digits.
 
-            Where neither is cast to a wide type, both were proved to lie within 2^62 (`NARROW`), and DIV is right. Spark's
-            DIV of decimals returns 64 bits, and wraps silently where a quotient has more. Theorem: with a = h c + l for
+            Where neither is cast to a wide type, both were proved to be within 2^62 (`NARROW`), and DIV is right. Spark's DIV of
+            decimals returns 64 bits, and wraps silently where a quotient has more. Theorem: with a = h c + l for
             c = 2^62, and h = q b + s, the quotient a // b is q c + (s c + l) // b. Here h < 10^37 / 2^62 < 2^62, and as
             s < b, (s c + l) // b is at most c; so no quotient below has more than 64 bits.
             """
@@ -100,18 +101,18 @@ class SordinoSpark(Spark):
             return f"SUM(CAST({self.sql(of)} AS {_WIDE}))"
 
         def window_sql(self, expression: exp.Window) -> str:
-            """Write a row's number with an order, which Spark asks for where any will do."""
+            """Write a row's number with an order, which Spark requires even if any order will do."""
             if isinstance(expression.this, exp.RowNumber) and expression.args.get("order") is None:
                 expression = expression.copy()
                 expression.set("order", exp.Order(expressions=[exp.Literal.number(1)]))
             return super().window_sql(expression)
 
         def log_sql(self, expression: exp.Log) -> str:
-            """Write the logarithm to base 2 or 10 by its own function."""
+            """Write the logarithm to base 2 or 10 as Spark's function for it."""
             return f"LOG{expression.this.name}({self.sql(expression, 'expression')})"
 
         def anonymous_sql(self, expression: exp.Anonymous) -> str:
-            """Write GROUPING of several columns, a number of a bit for each, by its name here, and a sum in 64 bits."""
+            """Write GROUPING of several columns, a bit for each, under Spark's name, and a sum in 64 bits."""
             if expression.name.upper() == "WHOLE_SUM":
                 return self.func("SUM", *expression.expressions)
             if expression.name.upper() == "GROUPING":
@@ -119,18 +120,20 @@ class SordinoSpark(Spark):
             return super().anonymous_sql(expression)
 
 
-# ---- The primitives in Spark's words, in ANSI mode
+# ---- The primitives in Spark's SQL, in ANSI mode
 #
-# Its casts and its arithmetic fail there where DuckDB's give NULL or infinity, so each is total by TRY_CAST, or reached by a
-# CASE for what it is total on. FLOOR of a DOUBLE is a BIGINT, 0 for NaN and the last one for what is too large, so it is
-# never used to see whether a number is whole. Words are parsed as DuckDB's and written by `SordinoSpark`.
+# Its casts and its arithmetic fail there where DuckDB's give NULL or infinity, so each is total by TRY_CAST, or guarded by a CASE
+# for the values on which it is total. FLOOR of a DOUBLE is a BIGINT, 0 for NaN and the largest one for numbers beyond it, so it
+# is never used to test whether a number is whole. Texts are parsed as DuckDB's and written by `SordinoSpark`.
 
-_FEW = 16  # values that are compared one by one
-_ESCAPES = "!#~^|@`$&;=<>:\x01\x02\x03\x04\x05\x06"  # one that a pattern lacks says that nothing in it is escaped
+# values that are compared one by one
+_FEW = 16
+# an escape character that a pattern lacks leaves nothing in it escaped
+_ESCAPES = "!#~^|@`$&;=<>:\x01\x02\x03\x04\x05\x06"
 
 
 class SparkPrimitives(SqlPrimitives):
-    """Build the cells of one SELECT over one table that Spark reads. Its floats have no NaN: `spark.py` makes them NULL."""
+    """The primitives for one SELECT over one table that Spark reads. Its floats have no NaN: `_read` makes them NULL."""
 
     def _tree(self, text: str) -> exp.Expression:
         return parse_own(text)
@@ -139,53 +142,54 @@ class SparkPrimitives(SqlPrimitives):
         return parse_relation(text)
 
     def sample_source(self, coin: Callable[[str], str]) -> str:
-        """Return the relation of the rows whose unit's coin falls; `coin` makes the condition of the SQL that names a unit."""
-        named = sorted(self._held.domain.stored)
-        cells = ", ".join(map(quote_name, named))
-        unit = self._held.unit
+        """Return the relation of the sampled rows; `coin` makes the condition of the SQL that names a unit."""
+        names = sorted(self._layout.domain.stored)
+        cells = ", ".join(map(quote_name, names))
+        unit = self._layout.unit
         if unit is None or unit.column is None:
-            text = f"SELECT *, {self._row_text(named)} AS sordino_text FROM {self._held.source}"
+            text = f"SELECT *, {self._row_text(names)} AS sordino_text FROM {self._layout.source}"
             number = "row_number() OVER (PARTITION BY sordino_text) AS sordino_number"
             rows = f"(SELECT *, {number} FROM ({text}) AS sordino_texts) AS sordino_numbers"
-            fallen = coin("sordino_text || CAST(sordino_number AS VARCHAR)")
+            condition = coin("sordino_text || CAST(sordino_number AS VARCHAR)")
         else:
             owner = self.let(self._text(unit.column))
-            rows, fallen = self._stage(self._held.source), f"{owner} IS NOT NULL AND {coin(owner)}"
-        return f"(SELECT {cells} FROM {rows} WHERE {fallen}) AS sordino_sample"
+            rows = self._stage(self._layout.source)
+            condition = f"{owner} IS NOT NULL AND {coin(owner)}"
+        return f"(SELECT {cells} FROM {rows} WHERE {condition}) AS sordino_sample"
 
     def _row_text(self, columns: Sequence[str]) -> str:
-        """Return all cells as one text, from which each can be told."""
+        """Return one text of all cells, which is different for different rows."""
         texts = []
         for name in columns:
             cell = quote_name(name)
-            texts.append(f"TO_JSON({cell})" if name in self._held.items else f"CAST({cell} AS VARCHAR)")
+            texts.append(f"TO_JSON({cell})" if name in self._layout.items else f"CAST({cell} AS VARCHAR)")
         return f"TO_JSON(LIST_VALUE({', '.join(texts)}))"
 
     def total(self, value: exp.Expression, largest: Fraction | None) -> exp.Expression:
-        """Return the sum in 64 bits where these hold it, else that of each of several parts of the number.
+        """Return the sum in 64 bits where these suffice, else the sums of several parts of the number.
 
-        Theorem: of n rows, n at most the declared ceiling times the rows that joins made of one, with n 2^b <= 2^62, a sum of
-        numbers up to 2^b in size is at most 2^62, and x = (x >> b) 2^b + (x & 2^b - 1) also for an x below 0. Sums of
-        decimals would be right too, and slow.
+        Theorem: for n rows, n at most the declared ceiling times the rows that joins made of one, with n 2^b <= 2^62, a sum of
+        numbers up to 2^b in size is at most 2^62, and x = (x >> b) 2^b + (x & 2^b - 1) also for an x below 0. Sums of decimals
+        would be right too, but slow.
         """
-        rows = self._held.domain.row_ceiling * self._copies
+        rows = self._layout.domain.row_ceiling * self._copies
         bits = 62 - (rows - 1).bit_length()
         if largest is None or largest >= NARROW or bits < 12:
             return super().total(value, largest)
-        part, shifted, parts = self.let(f"CAST({self._words(value)} AS BIGINT)"), 0, []
-        while math.ceil(largest) >> shifted >= 2**bits:
-            parts.append(
-                f"CAST(WHOLE_SUM(({part} >> {shifted}) & {2**bits - 1}) AS HUGEINT) * {whole_text(2**shifted)}"
-            )
-            shifted += bits
-        parts.append(f"CAST(WHOLE_SUM({part} >> {shifted}) AS HUGEINT) * {whole_text(2**shifted)}")
-        return self._tree(" + ".join(parts) if shifted else f"WHOLE_SUM({part})")
+        number = self.let(f"CAST({self._words(value)} AS BIGINT)")
+        shift = 0
+        sums = []
+        while math.ceil(largest) >> shift >= 2**bits:
+            sums.append(f"CAST(WHOLE_SUM(({number} >> {shift}) & {2**bits - 1}) AS HUGEINT) * {whole_text(2**shift)}")
+            shift += bits
+        sums.append(f"CAST(WHOLE_SUM({number} >> {shift}) AS HUGEINT) * {whole_text(2**shift)}")
+        return self._tree(" + ".join(sums) if shift else f"WHOLE_SUM({number})")
 
     def _restrict(self, condition: str) -> None:
         """Restrict the rows above a column that is not deterministic, past which Spark pushes no filter.
 
-        It would put all steps that a filter reads into the filter, wherever each is used: of n steps in a chain up to 6^n.
-        And no condition of ours reaches a file's reader, which may leave out more than the rows that do not meet it.
+        It would expand all steps that a filter reads into the filter, wherever each is used: a chain of n steps up to 6^n times.
+        And so no condition of ours reaches a file's reader, which may drop more than the rows that do not meet it.
         """
         name = f"sordino_{len(self._levels)}_"
         self._levels[name] = len(self._stages)
@@ -198,9 +202,9 @@ class SparkPrimitives(SqlPrimitives):
 
     def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
         """Return one row a unit; the condition that it ends in is not pushed down either."""
-        named = None if of is None else self._tree(self.let(self._words(of)))
+        step = None if of is None else self._tree(self.let(self._words(of)))
         self._restrict("true")
-        return super().units(named, pairs=pairs)
+        return super().units(step, pairs=pairs)
 
     def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
         """Return the label at a place, by a look-up in a constant array."""
@@ -216,14 +220,16 @@ class SparkPrimitives(SqlPrimitives):
         """
         if len(starts) <= _FEW:
             return super().bisect(cell, starts, results)
-        listed, at = self.let(f"LIST_VALUE({', '.join(map(whole_text, starts))})"), "0"
+        listed = self.let(f"LIST_VALUE({', '.join(map(whole_text, starts))})")
+        at = "0"
         for power in reversed(range(len(starts).bit_length())):
             place = f"{at} + {2**power - 1}" if at != "0" else str(2**power - 1)
             at = self.let(f"{at} + CASE WHEN GET({listed}, {place}) <= {cell} THEN {2**power} ELSE 0 END")
+        # the places themselves are wanted
         if [*results] == [str(place) for place in range(len(results))]:
             return at
-        found = self.let(f"LIST_VALUE({', '.join(results)})")
-        return f"GET({found}, {at})"
+        listed_results = self.let(f"LIST_VALUE({', '.join(results)})")
+        return f"GET({listed_results}, {at})"
 
     def _whole_place(self, cell: str, values: Sequence[int]) -> str:
         cases = (f"WHEN {whole_text(v)} THEN {i}" for i, v in enumerate(values))
@@ -248,7 +254,8 @@ class SparkPrimitives(SqlPrimitives):
 
     def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
         """Return whether a text matches; no character of a pattern is an escape."""
-        at, quoted = self._words(cell), quote_text(pattern)
+        at = self._words(cell)
+        quoted = quote_text(pattern)
         if kind in ("like", "ilike"):
             free = next(sign for sign in _ESCAPES if sign not in pattern)
             return self._tree(f"({at} {kind.upper()} {quoted} ESCAPE {quote_text(free)})")
@@ -264,7 +271,8 @@ class SparkPrimitives(SqlPrimitives):
 
     def exclusive_or(self, left: str, right: str) -> str:
         """Return the bits of two BIGINT that differ."""
-        return f"(xor({left}, {right}))"  # an operator there, which binds less than &
+        # an operator there, which binds less than &
+        return f"(xor({left}, {right}))"
 
     def _text_number(self, text: str) -> str:
         return f"CAST(CONV(substr(md5({text}), 1, 15), 16, 10) AS BIGINT)"
@@ -272,10 +280,11 @@ class SparkPrimitives(SqlPrimitives):
     def _unit_value(self, of: UnitCell) -> str:
         cell = "*" if of.value is None else self._words(of.value)
         if of.by is None:
-            held = f"SORT_ARRAY(COLLECT_LIST(CAST({cell} AS HUGEINT)))"
+            ordered = f"SORT_ARRAY(COLLECT_LIST(CAST({cell} AS HUGEINT)))"
             places = (f"CAST(({n}) // 2 AS INT)" for n in (f"COUNT({cell}) - 1", f"COUNT({cell})"))
-            return unit_value(of, cell, {"median": " + ".join(f"GET({held}, {place})" for place in places)})
-        by, pick = self._words(of.by), "MIN_BY" if of.kind == "first" else "MAX_BY"
+            return unit_value(of, cell, {"median": " + ".join(f"GET({ordered}, {place})" for place in places)})
+        by = self._words(of.by)
+        pick = "MIN_BY" if of.kind == "first" else "MAX_BY"
         pair = f"CASE WHEN {by} IS NOT NULL AND {cell} IS NOT NULL THEN STRUCT_PACK(a := {by}, b := {cell}) END"
         return unit_value(of, cell, {of.kind: f"{pick}({cell}, {pair})"})
 
@@ -283,24 +292,22 @@ class SparkPrimitives(SqlPrimitives):
         kind, cell = self._cell(column)
         if kind == "VARCHAR":
             return self.let(cell)
-        written = f"CAST({cell} AS VARCHAR)"
         if kind == "DECIMAL":
-            return self.let(self._trim_zeros(self.let(written)))
+            return self.let(self._trim_zeros(self.let(f"CAST({cell} AS VARCHAR)")))
         if kind in ("FLOAT", "DOUBLE"):
             cell = self.let(self._real(kind, cell))
-            written = f"CAST({cell} AS VARCHAR)"
             whole = f"RINT({cell}) = {cell} AND abs({cell}) < CAST('9007199254740992' AS DOUBLE)"
             ends = f"WHEN {cell} = CAST('inf' AS DOUBLE) THEN 'inf' WHEN {cell} = CAST('-inf' AS DOUBLE) THEN '-inf'"
-            written = (
+            return self.let(
                 f"CASE WHEN isnan({cell}) THEN NULL {ends} "
-                f"WHEN {whole} THEN CAST(CAST({cell} AS BIGINT) AS VARCHAR) ELSE {written} END"
+                f"WHEN {whole} THEN CAST(CAST({cell} AS BIGINT) AS VARCHAR) ELSE CAST({cell} AS VARCHAR) END"
             )
-        return self.let(written)
+        return self.let(f"CAST({cell} AS VARCHAR)")
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
-        """Return a whole number, clipped; whether a float is whole is asked of what it is rounded to.
+        """Return a whole number, clipped; a float is tested for being whole by rounding it.
 
-        A decimal so near a whole number that its float is whole is that number: a cast there would cut its digits off.
+        A decimal so near a whole number that its float is whole is that number: a cast there would truncate it.
         """
         kind, cell = self._cell(column)
         if kind not in FLOATING:
@@ -318,7 +325,8 @@ class SparkPrimitives(SqlPrimitives):
         return f"CASE WHEN NOT isnan({real}) THEN FLOOR({real} {op} CAST('{factor!r}' AS DOUBLE) + CAST('0.5' AS DOUBLE)) END"
 
     def _call(self, function: str, real: str) -> str:
-        if function == "log2":  # exact for powers of 2, as logarithms to base 2 are
+        if function == "log2":
+            # exact for powers of 2, like a logarithm to base 2
             near = self.let(f"CASE WHEN {real} > 0 THEN log2({real}) END")
             return f"CASE WHEN power(CAST('2.0' AS DOUBLE), RINT({near})) = {real} THEN RINT({near}) ELSE {near} END"
         return f"{function}({real})"
@@ -334,7 +342,7 @@ class SparkPrimitives(SqlPrimitives):
         return rf"REGEXP_LIKE({text}, '\A(?:{pattern})\z')"
 
     def read_day(self, kind: str, cell: str) -> str:
-        """Return the day of a timestamp, that of UTC, which is the session's zone, where it knows its offset."""
+        """Return the day of a timestamp, in UTC, which is the session's zone, where it knows its offset."""
         return cell if kind == "DATE" else f"CAST({cell} AS DATE)"
 
     def read_micros(self, kind: str, cell: str) -> str:
@@ -343,8 +351,7 @@ class SparkPrimitives(SqlPrimitives):
         return clip_micros(self.let(f"UNIX_MICROS(CAST({cell} AS TIMESTAMPTZ))"))
 
 
-# ---- Spark: the cluster aggregates and no row leaves it; a question is one statement, and what its sums hold never
-# wraps
+# ---- Spark: the cluster aggregates and no row leaves it; a question is one statement, and its sums never wrap
 
 _READABLE = frozenset(
     [
@@ -370,7 +377,7 @@ _LOST = "the Spark session is stopped, or its cluster was lost"
 
 
 class SparkEngine:
-    """Answer trees over one table that a Spark session reads, or over a DataFrame of its own session.
+    """An engine over one table that a Spark session reads, or over a DataFrame of its own session.
 
     Other tables of the same people can be joined where the same session reads them. Raises SourceError where the session,
     the table or a right is missing, DeclarationError where the table lacks a declared column or no declared type reads it.
@@ -394,25 +401,26 @@ class SparkEngine:
         self._schemas: dict[str, Any] = {}
         self._tables: Mapping[str, PeopleTable] = {_SOURCE: PeopleTable(source, domain, unit)}
         self._views: list[str] = []
-        self._sent: dict[str, str] = {}  # the views of public tables, by the names that our SQL has for them
+        # The views of public tables, by their names in our SQL.
+        self._sent: dict[str, str] = {}
         check_settings(self._session)
-        held = self._open(_SOURCE, self._tables[_SOURCE])
+        layout = self._open(_SOURCE, self._tables[_SOURCE])
         kinds = {name: self._send(name, cells) for name, cells in (public or {}).items()}
-        self._held = replace(held, public=kinds)
+        self._layout = replace(layout, public=kinds)
 
     @property
     def primitives(self) -> SparkPrimitives:
-        """The words to build one tree with."""
-        return SparkPrimitives(self._held)
+        """New primitives to build one tree with."""
+        return SparkPrimitives(self._layout)
 
     @property
     def physical(self) -> Mapping[str, str]:
-        """How Spark holds each declared column."""
-        return self._held.physical
+        """Spark's type of each declared column."""
+        return self._layout.physical
 
     @property
     def unreadable_rows(self) -> bool:
-        """Whether a row of this source may be lost as a whole: no."""
+        """Whether a row of this source may be unreadable: no."""
         return False
 
     def open_tables(self, names: Collection[str]) -> SparkEngine:
@@ -431,30 +439,30 @@ class SparkEngine:
                 )
             layouts[name] = self._open(people_name(name), other)
             wider._tables = {**wider._tables, people_name(name): other}
-        wider._held = replace(self._held, people=layouts)
+        wider._layout = replace(self._layout, people=layouts)
         return wider
 
     @contextmanager
     def snapshot(self) -> Iterator[SparkEngine]:
-        """Open each table anew for all that is run; raises SourceError where one is gone, or held otherwise.
+        """Yield the engine with each table opened anew; raises SourceError where one is gone, or its columns have changed.
 
-        What a table's format does not hold, a change while a question of several scans is at work, is seen by it.
+        Where a table's format keeps no snapshots, a question of several scans sees changes that are made meanwhile.
         """
         self._check_process()
         if not is_alive(self._session):
             raise SourceError(f"{_LOST}: open a session, and the table anew")
         check_settings(self._session)
         for name, table in self._tables.items():
-            held = self._held.find(name)
-            now = self._open(name, table)
-            if (now.physical, now.items) != (held.physical, held.items):
+            old = self._layout.find(name)
+            new = self._open(name, table)
+            if (new.physical, new.items) != (old.physical, old.items):
                 raise SourceError("the table is not as it was when it was opened: open it anew")
         yield self
 
     def write(self, select: exp.Select) -> Statement:
         """Return Spark's text of a tree, with the views of the public tables that it joins; nothing is read."""
         select = select.copy()
-        for table in select.find_all(_table_node()):
+        for table in select.find_all(exp.Table):
             if table.name in self._sent:
                 table.this.set("this", self._sent[table.name])
         text = select.sql(dialect=SordinoSpark)
@@ -466,36 +474,40 @@ class SparkEngine:
         return Statement(text)
 
     def run(self, select: exp.Select | Statement) -> pa.Table:
-        """Return the exact answer of a tree, or of its text; raises EngineFailed, without any of Spark's words."""
+        """Return the exact answer of a tree, or of its text; raises EngineFailed, without Spark's message."""
         text = (select if isinstance(select, Statement) else self.write(select)).text
         mark = f"{self._mark}_{next(_NUMBERS)}"
         cause = ""
         try:
             with _silence(), _interruptible(self._session, mark):
                 return _narrow(self._session.sql(text).toArrow())
-        except Exception as error:  # of any kind: it may quote a cell, so nothing of it goes on
+        except Exception as error:
+            # of any kind: its message may quote a cell, so only its class is read
             cause = _cause(error)
         raise EngineFailed(cause=cause if is_alive(self._session) else _LOST)
 
     def sample(self, *, threshold: int, key: bytes) -> SparkEngine:
         """Return a Poisson sample: each unit is in with chance threshold / 2^64, by coins keyed by `key`.
 
-        Where each row is a unit, its name is all of its declared cells and its number among rows like it. Theorem: as of
+        Where each row is a unit, its name is all of its declared cells and its number among equal rows. Theorem: as in
         `PostgresSnapshot.sample`. The key is a cell of a local table, so that no plan or log of Spark's shows it.
         """
         view = self._name(f"key_{next(_NUMBERS)}")
         try:
             self._session.createDataFrame([(key.hex(),)], "key string").createOrReplaceTempView(view)
-        except Exception:  # of any kind
+        except Exception:
+            # of any kind
             raise EngineFailed(cause=_LOST) from None
 
-        def coin(named: str) -> str:
-            digest = f"SHA2((SELECT key FROM {quote_name(view)}) || {named}, 256)"
+        def coin(unit: str) -> str:
+            digest = f"SHA2((SELECT key FROM {quote_name(view)}) || {unit}, 256)"
             return f"left({digest}, 16) < {quote_text(f'{threshold:016x}')}"
 
         sampled = copy.copy(self)
-        sampled._held = replace(self._held, source=SparkPrimitives(self._held).sample_source(coin))
-        sampled._tables, sampled._views = {}, [view]
+        sampled._layout = replace(self._layout, source=SparkPrimitives(self._layout).sample_source(coin))
+        # the sample reads the views of the whole, and owns that of its key
+        sampled._tables = {}
+        sampled._views = [view]
         return sampled
 
     def close(self) -> None:
@@ -507,7 +519,7 @@ class SparkEngine:
                 self._session.catalog.dropTempView(view)
 
     def _check_process(self) -> None:
-        """Raise SourceError in a forked process: its copies of the parent's sockets would mix their words with the parent's."""
+        """Raise SourceError in a forked process: messages on its copies of the parent's sockets would mix with the parent's."""
         if os.getpid() != self._process:
             raise SourceError(
                 "a forked process cannot use the Spark session of its parent; nothing was charged. Ask in the process that "
@@ -518,73 +530,75 @@ class SparkEngine:
         return f"{self._mark}_{view}"
 
     def _open(self, name: str, table: PeopleTable) -> TableLayout:
-        """Make the view of a table and return how it is held; raises DeclarationError where that is not as declared."""
+        """Create the view of a table and return its layout; raises DeclarationError where it is not as declared."""
         frame: Any = table.source
         if isinstance(frame, Source):
             frame = open_frame(self._session, frame, self._schemas.get(name))
         elif frame.sparkSession is not self._session:
             raise SourceError("a DataFrame of another Spark session cannot be joined: make both in one session")
-        held = read_columns(frame)
-        _check_case(held)
-        check_columns(table, held, readable=_READABLE, items=_ITEMS, cast="in a view")
+        columns = read_columns(frame)
+        _check_case(columns)
+        check_columns(table, columns, readable=_READABLE, items=_ITEMS, cast="in a view")
         self._schemas.setdefault(name, frame.schema)
         view = self._name(name)
         try:
-            chosen = [_read(column, held[column]) for column in table.domain.stored]
-            frame.selectExpr(*chosen).createOrReplaceTempView(view)
-        except Exception:  # of any kind
+            items = [_read(column, columns[column]) for column in table.domain.stored]
+            frame.selectExpr(*items).createOrReplaceTempView(view)
+        except Exception:
+            # of any kind
             raise SourceError("the table cannot be read: its columns cannot be selected") from None
-        self._views.append(view) if view not in self._views else None
-        physical = {column: held[column].kind for column in table.domain.stored}
-        items = {column: held[column].item for column in table.domain.lists}
-        return TableLayout(physical, table.domain, table.unit, None, source=quote_name(view), items=items)
+        if view not in self._views:
+            self._views.append(view)
+        return TableLayout(
+            {column: columns[column].kind for column in table.domain.stored},
+            table.domain,
+            table.unit,
+            None,
+            source=quote_name(view),
+            items={column: columns[column].item for column in table.domain.lists},
+        )
 
     def _send(self, name: str, cells: pa.Table) -> dict[str, str]:
-        """Send a public table to the session, and return how it is held there."""
+        """Send a public table to the session, and return the types of its columns there, without its keys."""
         from sordino.ask.engines.moment_cells import refine_times
 
         frame = self._session.createDataFrame(refine_times(cells))
-        held = read_columns(frame)
+        columns = read_columns(frame)
         view = self._name(public_name(name))
-        frame.selectExpr(*(_read(n, h) for n, h in held.items())).createOrReplaceTempView(view)
+        frame.selectExpr(*(_read(n, column) for n, column in columns.items())).createOrReplaceTempView(view)
         self._sent[public_name(name)] = view
         self._views.append(view)
-        return {n: h.kind for n, h in held.items() if not n.startswith("sordino_key_")}
+        return {n: column.kind for n, column in columns.items() if not n.startswith("sordino_key_")}
 
 
-def _check_case(held: Mapping[str, PhysicalColumn]) -> None:
-    lower = [name.lower() for name in held]
-    for name in held:
+def _check_case(names: Collection[str]) -> None:
+    """Raise DeclarationError where names differ only in case, which Spark ignores."""
+    lower = [name.lower() for name in names]
+    for name in names:
         if lower.count(name.lower()) > 1:
             raise DeclarationError(
                 f"column {name!r}: another column's name differs only in case, which Spark ignores; rename it"
             )
 
 
-def _read(column: str, held: PhysicalColumn) -> str:
+def _read(column: str, physical: PhysicalColumn) -> str:
     """Return a column as our SQL reads it: NaN and text that is not UTF-8 are NULL, text is compared by its bytes.
 
-    With NaN gone before any condition, whatever bounds a file or a table format keeps, which leave NaN out, prune by what
-    the conditions mean.
+    Bounds in a file or a table format leave NaN out. As NaN is NULL before any condition, pruning by these bounds agrees with the
+    conditions.
     """
     name = "`" + column.replace("`", "``") + "`"
-    if held.kind in ("FLOAT", "DOUBLE"):
+    if physical.kind in ("FLOAT", "DOUBLE"):
         return f"CASE WHEN NOT isnan({name}) THEN {name} END AS {name}"
-    if held.kind == "VARCHAR":
+    if physical.kind == "VARCHAR":
         return f"try_validate_utf8(CAST({name} AS STRING) COLLATE UTF8_BINARY) AS {name}"
-    if held.item == "VARCHAR":
+    if physical.item == "VARCHAR":
         return f"transform({name}, x -> try_validate_utf8(CAST(x AS STRING) COLLATE UTF8_BINARY)) AS {name}"
     return name
 
 
-def _table_node() -> type[exp.Table]:
-    from sqlglot import exp
-
-    return exp.Table
-
-
 def _narrow(answer: pa.Table) -> pa.Table:
-    """Return the answer with 64-bit numbers in place of decimals where all are so small."""
+    """Return the answer with 64-bit numbers in place of decimals where all of a column fit."""
     import pyarrow as pa
 
     for place, column in enumerate(answer.schema):
@@ -596,18 +610,19 @@ def _narrow(answer: pa.Table) -> pa.Table:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep pyspark's own logger of errors, which writes them out with what they quote, from writing."""
+    """Disable pyspark's logger of errors, which writes them out with the cells that they quote."""
     logger = logging.getLogger("SQLQueryContextLogger")
-    before, logger.disabled = logger.disabled, True
+    was_disabled = logger.disabled
+    logger.disabled = True
     try:
         yield
     finally:
-        logger.disabled = before
+        logger.disabled = was_disabled
 
 
 @contextmanager
 def _interruptible(session: SparkSession, mark: str) -> Iterator[None]:
-    """On Ctrl-C stop what the session runs for this question."""
+    """Interrupt on Ctrl-C the session's jobs for this question."""
     session.addTag(mark)
     try:
         yield
@@ -620,7 +635,7 @@ def _interruptible(session: SparkSession, mark: str) -> Iterator[None]:
 
 
 def _cause(error: Exception) -> str:
-    """Return what happened, by the kinds of an error alone; nothing for those that rows could bring about."""
+    """Return the cause of an error by its class alone; "" for errors that rows could bring about."""
     causes = {
         "TABLE_OR_VIEW_NOT_FOUND": _GONE,
         "PATH_NOT_FOUND": _GONE,

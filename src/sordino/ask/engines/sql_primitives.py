@@ -29,16 +29,14 @@ if TYPE_CHECKING:
     from sordino.core.domain import Column
 
 
-# ---- The steps of one SELECT: each cell that is used more than once is named in a sub-query, and conditions stand
-# between
+# ---- The steps of one SELECT: each cell that is used more than once is named in a sub-query, with conditions between them
 #
 # It knows whole numbers, and how an engine writes them; no column, no unit and no cell.
 
 _STEP = re.compile(r"\bsordino_[0-9]+_\b")
 
 
-# ---- How an engine that speaks SQL reads a declared cell, and the words that it writes differently, which its own
-# class overrides
+# ---- How an engine with SQL reads a declared cell, and the SQL that differs among engines, which their classes override
 #
 # Every primitive is total, so that no stored value can make a query fail or NULL others.
 
@@ -49,52 +47,69 @@ TEXTS = frozenset(["VARCHAR", "ENUM"])
 BLANK_TEXT = "chr(32) || chr(9) || chr(10) || chr(13)"
 
 
-# ---- The rows of one SELECT of any engine that speaks SQL: units and their caps, joins, items of lists. It reads no
-# cell itself
+# ---- The rows of one SELECT of any engine with SQL: units and their caps, joins, items of lists. It reads no cell itself
 
-_READ = (
-    "'sordino_read'"  # stands for the cells that are read until all words are said; no text in quotes holds single ones
-)
+# A placeholder for the cells that are read, which are known at the end; no quoted text holds single quotes like these.
+_READ = "'sordino_read'"
 _NUMBERS = WHOLE_KINDS | LARGE | FLOATING
-_DIGITS = "0|-?[1-9][0-9]{0,17}"  # a number as each engine writes it
+# a whole number as each engine writes it
+_DIGITS = "0|-?[1-9][0-9]{0,17}"
 
 
 class SqlPrimitives(ABC):
-    """Builds the cells of one SELECT over one table. Take a new one for each SELECT, and `source()` last.
+    """The primitives for one SELECT over one table, in SQL. Make a new object for each SELECT, and call `source()` last.
 
-    Its steps have names (`sordino_0_`, ...), so that the text stays as long as the question. An engine states its words, at
-    least the abstract ones, each of which returns its SQL text of a part; those that are not abstract are DuckDB's, which
-    Spark's dialect writes for Spark. `//` is the whole quotient, HUGEINT a type of 38 digits.
+    Its steps have names (`sordino_0_`, ...), so that the text grows with the question alone. An engine overrides the abstract
+    methods at least, each of which returns its SQL text of a part; the others return DuckDB's, which Spark's dialect writes for
+    Spark. `//` is the whole quotient, HUGEINT a type of 38 digits.
     """
 
     dialect: ClassVar[DialectType] = "duckdb"
-    fence: ClassVar[str] = ""  # ends a sub-query whose steps an engine would otherwise compute where they are used
+    # ends a sub-query whose steps an engine would otherwise compute where they are used
+    fence: ClassVar[str] = ""
 
-    whole_cast: ClassVar[str] = "CAST"  # of a float that a CASE found within 64 bits
+    # the cast of a float that a CASE found within 64 bits
+    whole_cast: ClassVar[str] = "CAST"
 
-    def __init__(self, held: TableLayout) -> None:
-        self._held = held
+    def __init__(self, layout: TableLayout) -> None:
+        self._layout = layout
+        # Each stage is a sub-query: its steps' texts and names. A step's level is its stage.
         self._stages: list[dict[str, str]] = []
         self._levels: dict[str, int] = {}
+        # Conditions and joins, each with the number of the stage before which it comes.
         self._conditions: list[tuple[int, str]] = []
         self._joins: list[tuple[int, str, str, str]] = []
+        # The first stage after all conditions and joins so far.
         self._floor = 0
-        self._clips: dict[str, tuple[str, int, int]] = {}  # the step that clips a cell: the cell, and its bounds
-        self._joined: dict[str, tuple[str, str]] = {}  # columns of joined tables: physical type and SQL name
-        self._texts: set[str] = set()  # what is known to be text
-        self._read: set[str] = set()  # columns that the question reads
-        self._declared: dict[str, Column] = dict(held.domain.columns)  # and of joined tables of the same people
-        self._copies = 1  # joined rows that one row may have become
+        # By the step that clips a cell: the cell, and its bounds.
+        self._clips: dict[str, tuple[str, int, int]] = {}
+        # Columns of joined tables: physical type and SQL name.
+        self._joined: dict[str, tuple[str, str]] = {}
+        # The texts of expressions that are known to be text.
+        self._texts: set[str] = set()
+        # Columns that the question reads, and those that it read before the bounds.
+        self._read: set[str] = set()
+        self._read_before: set[str] = set()
+        # Declared columns, those of joined tables of the same people among them.
+        self._declared: dict[str, Column] = dict(layout.domain.columns)
+        # The joined rows that one row may have become.
+        self._copies = 1
         self._is_bounded = False
-        self._unit_group = ""  # the cells that name a row's unit and group
+        # The cells that name a row's unit and group.
+        self._unit_group = ""
         self._counts: str | None = None
-        self._row_order = ""  # ORDER BY the hash of a unit's rows
-        self._unhashed = 0  # how many stages there are before the hash
-        self._read_before: set[str] = set()  # columns read before the bounds
-        self._windows: set[str] = set()  # columns that follow from a row's place among its unit's rows
-        self._row_cap: int | None = None  # of each unit and group, where the last condition is no more than this
-        self._cells: exp.Select | None = None  # the SELECT whose rows these are, where they are no table's
-        self._last_rank = ("", 0, 0, 0)  # and the numbers of stages, conditions and joins by then
+        # ORDER BY the hash of a unit's rows.
+        self._row_order = ""
+        # The number of stages before the hash.
+        self._unhashed = 0
+        # Columns that follow from a row's place among its unit's rows.
+        self._windows: set[str] = set()
+        # The cap on rows of each unit and group, where the last condition is this cap alone.
+        self._row_cap: int | None = None
+        # The SELECT whose rows these are, where they are not those of a table.
+        self._cells: exp.Select | None = None
+        # The last rank that rows were restricted by, and the numbers of stages, conditions and joins then.
+        self._last_rank = ("", 0, 0, 0)
 
     # ---- steps: named parts of one statement
 
@@ -103,7 +118,7 @@ class SqlPrimitives(ABC):
         return tree.name if tree.key == "var" else tree.sql(dialect=self.dialect)
 
     def _tree(self, text: str) -> exp.Expression:
-        """Return the tree of a text of the engine's, which is written as it is: parsing it would take longer than the scan."""
+        """Return the tree of the engine's text, which is written unchanged: parsing it would take longer than the scan."""
         from sqlglot import exp
 
         return exp.Var(this=text)
@@ -115,7 +130,8 @@ class SqlPrimitives(ABC):
     def let(self, text: str) -> str:
         """Return the name of a step, computed once in the first sub-query where all that it uses has a name."""
         if _STEP.fullmatch(text) or (text.startswith('"') and text.endswith('"') and '"' not in text[1:-1]):
-            return text  # a step, or a column as it is
+            # a step, or a column
+            return text
         for stage in self._stages:
             if text in stage:
                 return stage[text]
@@ -138,10 +154,10 @@ class SqlPrimitives(ABC):
     def _write_stage(self, relation: str) -> str:
         """Return the relation with each stage's steps, the conditions in their places between them."""
         for i in range(len(self._stages) + 1):
-            for level, named, on, name in self._joins:
+            for level, columns, on, name in self._joins:
                 if level == i:
                     left = f"(SELECT * FROM {relation}) AS sordino_l"
-                    relation = f"(SELECT sordino_l.*{named} FROM {left} {on}) AS {name}"
+                    relation = f"(SELECT sordino_l.*{columns} FROM {left} {on}) AS {name}"
             for level, condition in self._conditions:
                 if level == i:
                     relation = f"(SELECT * FROM {relation} WHERE {condition}) AS sordino_w{i}"
@@ -166,23 +182,25 @@ class SqlPrimitives(ABC):
         cell = self.let(text)
         if lower is None or upper is None:
             return self._column(f"CASE {case_bounds(cell, lower, upper)} ELSE {cell} END")
-        inside = f"WHEN {cell} BETWEEN {whole_text(lower)} AND {whole_text(upper)} THEN {cell}"  # first: it is the common case
+        # the common case comes first
+        inside = f"WHEN {cell} BETWEEN {whole_text(lower)} AND {whole_text(upper)} THEN {cell}"
         clipped = self.let(f"CASE {inside} {case_bounds(cell, lower, upper)} END")
-        self._clips[clipped] = cell, lower, upper
+        self._clips[clipped] = (cell, lower, upper)
         return self._tree(clipped)
 
     def unclip(self, value: exp.Expression, op: str, steps: int) -> exp.Expression:
-        """Return the cell before it was clipped, where that compares alike with a number of steps: it need not be clipped then.
+        """Return the cell before it was clipped, where that compares with a number of steps like the clipped one.
 
-        Theorem: a cell beyond a bound lies on the same side of `steps` as the bound, where the bound itself is not `steps`;
-        where it is, > and <= still agree at the lower bound, >= and < at the upper.
+        Theorem: a cell beyond a bound is on the same side of `steps` as the bound, unless the bound itself is `steps`; then > and
+        <= still agree at the lower bound, >= and < at the upper.
         """
         cell, lower, upper = self._clips.get(self._words(value), ("", 0, 0))
-        first, last = lower + (op not in (">", "<=")), upper - (op not in (">=", "<"))
+        first = lower + (op not in (">", "<="))
+        last = upper - (op not in (">=", "<"))
         return self._tree(cell) if cell and first <= steps <= last else value
 
     def present(self, value: exp.Expression) -> exp.Expression:
-        """Return a value that is missing where this one is, as cheap as can be."""
+        """Return a value that is missing where this one is, and cheaper to compute where there is one."""
         return value
 
     def wide(self, value: exp.Expression) -> exp.Expression:
@@ -192,8 +210,8 @@ class SqlPrimitives(ABC):
     def look_up(self, value: exp.Expression, starts: Sequence[int], results: Sequence[int]) -> exp.Expression:
         """Return the result of the last start that is not above the value, by halving."""
         cell = self.let(self._words(value))
-        found = self.bisect(cell, starts, [whole_text(r) for r in results])
-        return self._column(f"CASE WHEN {cell} IS NOT NULL THEN {found} END")
+        result = self.bisect(cell, starts, [whole_text(r) for r in results])
+        return self._column(f"CASE WHEN {cell} IS NOT NULL THEN {result} END")
 
     def bisect(self, cell: str, starts: Sequence[int], results: Sequence[str]) -> str:
         """Return the result of the last start that is not above a cell that is not missing."""
@@ -207,30 +225,35 @@ class SqlPrimitives(ABC):
         return exp.Sum(this=value)
 
     def bin(self, value: exp.Expression, edges: Sequence[int]) -> exp.Expression:
-        """Return the bin's place: by division where all but the ends are as wide, by comparison otherwise.
+        """Return the bin's place: by division where all bins but the ends have one width, by comparison otherwise.
 
-        A cell held in 64 bits lies within 2^62, so 64 bits hold its distance from a start within 2^61; else it is wide.
+        A cell of 64 bits is within 2^62, so 64 bits hold its distance from a start within 2^61; otherwise it is made wide.
         """
         cell = self.let(self._words(value))
-        first, last, count = edges[0], edges[-1], len(edges) - 1
+        first = edges[0]
+        last = edges[-1]
+        count = len(edges) - 1
         inside = f"{cell} >= {whole_text(first)} AND {cell} <= {whole_text(last)}"
         inner = edges[1:-1]
         width = inner[1] - inner[0] if len(inner) > 1 else 0
         even = 0 < width <= inner[0] + WIDEST and all(b - a == width for a, b in itertools.pairwise(inner))
         if even and inner[0] - first <= width and last - inner[-1] <= width:
-            start, moved, step = inner[0] - width, cell, whole_text(width)
+            start = inner[0] - width
+            number = cell
+            step = whole_text(width)
             if max(abs(start), abs(last)) >= 2**61:
-                moved, step = f"CAST({cell} AS HUGEINT)", f"CAST({step} AS HUGEINT)"
-            place = f"LEAST(({moved} - {whole_text(start)}) // {step}, {count - 1})"
+                number = f"CAST({cell} AS HUGEINT)"
+                step = f"CAST({step} AS HUGEINT)"
+            place = f"LEAST(({number} - {whole_text(start)}) // {step}, {count - 1})"
             return self._column(f"CASE WHEN {inside} THEN CAST({place} AS BIGINT) END")
         return self._column(
             f"CASE WHEN {inside} THEN CAST({self.bisect(cell, edges[1:-1], [str(i) for i in range(count)])} AS BIGINT) END"
         )
 
-    # ---- cells: how a declared column is read, whatever its physical type
+    # ---- cells: how a declared column is read from each physical type
 
     def raw(self, column: str) -> exp.Expression:
-        """Return the cell as it is held; of CSV trimmed, and missing where it says so."""
+        """Return the cell as it is stored; a cell of CSV is trimmed, and missing where it equals a null value."""
         return self._tree(self._cell(column)[1])
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
@@ -249,8 +272,8 @@ class SqlPrimitives(ABC):
         return self._column("CAST(NULL AS BIGINT)")
 
     def lattice(self, column: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
-        """Return floor(cell / step + 1/2), clipped; NaN and what is no decimal number are missing. See `scale_of`."""
-        if column in self._held.steps:
+        """Return floor(cell / step + 1/2), clipped; NaN and text that is no decimal number are missing. See `scale_of`."""
+        if column in self._layout.steps:
             return self.integer(column, lower, upper)
         kind, cell = self._cell(column)
         if kind in TEXTS:
@@ -263,16 +286,16 @@ class SqlPrimitives(ABC):
 
     def _steps_of(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return the steps, clipped; NaN is missing."""
-        near = self._near_steps(real, "DOUBLE", real, step, lower, upper)
-        return self._far_steps(real, step, lower, upper) if near is None else near
+        compared = self._compared_steps(real, "DOUBLE", real, step, lower, upper)
+        return self._scaled_steps(real, step, lower, upper) if compared is None else compared
 
-    def _near_steps(
+    def _compared_steps(
         self, cell: str, kind: str, real: str, step: Fraction, lower: int, upper: int
     ) -> exp.Expression | None:
-        """Return the steps of a cell whose float is `real`, clipped, where the cell itself can be compared with the bounds.
+        """Return the steps of a cell whose float is `real`, clipped by comparing the cell itself with the bounds; None if unsafe.
 
-        Theorem: the float of a cell and the steps of a float grow with it. Where the float nearest to a bound has that bound's
-        steps exactly, cells beyond it have no other steps once clipped, so the cell is compared, in one CASE instead of two.
+        Theorem: the float of a cell and the steps of a float grow with it. Where the float nearest to a bound has exactly that
+        bound's steps, cells beyond it have the same steps once clipped, so the cell is compared, in one CASE instead of two.
         It is multiplied only within the bounds, and by a factor that makes no number 0, so nothing leaves the range of floats.
         """
         op, factor = scale_of(step)
@@ -287,20 +310,20 @@ class SqlPrimitives(ABC):
             f"WHEN {cell} <> {nan} THEN {whole_text(upper)} END"
         )
 
-    def _held_places(self, column: str, step: Fraction, lower: int, upper: int) -> tuple[int, int] | None:
-        """Return the digits of a decimal with as many places as the step has, all and after the point; None of any other.
+    def _exact_digits(self, column: str, step: Fraction, lower: int, upper: int) -> tuple[int, int] | None:
+        """Return the digits of a decimal with as many places as the step has, all and after the point; None for any other.
 
         Theorem: n / 10^p as a float, times 10^p, is n to within n 2^-52, less than 1/8 where n is at most 2^49. One half
-        more, rounded to a 16th, lies above n and below n + 1: `lattice` finds n as well as a product of decimals does, and
-        both clip alike what lies beyond.
+        more, rounded to a 16th, is above n and below n + 1: `lattice` finds n as well as a product of decimals does, and both
+        clip alike beyond the bounds.
         """
-        held = None if column in self._joined else self._held.digits.get(column)
-        if held is None or step != Fraction(1, 10 ** held[1]) or max(abs(lower), abs(upper)) > 2**49:
+        digits = None if column in self._joined else self._layout.digits.get(column)
+        if digits is None or step != Fraction(1, 10 ** digits[1]) or max(abs(lower), abs(upper)) > 2**49:
             return None
-        return held
+        return digits
 
-    def _far_steps(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
-        """Return the steps where a bound lies where floats are too coarse to be compared with it."""
+    def _scaled_steps(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return the steps, clipped after scaling: for bounds at which floats are too coarse to be compared."""
         scaled = self.let(self._scale(real, *scale_of(step)))
         return self._whole_of(scaled, self._is_nan(scaled), lower, upper)
 
@@ -323,20 +346,21 @@ class SqlPrimitives(ABC):
                 f"WHEN {word} IN ({', '.join(map(quote_text, FALSE))}) THEN false END"
             )
         if kind in WHOLE_KINDS | LARGE | FLOATING:
-            number = self.let(self._real(kind, cell))  # not every DECIMAL can be compared with 1
+            # not every DECIMAL can be compared with 1
+            number = self.let(self._real(kind, cell))
             return self._column(f"CASE WHEN {number} = 1 THEN true WHEN {number} = 0 THEN false END")
         return self._column("CAST(NULL AS BOOLEAN)")
 
     def days(self, column: str, lower: datetime.date, upper: datetime.date) -> exp.Expression:
-        """Return days since 1970-01-01, clipped; a timestamp counts by the day that is written, text is read as 2000-01-31."""
-        if column in self._held.steps:
+        """Return days since 1970-01-01, clipped; a timestamp counts by its own clock's day, text is parsed as 2000-01-31."""
+        if column in self._layout.steps:
             first = datetime.date(1970, 1, 1)
             return self.integer(column, (lower - first).days, (upper - first).days)
         return self._column(day_steps(*self._time_cell(column), self, lower, upper))
 
     def moments(self, column: str, zone: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return whole steps since 1970 in UTC, clipped; text as of `days`, with a time that a clock can show."""
-        if column in self._held.steps:
+        if column in self._layout.steps:
             return self.integer(column, lower, upper)
         return self._column(moment_steps(*self._time_cell(column), self, zone, step, lower, upper))
 
@@ -349,8 +373,8 @@ class SqlPrimitives(ABC):
         return self._tree(f"(({self._words(code)}) IN ({', '.join(map(whole_text, codes))}))")
 
     def of_groups(self, cells: exp.Select) -> Self:
-        """Return the words for the rows of a grouped SELECT."""
-        rows = type(self)(replace(self._held, unit=None))
+        """Return the primitives for the rows of a grouped SELECT."""
+        rows = type(self)(replace(self._layout, unit=None))
         rows._cells = cells
         return rows
 
@@ -363,23 +387,23 @@ class SqlPrimitives(ABC):
         return self._text_tree(self._strip(self._words(text)))
 
     def _text_tree(self, text: str) -> exp.Expression:
-        made = self._tree(text)
-        self._texts.add(self._words(made))
-        return made
+        tree = self._tree(text)
+        self._texts.add(self._words(tree))
+        return tree
 
     def _whole_of(self, real: str, missing: str, lower: int, upper: int, *, exact: str | None = None) -> exp.Expression:
         """Return a float that holds a whole number as one, clipped before the cast so that the cast cannot fail.
 
         `exact` is the decimal that was rounded to the float, of which more than 53 binary digits count.
         """
-        found = (
+        whole = (
             f"CASE WHEN {real} IS NULL OR {missing} THEN NULL {case_bounds(real, lower, upper)} "
             f"ELSE {self._narrow(exact or real)} END"
         )
         # A float cannot distinguish bounds beyond 2^53 from their neighbors, nor a decimal just above a bound from the bound.
         if exact is None and max(abs(lower), abs(upper)) <= 2**53:
-            return self._column(found)
-        return self._clip(found, lower, upper)
+            return self._column(whole)
+        return self._clip(whole, lower, upper)
 
     def _trim(self, column: str) -> str:
         """Return a cell of text without the blanks around it."""
@@ -395,18 +419,20 @@ class SqlPrimitives(ABC):
         self._read.add(column)
         if column in self._joined:
             return self._joined[column]
-        return self._held.physical[column], quote_name(column)
+        return self._layout.physical[column], quote_name(column)
 
     def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
-        """Return the place among the values of what `category_cell` returned; `other` for any other that is not missing."""
+        """Return the place among the values of a cell from `category_cell`; `other` for any other cell that is not missing."""
         at = self._words(cell)
-        wholes, texts = [v for v in values if isinstance(v, int)], [v for v in values if isinstance(v, str)]
-        if all(t == t.strip(BLANKS) for t in texts) and not wholes:  # then blanks around a cell mean nothing
+        wholes = [v for v in values if isinstance(v, int)]
+        texts = [v for v in values if isinstance(v, str)]
+        # blanks around a cell are ignored, unless a value has some
+        if all(t == t.strip(BLANKS) for t in texts) and not wholes:
             at = self._strip(at)
-        found = self._whole_place(at, wholes) if wholes else self._text_place(at, texts)
+        place = self._whole_place(at, wholes) if wholes else self._text_place(at, texts)
         if other is None:
-            return self._tree(found)
-        return self._tree(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({found}, {other}) END")
+            return self._tree(place)
+        return self._tree(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({place}, {other}) END")
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values."""
@@ -419,10 +445,10 @@ class SqlPrimitives(ABC):
         scaled = f"CAST({self._words(value)} AS DOUBLE) * CAST('{float(unit.numerator)!r}' AS DOUBLE)"
         real = self.let(f"{scaled} / CAST('{float(unit.denominator)!r}' AS DOUBLE)")
         defined = {"sqrt": f"{real} >= 0", "exp": f"{real} <= 700"}.get(function, f"{real} > 0")
-        found = self.let(f"CASE WHEN {defined} THEN {self._call(function, real)} END")
-        return self._steps_of(found, step, lower, upper)
+        result = self.let(f"CASE WHEN {defined} THEN {self._call(function, real)} END")
+        return self._steps_of(result, step, lower, upper)
 
-    # ---- words of an engine
+    # ---- the SQL of an engine
 
     @abstractmethod
     def label(self, code: exp.Expression, labels: Sequence[str | int | bool | None]) -> exp.Expression:
@@ -446,7 +472,7 @@ class SqlPrimitives(ABC):
 
     @abstractmethod
     def _repeat(self, count: str) -> str:
-        """Return what makes so many rows of one, at least 1, in a SELECT list."""
+        """Return the item of a SELECT list that repeats a row so many times, at least once."""
 
     @abstractmethod
     def exclusive_or(self, left: str, right: str) -> str:
@@ -458,7 +484,7 @@ class SqlPrimitives(ABC):
 
     @abstractmethod
     def _unit_value(self, of: UnitCell) -> str:
-        """Return the aggregate that is one value of all rows of a unit, as its form is held."""
+        """Return the aggregate that is one value of all rows of a unit, in the type of its form."""
 
     @abstractmethod
     def _text(self, column: str) -> str:
@@ -469,11 +495,11 @@ class SqlPrimitives(ABC):
         return f"trim({text}, {BLANK_TEXT})"
 
     def _trim_zeros(self, text: str) -> str:
-        """Return the text of a decimal without the zeros at its end: how many there are its column's type decides."""
+        """Return the text of a decimal without the zeros at its end, whose number depends on the column's type."""
         return f"CASE WHEN contains({text}, '.') THEN regexp_replace({text}, '[.]?0+$', '') ELSE {text} END"
 
     def _small(self, kind: str, cell: str) -> str:
-        """Return a truth, or a whole number of less than 64 bits, as a number that is compared with BIGINT."""
+        """Return a boolean, or a whole number of less than 64 bits, as a number that is compared with BIGINT."""
         del kind
         return f"CAST({cell} AS BIGINT)"
 
@@ -482,7 +508,7 @@ class SqlPrimitives(ABC):
         return f"TRY_CAST({number} AS BIGINT)"
 
     def _real(self, kind: str, cell: str) -> str:
-        """Return a number or a truth as DOUBLE."""
+        """Return a number or a boolean as DOUBLE."""
         return cell if kind == "DOUBLE" else f"CAST({cell} AS DOUBLE)"
 
     def _is_nan(self, real: str) -> str:
@@ -499,11 +525,11 @@ class SqlPrimitives(ABC):
 
     @abstractmethod
     def _read_whole(self, text: str) -> str:
-        """Return the whole number that a text writes, as BIGINT."""
+        """Return the whole number of a text, as BIGINT."""
 
     @abstractmethod
     def _read_decimal(self, text: str) -> str:
-        """Return the decimal number that a text writes, as DOUBLE."""
+        """Return the decimal number of a text, as DOUBLE."""
 
     # ---- of `TimeWords`
 
@@ -516,7 +542,7 @@ class SqlPrimitives(ABC):
         return f"REGEXP_EXTRACT({text}, '{pattern}', 1)"
 
     def parse_day(self, text: str) -> str:
-        """Return the DATE that the first ten characters of a text write, which matched; NULL where there is no such day."""
+        """Return the DATE of the first ten characters of a text, which matched; NULL where there is no such day."""
         return f"TRY_CAST(replace(left({text}, 10), '/', '-') AS DATE)"
 
     def parse_digits(self, text: str) -> str:
@@ -537,10 +563,11 @@ class SqlPrimitives(ABC):
         """Return the relation with all named steps; where a unit is declared, its rows without one dropped, the rest capped."""
         if self.has_units and not self._is_bounded:
             self.bound_contributions((), None, totals=False)
-            self._row_cap = None  # what was read by now is looked at
+            # the rows are counted by cells that were read already
+            self._row_cap = None
         if self._cells is not None:
             return self._source_of_groups(self._cells)
-        return self._relation(self._stage(self._held.source))
+        return self._relation(self._stage(self._layout.source))
 
     def _source_of_groups(self, cells: exp.Select) -> exp.Expression:
         return cells.subquery("sordino_cells", copy=False)
@@ -548,30 +575,31 @@ class SqlPrimitives(ABC):
     @property
     def has_units(self) -> bool:
         """Whether a column names each row's unit."""
-        return self._held.unit is not None and self._held.unit.column is not None
+        return self._layout.unit is not None and self._layout.unit.column is not None
 
     def bound_contributions(
-        self, keys: Sequence[exp.Expression], asked: ContributionBounds | None, *, totals: bool
+        self, keys: Sequence[exp.Expression], requested: ContributionBounds | None, *, totals: bool
     ) -> list[exp.Expression]:
-        """Keep, of each unit, the rows of its first groups, of each group the first rows, and of these the first.
+        """Apply the contribution bounds: at most max_groups groups a unit, max_rows_per_group rows a group, max_rows rows in all.
 
-        Rows are in a total order of what the question reads of a row: by the hash of the unit and all declared cells, and by
-        the cells read where hashes are equal, which whoever writes cells can bring about. Groups are ordered by the hash of
+        Rows are in a total order of the cells that the question reads: by the hash of the unit and all declared cells, and by
+        the cells read where hashes are equal, which anyone who writes cells can bring about. Groups are ordered by the hash of
         the unit and their keys, and by the keys.
 
-        Theorem: rows that this order does not tell apart are alike in all cells that the question reads, so what it reads
-        of a unit is a function of that unit's rows alone, whatever their order, the other rows and the engine's threads.
-        Where no cell is read past the bounds, as in a count, any rows do. Scans of one answer read the same columns.
-        The hash serves fairness among a unit's rows, and the same choice on every engine: no claim about privacy rests on it.
+        Theorem: rows that this order does not distinguish are alike in all cells that the question reads, so what it reads of a
+        unit is a function of that unit's rows alone, whatever their order, the other rows and the engine's threads. Where no
+        cell is read past the bounds, as in a count, any rows do. Scans of one answer read the same columns. The hash serves
+        fairness among a unit's rows, and the same choice on every engine: no claim about privacy rests on it.
         """
         if not self.has_units:
             return list(keys)
         self._is_bounded = True
-        bounds = Neighbors("add_remove", self._held.unit, self._copies).enforce(asked, by_group=bool(keys)).bounds
+        bounds = Neighbors("add_remove", self._layout.unit, self._copies).enforce(requested, by_group=bool(keys)).bounds
         assert bounds is not None
         groups = [self._name_key(k) for k in keys]
         unit = self.let(self._unit())
-        self._restrict(" AND ".join(f"{c} IS NOT NULL" for c in (unit, *groups)))  # rows dropped take no group
+        # first, so that dropped rows take up no group
+        self._restrict(" AND ".join(f"{c} IS NOT NULL" for c in (unit, *groups)))
         self._unhashed = len(self._stages)
         self._row_order = f"ORDER BY {self.let(self._hash_rows('rows'))}"
         rows = f"{self._row_order}{_READ}"
@@ -591,32 +619,37 @@ class SqlPrimitives(ABC):
             self._row_cap = None if groups or bounds.max_rows_per_group is not None else bounds.max_rows
         else:
             self._row_cap = bounds.max_rows_per_group
-        self._read_before, self._read = self._read, set()
+        self._read_before = self._read
+        self._read = set()
         return [self._tree(g) for g in groups]
 
     def _stage(self, relation: str) -> str:
-        """Return the relation with all steps; where only units and groups are looked at from the last rank on, it counts rows.
+        """Return the relation with all steps; where only units and groups are read after the last rank, it counts rows instead.
 
-        Then the rows of a unit and group are alike, and need no order: as many are made as its rows are, at most the cap.
+        Then the rows of a unit and group are alike, and need no order: their number is the number of rows, at most the cap.
         """
         rank, *then = self._last_rank
         if self._row_cap is None or self._read or then != [len(self._stages), len(self._conditions), len(self._joins)]:
-            made = self._write_stage(relation)
-            return self._order_rows(made) if self._row_order else made
-        stages, conditions = self._stages, self._conditions
+            rows = self._write_stage(relation)
+            return self._order_rows(rows) if self._row_order else rows
+        stages = self._stages
+        conditions = self._conditions
+        # the relation is written without the last rank and its condition
         self._conditions = conditions[:-1]
-        if max((level for level, _ in self._conditions), default=0) <= self._unhashed:  # no group is ranked by a hash
+        if max((level for level, _ in self._conditions), default=0) <= self._unhashed:
+            # no group is ranked by a hash, so no hash is needed
             self._stages = stages[: self._unhashed]
         else:
             self._stages = [{text: name for text, name in stage.items() if text != rank} for stage in stages]
-        made = f"{self._repeat(f'LEAST(COUNT(*), {self._row_cap})')} AS sordino_copy"
         rows = self._order_rows(self._write_stage(relation))
-        self._stages, self._conditions = stages, conditions
-        return f"(SELECT {self._unit_group}, {made} FROM {rows} GROUP BY {self._unit_group}) AS sordino_b"
+        self._stages = stages
+        self._conditions = conditions
+        copies = f"{self._repeat(f'LEAST(COUNT(*), {self._row_cap})')} AS sordino_copy"
+        return f"(SELECT {self._unit_group}, {copies} FROM {rows} GROUP BY {self._unit_group}) AS sordino_b"
 
     def _order_rows(self, relation: str) -> str:
-        """Return the relation with a unit's rows in an order of what was read by now."""
-        unit = self._held.unit.column if self._held.unit is not None else None
+        """Return the relation with a unit's rows ordered by the hash and the columns that were read."""
+        unit = self._layout.unit.column if self._layout.unit is not None else None
         cells = [
             self._joined[n][1] if n in self._joined else quote_name(n)
             for n in sorted((self._read | self._read_before) - {unit})
@@ -625,7 +658,7 @@ class SqlPrimitives(ABC):
         return relation.replace(f"{self._row_order}{_READ}", f"{self._row_order}{ties}" if cells else "")
 
     def _count_only(self, rank: str, most: int, *, mark: bool) -> None:
-        """Let only rows up to this rank count: by a mark where all are still needed, else by leaving the others out."""
+        """Let only rows up to this rank count: by a mark where all rows are still needed, else by dropping the others."""
         if mark:
             first = f"{rank} <= {most}"
             self._counts = self.let(first if self._counts is None else f"{self._counts} AND {first}")
@@ -633,22 +666,24 @@ class SqlPrimitives(ABC):
             self._restrict_rank(rank, most)
 
     def _restrict_rank(self, rank: str, most: int) -> None:
-        """Leave out the rows above a rank, which nothing else reads."""
+        """Drop the rows above a rank, which nothing else reads."""
         self._limit_rank(rank, most)
-        self._last_rank = rank, len(self._stages), len(self._conditions), len(self._joins)
+        self._last_rank = (rank, len(self._stages), len(self._conditions), len(self._joins))
 
     def _limit_rank(self, rank: str, most: int) -> None:
         self._restrict(f"{self.let(rank)} <= {most}")
 
     def counts(self) -> exp.Expression | None:
-        """Return whether a row counts under the bounds on rows; None where all rows that are left do."""
+        """Return whether a row counts under the bounds on rows; None where all remaining rows do."""
         return None if self._counts is None else self._tree(self._counts)
 
     def unit_total(self, value: exp.Expression) -> exp.Expression:
         """Return, in one row of each unit and group, the sum over all of them; NULL in the others."""
         assert self.has_units
-        cell, within = self.let(self._words(value)), self._unit_group
-        first = self.let(f"row_number() OVER (PARTITION BY {within}) = 1")  # of whichever row: the total is the same
+        cell = self.let(self._words(value))
+        within = self._unit_group
+        # any row may be the first, as the total is the same
+        first = self.let(f"row_number() OVER (PARTITION BY {within}) = 1")
         total = self.let(f"CAST(sum({cell}) OVER (PARTITION BY {within}) AS HUGEINT)")
         return self._column(f"CASE WHEN {first} THEN {total} END")
 
@@ -665,50 +700,59 @@ class SqlPrimitives(ABC):
         return self._column(f"CASE WHEN {first} THEN {groups} END")
 
     def unit_rows(self, values: Mapping[str, UnitCell]) -> Self:
-        """Return the words for one row a unit, grouped by what the cap on rows tells units apart by."""
-        assert self._held.unit is not None
-        assert self._held.unit.column is not None
-        column, owner = self._held.unit.column, self.let(self._unit())
+        """Return the primitives for one row a unit, grouped by the cell that distinguishes units for the cap on rows."""
+        layout = self._layout
+        assert layout.unit is not None
+        assert layout.unit.column is not None
+        column = layout.unit.column
+        owner = self.let(self._unit())
         kind, _ = self._cell(column)
-        named = kind if kind in WHOLE_KINDS | LARGE else "VARCHAR"
-        source = unit_rows_select(self._stage(self._held.source), (column, owner), values, self._value_of_unit)
-        physical = {column: named} | {n: FORMS[v.form] for n, v in values.items()}
-        numbers, held = frozenset(n for n, v in values.items() if v.form == "number"), self._held
-        people = {"": held, **held.people}
-        layout = TableLayout(physical, held.domain, None, None, source, held.public, numbers, people, owner=column)
-        return type(self)(layout)
+        source = unit_rows_select(self._stage(layout.source), (column, owner), values, self._value_of_unit)
+        owner_kind = kind if kind in WHOLE_KINDS | LARGE else "VARCHAR"
+        return type(self)(
+            TableLayout(
+                {column: owner_kind} | {name: FORMS[value.form] for name, value in values.items()},
+                layout.domain,
+                None,
+                None,
+                source,
+                layout.public,
+                steps=frozenset(name for name, value in values.items() if value.form == "number"),
+                people={"": layout, **layout.people},
+                owner=column,
+            )
+        )
 
     def _value_of_unit(self, of: UnitCell) -> str:
-        """Return the aggregate that is one value of all rows of a unit, or what it stands for."""
-        made = self._unit_value(of)
+        """Return the aggregate that is one value of all rows of a unit, or its label."""
+        aggregate = self._unit_value(of)
         if not of.labels:
-            return made
-        return f"CAST({self._words(self.label(self._tree(made), of.labels))} AS {FORMS[of.form]})"
+            return aggregate
+        return f"CAST({self._words(self.label(self._tree(aggregate), of.labels))} AS {FORMS[of.form]})"
 
     def add_windows(self, windows: Mapping[str, UnitWindow]) -> None:
         """Add columns that are functions of the row's unit's rows.
 
-        Theorem: rows are ordered by what the window states, then by the hash of all declared cells, then by these cells
-        themselves as they are held. Rows that this does not tell apart are alike in every cell that a question can read, so
-        that the rows of a unit with their new cells are, as a bag, a function of the unit's rows, whatever their order of
-        storage, the other units' rows and the engine's threads. The hash serves that engines, which hold cells in other types,
-        order them alike.
+        Theorem: rows are ordered by the window's order, then by the hash of all declared cells, then by these cells themselves as
+        they are stored. Rows that this does not distinguish are alike in every cell that a question can read, so that the rows of
+        a unit with their new cells are, as a bag, a function of the unit's rows, whatever their order of storage, the other
+        units' rows and the engine's threads. By the hash, engines that store cells in different types order them alike.
         """
         owner = self.let(self._unit())
         ties = self._window_ties()
         names = {column: self._name_window(owner, ties, window) for column, window in windows.items()}
         for column, window in windows.items():
             kind = FORMS[window.form] if window.form != "number" or window.wide else "BIGINT"
-            self._joined[column] = kind, names[column]
+            self._joined[column] = (kind, names[column])
         self._windows |= names.keys()
         numbers = {column for column, window in windows.items() if window.form == "number"}
-        self._held = replace(self._held, steps=self._held.steps | numbers)
+        self._layout = replace(self._layout, steps=self._layout.steps | numbers)
 
     def _window_ties(self) -> list[str]:
-        """Return what orders a unit's rows whose stated order is equal."""
-        unit = None if self._held.unit is None else self._held.unit.column
+        """Return the ORDER BY items for a unit's rows of equal order."""
+        unit = None if self._layout.unit is None else self._layout.unit.column
         hashed = self.let(self._hash_rows("sequence"))
-        names = sorted({*self._held.domain, *self._joined} - {unit, *self._windows})
+        names = sorted({*self._layout.domain, *self._joined} - {unit, *self._windows})
         cells = [self._joined[n][1] if n in self._joined else quote_name(n) for n in names]
         return [f"{cell} ASC NULLS LAST" for cell in (hashed, *cells)]
 
@@ -717,7 +761,7 @@ class SqlPrimitives(ABC):
         parts = ", ".join([owner, *(self.let(self._words(cell)) for cell in window.within)])
         cells = [self._words(o.by) for o in window.order]
         if window.by_value:
-            # An engine adds to a number of this type one of the same.
+            # The ends of the frame are BIGINT, and engines add numbers of one type only.
             cells = [f"CAST({cell} AS BIGINT)" for cell in cells]
         order = [
             f"{self.let(cell)} {'DESC' if o.descending else 'ASC'} NULLS {'FIRST' if o.nulls_first else 'LAST'}"
@@ -728,110 +772,109 @@ class SqlPrimitives(ABC):
         for stage in self._stages[self._floor :]:
             if text in stage:
                 return stage[text]
-        # Not `let`: the same words before a condition are about other rows.
+        # Not `let`: the same text before a condition is about other rows.
         return self._add_step(text)
 
     def units(self, of: exp.Expression | None, *, pairs: int | None = None) -> exp.Expression:
         """Return one row a unit, or a unit and value of `of`: how many rows it has before any cap, or how many values."""
         owner = self.let(self._unit())
         cell = None if of is None else self._name_key(of)
-        counted = "*" if cell is None or pairs is not None else f"DISTINCT {cell}"
-        present, by = f"{owner} IS NOT NULL", owner
-        if cell is not None and pairs is not None:
-            present, by = f"{present} AND {cell} IS NOT NULL", f"{owner}, {cell}"
-        counts = f"CAST(COUNT({counted}) AS BIGINT) AS sordino_has"
+        argument = "*" if cell is None or pairs is not None else f"DISTINCT {cell}"
+        counts = f"CAST(COUNT({argument}) AS BIGINT) AS sordino_has"
+        present = f"{owner} IS NOT NULL"
+        by = owner
         if cell is not None and pairs is not None:
             order = self.let(self._hash_group([cell]))
             counts += f", row_number() OVER (PARTITION BY {owner} ORDER BY {order}, {cell}) AS sordino_n"
-            by += f", {order}"
-        made = f"SELECT {counts} FROM {self._stage(self._held.source)} WHERE {present} GROUP BY {by}"
+            present += f" AND {cell} IS NOT NULL"
+            by += f", {cell}, {order}"
+        rows = f"SELECT {counts} FROM {self._stage(self._layout.source)} WHERE {present} GROUP BY {by}"
         if pairs is not None:
-            made = f"SELECT sordino_has FROM ({made}) AS sordino_pairs WHERE sordino_n <= {pairs}"
-        return self._relation(f"({made}) AS sordino_units")
+            rows = f"SELECT sordino_has FROM ({rows}) AS sordino_pairs WHERE sordino_n <= {pairs}"
+        return self._relation(f"({rows}) AS sordino_units")
 
     def join(
         self, table: str, cells: Sequence[exp.Expression], keys: Sequence[exp.Expression], *, left: bool, copies: int
     ) -> None:
-        """Join a public table, held in memory; what is named from now on may use its columns."""
+        """Join a public table, which is in memory; steps from now on may use its columns."""
         self._copies *= copies
         at = [self.let(self._words(cell)) for cell in cells]
-        named = self._add_columns(table, self._held.public[table])
+        columns = self._add_columns(table, self._layout.public[table])
         kind = "LEFT JOIN" if left else "INNER JOIN"
         same = " AND ".join(f"sordino_l.{a} = ({self._words(key)})" for a, key in zip(at, keys, strict=True))
-        on = f"{kind} {quote_name(public_name(table))} AS sordino_r ON {same}"
-        self._add_join(named, on)
+        self._add_join(columns, f"{kind} {quote_name(public_name(table))} AS sordino_r ON {same}")
 
     def _add_columns(self, table: str, kinds: Mapping[str, str]) -> str:
         """Return the end of a SELECT list that names the columns of a joined table, and remember the names."""
-        named = ""
+        columns = ""
         for column, kind in kinds.items():
             name = f"sordino_c{len(self._joined)}"
-            self._joined[f"{table}.{column}"] = kind, name
-            named += f", sordino_r.{quote_name(column)} AS {name}"
-        return named
+            self._joined[f"{table}.{column}"] = (kind, name)
+            columns += f", sordino_r.{quote_name(column)} AS {name}"
+        return columns
 
-    def _add_join(self, named: str, on: str) -> None:
-        """Join after the steps so far; what is named from now on may use what it adds."""
-        self._joins.append((len(self._stages), named, on, f"sordino_j{len(self._joins)}"))
+    def _add_join(self, columns: str, on: str) -> None:
+        """Join after the steps so far; steps from now on may use the new columns."""
+        self._joins.append((len(self._stages), columns, on, f"sordino_j{len(self._joins)}"))
         self._floor = len(self._stages)
 
     def blank(self, columns: Sequence[str], condition: exp.Expression) -> None:
         """Make the cells of some joined columns missing where a condition is not true."""
-        met = self.let(self._words(condition))
+        holds = self.let(self._words(condition))
         for column in columns:
             kind, cell = self._joined[column]
-            self._joined[column] = kind, self.let(f"CASE WHEN {met} THEN {cell} END")
+            self._joined[column] = (kind, self.let(f"CASE WHEN {holds} THEN {cell} END"))
 
     def unnest(self, column: str, most: int) -> None:
         """Put an item of the list in place of it, in a row of its own."""
         self._copies *= most
         name = f"sordino_c{len(self._joined)}"
-        self._add_join(*self._items(quote_name(column), self._held.items[column], most, name))
-        self._joined[column] = self._held.items[column], name
-        self._declared[column] = self._held.domain.lists[column].of
+        self._add_join(*self._items(quote_name(column), self._layout.items[column], most, name))
+        self._joined[column] = (self._layout.items[column], name)
+        self._declared[column] = self._layout.domain.lists[column].of
 
     def join_unit(self, table: str, *, left: bool, own: bool = False) -> None:
         """Join another private table, or this one once more, by the unit, its rows bounded before."""
-        kept = self.other_rows(None if own else table)
-        kept.bound_contributions((), None, totals=False)
-        kinds = {column: kept._cell(column)[0] for column in kept._held.domain}
-        cells = [f"{kept._cell(column)[1]} AS {quote_name(column)}" for column in kinds]
-        cells.append(f"{kept._unit_text()} AS sordino_key_0")
-        rows = f"(SELECT {', '.join(cells)} FROM {kept._stage(kept._held.source)})"
+        other = self.other_rows(None if own else table)
+        other.bound_contributions((), None, totals=False)
+        kinds = {column: other._cell(column)[0] for column in other._layout.domain}
+        cells = [f"{other._cell(column)[1]} AS {quote_name(column)}" for column in kinds]
+        cells.append(f"{other._unit_text()} AS sordino_key_0")
+        rows = f"(SELECT {', '.join(cells)} FROM {other._stage(other._layout.source)})"
         self._join_units(rows, self._add_columns(table, kinds), left=left)
-        self._declared |= {f"{table}.{column}": kept._held.domain[column] for column in kinds}
-        assert kept._held.unit is not None
-        self._copies *= kept._held.unit.total_rows
+        self._declared |= {f"{table}.{column}": other._layout.domain[column] for column in kinds}
+        assert other._layout.unit is not None
+        self._copies *= other._layout.unit.total_rows
 
     def is_decimal(self, column: str) -> bool:
-        """Return whether a column's numbers are whole or held as decimals; a value of a unit is taken for a double.
+        """Return whether a column's numbers are whole or stored as decimals; a value of a unit is taken for a double.
 
-        Whether a declared column is whole its declaration decides: one missing cell makes floats of whole numbers in pandas,
-        and another file does among several.
+        The declaration decides whether a column is whole: in pandas one missing cell makes floats of whole numbers, and among
+        several files another file does.
         """
         declared = self._declared.get(column)
-        kind = self._joined[column][0] if column in self._joined else self._held.physical[column]
+        kind = self._joined[column][0] if column in self._joined else self._layout.physical[column]
         is_whole = isinstance(declared, Integer) or (declared is None and kind in WHOLE_KINDS | LARGE)
-        return kind == "DECIMAL" or (is_whole and column not in self._held.steps)
+        return kind == "DECIMAL" or (is_whole and column not in self._layout.steps)
 
     def other_rows(self, table: str | None) -> Self:
-        """Return the words for all rows of a table of the same people."""
-        # Rows of one unit each know the table that they were made of.
-        own = self._held.people.get("", self._held)
+        """Return the primitives for all rows of a table of the same people."""
+        # The layout of one row a unit has the table's own layout under this name.
+        base = self._layout.people.get("", self._layout)
         if table is None:
-            return type(self)(own)
-        # These rows know all other tables in turn.
-        return type(self)(replace(own.people[table], people=own.people, public=own.public))
+            return type(self)(base)
+        # The other table can join all tables of the same people in turn.
+        return type(self)(replace(base.people[table], people=base.people, public=base.public))
 
     def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
         """Add whether the row's unit is one of those that have such rows."""
         assert isinstance(rows, SqlPrimitives)
         if condition is not None:
             rows.keep(condition)
-        has = f"(SELECT DISTINCT {rows._unit_text()} AS sordino_key_0 FROM {rows._stage(rows._held.source)})"
+        has = f"(SELECT DISTINCT {rows._unit_text()} AS sordino_key_0 FROM {rows._stage(rows._layout.source)})"
         name = f"sordino_c{len(self._joined)}"
         self._join_units(has, f", sordino_r.sordino_key_0 IS NOT NULL AS {name}", left=True)
-        self._joined[column] = "BOOLEAN", name
+        self._joined[column] = ("BOOLEAN", name)
         self._declared[column] = Boolean()
 
     def join_values(
@@ -843,29 +886,29 @@ class SqlPrimitives(ABC):
             rows.keep(condition)
         owner = rows._unit_text()
         cells = [f"{rows._cell(old)[1]} AS sordino_v{i}" for i, old in enumerate(columns.values())]
-        chosen = ", ".join([f"{owner} AS sordino_key_0", *cells])
-        relation = f"(SELECT {chosen} FROM {rows._stage(rows._held.source)})"
-        named = ""
+        items = ", ".join([f"{owner} AS sordino_key_0", *cells])
+        relation = f"(SELECT {items} FROM {rows._stage(rows._layout.source)})"
+        added = ""
         for i, (new, old) in enumerate(columns.items()):
             name = f"sordino_c{len(self._joined)}"
-            self._joined[new] = rows._held.physical[old], name
-            named += f", sordino_r.sordino_v{i} AS {name}"
+            self._joined[new] = (rows._layout.physical[old], name)
+            added += f", sordino_r.sordino_v{i} AS {name}"
         name = f"sordino_c{len(self._joined)}"
-        self._joined[key] = "VARCHAR", name
-        self._join_units(relation, f"{named}, sordino_r.sordino_key_0 AS {name}", left=left)
-        # Equal in all rows of a unit, so they order none of them.
+        self._joined[key] = ("VARCHAR", name)
+        self._join_units(relation, f"{added}, sordino_r.sordino_key_0 AS {name}", left=left)
+        # They are equal in all rows of a unit, so they order none of them.
         self._windows |= {*columns, key}
-        numbers = {new for new, old in columns.items() if old in rows._held.steps}
-        self._held = replace(self._held, steps=self._held.steps | numbers)
+        numbers = {new for new, old in columns.items() if old in rows._layout.steps}
+        self._layout = replace(self._layout, steps=self._layout.steps | numbers)
 
-    def _join_units(self, relation: str, named: str, *, left: bool) -> None:
-        """Join a relation where its sordino_key_0 is the row's unit; what is named from now on may use what it adds."""
+    def _join_units(self, relation: str, columns: str, *, left: bool) -> None:
+        """Join a relation where its sordino_key_0 is the row's unit; steps from now on may use the new columns."""
         same = f"AS sordino_r ON sordino_l.{self._unit_text()} = sordino_r.sordino_key_0"
-        self._add_join(named, f"{'LEFT' if left else 'INNER'} JOIN {relation} {same}")
+        self._add_join(columns, f"{'LEFT' if left else 'INNER'} JOIN {relation} {same}")
 
     def _unit_text(self) -> str:
         """Return the text that names the row's unit, in which units of different tables are compared."""
-        column = self._held.owner if self._held.unit is None else self._held.unit.column
+        column = self._layout.owner if self._layout.unit is None else self._layout.unit.column
         return self.let(self._text(column or ""))
 
     def _name_key(self, key: exp.Expression) -> str:
@@ -884,18 +927,20 @@ class SqlPrimitives(ABC):
         return self._column(f"({hashed}) % CAST('{count}' AS BIGINT)")
 
     def _unit(self) -> str:
-        """Return the cell that names a row's unit: of numbers as they are, which sort in less memory."""
-        assert self._held.unit is not None
-        assert self._held.unit.column is not None
-        kind, cell = self._cell(self._held.unit.column)
-        return cell if kind in WHOLE_KINDS | LARGE else self._text(self._held.unit.column)
+        """Return the cell that names a row's unit: a number unchanged, which sorts in less memory than its text."""
+        assert self._layout.unit is not None
+        assert self._layout.unit.column is not None
+        kind, cell = self._cell(self._layout.unit.column)
+        return cell if kind in WHOLE_KINDS | LARGE else self._text(self._layout.unit.column)
 
     def _hash_rows(self, purpose: str) -> str:
         """Return the hash of the unit and of all cells that a question can read."""
-        column, read = None if self._held.unit is None else self._held.unit.column, set(self._read)
-        names = sorted({*self._held.domain, *self._joined} - {column, *self._windows})
+        column = None if self._layout.unit is None else self._layout.unit.column
+        read = set(self._read)
+        names = sorted({*self._layout.domain, *self._joined} - {column, *self._windows})
         cells = [self._number_cell(n) for n in names]
-        self._read = read  # the question itself does not read them
+        # the question itself does not read these cells
+        self._read = read
         return hash_cells(cells if column is None else [self._number_unit(), *cells], self, purpose=purpose)
 
     def _hash_group(self, groups: Sequence[str]) -> str:
@@ -905,15 +950,16 @@ class SqlPrimitives(ABC):
         return hash_cells([self._number_unit(), *keys], self, purpose="groups")
 
     def _number_unit(self) -> CellNumber:
-        assert self._held.unit is not None
-        assert self._held.unit.column is not None
-        return CellNumber("unit", self._number_name(self._held.unit.column))
+        assert self._layout.unit is not None
+        assert self._layout.unit.column is not None
+        return CellNumber("unit", self._number_name(self._layout.unit.column))
 
     def _number_cell(self, column: str) -> CellNumber:
-        """Return a cell by its value as it is declared: its code, its steps or its name, however it is held."""
+        """Return a cell by its declared value, which is the same in every physical type: its code, its steps or its name."""
         from sordino.ask.queries.expressions.bound_number import category_code, number_cell, truth_code
 
-        declared, kind = self._declared.get(column), self._cell(column)[0]
+        declared = self._declared.get(column)
+        kind, _ = self._cell(column)
         if isinstance(declared, Category):
             return self._number(column, category_code(column, declared)(self), narrow=True)
         if isinstance(declared, Boolean):
@@ -921,24 +967,26 @@ class SqlPrimitives(ABC):
         if (isinstance(declared, Real) and declared.step is None) or (declared is None and kind in _NUMBERS):
             return self._number(column, self.lattice(column, Fraction(1, 1000), -STORED, STORED))
         if isinstance(declared, (Integer, Real, Date, DateTime)):
-            found = number_cell(column, declared)
-            assert found.stored.largest is not None
-            return self._number(column, found.build(self), narrow=found.stored.largest < 2**30)
+            number = number_cell(column, declared)
+            assert number.stored.largest is not None
+            return self._number(column, number.build(self), narrow=number.stored.largest < 2**30)
         return CellNumber(column, self._number_name(column))
 
     def _number(self, column: str, cell: exp.Expression, *, narrow: bool = False) -> CellNumber:
         return CellNumber(column, self.let(self._words(cell)), narrow)
 
     def _number_name(self, column: str) -> str:
-        """Return the number of a cell that is a name: what a text of up to 18 digits writes, of any other text its hash."""
+        """Return the number of a cell that is a name: that of a text of up to 18 digits, else the hash of the text."""
         kind, cell = self._cell(column)
         if kind in MOMENTS:
             return self.let(self.read_micros(kind, cell))
         if kind == "BIGINT":
-            few, written = f"{cell} BETWEEN {1 - 10**18} AND {10**18 - 1}", f"CAST({cell} AS VARCHAR)"
-            return self.let(f"CASE WHEN {few} THEN {cell} ELSE {self._text_number(written)} END")
+            few = f"{cell} BETWEEN {1 - 10**18} AND {10**18 - 1}"
+            hashed = self._text_number(f"CAST({cell} AS VARCHAR)")
+            return self.let(f"CASE WHEN {few} THEN {cell} ELSE {hashed} END")
         if kind in WHOLE_KINDS:
             return cell
         text = self._text(column)
-        digits = f"{text} < ':' AND {self.matches(text, _DIGITS)}"  # most texts begin with a letter
+        # the first comparison spares most texts, which begin with a letter, the regular expression
+        digits = f"{text} < ':' AND {self.matches(text, _DIGITS)}"
         return self.let(f"CASE WHEN {digits} THEN {self.parse_digits(text)} ELSE {self._text_number(text)} END")

@@ -1,4 +1,4 @@
-"""SQL text of trees: quoted names and texts, names of our own, writers."""
+"""SQL text of trees: quoted names and texts, reserved names, writers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def quote_name(value: str) -> str:
 
 # ---- Our own SQL text, and its trees: only names and values that we quoted ourselves are in it
 
-CHOICE = "sordino"  # public: keys the hashes, so that no other program's are the same
+# public: keys the hashes, so that no other program has the same
+CHOICE = "sordino"
 
 
 def parse_own(text: str, dialect: DialectType = "duckdb") -> exp.Expression:
@@ -39,8 +40,8 @@ def parse_own(text: str, dialect: DialectType = "duckdb") -> exp.Expression:
 def parse_relation(text: str, dialect: DialectType = "duckdb") -> exp.Expression:
     """Return the tree of a relation, such as a sub-query with its name."""
     select = _parse_once(f"SELECT 1 FROM {text}", dialect).copy()
-    found: exp.Expression = (select.args.get("from_") or select.args["from"]).this
-    return found
+    relation: exp.Expression = (select.args.get("from_") or select.args["from"]).this
+    return relation
 
 
 @functools.lru_cache(maxsize=512)
@@ -52,19 +53,19 @@ def _parse_once(text: str, dialect: DialectType) -> exp.Expression:
 
 @functools.lru_cache(maxsize=512)
 def translate(text: str, dialect: DialectType) -> str:
-    """Return our own text in a dialect's words; equal texts are parsed once."""
+    """Return our own text in a dialect; equal texts are parsed once."""
     from sqlglot import parse_one
 
     return parse_one(text, dialect=dialect).sql(dialect=dialect, copy=False)
 
 
 def people_name(table: str) -> str:
-    """Return the name under which another private table of the same people is held."""
+    """Return the name of another private table of the same people in our SQL."""
     return f"sordino_people_{table}"
 
 
 def public_name(table: str) -> str:
-    """Return the name under which a public table is held."""
+    """Return the name of a public table in our SQL."""
     return f"sordino_public_{table}"
 
 
@@ -97,15 +98,16 @@ def literal_text(label: str | int | bool | None) -> str:
     return quote_text(label) if isinstance(label, str) else whole_text(label)
 
 
-# ---- DuckDB's text of a SELECT whose cells are texts already, as most are: it knows the few nodes that stand above
-# cells
+# ---- DuckDB's text of a SELECT whose cells are texts already, as most are: it knows the few nodes above cells
 #
-# sqlglot writes any tree, in a fifth of the time that DuckDB takes to count a small table; so it is asked for other nodes alone.
+# sqlglot writes any tree, in a fifth of the time that DuckDB takes to count a small table; so it writes the other nodes alone.
 
-_NAME = re.compile(r"[kt][0-9]+|sordino_[a-z]+")  # names of ours, which need no quotes
-_FORMS = {  # by the kind of a node and the parts that it has
+# our own names, which need no quotes
+_NAME = re.compile(r"[kt][0-9]+|sordino_[a-z]+")
+# By the type of a node and the parts that it has; a literal that is text has is_string as well.
+_FORMS = {
     ("Var", "this"): "{this}",
-    ("Literal", "this"): "{this}",  # a number: text has is_string as well
+    ("Literal", "this"): "{this}",
     ("Identifier", "this"): "{this}",
     ("Column", "this"): "{this}",
     ("Star",): "*",

@@ -1,4 +1,4 @@
-"""TableLayout: how one table is held by an engine, beside what is declared of it. It knows no cells."""
+"""TableLayout: how an engine stores one table, and its declaration. It knows no cells."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ITEMS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PeopleTable:
-    """A private table: where it lies and how it is declared."""
+    """A private table: its source and its declaration."""
 
     source: Source | pa.Table
     domain: Domain
@@ -43,27 +43,32 @@ def is_spark(source: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """How one table is held: the physical type of each column, what is declared, the capped unit, the CSV rules."""
+    """How one table is stored: the physical type of each column, the declaration, the capped unit, the CSV rules."""
 
     physical: Mapping[str, str]
     domain: Domain
     unit: PrivacyUnit | None
     csv: Csv | None
     source: str = '"source"'
-    public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # each public table's columns, and how held
-    steps: frozenset[str] = frozenset()  # columns that are held in steps of their own grid, days among them
-    people: Mapping[str, TableLayout] = field(default_factory=dict)  # other tables of the same people
-    items: Mapping[str, str] = field(default_factory=dict)  # of each column of lists, the physical type of an item
-    has_dictionaries: bool = False  # whether few different cells of a column are held once each, as in Parquet
-    digits: Mapping[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # of decimals (DuckDB's in 64 bits): all, and after the point, where it is known
-    owner: str = ""  # the column that names the unit, where each row is made of all rows of one
+    # each public table's columns and their physical types
+    public: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # columns that are stored in steps of their own grid, days among them
+    steps: frozenset[str] = frozenset()
+    # other tables of the same people
+    people: Mapping[str, TableLayout] = field(default_factory=dict)
+    # the physical type of an item of each column of lists
+    items: Mapping[str, str] = field(default_factory=dict)
+    # whether a column of few different cells is stored with a dictionary, as in Parquet
+    has_dictionaries: bool = False
+    # of decimals (DuckDB's in 64 bits): all digits, and those after the point, where they are known
+    digits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # the column that names the unit, where each row is made of all rows of one
+    owner: str = ""
 
     def find(self, relation: str) -> TableLayout:
-        """Return the layout of another table of the same people by the name it is held under; this one by any other."""
-        before = people_name("")
-        return self.people[relation.removeprefix(before)] if relation.startswith(before) else self
+        """Return the layout of another table of the same people by its name in our SQL; this one for any other name."""
+        prefix = people_name("")
+        return self.people[relation.removeprefix(prefix)] if relation.startswith(prefix) else self
 
 
 def check_columns(
@@ -74,7 +79,7 @@ def check_columns(
     items: frozenset[str],
     cast: str,
 ) -> None:
-    """Raise DeclarationError where a table is not held as declared; `cast` says where its columns can be cast."""
+    """Raise DeclarationError where a table is not stored as declared; `cast` says where its columns can be cast."""
     for name in columns:
         if name.lower().startswith("sordino_"):
             raise DeclarationError(f"column {name!r}: names that start with sordino_ are reserved; rename it")

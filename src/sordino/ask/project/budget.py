@@ -36,7 +36,8 @@ from sordino.core.release import Release
 @contextmanager
 def open_ledger(budget: Budget) -> Iterator[Ledger | None]:
     """Open the ledger of a budget as it is, None where nothing was ever asked of it; one that is gone is refused."""
-    if isinstance(budget.ledger, Ledger):  # closed, one in memory would be gone
+    # A ledger in memory stays open: closed, it would be gone.
+    if isinstance(budget.ledger, Ledger):
         yield budget.ledger
         return
     ledger = Ledger.existing_or_none(budget.ledger)
@@ -64,17 +65,17 @@ def find_release(project: Project, charge: str, *, budget: str | None = None) ->
     Raises DeclarationError where several budgets have a charge of this id and none is named.
     """
     number = charge_number(charge)
-    found: list[Budget] = []
+    budgets: list[Budget] = []
     for declared in project.budgets_named(budget):
         with open_ledger(declared) as ledger:
             if ledger is not None and any(charge_number(c.id) == number for c in ledger.charges()):
-                found.append(declared)
-    if not found:
+                budgets.append(declared)
+    if not budgets:
         raise UnknownName(f"there is no charge {charge}; `sordino releases` lists them")
-    if len(found) > 1:
-        names = ", ".join(b.name for b in found)
+    if len(budgets) > 1:
+        names = ", ".join(b.name for b in budgets)
         raise DeclarationError(f"several budgets have a charge {charge}: state {arg('budget=')}..., one of {names}")
-    with the_ledger(found[0]) as ledger:
+    with the_ledger(budgets[0]) as ledger:
         return Release.from_dict(json.loads(ledger.answer(charge)))
 
 
@@ -87,8 +88,8 @@ def changed_declarations(
     """
     on_record = {(renamed or {}).get(table, table): words for table, words in ledger.declarations().items()}
     now = _declarations(project, budget)
-    found = {table: list_changes(on_record[table], words) for table, words in now.items() if table in on_record}
-    return {table: paths for table, paths in found.items() if paths}
+    changes = {table: list_changes(on_record[table], words) for table, words in now.items() if table in on_record}
+    return {table: paths for table, paths in changes.items() if paths}
 
 
 def amend_ledger(
@@ -135,13 +136,14 @@ def read_renaming(words: str) -> tuple[str, str]:
     return old.strip(), new.strip()
 
 
-# ---- How a budget stands: its cap, what was spent and what is left, and its charges, from its ledger. It knows no
-# answers
+# ---- How a budget stands: its cap, what was spent and what is left, and its charges, from its ledger
+#
+# It knows no answers.
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetStatus:
-    """State how a budget stands: `cap`, `spent`, `remaining`, its charges, and `report`, what verifying its ledger found.
+    """How a budget stands: `cap`, `spent`, `remaining`, its charges, and `report`, what verifying its ledger found.
 
     `report` is None where nothing was asked of it yet; `tight` is the loss of all charges as one list, where it was asked
     for.
@@ -190,10 +192,10 @@ class BudgetStatus:
     @property
     def shares(self) -> dict[str, ShareSums]:
         """The shares of spenders: those on record, and those declared of which nothing was spent yet."""
-        found = {} if self.report is None else dict(self.report.shares)
+        shares = {} if self.report is None else dict(self.report.shares)
         for spender, cap in self.budget.shares.items():
-            found.setdefault(spender, ShareSums(cap, loss_from(dict.fromkeys(cap.amounts(), Fraction(0)))))
-        return dict(sorted(found.items()))
+            shares.setdefault(spender, ShareSums(cap, loss_from(dict.fromkeys(cap.amounts(), Fraction(0)))))
+        return dict(sorted(shares.items()))
 
     def share_sums(self) -> list[tuple[str, ...]]:
         """Return each share's spender and amount's name, cap, spent and left, as text."""
@@ -264,7 +266,8 @@ def budget_status(budget: Budget, *, tight_at: Number | None = None) -> BudgetSt
 
 # ---- A cap to be written into a project file, checked against what its ledger has spent. It writes no file itself
 
-_DIGITS = range(6, 18)  # of a cap: as few as leave it within the interval
+# The digits that a cap may have: it gets as few of them as leave it within the interval.
+_DIGITS = range(6, 18)
 
 
 class CapChange:
@@ -295,7 +298,8 @@ class CapChange:
         try:
             declared = load_project(self.path).budgets[self.budget]
         except DeclarationError:
-            return  # half a project file has no ledger that could be opened
+            # Half a project file has no ledger that could be opened.
+            return
         for spender, share in declared.shares.items():
             if any(key in amounts and amount > Fraction(amounts[key]) for key, amount in share.amounts().items()):
                 raise DeclarationError(
@@ -304,10 +308,10 @@ class CapChange:
                 )
         with open_ledger(declared) as ledger:
             spent = {} if ledger is None else ledger.spent().amounts()
-        for key, gone in spent.items():
-            if key in amounts and Fraction(amounts[key]) < gone:
+        for key, amount_spent in spent.items():
+            if key in amounts and Fraction(amounts[key]) < amount_spent:
                 raise DeclarationError(
-                    f"budget {self.budget!r} has spent {key} {format_number(gone)} already, more than a cap of "
+                    f"budget {self.budget!r} has spent {key} {format_number(amount_spent)} already, more than a cap of "
                     f"{amounts[key]:f}: what was spent does not return; write it into a new budget"
                 )
 
@@ -321,7 +325,7 @@ def round_up_within(least: Decimal, *, most: Decimal) -> Decimal:
     Decimal('0.03183184')
     """
     for digits in _DIGITS:
-        found = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(least)
-        if found <= most:
-            return found.normalize()
+        rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(least)
+        if rounded <= most:
+            return rounded.normalize()
     return least

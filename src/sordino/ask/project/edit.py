@@ -25,7 +25,8 @@ from sordino.core.source import Source
 # It knows the text of sordino.toml; not how an epsilon is chosen, nor any ledger. It writes no file.
 
 _DIGITS = 6
-_WHY = "# why: "  # how a comment of ours begins
+# How a comment of ours begins.
+_WHY = "# why: "
 
 
 def round_cap_down(epsilon: float) -> str:
@@ -55,22 +56,22 @@ def budget_in(
     budgets = _table(document.get("budgets"))
     if name is None and len(budgets) != 1:
         raise DeclarationError(f"say which budget with --budget ({', '.join(budgets) or 'none is declared'})")
-    found = next(iter(budgets)) if name is None else name
-    if found not in budgets:
-        raise UnknownName(f"budget {found!r} is not declared in the project file; {nearest(found, budgets)}")
-    raw = budgets[found]
+    budget = next(iter(budgets)) if name is None else name
+    if budget not in budgets:
+        raise UnknownName(f"budget {budget!r} is not declared in the project file; {nearest(budget, budgets)}")
+    raw = budgets[budget]
     cap = _table(raw).get("cap")
     if not isinstance(cap, Mapping) or set(cap) != kind:
         words = ", ".join(f"{key} = ..." for key in sorted(kind, key=lambda key: key == "delta"))
-        raise DeclarationError(f"the cap of budget {found!r} is not {{{words}}}: its kind is not changed here")
+        raise DeclarationError(f"the cap of budget {budget!r} is not {{{words}}}: its kind is not changed here")
     for table, declared in _table(document.get("tables")).items():
         stated = _table(declared).get("neighbors")
-        if _table(declared).get("budget") == found and relation and stated in {"add_remove", "replace"} - {relation}:
+        if _table(declared).get("budget") == budget and relation and stated in {"add_remove", "replace"} - {relation}:
             raise DeclarationError(
-                f"this epsilon is for {relation}, and table {table!r} of budget {found!r} states {stated}: it says "
+                f"this epsilon is for {relation}, and table {table!r} of budget {budget!r} states {stated}: it says "
                 "nothing there; name another budget"
             )
-    return found
+    return budget
 
 
 def with_cap(text: str, *, budget: str, cap: Mapping[str, Decimal], reason: str) -> str:
@@ -88,19 +89,22 @@ def with_cap(text: str, *, budget: str, cap: Mapping[str, Decimal], reason: str)
     """
     numbers = {key: _literal(amount) for key, amount in cap.items()}
     wanted = _parse(text)
-    held = wanted["budgets"][budget]
-    if "rho" in numbers and "slack" in held.get("cap", {}):  # the kind of a cap stays
-        numbers["slack"] = _literal(Decimal(str(held["cap"]["slack"])))
-    held.update(cap={key: float(number) for key, number in numbers.items()}, reason=reason)
+    declared = wanted["budgets"][budget]
+    # The kind of a cap stays.
+    if "rho" in numbers and "slack" in declared.get("cap", {}):
+        numbers["slack"] = _literal(Decimal(str(declared["cap"]["slack"])))
+    declared.update(cap={key: float(number) for key, number in numbers.items()}, reason=reason)
     line = positions(text).get(("budgets", budget, "cap"), (0, 0))[0]
-    for below in (line, None):  # a new reason stands below the cap; where that is another table, where tomlkit puts it
-        made = _write_cap(text, budget, numbers, reason, below=below)
-        if made is not None and _parse(made) == wanted:
-            said = _write_comment(made, budget, reason)
+    # A new reason stands below the cap; where that is another table, where tomlkit puts it.
+    for below in (line, None):
+        edited = _write_cap(text, budget, numbers, reason, below=below)
+        if edited is not None and _parse(edited) == wanted:
+            commented = _write_comment(edited, budget, reason)
             try:
-                return said if tomllib.loads(said) == wanted else made
-            except ValueError:  # the line above the cap is inside something, where no comment can stand
-                return made
+                return commented if tomllib.loads(commented) == wanted else edited
+            except ValueError:
+                # The line above the cap is inside something, where no comment can stand.
+                return edited
     stated = ", ".join(f"{key} = {number}" for key, number in numbers.items())
     raise DeclarationError(f"the project file is written in a way that is not changed here: set {stated}")
 
@@ -133,17 +137,18 @@ def _write_cap(text: str, budget: str, numbers: Mapping[str, str], reason: str, 
             lines.insert(below, f"reason = {tomlkit.item(reason).as_string()}{end}")
             text = "\n".join(lines)
         document = tomlkit.parse(text)
-        held: Any = document["budgets"]
+        budgets: Any = document["budgets"]
+        # Amounts and a reason that stay are left as people wrote them.
         for key, number in numbers.items():
             if _parse(text)["budgets"][budget]["cap"].get(key) != float(number):
-                held[budget]["cap"][key] = tomlkit.float_(number)
-        if held[budget].get("reason") != reason:
-            held[budget]["reason"] = reason
-        made = tomlkit.dumps(document)
-        tomllib.loads(made)
+                budgets[budget]["cap"][key] = tomlkit.float_(number)
+        if budgets[budget].get("reason") != reason:
+            budgets[budget]["reason"] = reason
+        edited = tomlkit.dumps(document)
+        tomllib.loads(edited)
     except (TOMLKitError, KeyError, TypeError, ValueError):
         return None
-    return made
+    return edited
 
 
 def _literal(number: Decimal) -> str:
@@ -185,7 +190,7 @@ def record_comparison(table: DeclaredTable) -> None:
     if place is None:
         return
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    written = False
+    recorded = False
     try:
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file, draft = tempfile.mkstemp(dir=place.parent)
@@ -194,10 +199,10 @@ def record_comparison(table: DeclaredTable) -> None:
             opened.flush()
             os.fsync(opened.fileno())
         os.replace(draft, place)
-        written = True
+        recorded = True
     except OSError:
         pass
-    if not written:
+    if not recorded:
         raise SourceError(
             f"that the data were compared cannot be recorded in {place.parent}; set SORDINO_STATE to a directory that can "
             "be written"
@@ -209,6 +214,6 @@ def _place(table: DeclaredTable) -> Path | None:
     source = table.source
     if not isinstance(source, Source):
         return None
-    far = source.is_remote or source.engine
-    where = [source.path if far else source.place, source.format, source.relation]
+    elsewhere = source.is_remote or source.engine
+    where = [source.path if elsewhere else source.place, source.format, source.relation]
     return marks_directory().parent / "compared" / hash_of(canonical([table.name, where, table.declaration]))

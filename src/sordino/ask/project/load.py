@@ -217,20 +217,22 @@ class _Reading:
 
     def project(self) -> Project:
         self._document = self._parse()
-        wrong = shape_problems(self._document, most=_MOST_PROBLEMS + 1)
-        for at, message in wrong[:_MOST_PROBLEMS]:
+        problems = shape_problems(self._document, most=_MOST_PROBLEMS + 1)
+        for at, message in problems[:_MOST_PROBLEMS]:
             self._refuse(at, message)
-        if len(wrong) > _MOST_PROBLEMS:
-            self._refuse(wrong[-1][0], f"more than {_MOST_PROBLEMS:,} keys are wrong: mend those before this one first")
-            # of a shape that is not known nothing more is read
+        if len(problems) > _MOST_PROBLEMS:
+            self._refuse(
+                problems[-1][0], f"more than {_MOST_PROBLEMS:,} keys are wrong: mend those before this one first"
+            )
+            # Of a shape that is not known nothing more is read.
             self._document = {}
         budgets = self._each("budgets", self._budget)
-        seen: dict[Place | Ledger, str] = {}
+        firsts: dict[Place | Ledger, str] = {}
         for name, budget in budgets.items():
-            first = seen.setdefault(budget.ledger, name)
+            first = firsts.setdefault(budget.ledger, name)
             if first != name:
-                said = f"is the ledger of budget {first!r} too; each budget has a file of its own"
-                self._refuse(("budgets", name, "ledger"), said)
+                rule = f"is the ledger of budget {first!r} too; each budget has a file of its own"
+                self._refuse(("budgets", name, "ledger"), rule)
         tables = self._each("tables", self._table)
         self._check_units(tables)
         public = self._each("public", self._public)
@@ -254,24 +256,24 @@ class _Reading:
             self._text = text
             return document
         except FileNotFoundError:
-            said = "cannot be read: no such file"
+            problem = "cannot be read: no such file"
         except IsADirectoryError:
-            said = f"is a directory: name the {_FILE} in it"
+            problem = f"is a directory: name the {_FILE} in it"
         except OSError as error:
-            said = f"cannot be read: {error.strerror}"
+            problem = f"cannot be read: {error.strerror}"
         except UnicodeDecodeError:
-            said = "is not UTF-8 text"
+            problem = "is not UTF-8 text"
         except RecursionError:
-            said = "is nested too deeply"
+            problem = "is nested too deeply"
         except DeclarationError as error:
-            said = str(error)
+            problem = str(error)
         except ArithmeticError:
-            said = "has a number whose exponent is too large"
+            problem = "has a number whose exponent is too large"
         except ValueError as error:  # TOMLDecodeError, and numbers of too many digits
-            found = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
-            self._places[()] = (int(found[1]), int(found[2])) if found else (1, 1)
-            said = "is not TOML: " + re.sub(r" \(at [^()]*\)$", "", str(error))
-        self._refuse((), said)
+            place = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
+            self._places[()] = (int(place[1]), int(place[2])) if place else (1, 1)
+            problem = "is not TOML: " + re.sub(r" \(at [^()]*\)$", "", str(error))
+        self._refuse((), problem)
         return {}
 
     def _refuse(self, at: At, message: str) -> None:
@@ -280,7 +282,7 @@ class _Reading:
             at = at[:-1]
         above = [at[:n] for n in range(len(at), -1, -1)]
         if not any(path in self.problems for path in above):
-            # Where each key stands is looked up once there is a problem to tell.
+            # The places of the keys are looked up once there is a problem to report.
             if self._text:
                 self._places = positions(self._text)
                 self._text = ""
@@ -307,22 +309,22 @@ class _Reading:
 
     def _tables_at(self, *at: str) -> dict[str, Mapping[str, Any]]:
         """Return those of the names at a path of the document that hold tables."""
-        found: Any = self._document
+        value: Any = self._document
         for part in at:
-            found = found.get(part)
-            if not isinstance(found, Mapping):
+            value = value.get(part)
+            if not isinstance(value, Mapping):
                 return {}
-        return {name: raw for name, raw in found.items() if isinstance(raw, Mapping)}
+        return {name: raw for name, raw in value.items() if isinstance(raw, Mapping)}
 
     def _each(self, kind: str, make: Callable[[str, Mapping[str, Any]], T | None]) -> dict[str, T]:
-        seen: dict[str, str] = {}
+        firsts: dict[str, str] = {}
         raws = self._tables_at(kind)
         for name in raws:
-            first = seen.setdefault(name.lower(), name)
+            first = firsts.setdefault(name.lower(), name)
             if first != name:
-                said = f"differs from {first!r} only in case, which SQL does not see; rename one"
-                self._refuse((kind, name), said)
-        return {name: whole for name, raw in raws.items() if (whole := make(name, raw)) is not None}
+                rule = f"differs from {first!r} only in case, which SQL does not see; rename one"
+                self._refuse((kind, name), rule)
+        return {name: part for name, raw in raws.items() if (part := make(name, raw)) is not None}
 
     def _budget(self, name: str, raw: Mapping[str, Any]) -> Budget | None:
         at = ("budgets", name)
@@ -335,10 +337,10 @@ class _Reading:
         for who, stated in raw.get("shares", {}).items():
             share = self._attempt((*at, "shares", who), partial(share_from, stated, who, cap=cap))
             shares |= {} if share is None else {who: share}
-        held = self._attempt(
+        ledger = self._attempt(
             (*at, "ledger"), lambda: locate(expand_variables(raw["ledger"], key=""), beside=self._beside)
         )
-        return None if held is None else Budget(name, cap, held, raw.get("reason"), MappingProxyType(shares))
+        return None if ledger is None else Budget(name, cap, ledger, raw.get("reason"), MappingProxyType(shares))
 
     def _table(self, name: str, raw: Mapping[str, Any]) -> DeclaredTable | None:
         at = ("tables", name)
@@ -346,7 +348,7 @@ class _Reading:
         budgets = self._tables_at("budgets")
         if isinstance(budget, str) and budget not in budgets:
             self._refuse((*at, "budget"), f"no budget {budget!r} is declared in [budgets]; {nearest(budget, budgets)}")
-        source, columns = self._lies(at, raw)
+        source, columns = self._read_source(at, raw)
         if not self._is_clean(at, but="columns") or (*at, "columns") in self.problems:
             return None
         neighbors = self._attempt((*at, "privacy_unit"), lambda: neighbors_of(raw, columns=columns), key="column")
@@ -363,22 +365,22 @@ class _Reading:
         at = ("public", name)
         if name.lower() in {table.lower() for table in self._tables_at("tables")}:
             self._refuse(at, "is the name of a private table too; rename one")
-        source, columns = self._lies(at, raw)
+        source, columns = self._read_source(at, raw)
         if source is None or not self._is_clean(at):
             return None
         return self._attempt(
             at, lambda: PublicTable(source, _as_key(raw["key"]), Domain(columns), raw.get("max_rows", 1)), key="columns"
         )
 
-    def _lies(self, at: At, raw: Mapping[str, Any]) -> tuple[Source | None, dict[str, Column | List]]:
-        """Return where a table lies, None where that cannot be said, and those of its columns that are declared well."""
+    def _read_source(self, at: At, raw: Mapping[str, Any]) -> tuple[Source | None, dict[str, Column | List]]:
+        """Return a table's source, None where it is not declared well, and those of its columns that are."""
         declared = self._tables_at(*map(str, at), "columns")
         columns: dict[str, Column | List] = {}
         for name, keys in declared.items():
             here = (*at, "columns", name)
             if self._is_clean(here):
-                made = self._attempt(here, partial(column_from, keys, beside=self._beside))
-                columns |= {} if made is None else {name: made}
+                column = self._attempt(here, partial(column_from, keys, beside=self._beside))
+                columns |= {} if column is None else {name: column}
         if not self._is_clean(at, but="columns"):
             return None, columns
         source = self._attempt(at, lambda: source_of(raw, beside=self._beside, spark=self._settings()))
@@ -401,8 +403,8 @@ class _Reading:
         for name, column in columns.items():
             for value in column.values if isinstance(column, Category) else ():
                 if value in rules.null_values or value == "":
-                    said = f'value "{value}" means missing in this file (csv.null_values); use missing = "keep"'
-                    self._refuse((*at, name), said)
+                    rule = f'value "{value}" means missing in this file (csv.null_values); use missing = "keep"'
+                    self._refuse((*at, name), rule)
                 elif isinstance(value, str) and value != value.strip():
                     self._refuse((*at, name), f'value "{value}" has spaces around it, but cells of a CSV are trimmed')
 

@@ -21,7 +21,8 @@ from sordino.core.loss import ZCDP, Loss, loss_from, to_fraction
 from sordino.core.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.core.source import FAR, FORMATS, Csv, Source, address_format, source_from
 
-LARGEST_FILE = 16 * 2**20  # bytes of a project file or of a list of codes
+# The most bytes of a project file or of a list of codes.
+LARGEST_FILE = 16 * 2**20
 
 
 def cap_from(raw: Mapping[str, Any]) -> Loss:
@@ -44,7 +45,8 @@ def cap_from(raw: Mapping[str, Any]) -> Loss:
             return ZCDP(**amounts)
         return loss_from(amounts)
     except DeclarationError as error:
-        raise DeclarationError(str(error)) from None  # a problem of the cap as one value
+        # Without its key: it is a problem of the cap as one value.
+        raise DeclarationError(str(error)) from None
 
 
 def share_from(raw: Mapping[str, Any], spender: str, *, cap: Loss) -> Loss:
@@ -62,7 +64,8 @@ def share_from(raw: Mapping[str, Any], spender: str, *, cap: Loss) -> Loss:
     try:
         return check_share(spender, loss_from(amounts), of=cap)
     except DeclarationError as error:
-        raise DeclarationError(str(error)) from None  # a problem of the share as one value
+        # Without its key: it is a problem of the share as one value.
+        raise DeclarationError(str(error)) from None
 
 
 def column_from(raw: Mapping[str, Any], *, beside: Path) -> Column | List:
@@ -73,12 +76,13 @@ def column_from(raw: Mapping[str, Any], *, beside: Path) -> Column | List:
     """
     if raw["type"] == "list":
         item = column_from(raw["of"], beside=beside)
-        return List(cast(Column, item), max_items=raw["max_items"])  # no list: the schema allows none
-    given = {key: value for key, value in raw.items() if key not in ("type", "values_from", "values_header")}
+        # The schema allows no list of lists.
+        return List(cast(Column, item), max_items=raw["max_items"])
+    arguments = {key: value for key, value in raw.items() if key not in ("type", "values_from", "values_header")}
     if raw["type"] == "category":
-        given["values"] = _values(raw, beside)
+        arguments["values"] = _values(raw, beside)
     try:
-        return COLUMN_TYPES[raw["type"]](**given)
+        return COLUMN_TYPES[raw["type"]](**arguments)
     except DeclarationError as error:
         if error.key == "fill":
             raise DeclarationError(str(error), key="missing") from None

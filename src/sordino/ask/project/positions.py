@@ -7,7 +7,8 @@ import json
 import re
 from collections.abc import Iterator
 
-Path = tuple[str | int, ...]  # where a value stands in a document
+# Where a value stands in a document.
+Path = tuple[str | int, ...]
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SPACE = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
@@ -31,11 +32,11 @@ def positions(text: str) -> dict[Path, tuple[int, int]]:
     scan = _Scan(text.replace("\r\n", "\n"))
     scan.document()
     starts = [0, *(m.end() for m in re.finditer("\n", scan.text))]
-    found: dict[Path, tuple[int, int]] = {}
-    for path, offset in scan.found.items():
+    places: dict[Path, tuple[int, int]] = {}
+    for path, offset in scan.offsets.items():
         line = bisect.bisect_right(starts, offset)
-        found[path] = (line, offset - starts[line - 1] + 1)
-    return found
+        places[path] = (line, offset - starts[line - 1] + 1)
+    return places
 
 
 def dotted_key(path: Path) -> str:
@@ -54,7 +55,7 @@ class _Scan:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.found: dict[Path, int] = {}
+        self.offsets: dict[Path, int] = {}
         self._arrays: dict[Path, int] = {}
 
     def document(self) -> None:
@@ -93,13 +94,13 @@ class _Scan:
         path: Path = ()
         for key, start in self._keys():
             path = (*path, key)
-            self.found.setdefault(path, start)
+            self.offsets.setdefault(path, start)
             if path in self._arrays and not (array and self.text[self.at] == "]"):
                 path = (*path, self._arrays[path])
         if array:
             self._arrays[path] = self._arrays.get(path, -1) + 1
             path = (*path, self._arrays[path])
-            self.found.setdefault(path, self.at)
+            self.offsets.setdefault(path, self.at)
         self.at = self.text.index("]", self.at) + (2 if array else 1)
         return path
 
@@ -107,9 +108,10 @@ class _Scan:
         path = table
         for key, start in self._keys():
             path = (*path, key)
-            self.found.setdefault(path, start)
+            self.offsets.setdefault(path, start)
         self._space()
-        self.at += 1  # the equals sign
+        # Past the equals sign.
+        self.at += 1
         self._space()
         self._value(path)
 
@@ -126,7 +128,7 @@ class _Scan:
                 elif opening == "{":
                     self._pair(path)
                 else:
-                    self.found.setdefault((*path, index), self.at)
+                    self.offsets.setdefault((*path, index), self.at)
                     self._value((*path, index))
                     index += 1
             self.at += 1

@@ -18,7 +18,7 @@ from sordino.core.source import FAR, Csv, address_format, split_ending
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Hold the text of a proposed project file, its table's name, how many columns it has, and what else to know."""
+    """The text of a proposed project file, its table's name, how many columns it has, and what else to know."""
 
     text: str
     table: str
@@ -58,7 +58,8 @@ def propose_project(
     stays = address is not None or str(source).startswith(FAR) or os.path.isabs(source)
     place = str(source) if stays else os.path.relpath(source, directory)
     if Path(source).is_dir():
-        place = f"{place.rstrip('/')}/"  # by which a folder is known
+        # A folder is known by the slash at its end.
+        place = f"{place.rstrip('/')}/"
     drafts = {name: ColumnDraft("category", values=tuple(labels)) for name, labels in schema.labels.items()}
     drafts |= {name: codebook[name] for name, _ in schema.columns if name in codebook}
     text = write_template(
@@ -78,7 +79,8 @@ def propose_project(
 
 def _file_stem(source: str | Path) -> str:
     """Return a file's name without its ending, and without that of its compression."""
-    stem, (ending, packing) = Path(source).stem, split_ending(source)
+    stem = Path(source).stem
+    ending, packing = split_ending(source)
     return stem.removesuffix(Path(stem).suffix) if packing and ending else stem
 
 

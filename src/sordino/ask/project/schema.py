@@ -19,15 +19,23 @@ from sordino.core.errors import DeclarationError, nearest
 from sordino.core.loss import to_fraction
 from sordino.core.source import FORMATS
 
-FILL_IN = "FILL IN"  # what `sordino init` writes where only a person can know the value
+# What `sordino init` writes where only a person can know the value.
+FILL_IN = "FILL IN"
 
-Rule = dict[str, Any]  # a JSON Schema, of the few keywords that are used here
+# A JSON Schema, of the few keywords that are used here.
+Rule = dict[str, Any]
 
 
 def _keys(title: str, about: str, needs: str, **keys: Rule) -> Rule:
     """Return the rule of a table that holds only these keys, and some of them always."""
     rule: Rule = {"type": "object", "title": title, "description": about, "properties": keys}
     return {**rule, "required": needs.split(), "additionalProperties": False}
+
+
+def _amounts(title: str, about: str, purpose: str) -> Rule:
+    """Return the rule of a table of amounts of a loss, of which any may be stated."""
+    amounts = {name: _say(_NUMBER, f"the {name} {purpose}") for name in ("epsilon", "delta", "rho")}
+    return _keys(title, about, "", **amounts)
 
 
 def _names(of: Rule, state: str, *, pattern: str = "") -> Rule:
@@ -47,7 +55,8 @@ def _say(rule: Rule, state: str, **more: Any) -> Rule:
 
 
 _NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
-_DOTTED_NAME = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}$"  # of a table: catalog.schema.name
+# Of a table: catalog.schema.name.
+_DOTTED_NAME = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}$"
 _STRING: Rule = {"type": "string", "title": "text in quotes"}
 _TEXT: Rule = {**_STRING, "minLength": 1}
 _WHOLE: Rule = {"type": "integer", "title": "a whole number"}
@@ -181,7 +190,8 @@ _SOURCE = {
     "format": _say(
         _TEXT,
         f"how the source is kept, where its name does not say so: {', '.join(FORMATS)}",
-        examples=list(FORMATS),  # for editors: one from outside may be registered, and a source knows which there are
+        # Examples alone, for editors: a format may be registered from outside, and a source knows which there are.
+        examples=list(FORMATS),
     ),
     "engine": _say(
         _TEXT,
@@ -315,21 +325,15 @@ _SERVE = _keys(
         default="sordino-server.db",
     ),
     answer_every=_say(_TEXT, 'the tick of the clock on which answers leave, such as "250ms"', default="250ms"),
-    approve_above=_keys(
+    approve_above=_amounts(
         "what needs no officer",
         "A question that costs more than this waits for an officer: {epsilon = 0.5}.",
-        "",
-        epsilon=_say(_NUMBER, "the epsilon that an analyst may spend on one question alone"),
-        delta=_say(_NUMBER, "the delta that an analyst may spend on one question alone"),
-        rho=_say(_NUMBER, "the rho that an analyst may spend on one question alone"),
+        "that an analyst may spend on one question alone",
     ),
-    approve_above_daily=_keys(
+    approve_above_daily=_amounts(
         "what needs no officer in a day",
         "A question that takes what a share is charged for one table within 24 hours above this waits for an officer.",
-        "",
-        epsilon=_say(_NUMBER, "the epsilon that a share may spend on one table within 24 hours without an officer"),
-        delta=_say(_NUMBER, "the delta that a share may spend on one table within 24 hours without an officer"),
-        rho=_say(_NUMBER, "the rho that a share may spend on one table within 24 hours without an officer"),
+        "that a share may spend on one table within 24 hours without an officer",
     ),
     two_person=_say(
         _FLAG,
@@ -382,7 +386,7 @@ def json_schema() -> dict[str, Any]:
 def shape_problems(document: Mapping[str, Any], *, most: int) -> list[tuple[Path, str]]:
     """Return the places of the document that have the wrong shape, with what is wrong, the rule and the nearest key.
 
-    They are looked for until there are `most`: to compare a key with those that there are takes a while.
+    The search stops at `most`: to compare a key with the keys of a table takes a while.
     """
     return list(islice(_problems(document, _PROJECT, ()), most))
 
@@ -403,8 +407,8 @@ def _problems(value: Any, rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
         rule = rule["anyOf"][table]
     if rule.get("type") == "object" and table:
         yield from _key_problems(value, rule, at)
-    elif (said := _misfit(value, rule, name=str(at[-1]))) is not None:
-        yield at, said
+    elif (problem := _misfit(value, rule, name=str(at[-1]))) is not None:
+        yield at, problem
     elif isinstance(value, list):
         for place, item in enumerate(value):
             yield from _problems(item, {"description": rule["description"], **rule["items"]}, (*at, place))
@@ -426,7 +430,8 @@ def _key_problems(table: Mapping[str, Any], rule: Rule, at: Path) -> Iterator[tu
             of = keys.get(key) or rule.get("patternProperties", {}).get(names) or rule["additionalProperties"]
             yield from _problems(value, of, (*at, key))
     for key in rule.get("required", ()):
-        if key not in table and f"did you mean {key!r}?" not in hints:  # misspelt, and so not missing
+        # A key that a misspelled one was near is not missing.
+        if key not in table and f"did you mean {key!r}?" not in hints:
             yield (*at, key), f"is missing; state {keys[key]['description']}"
 
 
@@ -441,7 +446,8 @@ def _misfit(value: Any, rule: Rule, *, name: str) -> str | None:
         hint = nearest(value, rule["enum"]) if isinstance(value, str) else ""
         return must + (f"; {hint}" if "did" in hint else "")
     kinds = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
-    dated = "format" in rule or rule["type"] == _CELL["type"]  # TOML has days, JSON has not
+    # TOML has days, JSON has not.
+    dated = "format" in rule or rule["type"] == _CELL["type"]
     allowed = [t for kind in kinds for t in _TYPES.get(kind, ())] + [datetime.date] * dated
     fits = bool in allowed if isinstance(value, bool) else isinstance(value, tuple(allowed))
     if not fits:
@@ -457,10 +463,10 @@ def _misfit(value: Any, rule: Rule, *, name: str) -> str | None:
 def _type_rule(column: Any, rule: Rule) -> str:
     if not isinstance(column, Mapping) or "type" not in column:
         return f"is missing; state {rule['description']}"
-    given = column["type"]
-    if _is_blank(given):
+    kind = column["type"]
+    if _is_blank(kind):
         return f"is still to be filled in: state {rule['description']}"
-    return f"must be the type of a column, not {_quote(given)}; {nearest(str(given), _COLUMNS if rule is _COLUMN else _ITEMS)}"
+    return f"must be the type of a column, not {_quote(kind)}; {nearest(str(kind), _COLUMNS if rule is _COLUMN else _ITEMS)}"
 
 
 def _is_blank(value: object) -> bool:

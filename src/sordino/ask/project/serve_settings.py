@@ -21,7 +21,7 @@ _DAYS = 7
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """State how a project is served.
+    """How a project is served.
 
     `answer_every`, in seconds, is the tick of the clock on which answers leave. `approve_above` names amounts of a loss,
     such as epsilon: a question that costs more of one waits for an officer. `approve_above_daily` is the same of all that a
@@ -35,14 +35,17 @@ class ServeSettings:
     origin: str | None = None
     issuer: str | None = None
     client: str | None = None
-    collections: tuple[str, ...] = ()  # stores of collectors, whose estimates accounts may read
-    postgres_port: int | None = None  # for SQL clients; without one there is no such port
+    # Stores of collectors, whose estimates accounts may read.
+    collections: tuple[str, ...] = ()
+    # For SQL clients; without one there is no such port.
+    postgres_port: int | None = None
     postgres_certificate: Path | None = None
     postgres_key: Path | None = None
     approve_above_daily: Mapping[str, Fraction] = field(default_factory=lambda: MappingProxyType({}))
     two_person: bool = True
     two_person_days: int = _DAYS
-    log: str = "text"  # the form of the lines that requests write
+    # The form of the lines that requests write.
+    log: str = "text"
 
 
 def serve_settings(raw: Mapping[str, Any], *, beside: Path) -> ServeSettings:
@@ -101,22 +104,22 @@ def _port(number: int | None) -> int | None:
 
 
 def _seconds(text: str) -> Fraction:
-    found = re.fullmatch(r"(\d{1,6})(ms|s)", text)
-    if found is None or not 0 < int(found[1]) * _UNITS[found[2]] <= 60:
+    time = re.fullmatch(r"(\d{1,6})(ms|s)", text)
+    if time is None or not 0 < int(time[1]) * _UNITS[time[2]] <= 60:
         raise DeclarationError('must be a time such as "250ms" or "1s", at most 60 s', key="answer_every")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(time[1]) * _UNITS[time[2]]
 
 
 def _origin(text: str, *, key: str) -> str:
     try:
         parts = urlsplit(text)
-        whole = (
+        is_origin = (
             parts.scheme in ("http", "https") and parts.hostname and not (parts.path or parts.query or parts.fragment)
         )
-        whole = whole and parts.username is None and (parts.port is None or parts.port > 0)
+        is_origin = is_origin and parts.username is None and (parts.port is None or parts.port > 0)
     except ValueError:
-        whole = False
-    if not whole:
+        is_origin = False
+    if not is_origin:
         raise DeclarationError('must be an origin such as "https://curator.example", without a path', key=key)
     return text
 

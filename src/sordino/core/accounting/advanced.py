@@ -14,7 +14,8 @@ from sordino.core.errors import DeclarationError
 from sordino.core.loss import Number, format_number, to_fraction
 from sordino.core.rounding import bisect, float_up
 
-_SLACK = 1e-14  # relative: more than the float steps below can lose
+# relative: more than the float steps below can lose
+_SLACK = 1e-14
 
 
 def advanced(epsilon: Number, k: int, slack: Number) -> float:
@@ -65,7 +66,8 @@ def optimal(epsilon: Number, k: int, delta: Number) -> float:
     factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, runs + 1, dtype=np.float64)))])
     logs = factorials[-1] - factorials - factorials[::-1] - j * each - runs * math.log1p(math.exp(-each))
     losses = (runs - 2 * j) * each
-    goal = -bits - 1e-13 * (1 + float(factorials[-1]))  # ln delta, less what the sum of logarithms may have lost
+    # ln delta, less what the sum of logarithms may have lost
+    goal = -bits - 1e-13 * (1 + float(factorials[-1]))
 
     def holds(candidate: float) -> bool:
         above = losses > candidate
@@ -98,14 +100,16 @@ def compose_kairouz(epsilons: Sequence[float], slack: Fraction) -> float:
     squares = math.fsum(each * each for each in epsilons)
     drift = math.fsum(each * math.tanh(each / 2) for each in epsilons)
     bits = _bits(slack)
-    if squares < 1:  # else 1/slack is the lesser
+    # from 1 on, 1/slack is the lesser
+    if squares < 1:
         bits = min(bits, bits + math.log(math.e * math.exp(-bits) + math.sqrt(squares) * (1 + _SLACK)))
     spread = math.sqrt(2 * squares * max(bits, 0.0))
     return min(math.fsum(epsilons), drift + spread) * (1 + _SLACK)
 
 
 def _read_runs(epsilon: Number, k: int, slack: Number) -> tuple[float, int, float]:
-    each, spare = to_fraction(epsilon, name="epsilon"), to_fraction(slack, name="slack")
+    each = to_fraction(epsilon, name="epsilon")
+    spare = to_fraction(slack, name="slack")
     if each < 0 or k < 0:
         raise DeclarationError("epsilon and k must not be negative")
     if not 0 < spare < 1:

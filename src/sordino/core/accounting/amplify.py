@@ -19,8 +19,10 @@ from sordino.core.rounding import float_up
 if TYPE_CHECKING:
     from sordino.core.loss import Losses
 
-_FINE = 512  # grid steps to an epsilon, where a Renyi divergence is read off the losses
-_HIGHEST = 2000  # order of the binomial sums
+# grid steps to an epsilon, where a Renyi divergence is read off the losses
+_FINE = 512
+# the largest order of the binomial sums
+_HIGHEST = 2000
 
 
 def poisson_sampled(event: Event, *, rate: Number, relation: str) -> Event:
@@ -44,7 +46,7 @@ def poisson_sampled(event: Event, *, rate: Number, relation: str) -> Event:
 @register_event("sampled")
 @dataclass(frozen=True, slots=True, init=False)
 class Sampled:
-    """State that `inner` was run on a Poisson sample at `rate`; for add_remove only: see `poisson_sampled`.
+    """The event of running `inner` on a Poisson sample at `rate`; for add_remove only: see `poisson_sampled`.
 
     With q the rate:
 
@@ -77,7 +79,7 @@ class Sampled:
 
     @property
     def whole(self) -> bool:
-        """Whether the rate is 1, or so near that the least float above it is: then the event is bounded by the inner one."""
+        """Whether the rate rounds up to 1 as a float: then the event is bounded by the inner one."""
         return float_up(self.rate) == 1.0
 
     def pure(self) -> Fraction | None:
@@ -92,19 +94,23 @@ class Sampled:
 
     def rho(self) -> Fraction | None:
         """Return the event's own rho, or that of its pure epsilon where that is less."""
-        pure, rho = self.pure(), self.inner.rho()
-        known = [rho] if rho is not None else []
-        return min([*known, pure_rho(pure)], default=None) if pure is not None else rho
+        pure = self.pure()
+        rho = self.inner.rho()
+        if pure is None:
+            return rho
+        return pure_rho(pure) if rho is None else min(rho, pure_rho(pure))
 
     def renyi(self, order: float) -> float | None:
         """Return the least bound known on the divergence at `order` > 1, rounded up."""
-        bounds = [bound for bound in (self.inner.renyi(order),) if bound is not None]
+        inner = self.inner.renyi(order)
+        bounds = [] if inner is None else [inner]
         pure = self.pure()
         if pure is not None:
             bounds += [float_up(pure), self._read_off(order, float_up(pure))]
         elif 1 < order <= _HIGHEST and bounds and not self.whole:
-            low, high = math.floor(order), math.ceil(order)
-            ends = [0.0 if a == 1 else self._binomial(a) for a in (low, high)]
+            # the bounds hold at whole orders, and (order - 1) times the divergence is convex between them
+            low = math.floor(order)
+            ends = [0.0 if a == 1 else self._binomial(a) for a in (low, math.ceil(order))]
             bounds.append((ends[0] + (order - low) * (ends[1] - ends[0])) / (order - 1) * (1 + 1e-14))
         return min(bounds, default=None)
 
@@ -112,15 +118,16 @@ class Sampled:
         """Return the losses of the mixture in both directions; the event's own losses may come of its rho or pair."""
         from sordino.core.accounting.discretize import subsample
 
-        rho = self.inner.rho()
-        scale = math.sqrt(2 * float(rho)) if rho is not None else 0.0
-        base = Grid(max(grid.step, scale / 1000), grid.tail)
         if self.whole:
             return _losses(self.inner, grid)
+        rho = self.inner.rho()
+        scale = math.sqrt(2 * float(rho)) if rho is not None else 0.0
+        # a thousandth of the losses' scale is fine enough for the inner ones, however fine the result's grid
+        base = Grid(max(grid.step, scale / 1000), grid.tail)
         return subsample(_losses(self.inner, base), base, float_up(self.rate), grid)
 
     def _read_off(self, order: float, most: float) -> float:
-        """Return the divergence of the losses on a fine grid, the worse of both directions."""
+        """Return the divergence of the losses on a fine grid, the larger of both directions."""
         if most == 0 or math.isinf(order):
             return most
         grid = Grid(most / _FINE, 1e-300)
@@ -134,10 +141,12 @@ class Sampled:
         loss = self.inner.profile(base)
         alike = loss is not None and loss.added is loss.removed
         rate = float_up(self.rate)
-        terms = [(order - 1) * math.log1p(-rate) + math.log1p((order - 1) * rate)]  # k = 0 and k = 1
+        # the terms k = 0 and k = 1 together
+        terms = [(order - 1) * math.log1p(-rate) + math.log1p((order - 1) * rate)]
         for k in range(2, order + 1):
             divergence = self.inner.renyi(float(k)) or 0.0
-            if alike and loss is not None:  # the theorem is on the pair of these losses
+            # where both directions are alike the theorem is about the pair of these losses, so their divergence counts
+            if alike and loss is not None:
                 divergence = max(divergence, _divergence(loss.removed, base.step, float(k)))
             ways = math.lgamma(order + 1) - math.lgamma(k + 1) - math.lgamma(order - k + 1)
             term = ways + (order - k) * math.log1p(-rate) + k * math.log(rate) + (k - 1) * divergence
@@ -154,16 +163,17 @@ def _losses(event: Event, grid: Grid) -> PrivacyLoss:
     losses = event.profile(grid)
     if losses is not None:
         return losses
-    rho, pair = event.rho(), event.approx()
+    rho = event.rho()
     if rho is not None:
         return zcdp_losses(float_up(rho), grid)
+    pair = event.approx()
     if pair is None:
         raise DeclarationError("nothing is known of the event that is sampled; give one with epsilon, rho or losses")
     return approximate(float_up(pair[0]), float_up(pair[1]), grid)
 
 
 def _divergence(losses: Losses, step: float, order: float) -> float:
-    """Return the Renyi divergence of finite losses."""
+    """Return the Renyi divergence of the finite losses."""
     import numpy as np
 
     exponent = (order - 1) * losses.at * step + np.log(losses.mass)
@@ -173,7 +183,8 @@ def _divergence(losses: Losses, step: float, order: float) -> float:
 
 def _amplify(epsilon: Fraction, rate: Fraction) -> Fraction:
     """Return ln(1 + rate (e^epsilon - 1)), rounded up at twelve digits, at most epsilon."""
-    most, share = float_up(epsilon), float_up(rate)
+    most = float_up(epsilon)
+    share = float_up(rate)
     if most == 0:
         return Fraction(0)
     value = math.log1p(share * math.expm1(most)) if most < 30 else most + math.log(share + math.exp(-most))

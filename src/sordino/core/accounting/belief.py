@@ -21,7 +21,8 @@ from sordino.core.rounding import bisect, float_up
 
 # ---- The epsilon at which a figure that changes with it meets a limit, from the feasible side. It knows no figure
 
-_MOST = 2048.0  # beyond it every exponential of an epsilon is 0 or infinite, so that no figure changes
+# beyond it every exponential of an epsilon is 0 or infinite, so that no figure changes
+_MOST = 2048.0
 
 
 def largest_epsilon(figure: Callable[[float], float], limit: float) -> float:
@@ -55,10 +56,12 @@ def least_epsilon(figure: Callable[[float], float], limit: float) -> float:
 # It may not know data, queries or a ledger. The hypotheses are two tables that are neighbors: under add_remove "this
 # person is in it or not", under replace "this person's record is this or that". Each bound holds for the relation that
 # epsilon is stated for; epsilon under add_remove is at most 2 epsilon under replace, never the reverse. Bounds are floats;
-# every inverse is returned from the feasible side: its figure, computed forward, is within what was asked.
+# every inverse is returned from the feasible side: its figure, computed forward, is within the limit.
 
-_TERMS = 20_000  # numbers of people that two tables may differ in, which are looked at
-_EXP_MOST = 700.0  # beyond it exp overflows, and every bound below has reached its limit
+# of the numbers of people that two tables may differ in, how many are summed
+_TERMS = 20_000
+# beyond it exp overflows, and every bound below has reached its limit
+_EXP_MOST = 700.0
 
 
 def posterior_bounds(epsilon: Number, *, prior: Number) -> tuple[float, float]:
@@ -71,7 +74,8 @@ def posterior_bounds(epsilon: Number, *, prior: Number) -> tuple[float, float]:
     >>> [round(p, 4) for p in posterior_bounds(1, prior=0.5)]
     [0.2689, 0.7311]
     """
-    eps, p = amount(epsilon, name="epsilon", zero=True), chance(prior, name="prior")
+    eps = amount(epsilon, name="epsilon", zero=True)
+    p = chance(prior, name="prior")
     return _posterior(-eps, p), _posterior(eps, p)
 
 
@@ -84,7 +88,8 @@ def epsilon_for_posterior(most: Number, *, prior: Number) -> float:
     >>> round(epsilon_for_posterior(0.75, prior=0.5), 6)  # ln 3
     1.098612
     """
-    limit, p = chance(most, name="most"), chance(prior, name="prior")
+    limit = chance(most, name="most")
+    p = chance(prior, name="prior")
     require_above(limit, p, name="most", because="the posterior")
     return largest_epsilon(lambda eps: _posterior(eps, p), limit)
 
@@ -125,7 +130,8 @@ def power_bound(epsilon: Number, *, level: Number, delta: Number = 0) -> float:
     >>> round(power_bound(1, level=0.05), 8)
     0.13591409
     """
-    eps, a = amount(epsilon, name="epsilon", zero=True), chance(level, name="level")
+    eps = amount(epsilon, name="epsilon", zero=True)
+    a = chance(level, name="level")
     return _power(eps, a, chance(delta, name="delta", zero=True))
 
 
@@ -138,7 +144,9 @@ def epsilon_for_power(most: Number, *, level: Number, delta: Number = 0) -> floa
     >>> round(epsilon_for_power(0.25, level=0.05), 6)  # ln 5
     1.609438
     """
-    limit, a, d = chance(most, name="most"), chance(level, name="level"), chance(delta, name="delta", zero=True)
+    limit = chance(most, name="most")
+    a = chance(level, name="level")
+    d = chance(delta, name="delta", zero=True)
     require_above(limit, _power(0.0, a, d), name="most", because="the power")
     return largest_epsilon(lambda eps: _power(eps, a, d), limit)
 
@@ -164,7 +172,8 @@ def epsilon_for_advantage(most: Number, *, delta: Number = 0) -> float:
     >>> round(epsilon_for_advantage(0.5), 6)  # ln 3
     1.098612
     """
-    limit, d = chance(most, name="most"), chance(delta, name="delta", zero=True)
+    limit = chance(most, name="most")
+    d = chance(delta, name="delta", zero=True)
     require_above(limit, d, name="most", because="the advantage")
     return largest_epsilon(lambda eps: _advantage(eps, d), limit)
 
@@ -192,7 +201,8 @@ def epsilon_for_identification(risk: Number, *, candidates: int) -> float:
     >>> round(epsilon_for_identification("1/3", candidates=8), 9)  # ln 3.5
     1.252762968
     """
-    limit, m = chance(risk, name="risk"), whole(candidates, name="candidates", least=2)
+    limit = chance(risk, name="risk")
+    m = whole(candidates, name="candidates", least=2)
     require_above(limit, 1 / m, name="risk", because=f"the posterior of one of {m} candidates")
     return largest_epsilon(lambda eps: _identification_risk(eps, m), limit)
 
@@ -224,8 +234,8 @@ def tables_bound(epsilon: Number, *, people: int, size: int, heaviest: Number | 
     >>> round(tables_bound("0.2027325", people=4, size=3), 6)
     0.333333
     """
-    eps, logs = amount(epsilon, name="epsilon", zero=True), _ways(people, size, heaviest)
-    return _of_tables(eps, logs)
+    eps = amount(epsilon, name="epsilon", zero=True)
+    return _table_posterior(eps, _log_weights(people, size, heaviest))
 
 
 def epsilon_for_tables(risk: Number, *, people: int, size: int, heaviest: Number | None = None) -> float:
@@ -236,13 +246,14 @@ def epsilon_for_tables(risk: Number, *, people: int, size: int, heaviest: Number
     >>> round(epsilon_for_tables("1/3", people=4, size=3), 6)  # ln(1.5) / 2
     0.202733
     """
-    limit, logs = chance(risk, name="risk"), _ways(people, size, heaviest)
-    require_above(limit, _of_tables(0.0, logs), name="risk", because="the largest prior of a table")
-    return largest_epsilon(lambda eps: _of_tables(eps, logs), limit)
+    limit = chance(risk, name="risk")
+    logs = _log_weights(people, size, heaviest)
+    require_above(limit, _table_posterior(0.0, logs), name="risk", because="the largest prior of a table")
+    return largest_epsilon(lambda eps: _table_posterior(eps, logs), limit)
 
 
-def _ways(people: int, size: int, heaviest: Number | None) -> list[tuple[int, float]]:
-    """Return (steps, log weight) of the other tables, over the weight of the one that is asked about."""
+def _log_weights(people: int, size: int, heaviest: Number | None) -> list[tuple[int, float]]:
+    """Return (steps, log weight) of the other tables, relative to the weight of the table in question."""
     m = whole(size, name="size", least=1)
     spare = whole(people, name="people", least=m + 1) - m
     most = min(m, spare)
@@ -252,15 +263,15 @@ def _ways(people: int, size: int, heaviest: Number | None) -> list[tuple[int, fl
     return [(2 * j, _log_choose(m, j) + _log_choose(spare, j)) for j in range(1, min(most, _TERMS) + 1)]
 
 
-def _of_tables(epsilon: float, logs: list[tuple[int, float]]) -> float:
-    """Return 1 over one and all that the other tables weigh: what is left out (beyond `_TERMS`) only raises it."""
+def _table_posterior(epsilon: float, logs: list[tuple[int, float]]) -> float:
+    """Return 1 / (1 + the weights of the other tables); terms left out (beyond `_TERMS`) only raise it."""
     exponents = [weight - steps * epsilon for steps, weight in logs]
     top = max(0.0, *exponents)
     return math.exp(-top) / (math.exp(-top) + math.fsum(math.exp(e - top) for e in exponents))
 
 
-def _log_choose(of: int, taken: int) -> float:
-    return math.lgamma(of + 1) - math.lgamma(taken + 1) - math.lgamma(of - taken + 1)
+def _log_choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 def _posterior(epsilon: float, prior: float) -> float:
@@ -305,14 +316,17 @@ def _identification_risk(epsilon: float, candidates: int) -> float:
 #
 # A list of charges is read as if it had been fixed before its first answer.
 
-_ORDERS = (1.02, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 40.0)  # of Renyi divergences that bound a power
-_DELTA = 1e-6  # the delta of a rho whose budget states none
-_SUMMED = 1000.0  # sigma up to which a discrete Gaussian's tail is summed term by term
+# orders of the Renyi divergences that bound a power
+_ORDERS = (1.02, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 40.0)
+# the delta of a rho whose budget states none
+_DELTA = 1e-6
+# the largest sigma at which a discrete Gaussian's tail is summed term by term
+_SUMMED = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """State that odds move by a factor of e^epsilon at most, up or down; each way passed with probability `chance` at most."""
+    """A bound on what an attacker learns: odds move by e^epsilon at most, each way except with probability `chance`."""
 
     epsilon: float
     chance: Fraction
@@ -348,8 +362,8 @@ def belief_after(events: Sequence[Event], *, delta: Number = 0) -> Belief:
     >>> from sordino.core.accounting.events import ApproxEvent, LaplaceEvent
     >>> belief_after([LaplaceEvent(1)])
     Belief(epsilon=1.0, chance=Fraction(0, 1))
-    >>> found = belief_after([ApproxEvent(1, "1e-6")], delta="1e-6")  # 1 + ln 2
-    >>> round(found.epsilon, 6), float(found.chance)
+    >>> belief = belief_after([ApproxEvent(1, "1e-6")], delta="1e-6")  # 1 + ln 2
+    >>> round(belief.epsilon, 6), float(belief.chance)
     (1.693147, 2e-06)
     """
     target = to_fraction(delta, name="delta")
@@ -377,8 +391,8 @@ def power_after(event: Event, *, epsilon: float, delta: float, level: float) -> 
     """Return the largest power of any test at `level`, its rate of false alarms, of an event that is (epsilon, delta)-private.
 
     An event is (epsilon(d), d)-private for each d, and each pair bounds the power (`power_bound`); so does each Renyi
-    divergence, since telling only whether the test rejects cannot raise it (data processing). The least is returned. Of
-    Gaussian noise a bound at a small delta alone is up to four times too large, of a median at a pure epsilon alone twice.
+    divergence, since reporting only whether the test rejects cannot raise it (data processing). The least is returned. For
+    Gaussian noise a bound at a small delta alone is up to four times too large, for a median at a pure epsilon alone twice.
 
     >>> from sordino.core.accounting.events import LaplaceEvent
     >>> round(power_after(LaplaceEvent(1), epsilon=1.0, delta=0.0, level=0.05), 6)
@@ -395,13 +409,15 @@ def _power_of(alone: tuple[Event], level: float) -> float:
     (event,) = alone
 
     bounds = [1.0]
-    with suppress(DeclarationError):  # where the event has neither losses, nor a rho, nor an (epsilon, delta)
+    # refused where the event has neither losses, nor a rho, nor an (epsilon, delta)
+    with suppress(DeclarationError):
         bounds.append(pld_power([event], level))
     bounds += [_power_within(event.renyi(order), order, level) for order in _ORDERS]
-    slack = approximate_rho(event)
-    if slack is not None and slack[1]:
+    certificate = approximate_rho(event)
+    if certificate is not None and certificate[1]:
         # Given an event of probability 1 - delta on either side, it is rho-zCDP (Bun & Steinke 2016, Definition 8.1).
-        rho, delta = float_up(slack[0]), float_up(slack[1])
+        rho = float_up(certificate[0])
+        delta = float_up(certificate[1])
         inside = min(level / (1 - delta), 1.0)
         if inside < 1:
             bounds.append(delta + min(_power_within(order * rho, order, inside) for order in _ORDERS))
@@ -417,15 +433,12 @@ def _power_within(divergence: float | None, order: float, level: float) -> float
     if divergence is None or not math.isfinite(divergence):
         return 1.0
 
-    def of(p: float, q: float) -> float:
-        logs = (order * math.log(x) + (1 - order) * math.log(y) for x, y in ((p, q), (1 - p, 1 - q)))
-        return _log_sum(*logs) / (order - 1)
+    def renyi(p: float, q: float) -> float:
+        one, other = (order * math.log(x) + (1 - order) * math.log(y) for x, y in ((p, q), (1 - p, 1 - q)))
+        log_sum = max(one, other) + math.log1p(math.exp(-abs(one - other)))
+        return log_sum / (order - 1)
 
-    return bisect(lambda power: max(of(power, level), of(level, power)) > divergence, level, 1 - 1e-12)[1]
-
-
-def _log_sum(one: float, other: float) -> float:
-    return max(one, other) + math.log1p(math.exp(-abs(one - other)))
+    return bisect(lambda power: max(renyi(power, level), renyi(level, power)) > divergence, level, 1 - 1e-12)[1]
 
 
 @lru_cache(maxsize=4096)
@@ -435,17 +448,18 @@ def _after(events: tuple[Event, ...], target: Fraction) -> Belief:
     if None not in pures:
         bounds.append((float_up(sum((pure for pure in pures if pure is not None), Fraction(0))), Fraction(0)))
     several = [part for event in events for part in parts(event)]
-    rhos = [event.rho() for event in several]
-    known = [rho for rho in rhos if rho is not None]
-    chance = target if len(known) == len(rhos) else 2 * target
+    rhos = [rho for event in several if (rho := event.rho()) is not None]
+    concentrated = len(rhos) == len(several)
+    # no bound on L holds at the delta of an event that fails outright with a probability of its own
+    chance = target if concentrated else 2 * target
     if 0 < chance < 1:
-        if len(known) == len(rhos):
-            bounds.append((basic_epsilon_of(sum(known, Fraction(0)), chance), chance))
+        if concentrated:
+            bounds.append((basic_epsilon_of(sum(rhos, Fraction(0)), chance), chance))
         single = several[0] if len(several) == 1 else None
         law = None if single is None else common_law(single)
         if isinstance(law, ShiftedGaussian) and law.cells == 1:
             bounds.append((_gaussian(law, float(chance)), chance))
-        elif single is None or isinstance(law, ShiftedGaussian) or not known:
+        elif single is None or isinstance(law, ShiftedGaussian) or not rhos:
             bounds.append((_by_delta(events, chance), chance))
     return Belief(*min(bounds, default=(math.inf, Fraction(0))))
 
@@ -454,15 +468,19 @@ def _gaussian(law: ShiftedGaussian, chance: float) -> float:
     """Return the loss at the first draw that is not among those of probability `chance` at most (3)."""
     variance = float(law.sigma_squared)
     sigma = math.sqrt(variance)
-    if sigma > _SUMMED:  # P(X >= m) <= P(N >= m - 1) (Canonne, Kamath, Steinke 2020, Proposition 25)
-        low, high = 0.0, 40.0
+    if sigma > _SUMMED:
+        # P(X >= m) <= P(N >= m - 1) (Canonne, Kamath, Steinke 2020, Proposition 25)
+        low = 0.0
+        high = 40.0
         while high - low > 1e-12:
             middle = (low + high) / 2
             low, high = (low, middle) if math.erfc(middle / math.sqrt(2)) / 2 <= chance else (middle, high)
         reach = math.ceil(high * sigma) + 1
     else:
         weights = [math.exp(-x * x / (2 * variance)) for x in range(math.ceil(40 * sigma) + 2)]
-        limit, beyond, reach = chance * (2 * math.fsum(weights) - 1) * (1 - 1e-12), 0.0, len(weights)
+        limit = chance * (2 * math.fsum(weights) - 1) * (1 - 1e-12)
+        beyond = 0.0
+        reach = len(weights)
         while reach > 1 and beyond + weights[reach - 1] <= limit:
             reach -= 1
             beyond += weights[reach]
@@ -480,7 +498,8 @@ def _by_delta(events: Sequence[Event], chance: Fraction) -> float:
 
     two = math.nextafter(math.log(2), 1.0)
     half = at(two, Fraction(1, 2))
-    slope = -2 * math.log(chance) / max(half - two, 1e-9)  # of ln P(L > x), were it Gaussian
-    first = math.log1p(1 / slope) if slope else two  # the best s for a tail of that slope
+    # the slope of ln P(L > x), were it Gaussian, and the best s for a tail of that slope
+    slope = -2 * math.log(chance) / max(half - two, 1e-9)
+    first = math.log1p(1 / slope) if slope else two
     shares = [(s, Fraction(-math.expm1(-s) * (1 - 1e-12))) for s in (first, 2 * first, 4 * first)]
     return min(half, *(at(s, share) for s, share in shares))

@@ -1,4 +1,4 @@
-"""What a list of events costs as a whole, and what one event adds under a cap. Nothing here stores or spends.
+"""What a list of events costs together, and what one event adds under a cap. Nothing here stores or spends.
 
 A finished list, fixed beforehand, may be stated by its best valid bound. A cap is another matter: its filter is a plain
 sum fixed when the ledger is created, because picking the better certificate at each charge can give twice the delta.
@@ -26,7 +26,7 @@ Pair = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Hold the least epsilon known of a finished list at `delta`, the method that proved it, and what each method gives.
+    """The least epsilon known of a finished list at `delta`, the method that proved it, and the bound of each method.
 
     `table` has None where a method has no bound at this delta.
     """
@@ -37,7 +37,7 @@ class Best:
     table: Mapping[str, float | None]
 
     def describe(self) -> str:
-        """Return it in words, for a person."""
+        """Return one line: the epsilon, its delta and the method."""
         return f"epsilon {round_up(self.epsilon, digits=6)} at delta {format_number(self.delta)} by {self.method}"
 
 
@@ -56,8 +56,8 @@ def best(events: Sequence[Event], delta: Number) -> Best:
     Raises DeclarationError unless 0 <= delta < 1, and where no bound is known at this delta.
 
     >>> from sordino.core.accounting.events import LaplaceEvent
-    >>> found = best([LaplaceEvent(1)] * 500, 1e-5)
-    >>> found.method, round(found.epsilon, 2)
+    >>> bound = best([LaplaceEvent(1)] * 500, 1e-5)
+    >>> bound.method, round(bound.epsilon, 2)
     ('optimal composition', 311.77)
     >>> best([LaplaceEvent(1)] * 2, 0).describe()
     'epsilon 2 at delta 0 by sum'
@@ -93,7 +93,7 @@ def tight(charges: Sequence[RecordedCharge] | Sequence[Event], delta: Number) ->
 
 
 def currencies(event: Event, delta: Number | None = None) -> dict[str, Fraction | Pair | None]:
-    """Return what an event costs in each currency: `epsilon` (pure), `approx` (epsilon, delta) and `rho`; None if none.
+    """Return what an event costs in each currency: `epsilon` (pure), `approx` (epsilon, delta), `rho`; None without one.
 
     With `delta`, `approx` is the least epsilon known at this delta, as for a list of this event alone.
 
@@ -118,8 +118,8 @@ def charge_amounts(event: Event, cap: Loss) -> dict[str, Fraction]:
     The filter is a plain sum under the cap: for rho, and for rho with a slack, it is valid in fully adaptive composition
     (Whitehouse, Ramdas, Rogers, Wu 2023, Theorem 1), for epsilon and delta by Rogers, Roth, Ullman, Vadhan 2016.
 
-    Exact, but that an amount past sixty decimals is rounded up there. Raises DeclarationError where the event has no bound
-    of the kind that the cap counts.
+    Exact, except that an amount of more than sixty decimals is rounded up there. Raises DeclarationError where the event
+    has no bound of the kind that the cap counts.
 
     >>> from sordino.core.accounting.events import LaplaceEvent
     >>> charge_amounts(LaplaceEvent("1/3"), PureDP(1))
@@ -192,15 +192,15 @@ def _partly(
         several = [part for event in events for part in parts(event)]
         # each kind is asked once, however often it occurs
         covered = {event: covers(event) for event in set(several)}
-        known = [event for event in several if covered[event]]
+        inside = [event for event in several if covered[event]]
         pairs = _pairs([event for event in several if not covered[event]])
         if pairs is None:
             return None
         left = target - sum((delta for _, delta in pairs), Fraction(0))
-        if left < 0 or (known and left == 0):
+        if left < 0 or (inside and left == 0):
             return None
         rest = sum((epsilon for epsilon, _ in pairs), Fraction(0))
-        value = bound(known, left) if known else 0.0
+        value = bound(inside, left) if inside else 0.0
         return float_up(Fraction(value) + rest) if math.isfinite(value) else None
 
     return method
@@ -239,7 +239,8 @@ def _distributions(events: Sequence[Event], target: Fraction) -> float | None:
 
     try:
         return pld_epsilon(events, target)
-    except DeclarationError:  # an event of which nothing is known
+    except DeclarationError:
+        # some event has no bound of any kind
         return None
 
 

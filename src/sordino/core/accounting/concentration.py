@@ -40,7 +40,8 @@ from sordino.core.errors import DeclarationError
 from sordino.core.loss import format_number
 from sordino.core.rounding import bisect_whole, float_up
 
-_SLACK = 1 + 2e-14  # of sums of a few positive terms
+# a factor for sums of a few positive terms
+_SLACK = 1 + 2e-14
 _UP = Context(prec=12, rounding=ROUND_CEILING)
 _KEPT = 1 << 12
 
@@ -76,7 +77,9 @@ def bounded_range_rho(epsilon: Fraction) -> Fraction:
     """
     y = float_up(epsilon) / 2
     if y < 1:
-        sine, bend = _series(y, power=0), _series(y, power=1)  # sinh(y) - y; y cosh(y) - sinh(y)
+        # sinh(y) - y, and y cosh(y) - sinh(y), without their cancellation
+        sine = _series(y, power=0)
+        bend = _series(y, power=1)
         value = math.log1p(sine / y) + bend / (y + sine) if y else 0.0
     else:
         far = math.exp(-2 * y)
@@ -115,7 +118,8 @@ def _drift(x: float) -> float:
     """Return x - 1 + exp(-x): for small x exp(-x) times the sum of (k - 1) x^k / k!."""
     if x > 1:
         return x + math.expm1(-x)
-    term, total = x, 0.0
+    term = x
+    total = 0.0
     for k in range(2, 22):
         term *= x / k
         total += (k - 1) * term
@@ -132,7 +136,8 @@ def _shortfall(c: float) -> float:
 
 def _series(x: float, *, power: int) -> float:
     """Return the sum of (2 k)^power x^(2 k + 1) / (2 k + 1)! from k = 1 on, for x of at most 1."""
-    term, total = x, 0.0
+    term = x
+    total = 0.0
     for k in range(1, 11):
         term *= x * x / (2 * k * (2 * k + 1))
         total += (2 * k) ** power * term

@@ -23,15 +23,21 @@ from sordino.core.loss import Grid, Losses, PrivacyLoss
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-GridRows = tuple[Array, Array, Array]  # a row of each loss, where on the grid it lies, and its mass
+# the row of each loss, its place on the grid, and its mass
+GridRows = tuple[Array, Array, Array]
 
 _ULP = 2.3e-16
-_SMOOTH = 100  # sigma from which blocks of a discrete Gaussian are integrated, not summed one by one
-_ROUNDED = 1e-12  # of a law that sums to 1
-LARGEST_LOSS = 600.0  # losses beyond it would overflow; below minus it they are rounded up to it
+# the sigma from which blocks of a discrete Gaussian are integrated, not summed one by one
+_SMOOTH = 100
+# a missing part of a law that sums to 1, small enough to come from rounding
+_ROUNDED = 1e-12
+# losses beyond it would overflow; below minus it they are rounded up to it
+LARGEST_LOSS = 600.0
 _GAUSS = tuple(zip(*(each.tolist() for each in np.polynomial.legendre.leggauss(4)), strict=True))
-_WORK = 1 << 27  # multiplications of one direct sum
-_BENDS = 500  # of the delta of a zCDP mechanism on either side of 0
+# multiplications of one direct sum, at most
+_WORK = 1 << 27
+# bends of the delta of a zCDP mechanism on either side of 0
+_BENDS = 500
 
 
 def discretize(loss: Array, mass: Array, infinite: float, grid: Grid) -> Losses:
@@ -70,7 +76,8 @@ def discretize_block_rows(p: Array, r: Array, least: Array, most: Array, row: Ar
     wide = -np.expm1((below - above) * grid.step)
     slack = 8 * _ULP * (2 + np.abs(below) * grid.step) / wide
     share = np.clip(1.0 - r / p * np.exp(below * grid.step), 0.0, wide) / wide
-    low_mass, high_mass = p * (1.0 - share + slack), p * (share + slack)
+    low_mass = p * (1.0 - share + slack)
+    high_mass = p * (share + slack)
     return _pair(row, below.astype(np.int64), low_mass, above.astype(np.int64), high_mass)
 
 
@@ -116,24 +123,28 @@ def laplace_rows(epsilon: Array, steps: Array, grid: Grid) -> GridRows:
     that, and c (steps - 2 j) with (1 - q) / (1 + q) q^j, 0 < j < steps. Blocks of j, narrower than the grid, have
     geometric sums.
     """
-    c, each = epsilon / steps, np.arange(epsilon.size)
+    c = epsilon / steps
+    each = np.arange(epsilon.size)
     end = (1 + 32 * _ULP) / (1.0 + np.exp(-c))
     ends = np.concatenate([epsilon, -epsilon]), np.concatenate([end, end * np.exp(-epsilon)])
     edges = discretize_rows(*ends, np.tile(each, 2), grid)
+    # between the two ends, one row of arrays for each block of j
     block = np.maximum(1.0, np.minimum(steps - 1, np.floor(grid.step / (4 * c))))
     blocks = np.ceil((steps - 1) / block).astype(np.int64)
     row = np.repeat(each, blocks)
     first = 1 + block[row] * (np.arange(row.size) - np.repeat(np.cumsum(blocks) - blocks, blocks))
-    c, epsilon, steps, block = c[row], epsilon[row], steps[row], block[row]
+    c, epsilon, steps, block = (column[row] for column in (c, epsilon, steps, block))
     count = np.minimum(steps - first, block)
-    slack = 32 * _ULP * (1 + epsilon + first / count)  # of exponents this large, and of places beyond 2^53
+    # roundings of exponents this large, and of places beyond 2^53
+    slack = 32 * _ULP * (1 + epsilon + first / count)
     whole = -np.expm1(-c * count) / (1.0 + np.exp(-c))
     p = np.exp(-c * first) * whole * (1 + slack)
     r = np.exp(-c * (steps - first - count + 1)) * whole * (1 - slack)
     most = c * (steps - 2 * first)
     single = block == 1
     inner = discretize_rows(most[single], p[single], row[single], grid)
-    least, several = most - 2 * c * (count - 1), ~single
+    least = most - 2 * c * (count - 1)
+    several = ~single
     wide = discretize_block_rows(p[several], r[several], least[several], most[several], row[several], grid)
     return tuple(np.concatenate(three) for three in zip(edges, inner, wide, strict=True))  # type: ignore[return-value]
 
@@ -171,7 +182,8 @@ def gaussian_outcomes(sigma_squared: float, shift: int, grid: Grid) -> tuple[Arr
     first = np.arange(-far, far + 1, block, dtype=np.float64)
     p, r = (_block_masses(first - at, block, sigma) for at in (0, shift))
     deep = max(1.0, (far + shift) / (12 * sigma)) ** 8
-    slack = 2e-10 * deep + 32 * _ULP * (1 + (far + shift) ** 2 / sigma_squared)  # integrals; exponents this large
+    # errors of the integrals, and roundings of exponents this large
+    slack = 2e-10 * deep + 32 * _ULP * (1 + (far + shift) ** 2 / sigma_squared)
     most = shift * (shift - 2 * first) / (2 * sigma_squared)
     least = most - shift * (block - 1) / sigma_squared
     rest = (grid.tail, grid.tail, 0.0, 0.0)
@@ -196,13 +208,14 @@ def zcdp_losses(rho: float, grid: Grid) -> PrivacyLoss:
     at = np.arange(-count, count + 1) * stride
     x = np.exp(at * grid.step)
     y = np.minimum(np.concatenate([(1 - x[:count] * (1 - upper[:0:-1])), upper]), 1.0)
-    kept = _hull(x, y)
-    x, y, at = x[kept], y[kept], at[kept]
+    bends = _hull(x, y)
+    x, y, at = x[bends], y[bends], at[bends]
     slope = np.concatenate([[-1.0], np.diff(y) / np.diff(x), [0.0]])
     mass = np.maximum(np.diff(slope), 0.0) * x
     bound = Losses(at.astype(np.int64), mass, float(y[-1]))
-    found = np.array([_delta(bound, int(k), grid) for k in at])
-    short = float(np.max((y - found) / np.maximum(found, 1e-300)))
+    # rounding may have left some delta below its bound: all masses are raised by the largest shortfall
+    deltas = np.array([_delta(bound, int(k), grid) for k in at])
+    short = float(np.max((y - deltas) / np.maximum(deltas, 1e-300)))
     losses = Losses(bound.at, mass * (1 + max(0.0, short) + 1e-13), bound.infinite * (1 + 1e-13))
     return PrivacyLoss(losses, losses)
 
@@ -216,21 +229,23 @@ def subsample(loss: PrivacyLoss, base: Grid, rate: float, grid: Grid) -> Privacy
     same mass. Outcomes impossible under P, Q's missing mass, have the loss ln(1 - rate); those impossible under the
     mixture, in the other direction, have -ln(1 - rate).
     """
-    removed, added = loss.removed, loss.added
+    removed = loss.removed
     losses = np.maximum(removed.at * base.step, -LARGEST_LOSS)
     without = removed.mass * np.exp(-losses)
     missing = max(0.0, 1.0 - float(without.sum())) + 1e-15
     lifted = _subsample_loss(losses, rate)
     lowest = math.log1p(-rate)
-    if missing < _ROUNDED:  # most likely roundings: put at the least loss there is, so that grids need not reach down
+    # so little is most likely rounding: put at the least loss there is, so that grids need not reach down
+    if missing < _ROUNDED:
         lowest = max(lowest, float(lifted.min(initial=0.0)))
     lifted = np.append(lifted, lowest)
     mass = np.append(rate * removed.mass + (1 - rate) * without, (1 - rate) * missing)
     slack = 1 + 64 * _ULP
     first = discretize(_nudge_up(lifted), mass * slack, rate * removed.infinite * slack, grid)
-    lost = -_subsample_loss(-added.at * base.step, rate)
-    lost, mass = np.append(lost, -math.log1p(-rate)), np.append(added.mass, added.infinite)
-    return PrivacyLoss(first, discretize(_nudge_up(lost), mass * slack, 0.0, grid))
+    added = loss.added
+    lowered = np.append(-_subsample_loss(-added.at * base.step, rate), -math.log1p(-rate))
+    mass = np.append(added.mass, added.infinite)
+    return PrivacyLoss(first, discretize(_nudge_up(lowered), mass * slack, 0.0, grid))
 
 
 def compose(first: PrivacyLoss, second: PrivacyLoss, grid: Grid) -> PrivacyLoss:
@@ -260,9 +275,9 @@ def _sum(first: Losses, second: Losses, grid: Grid) -> Losses:
         table[one.at - one.at[0]] = one.mass
         tables.append(table)
     mass = np.convolve(tables[0], tables[1]) * (1 + _ULP * min(table.size for table in tables))
-    kept = np.flatnonzero(mass)
+    positive = np.flatnonzero(mass)
     infinite = (first.infinite + second.infinite * (1 - first.infinite)) * (1 + 4 * _ULP)
-    return Losses(kept + int(first.at[0] + second.at[0]), mass[kept], infinite)
+    return Losses(positive + int(first.at[0] + second.at[0]), mass[positive], infinite)
 
 
 def _subsample_loss(loss: Array, rate: float) -> Array:
@@ -281,23 +296,25 @@ def _pair(row: Array, low: Array, low_mass: Array, high: Array, high_mass: Array
     return np.concatenate([row, row]), np.concatenate([low, high]), np.concatenate([low_mass, high_mass])
 
 
-def _sum_by_loss(found: GridRows, infinite: float) -> Losses:
-    """Return one mass for each loss, those that are neither missing nor zero."""
-    _, at, mass = found
+def _sum_by_loss(rows: GridRows, infinite: float) -> Losses:
+    """Return the total mass of each loss, where it is above 0."""
+    _, at, mass = rows
     start = int(at.min())
-    slack = 1 + _ULP * at.size  # of sums
+    # for the roundings of the sums
+    slack = 1 + _ULP * at.size
     if int(at.max()) - start < 64 * at.size + 4096:
-        summed: Array = np.bincount(at - start, weights=mass)
-        kept = np.flatnonzero(summed)
-        return Losses(kept + start, summed[kept] * slack, infinite)
+        dense: Array = np.bincount(at - start, weights=mass)
+        positive = np.flatnonzero(dense)
+        return Losses(positive + start, dense[positive] * slack, infinite)
+    # a table over all places would be mostly empty
     places, index = np.unique(at, return_inverse=True)
-    together: Array = np.bincount(index, weights=mass)
-    some = np.flatnonzero(together)
-    return Losses(places[some], together[some] * slack, infinite)
+    sparse: Array = np.bincount(index, weights=mass)
+    positive = np.flatnonzero(sparse)
+    return Losses(places[positive], sparse[positive] * slack, infinite)
 
 
 def _pmf(x: Array, sigma: float) -> Array:
-    """Return the discrete Gaussian's probabilities at whole numbers, rounded up; x reaches both far tails."""
+    """Return the discrete Gaussian's probabilities at whole numbers, rounded up; x reaches deep into both tails."""
     weights = np.exp(-0.5 * (x / sigma) ** 2)
     slack = 1 + 32 * _ULP * (1 + float(x[0] / sigma) ** 2)
     result: Array = weights * (slack / float(weights.sum()))
@@ -321,7 +338,8 @@ def _smooth_masses(first: Array, width: Array | float, sigma: Array | float) -> 
     above (Euler-Maclaurin at midpoints; the next term is 31 f^(6) / 967680, below 1e-10 of f within 12 sigma), by four-point
     Gauss quadrature, right to 1e-10 on blocks of sigma / 16 there. Both errors grow with the eighth power at most.
     """
-    half, squared = width / 2, np.square(sigma)
+    half = width / 2
+    squared = np.square(sigma)
     center = first - 0.5 / sigma + half
     inner = np.zeros(first.size)
     for node, weight in _GAUSS:
@@ -340,15 +358,15 @@ def _normaliser(sigma: float) -> float:
 
 def _hull(x: Array, y: Array) -> list[int]:
     """Return the indices of the lower convex hull of points sorted by x (Andrew 1979)."""
-    kept: list[int] = []
+    corners: list[int] = []
     for i in range(x.size):
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
+        while len(corners) > 1:
+            a, b = corners[-2:]
             if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
                 break
-            kept.pop()
-        kept.append(i)
-    return kept
+            corners.pop()
+        corners.append(i)
+    return corners
 
 
 def _delta(losses: Losses, at: int, grid: Grid) -> float:

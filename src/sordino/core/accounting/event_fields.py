@@ -131,7 +131,7 @@ _EVENTS.include(UnknownEvent)
 
 
 def _read_bounds(plain: Any) -> dict[str, Any]:
-    """Return the bounds that a record states; raises DeclarationError where they are none, or below 0."""
+    """Read the bounds that a record states; raises DeclarationError if they are malformed or negative."""
     if not isinstance(plain, Mapping) or set(plain) != {"pure", "rho", "approx"}:
         raise DeclarationError(
             "an event of unknown kind states the bounds pure, rho and approx, each of which may be null"
@@ -140,5 +140,5 @@ def _read_bounds(plain: Any) -> dict[str, Any]:
     if pair is not None and (not isinstance(pair, list) or len(pair) != 2):
         raise DeclarationError("the bound approx of an event is an epsilon and a delta")
     amounts = {name: None if plain[name] is None else read_amount(plain[name], name=name) for name in ("pure", "rho")}
-    read = None if pair is None else (read_amount(pair[0], name="epsilon"), read_amount(pair[1], name="delta"))
-    return {"epsilon": amounts["pure"], "pair": read, "zcdp": amounts["rho"]}
+    approx = None if pair is None else (read_amount(pair[0], name="epsilon"), read_amount(pair[1], name="delta"))
+    return {"epsilon": amounts["pure"], "pair": approx, "zcdp": amounts["rho"]}

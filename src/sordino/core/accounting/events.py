@@ -49,7 +49,7 @@ _BLOCKS = 1 << 22
 @register_event("bounded_range")
 @dataclass(frozen=True, slots=True, init=False)
 class BoundedRangeEvent:
-    """State that something of epsilon-bounded range was run: its privacy losses lie in one interval of length epsilon.
+    """The event of a mechanism of epsilon-bounded range: its privacy losses lie in one interval of length epsilon.
 
     The exponential mechanism has it (Durfee & Rogers 2019, Practical differentially private top-k selection). As the
     interval holds 0, pure epsilon follows; rho is the least that all of them have (`concentration`, theorem 4), below the
@@ -94,13 +94,15 @@ class BoundedRangeEvent:
         if most == 0 or math.isinf(order):
             return most
         concentrated = float_up(Fraction(order) * self.rho())
-        if not 1e-4 < most < 600 or order > 1e6:  # the closed form has lost its digits, or would overflow
+        # there the closed form has lost its digits, or would overflow
+        if not 1e-4 < most < 600 or order > 1e6:
             return min(most, concentrated)
         fallen = -math.expm1(-(order - 1) * most)
         numerator = math.expm1(most) + fallen
         worst = math.log((order - 1) * numerator / (order * fallen))
         rest = math.log(numerator / (order * math.expm1(most))) / (order - 1)
-        slack = 1e-14 * (1 + abs(worst) + abs(rest) + 1 / (order - 1))  # a few roundings of the logarithms' arguments
+        # a few roundings of the logarithms' arguments
+        slack = 1e-14 * (1 + abs(worst) + abs(rest) + 1 / (order - 1))
         return min(most, concentrated, worst + rest + slack)
 
     def profile(self, grid: Grid) -> PrivacyLoss | None:
@@ -135,7 +137,7 @@ class BoundedRangeEvent:
 @register_event("threshold")
 @dataclass(frozen=True, slots=True, init=False)
 class ThresholdEvent:
-    """State that `inner` was run, except with probability `delta`, such as that of showing a key of one unit.
+    """The event of running `inner`, except with probability `delta`, such as that of showing a key of one unit.
 
     With inner (epsilon, d) the whole is (epsilon, d + delta); with inner rho-zCDP it is delta-approximate rho-zCDP
     (Bun & Steinke 2016, Definition 8.1), and composes by sums of rho and of delta. `rho` is None, since no rho alone
@@ -197,8 +199,8 @@ class ThresholdEvent:
 def _mix(losses: Losses, delta: Fraction) -> Losses:
     """Return losses of which a part `delta` has become infinite, rounded up."""
     lost = math.nextafter(float(delta), math.inf) if delta else 0.0
-    kept = math.nextafter(1 - float(delta), math.inf)
-    return Losses(losses.at, losses.mass * kept, losses.infinite * kept + lost)
+    rest = math.nextafter(1 - float(delta), math.inf)
+    return Losses(losses.at, losses.mass * rest, losses.infinite * rest + lost)
 
 
 # ---- Noise on whole numbers as events that state their own law, and so their tight losses. It draws no noise
@@ -221,7 +223,7 @@ Certificate = tuple[Fraction, Fraction]
 @register_event("discrete_laplace")
 @dataclass(frozen=True, slots=True, init=False)
 class DiscreteLaplaceEvent:
-    """State that discrete Laplace noise of scale steps / epsilon was added to whole numbers of l1 sensitivity `steps`.
+    """The event of adding discrete Laplace noise of scale steps / epsilon to whole numbers of l1 sensitivity `steps`.
 
     Vectors included, by the theorem above. Epsilon aside, every bound is the law's own; rho is exact (`concentration`,
     theorem 3). Raises DeclarationError unless epsilon >= 0 and steps is a whole number, 1 or more.
@@ -269,7 +271,8 @@ class DiscreteLaplaceEvent:
         middle = math.exp(-turn) * -math.expm1(-rate) * (math.expm1(-(self.steps - 1) * turn) / math.expm1(-turn))
         rest = middle + math.exp((1 - 2 * order) * most) - math.exp(-rate)
         value = most + math.log1p(rest / (1 + math.exp(-rate))) / (order - 1)
-        slack = 1e-14 * value + 4e-15 * (1 + most) * (1 + 1 / (order - 1))  # the two terms nearly cancel
+        # the two terms nearly cancel
+        slack = 1e-14 * value + 4e-15 * (1 + most) * (1 + 1 / (order - 1))
         return min(most, order * most * most / 2 * (1 + 1e-14), max(0.0, value + slack))
 
     def profile(self, grid: Grid) -> PrivacyLoss:
@@ -282,7 +285,7 @@ class DiscreteLaplaceEvent:
 @register_event("discrete_gaussian")
 @dataclass(frozen=True, slots=True, init=False)
 class DiscreteGaussianEvent:
-    """State that discrete Gaussian noise was added to whole numbers, at most `cells` of them moved by at most `shift`.
+    """The event of adding discrete Gaussian noise to whole numbers, at most `cells` of them moved by at most `shift`.
 
     Each moved cell's losses are those of the law shifted by `shift`, since smaller shifts are dominated (step 1 of the
     theorem above), and cells add up. rho = cells shift^2 / (2 sigma_squared) (Canonne, Kamath, Steinke 2020, Theorem
@@ -306,8 +309,7 @@ class DiscreteGaussianEvent:
         object.__setattr__(self, "sigma_squared", variance)
         object.__setattr__(self, "shift", _whole(shift, "shift"))
         object.__setattr__(self, "cells", _whole(cells, "cells"))
-        pair = None if certificate is None else ApproxDP(*certificate)
-        object.__setattr__(self, "certificate", None if pair is None else (pair.epsilon, pair.delta))
+        object.__setattr__(self, "certificate", _certificate(certificate))
 
     def pure(self) -> None:
         """Return None: Gaussian noise has no pure bound."""
@@ -337,7 +339,9 @@ class DiscreteGaussianEvent:
         """Return the law's own losses, summed over the cells by repeated doubling."""
         from sordino.core.accounting.discretize import compose, gaussian_losses
 
-        total, power, left = None, gaussian_losses(float_down(self.sigma_squared), self.shift, grid), self.cells
+        total = None
+        power = gaussian_losses(float_down(self.sigma_squared), self.shift, grid)
+        left = self.cells
         while True:
             if left & 1:
                 total = power if total is None else compose(total, power, grid)
@@ -359,7 +363,7 @@ def _whole(value: int, name: str) -> int:
 @register_event("laplace")
 @dataclass(frozen=True, slots=True, init=False)
 class LaplaceEvent:
-    """State that something epsilon-differentially private was run: Laplace noise, a selection, any pure mechanism.
+    """The event of an epsilon-differentially private mechanism: Laplace noise, a selection, any pure mechanism.
 
     rho = epsilon tanh(epsilon / 2), exactly (`concentration`, theorem 2). The Renyi divergence of order a is at most that of
     randomized response, log(cosh((a - 1/2) epsilon) / cosh(epsilon / 2)) / (a - 1) (Kairouz, Oh, Viswanath 2015,
@@ -417,7 +421,7 @@ class LaplaceEvent:
 @register_event("gaussian")
 @dataclass(frozen=True, slots=True, init=False)
 class GaussianEvent:
-    """State that something rho-zCDP was run, such as Gaussian noise; `certificate` an (epsilon, delta) proven for it.
+    """The event of a rho-zCDP mechanism, such as Gaussian noise; `certificate` is an (epsilon, delta) proven for it.
 
     The discrete Gaussian of parameter sigma has rho = (l2 sensitivity)^2 / (2 sigma^2) (Canonne, Kamath, Steinke 2020,
     Theorem 4). No pure bound holds. The certificate comes of the mechanism's own law, and only it may be charged under
@@ -466,7 +470,7 @@ class GaussianEvent:
 @register_event("approx")
 @dataclass(frozen=True, slots=True, init=False)
 class ApproxEvent:
-    """State that something (epsilon, delta)-private was run of which no pure or concentrated bound is known.
+    """The event of an (epsilon, delta)-private mechanism with no known pure or concentrated bound.
 
     Raises DeclarationError unless epsilon is 0 or more and delta lies in [0, 1).
 
@@ -497,7 +501,7 @@ class ApproxEvent:
         return Response(float_up(self.epsilon), float_up(self.delta))
 
     def approximate_rho(self) -> Certificate:
-        """Return (epsilon tanh(epsilon / 2), delta): randomized response, but for delta, is its worst case."""
+        """Return (epsilon tanh(epsilon / 2), delta): except with probability delta, randomized response is the worst case."""
         return pure_rho(self.epsilon), self.delta
 
     def renyi(self, order: float) -> None:
@@ -514,7 +518,7 @@ class ApproxEvent:
 @register_event("composed")
 @dataclass(frozen=True, slots=True, init=False)
 class Composed:
-    """State that all of `events` were run on one table: each bound is the sum of the parts', None if a part has none.
+    """The event of running all of `events` on one table: each bound is the sum of the parts', None if a part has none.
 
     Sequential composition (Dwork & Roth 2014, Theorem 3.16; for rho Bun & Steinke 2016, Lemma 1.7; for Renyi
     divergences Mironov 2017, Proposition 1). `certificate` is an (epsilon, delta) proven for the whole.
@@ -527,10 +531,10 @@ class Composed:
     certificate: Certificate | None
 
     def __init__(self, events: Iterable[Event], certificate: Certificate | None = None) -> None:
-        kept = tuple(events)
-        if not all(isinstance(event, Event) for event in kept):
+        several = tuple(events)
+        if not all(isinstance(event, Event) for event in several):
             raise DeclarationError("events must be events: LaplaceEvent, GaussianEvent, Composed or the like")
-        object.__setattr__(self, "events", kept)
+        object.__setattr__(self, "events", several)
         object.__setattr__(self, "certificate", _certificate(certificate))
 
     def __repr__(self) -> str:
@@ -551,7 +555,8 @@ class Composed:
         if self.certificate is not None:
             return self.certificate
         pairs = [event.approx() or (None, None) for event in self.events]
-        epsilon, delta = _total([pair[0] for pair in pairs]), _total([pair[1] for pair in pairs])
+        epsilon = _total(pair[0] for pair in pairs)
+        delta = _total(pair[1] for pair in pairs)
         return None if epsilon is None or delta is None or delta >= 1 else (epsilon, delta)
 
     def rho(self) -> Fraction | None:
@@ -561,15 +566,15 @@ class Composed:
     def approximate_rho(self) -> Certificate | None:
         """Return the sums of the parts' rhos and deltas."""
         pairs = [approximate_rho(event) or (None, None) for event in self.events]
-        rho, delta = _total([pair[0] for pair in pairs]), _total([pair[1] for pair in pairs])
+        rho = _total(pair[0] for pair in pairs)
+        delta = _total(pair[1] for pair in pairs)
         return None if rho is None or delta is None or delta >= 1 else (rho, delta)
 
     def renyi(self, order: float) -> float | None:
         """Return the sum of the parts' divergences of `order` > 1, rounded up."""
         check_order(order)
-        several = [event.renyi(order) for event in self.events]
-        known = [part for part in several if part is not None]
-        return math.nextafter(math.fsum(known), math.inf) if len(known) == len(several) else None
+        divergences = [part for event in self.events if (part := event.renyi(order)) is not None]
+        return math.nextafter(math.fsum(divergences), math.inf) if len(divergences) == len(self.events) else None
 
     def profile(self, grid: Grid) -> PrivacyLoss | None:
         """Return the sum of the parts' losses, all independent (adaptive choice within dominating pairs included)."""
@@ -600,9 +605,9 @@ def approximate_rho(event: Event) -> Certificate | None:
 
 
 def parts(event: Event) -> tuple[Event, ...]:
-    """Return the events that were run: those of a Composed, and of theirs, else the event itself.
+    """Return the events that were run: those of a Composed, recursively, else the event itself.
 
-    A Composed that some part of it says less than (no loss distribution, no rho) stays whole, with its certificate.
+    A Composed stays whole, with its certificate, if some part has neither an (epsilon, delta) nor a rho.
     """
     several: tuple[Event, ...] | None = _ask(event, "parts")
     return (event,) if several is None else several

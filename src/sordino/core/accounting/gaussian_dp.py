@@ -1,6 +1,6 @@
 """Gaussian differential privacy of discrete Gaussian noise: vectors at (epsilon, delta) with no more noise than they need.
 
-It draws no noise. Costs are stated as rho = mu^2 / 2, which sums, of mechanisms no easier to tell apart than N(0, 1) and
+It draws no noise. Costs are stated as rho = mu^2 / 2, which sums, of mechanisms no easier to distinguish than N(0, 1) and
 N(mu, 1) (Dong, Roth, Su 2022): also adaptively, under a cap (Smith & Thakurta 2022; Koskela, Tobaben, Honkela 2022).
 
 Theorem (discreteness costs a tenth of a step squared). Let X be discrete Gaussian noise of parameter sigma >= 1, added
@@ -35,9 +35,11 @@ from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import Number, format_number
 from sordino.core.rounding import bisect, bisect_whole, float_up
 
-_PI_SQUARED = Fraction(98696, 10**4)  # rounded down
+# rounded down
+_PI_SQUARED = Fraction(98696, 10**4)
 _DIGITS = 12
-_UP, _DOWN = Context(prec=_DIGITS, rounding=ROUND_CEILING), Context(prec=_DIGITS, rounding=ROUND_FLOOR)
+_UP = Context(prec=_DIGITS, rounding=ROUND_CEILING)
+_DOWN = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
 _ULP = 2.3e-16
 
 
@@ -51,7 +53,8 @@ def gaussian_delta(rho: Number, epsilon: Number) -> float:
     >>> gaussian_delta(0.5, 1) < 0.126937
     True
     """
-    cost, bound = float_up(read_amount(rho, name="rho")), float(read_amount(epsilon, name="epsilon"))
+    cost = float_up(read_amount(rho, name="rho"))
+    bound = float(read_amount(epsilon, name="epsilon"))
     return _delta(cost, math.nextafter(bound, 0.0)) if cost else 0.0
 
 
@@ -65,10 +68,12 @@ def gaussian_rho_for(epsilon: Number, delta: Number) -> Fraction:
     >>> round(float(gaussian_rho_for(1, 1e-9)), 5), round(float(rho_for(1, 1e-9)), 5)
     (0.01656, 0.01497)
     """
-    bound, goal = read_amount(epsilon, name="epsilon"), read_delta(delta)
+    bound = read_amount(epsilon, name="epsilon")
+    goal = read_delta(delta)
     if bound > 10**6:
         raise DeclarationError(f"epsilon must be at most 10^6 to be converted to rho, not {format_number(bound)}")
-    most, target = math.nextafter(float(bound), 0.0), math.nextafter(float(goal), 0.0)
+    most = math.nextafter(float(bound), 0.0)
+    target = math.nextafter(float(goal), 0.0)
     high = 1.0 + float(bound)
     while _delta(high, most) <= target:
         high *= 2
@@ -106,7 +111,8 @@ def _delta(rho: float, epsilon: float) -> float:
     mu = math.sqrt(2 * rho)
     x = epsilon / mu - mu / 2
     far = x + mu
-    slack = 8 * _ULP * (2 + x * x + far * far)  # of tails at arguments this large
+    # roundings of tails at arguments this large
+    slack = 8 * _ULP * (2 + x * x + far * far)
     near = 0.5 * math.erfc(x / math.sqrt(2)) * (1 + slack)
     other = math.exp(epsilon) * 0.5 * math.erfc(far / math.sqrt(2)) * (1 - slack) if epsilon < 700 else 0.0
     direct = near - max(other, 0.0)
@@ -118,7 +124,8 @@ def _delta(rho: float, epsilon: float) -> float:
 
 UpperTail = Callable[[int], float]
 
-_SLACK = 1e-9  # relative error allowed to the tails that are passed in
+# relative error allowed to the tails that are passed in
+_SLACK = 1e-9
 
 
 def discrete_gaussian_delta(epsilon: Number, *, shift: int, sigma_squared: Fraction, upper_tail: UpperTail) -> float:
@@ -151,7 +158,8 @@ def calibrate_gaussian(epsilon: Number, delta: Number, *, shift: int, law: Calla
 
     Raises DeclarationError unless epsilon > 0, 0 < delta < 1 and shift >= 1.
     """
-    bound, target = read_amount(epsilon, name="epsilon"), read_delta(delta)
+    bound = read_amount(epsilon, name="epsilon")
+    target = read_delta(delta)
     if bound == 0:
         raise DeclarationError(
             f"epsilon must be above 0 for Gaussian noise; ask with {arg('rho=')} or a larger {arg('epsilon=')}"
@@ -166,9 +174,12 @@ def calibrate_gaussian(epsilon: Number, delta: Number, *, shift: int, law: Calla
     high = math.ceil(first / step)
     while not holds(high * step):
         high += max(1, high // 64)
+    # what holds may not be the least: go down in growing strides to a value that does not hold
     low = high - max(1, high // 64)
     while low > 0 and holds(low * step):
-        low, high = low - max(1, 2 * (high - low)), low
+        step_down = max(1, 2 * (high - low))
+        high = low
+        low -= step_down
     low = max(low, 0)
     return bisect_whole(lambda steps: holds(steps * step), low, high) * step
 
@@ -184,20 +195,24 @@ def analytic_gaussian_sigma(epsilon: Number, delta: Number, sensitivity: float =
     >>> round(analytic_gaussian_sigma(1, 1e-5), 9)
     3.730631635
     """
-    bound, target = float(read_amount(epsilon, name="epsilon")), float(read_delta(delta))
+    bound = float(read_amount(epsilon, name="epsilon"))
+    target = float(read_delta(delta))
     if not 0 < sensitivity < math.inf:
         raise DeclarationError("sensitivity must be above 0 and finite")
 
-    def spent(sigma: float) -> float:
+    def delta_at(sigma: float) -> float:
         near = _normal(0.5 / sigma - bound * sigma)
         far = _normal(-0.5 / sigma - bound * sigma)
         return near - (math.exp(bound) * far if bound < 700 else 0.0)
 
-    low, high = 0.0, 1.0
-    while spent(high) > target:
-        low, high = high, 2 * high
-    _, high = bisect(lambda sigma: spent(sigma) <= target, low, high, relative=1e-15)
-    return high * (1 + 1e-12) * sensitivity  # the difference of two near tails has lost digits
+    low = 0.0
+    high = 1.0
+    while delta_at(high) > target:
+        low = high
+        high *= 2
+    _, high = bisect(lambda sigma: delta_at(sigma) <= target, low, high, relative=1e-15)
+    # the difference of two near tails has lost digits
+    return high * (1 + 1e-12) * sensitivity
 
 
 def _normal(x: float) -> float:

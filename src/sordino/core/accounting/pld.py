@@ -43,18 +43,24 @@ from sordino.core.rounding import float_down, float_up
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_ROUNDING = 8 * 2.3e-16  # of one transform coefficient, per doubling of its length, relative to the sum of sizes
+# rounding of one transform coefficient, per doubling of its length, relative to the sum of sizes
+_ROUNDING = 8 * 2.3e-16
 _UNIT = 2.0**-53
-_ROOTS = 1 << 25  # roots of unity held at once
-_NEGLIGIBLE = 1e-19  # coefficients below it are dropped; they are counted in the error
-_LARGEST = 1 << 22  # steps of a transform
-_ENOUGH = 64  # rows of like width, to find a tilt by
-_LITTLE = -20.0  # log of the part of a tilted law that may lie below the window
+# roots of unity in memory at once
+_ROOTS = 1 << 25
+# coefficients below it are dropped; they are counted in the error
+_NEGLIGIBLE = 1e-19
+# steps of a transform, at most
+_LARGEST = 1 << 22
+# rows of similar width that suffice to find a tilt
+_ENOUGH = 64
+# log of the part of a tilted law that may lie below the window
+_LITTLE = -20.0
 
 
 @dataclass(frozen=True, slots=True)
 class PldRows:
-    """Hold losses of several things flat: `mass` of loss `at` (in steps) in `row`, each row `times` and part `infinite`."""
+    """Losses of several events, flat: `mass` of loss `at` (in steps) in `row`; each row counts `times`, `infinite` of it lost."""
 
     row: Array
     at: Array
@@ -65,7 +71,7 @@ class PldRows:
 
 @dataclass(frozen=True, slots=True)
 class DenseRows:
-    """Hold losses of like width as rows of a dense table: row i has masses at `start` + column, `times[i]` times."""
+    """Losses of similar width as rows of a dense table: row i has masses at `start` + column, `times[i]` times."""
 
     start: int
     table: Array
@@ -74,7 +80,7 @@ class DenseRows:
 
 @dataclass(frozen=True, slots=True)
 class PmfSum:
-    """Hold everything that is summed: tables of finite losses in steps of the grid, and the mass that is infinite."""
+    """All summands of one direction: tables of finite losses in steps of the grid, and the mass that is infinite."""
 
     step: float
     groups: tuple[DenseRows, ...]
@@ -108,7 +114,7 @@ class PmfSum:
 
 @dataclass(frozen=True, slots=True)
 class TiltedLaw:
-    """Hold the tilted law of a sum in a window, and a bound on the error of each of its masses."""
+    """The tilted law of a sum in a window, with a bound on the error of each of its masses."""
 
     tilt: float
     log_scale: float
@@ -122,7 +128,7 @@ class TiltedLaw:
     slack: float
 
     def delta(self, epsilon: float) -> float:
-        """Return delta at `epsilon`, rounded up: 1 below the window, whose losses are not seen there."""
+        """Return delta at `epsilon`, rounded up: 1 below the window, where losses are unknown."""
         if epsilon < self.first * self.step:
             return 1.0
         start = max(0, math.floor(epsilon / self.step) - self.first)
@@ -138,27 +144,29 @@ class TiltedLaw:
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon >= 0 of the window at which `delta` holds, rounded up; infinity where none does."""
-        low, high = max(0.0, self.first * self.step), max(0.0, self.top)
+        low = max(0.0, self.first * self.step)
+        high = max(0.0, self.top)
         if self.delta(low) <= delta:
             return low
         if self.delta(high) > delta:
             return math.inf
-        guess = (
-            self.first + 0.45 * self.masses.size
-        ) * self.step  # near the tilted mean, where delta falls by the tilt
+        # near the tilted mean, where ln delta falls with slope -tilt: Newton's method with that slope
+        guess = (self.first + 0.45 * self.masses.size) * self.step
         for turn in range(200):
             if high - low <= 1e-10 * high:
                 break
+            # every third step halves the bracket, so that it shrinks even where the slope is wrong
             guess = guess if low < guess < high and turn % 3 != 2 else (low + high) / 2
             delta_there = self.delta(guess)
             low, high = (low, guess) if delta_there <= delta else (guess, high)
             move = (math.log(delta_there) - math.log(delta)) / self.tilt if delta_there > 0 else -high
-            guess += move + math.copysign(4e-11 * high, move)  # a little past the root, to close in from both sides
+            # a little past the root, to close in from both sides
+            guess += move + math.copysign(4e-11 * high, move)
         return high
 
 
 def tabulate(rows: Sequence[PldRows], step: float) -> PmfSum:
-    """Return losses with how often each occurs as tables, those of like width together."""
+    """Return rows of losses as dense tables, rows of similar width together."""
     skipped = np.cumsum([0] + [one.times.size for one in rows])
     row = np.concatenate([one.row + before for one, before in zip(rows, skipped[:-1], strict=True)])
     at, mass = (np.concatenate([getattr(one, name) for one in rows]) for name in ("at", "mass"))
@@ -166,10 +174,12 @@ def tabulate(rows: Sequence[PldRows], step: float) -> PmfSum:
     reach = np.ones(times.size)
     np.maximum.at(reach, row, np.abs(at).astype(np.float64))
     kind = np.frexp(reach)[1]
-    mass = mass * (1 + 2 * _UNIT * np.bincount(row, minlength=times.size)[row])  # of sums
+    # for the roundings of the sums within a row
+    mass = mass * (1 + 2 * _UNIT * np.bincount(row, minlength=times.size)[row])
     groups = []
     for each in np.unique(kind):
-        some, index = np.flatnonzero(kind == each), np.cumsum(kind == each) - 1
+        some = np.flatnonzero(kind == each)
+        index = np.cumsum(kind == each) - 1
         in_group = kind[row] == each
         place = at[in_group]
         start = int(place.min())
@@ -183,14 +193,14 @@ def tabulate(rows: Sequence[PldRows], step: float) -> PmfSum:
 
 
 def step_data(sums: PmfSum, delta: float) -> tuple[float, float, float]:
-    """Return the mean and variance of the sum, and the largest loss of one event that alone it passes `delta` at."""
+    """Return the mean and variance of the sum, and the largest loss that one event exceeds with probability `delta`."""
     _, mean, variance = _moments(_sample(sums), 0.0)
-    far = 0.0
+    largest = 0.0
     for rows in sums.groups:
         tail = rows.table[:, ::-1].cumsum(axis=1)
         place = rows.start + rows.table.shape[1] - 1 - int((tail <= delta).sum(axis=1).min())
-        far = max(far, place * sums.step)
-    return mean, variance, far
+        largest = max(largest, place * sums.step)
+    return mean, variance, largest
 
 
 def _moments(sums: PmfSum, tilt: float) -> tuple[float, float, float]:
@@ -224,7 +234,7 @@ def deviation(sums: PmfSum) -> float:
 
 
 def _sample(sums: PmfSum) -> PmfSum:
-    """Return sums near these of fewer rows, for what need not be exact."""
+    """Return about the same sums with fewer rows, for figures that need not be exact."""
     groups = []
     for rows in sums.groups:
         every = max(1, len(rows.table) // _ENOUGH)
@@ -237,35 +247,40 @@ def _solve_tilt(whole: PmfSum, goal: float, *, by_delta: bool) -> float:
     sums = _sample(whole)
     _, mean, variance = _moments(sums, 0.0)
     spread = math.sqrt(variance) + 1e-3 * abs(mean) + sums.step
-    low, high = 0.0, min(40.0 / spread, 300.0 / sums.reach)  # beyond, masses of the narrower rows would vanish
+    low = 0.0
+    # beyond it, masses of the narrower rows would vanish
+    high = min(40.0 / spread, 300.0 / sums.reach)
     tilt = min(high, math.sqrt(2 * goal) / spread if by_delta else max(0.0, goal - mean) / spread**2)
     for _ in range(30):
         log_scale, mean, variance = _moments(sums, tilt)
         off = (tilt * mean - log_scale if by_delta else mean) - goal
         low, high = (low, tilt) if off > 0 else (tilt, high)
         slope = tilt * variance if by_delta else variance
-        move = tilt - off / slope if slope > 0 else math.inf
-        if not low < move < high:
-            move = (low + high) / 2
-        if abs(move - tilt) <= 1e-2 * tilt + 1e-9:
+        # Newton's step, or the middle where it leaves the bracket
+        newton = tilt - off / slope if slope > 0 else math.inf
+        following = newton if low < newton < high else (low + high) / 2
+        if abs(following - tilt) <= 1e-2 * tilt + 1e-9:
             break
-        tilt = move
+        tilt = following
     return max(tilt, 1e-9 / spread)
 
 
 def convolve(sums: PmfSum, tilt: float, *, log_goal: float, below: float = math.inf) -> TiltedLaw:
-    """Return the law of the sum at a tilt, on a window wide enough that what lies beyond is far below exp(log_goal)."""
+    """Return the law of the sum at a tilt, on a window so wide that the mass beyond it is well below exp(log_goal)."""
     log_scale, mean, variance = _moments(sums, tilt)
     width = math.sqrt(variance) + sums.step
-    least, most = sums.least, sums.most
+    least = sums.least
+    most = sums.most
     reach = 18.0
     while True:
         length = 1 << max(10, math.ceil(math.log2(reach * width / sums.step)))
         whole = (most - least) / sums.step + 2 <= length
-        first = (
-            math.floor(least / sums.step) - 1 if whole else math.floor((mean - 0.45 * length * sums.step) / sums.step)
-        )
-        first = first if whole else min(first, math.floor(min(below, most) / sums.step) - 1)
+        if whole:
+            first = math.floor(least / sums.step) - 1
+        else:
+            # around the mean, but no higher than the epsilon that is looked for
+            centered = math.floor((mean - 0.45 * length * sums.step) / sums.step)
+            first = min(centered, math.floor(min(below, most) / sums.step) - 1)
         top = (first + length) * sums.step
         beyond = -math.inf if top > most else _log_tail(sums, top, tilt, width, enough=log_goal - 14)
         short = beyond >= log_goal - 14 or not (whole or _thin_below(sums, first * sums.step, tilt, log_scale, width))
@@ -292,7 +307,7 @@ def _log_tail(sums: PmfSum, top: float, tilt: float, width: float, *, enough: fl
 
 
 def _thin_below(sums: PmfSum, least: float, tilt: float, log_scale: float, width: float) -> bool:
-    """Return whether little of the tilted law lies below the window: what does is safe, but counted where it is not."""
+    """Return whether little of the tilted law is below the window: mass there is safe, but counted at a larger loss."""
     for less in (6.0, 1.5, 24.0):
         at = tilt - less / width
         if abs(at) * sums.reach < 340 and _moments(sums, at)[0] - log_scale + less / width * least < _LITTLE:
@@ -321,7 +336,9 @@ def _transform(sums: PmfSum, tilt: float, length: int) -> tuple[Array, float]:
     upper = np.ones(half)
     for rows in sorted(sums.groups, key=lambda rows: -rows.table.shape[1]):
         table = _tilt_rows(rows, tilt * sums.step)
-        done, most, width = 0, 64, table.shape[1]
+        done = 0
+        most = 64
+        width = table.shape[1]
         while done < len(table):
             batch = min(len(table) - done, most)
             if alive.size * width * (60 + batch) < 160 * length * min(batch, 8) and alive.size * width < _ROOTS:
@@ -334,9 +351,10 @@ def _transform(sums: PmfSum, tilt: float, length: int) -> tuple[Array, float]:
                 rounding = bits
                 coefficients = _all(table[done], rows.start, length)[alive][None, :]
             product, upper = _multiply(product, upper, coefficients, rows.times[done : done + batch], rounding)
-            kept = upper > _NEGLIGIBLE
-            kept[0] = True
-            alive, product, upper = alive[kept], product[kept], upper[kept]
+            large = upper > _NEGLIGIBLE
+            # the sum of all masses, which is never dropped
+            large[0] = True
+            alive, product, upper = alive[large], product[large], upper[large]
             done += batch
     wrong_by = (upper - np.abs(product)) + upper * (16 * 2.3e-16 * sums.count + bits)
     error = (2 * float(np.maximum(wrong_by, 0.0).sum()) + 3 * (half - alive.size) * _NEGLIGIBLE) / length
@@ -388,7 +406,8 @@ def _some(table: Array, start: int, frequencies: Array, length: int) -> Array:
 
 def _roots_of_unity(places: int | Array, frequencies: Array, length: int) -> Array:
     """Return exp(-2 pi i place frequency / length), right to 6 u: turns are whole numbers, centered on 0."""
-    turns = (places * frequencies.astype(np.int64)) & (length - 1)  # a power of two
+    # the remainder, as the length is a power of two
+    turns = (places * frequencies.astype(np.int64)) & (length - 1)
     turns = turns - np.where(turns > length // 2, length, 0)
     return np.asarray(np.exp((-2j * np.pi / length) * turns))
 
@@ -400,8 +419,10 @@ def _roots_of_unity(places: int | Array, frequencies: Array, length: int) -> Arr
 #
 # Events of a few common laws are placed on the grid together, as rows; all others by their own profiles.
 
-_TOGETHER = 32  # Gaussians, of some hundred outcomes each
-_WIDE = 4096  # blocks of one Laplace law, beyond which it has rows of its own
+# Gaussians in one batch, of some hundred outcomes each
+_TOGETHER = 32
+# the number of blocks of one Laplace law beyond which it has its own profile
+_WIDE = 4096
 _Counts = list[tuple[Event, int]]
 
 
@@ -442,8 +463,11 @@ def rough_rho(event: Event) -> float:
             return epsilon**2 / 2
         case ShiftedGaussian(sigma_squared, shift, cells):
             return cells * shift**2 / (2 * float(sigma_squared))
-    rho, pair = event.rho(), event.approx()
-    return float(rho) if rho is not None else float(pair[0]) ** 2 / 2 if pair is not None else 1.0
+    rho = event.rho()
+    if rho is not None:
+        return float(rho)
+    pair = event.approx()
+    return 1.0 if pair is None else float(pair[0]) ** 2 / 2
 
 
 def _responses(several: list[tuple[float, float, int]], grid: Grid) -> PldRows | None:
@@ -481,7 +505,9 @@ def _gaussians(several: list[tuple[ShiftedGaussian, int]], grid: Grid) -> list[P
 def _together(rows: GridRows) -> GridRows:
     """Return one mass for each loss of a row."""
     row, at, mass = rows
-    start, slack = int(at.min()), 1 + 2.3e-16 * at.size  # of sums
+    start = int(at.min())
+    # for the roundings of the sums
+    slack = 1 + 2.3e-16 * at.size
     width = int(at.max()) - start + 1
     if width * (int(row.max()) + 1) > 8 * at.size + 4096:
         return rows
@@ -495,8 +521,10 @@ def _rows(losses: list[tuple[Losses, int]]) -> list[PldRows]:
     if not losses:
         return []
     row = np.repeat(np.arange(len(losses)), [one.at.size for one, _ in losses])
-    at, mass = np.concatenate([one.at for one, _ in losses]), np.concatenate([one.mass for one, _ in losses])
-    infinite, times = np.array([one.infinite for one, _ in losses]), np.array([times for _, times in losses])
+    at = np.concatenate([one.at for one, _ in losses])
+    mass = np.concatenate([one.mass for one, _ in losses])
+    infinite = np.array([one.infinite for one, _ in losses])
+    times = np.array([times for _, times in losses])
     return [PldRows(row, at, mass, times, infinite)]
 
 
@@ -509,21 +537,26 @@ def _profiles(counts: _Counts, grid: Grid) -> list[tuple[PrivacyLoss, int]]:
         if loss is not None:
             losses.append((loss, times))
             continue
-        concentration, pair = event.rho(), event.approx()
+        concentration = event.rho()
         if concentration is not None:
             rho += times * concentration
-        elif pair is not None:
+        elif (pair := event.approx()) is not None:
             losses.append((approximate(float_up(pair[0]), float_up(pair[1]), grid), times))
         else:
             raise DeclarationError("an event has neither losses, rho nor (epsilon, delta): nothing bounds the list")
     return [*losses, (zcdp_losses(float_up(rho), grid), 1)] if rho else losses
 
 
-_ACCURACY = 1e-4  # of the whole, that the grid may add
-_COARSEST = 2.5e-4  # of the whole: a step, so that a few events too have a fine grid
-_PLAUSIBLE = 0.05  # of the deviation: a normal loss of small deviation has .4 of it as its delta at 0
-_FINEST = 1e-14  # a step: losses below it are nothing
-_MOST_STEPS = 2e6  # that the whole may have
+# the relative error of epsilon that the grid may add
+_ACCURACY = 1e-4
+# the largest step, relative to epsilon, so that a few events have a fine grid too
+_COARSEST = 2.5e-4
+# delta at 0, relative to the deviation: a normal loss of small deviation has .4 of it
+_PLAUSIBLE = 0.05
+# the least step: losses below it are negligible
+_FINEST = 1e-14
+# the number of steps that a sum may have
+_MOST_STEPS = 2e6
 
 
 def pld_epsilon(events: Sequence[Event], delta: Number) -> float:
@@ -547,13 +580,15 @@ def pld_epsilon(events: Sequence[Event], delta: Number) -> float:
 
 def _epsilon(events: Sequence[Event], goal: float) -> float:
     worst = 0.0
-    pures = [event.pure() for event in events]
-    whole = math.inf if None in pures else float_up(sum((pure for pure in pures if pure is not None), Fraction(0)))
+    pures = [pure for event in events if (pure := event.pure()) is not None]
+    whole = float_up(sum(pures, Fraction(0))) if len(pures) == len(events) else math.inf
     for sums in _totals(events, goal, tail=goal * 1e-9):
         left = goal - sums.infinite
         if left <= 0:
             return math.inf
-        worst = max(worst, min(_least(sums, goal, left), _all_of(sums)))
+        # beyond the largest finite loss, delta is the infinite mass
+        largest = max(0.0, sums.most) * (1 + 1e-14)
+        worst = max(worst, min(_least(sums, goal, left), largest))
     return min(worst, whole)
 
 
@@ -620,41 +655,50 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 def _lowest(at: Callable[[float], float], most: float) -> float:
     """Return about the least value between 0 and `most` of a function that falls, then rises: never less than that."""
-    low, high = 0.0, max(most, 0.0)
-    ends = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
-    values = [at(end) for end in ends]
-    least = min(at(low), at(high), *values)
+    low = 0.0
+    high = max(most, 0.0)
+    left = high - _GOLDEN * (high - low)
+    right = low + _GOLDEN * (high - low)
+    at_left = at(left)
+    at_right = at(right)
+    least = min(at(low), at(high), at_left, at_right)
     for _ in range(40):
-        if values[0] <= values[1]:
-            high = ends[1]
-            ends, values = [high - _GOLDEN * (high - low), ends[0]], [math.nan, values[0]]
-            values[0] = at(ends[0])
+        if at_left <= at_right:
+            high = right
+            right = left
+            at_right = at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = at(left)
         else:
-            low = ends[0]
-            ends, values = [ends[1], low + _GOLDEN * (high - low)], [values[1], math.nan]
-            values[1] = at(ends[1])
-        least = min(least, *values)
+            low = left
+            left = right
+            at_left = at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = at(right)
+        least = min(least, at_left, at_right)
     return least
 
 
 def _readings(events: Sequence[Event]) -> list[Sequence[Event]]:
     """Return the list as it is and, with several of bounded range, those as their rho: either is valid for the list."""
     several = [part for event in events for part in parts(event)]
-    rhos = [event.rho() if isinstance(common_law(event), BoundedRange) else None for event in several]
-    known = [rho for rho in rhos if rho is not None]
-    if len(known) < 2:
+    ranged = [event for event in several if isinstance(common_law(event), BoundedRange)]
+    rhos = [rho for event in ranged if (rho := event.rho()) is not None]
+    if len(rhos) < 2:
         return [events]
-    rest = [event for event, rho in zip(several, rhos, strict=True) if rho is None]
-    return [events, [GaussianEvent(sum(known, Fraction(0))), *rest]]
+    rest = [event for event in several if not isinstance(common_law(event), BoundedRange) or event.rho() is None]
+    return [events, [GaussianEvent(sum(rhos, Fraction(0))), *rest]]
 
 
 def _least(sums: PmfSum, goal: float, left: float) -> float:
     """Return the epsilon in one direction; a window that begins above it is moved down."""
-    if goal > _PLAUSIBLE * min(1.0, deviation(sums)):  # else delta at 0 is far above it
+    # else delta at 0 is well above the goal
+    if goal > _PLAUSIBLE * min(1.0, deviation(sums)):
         law = convolve(sums, tilt_for_epsilon(sums, 0.0), log_goal=math.log(left), below=0.0)
         if law.delta(0.0) <= goal:
             return 0.0
-    tilt, least = tilt_for_delta(sums, left), math.inf
+    tilt = tilt_for_delta(sums, left)
+    least = math.inf
     below = math.inf
     for turn in range(8):
         law = convolve(sums, tilt, log_goal=math.log(left), below=below)
@@ -666,7 +710,7 @@ def _least(sums: PmfSum, goal: float, left: float) -> float:
             better_tilt = tilt_for_epsilon(sums, min(epsilon, law.top))
             if tilt < 1.5 * better_tilt:
                 break
-            # of a tilt far off, delta at epsilon has few digits
+            # at a tilt that is too large, delta at epsilon has few digits
             tilt = better_tilt
             below = epsilon / 2
             continue
@@ -675,14 +719,10 @@ def _least(sums: PmfSum, goal: float, left: float) -> float:
     return least
 
 
-def _all_of(sums: PmfSum) -> float:
-    """Return the largest finite loss: beyond it delta is what is infinite."""
-    return max(0.0, sums.most) * (1 + 1e-14)
-
-
 def _totals(events: Sequence[Event], delta: float, *, tail: float) -> list[PmfSum]:
-    """Return what is summed in each direction that differs, on a grid fine enough for it; `tail` in all is infinite."""
-    counts, split = Counter(events), Counter[Event]()
+    """Return the summands in each direction that differs, on a grid fine enough for them; `tail` in all is infinite."""
+    counts = Counter(events)
+    split = Counter[Event]()
     for event in list(counts):
         several_events = summands(event)
         if several_events != [(event, 1)]:
@@ -695,11 +735,13 @@ def _totals(events: Sequence[Event], delta: float, *, tail: float) -> list[PmfSu
     several = sum(counts.values())
     share = max(tail / several, 1e-300)
     largest = max((float_up(pure) for event in counts if (pure := event.pure()) is not None), default=0.0)
-    step, floor = _fit_step(max(_first_step(counts), _FINEST), largest), 0.0
+    step = _fit_step(max(_first_step(counts), _FINEST), largest)
+    floor = 0.0
     for _ in range(8):
         rows, others = lay_out(counts, Grid(step, share))
         widest = max(int(np.abs(one.at).max()) for one in (*rows, *others))
-        if widest > _MOST_STEPS:  # one event alone reaches too far for so fine a grid
+        # one event alone has losses too large for so fine a grid
+        if widest > _MOST_STEPS:
             step = _fit_step(step * widest / _MOST_STEPS * 4, largest)
             floor = step
             continue
@@ -719,18 +761,18 @@ def _first_step(counts: Counter[Event]) -> float:
 
 
 def _step_for(sums: Sequence[PmfSum], several: int, delta: float) -> float:
-    """Return the step that the losses themselves ask for; rare large ones count where one alone passes delta."""
-    mean, variance, far = (max(column) for column in zip(*(step_data(one, delta) for one in sums), strict=True))
-    return _step(max(mean, 0.0), variance, several, far) or sums[0].step
+    """Return the step that suits the losses themselves; a rare large one counts where it alone exceeds delta."""
+    mean, variance, largest = (max(column) for column in zip(*(step_data(one, delta) for one in sums), strict=True))
+    return _step(max(mean, 0.0), variance, several, largest) or sums[0].step
 
 
-def _step(mean: float, variance: float, several: int, far: float = 0.0) -> float:
-    """Return the step at which a grid adds about `_ACCURACY` to an epsilon of about mean + 3 deviations, or far / 2.
+def _step(mean: float, variance: float, several: int, largest: float = 0.0) -> float:
+    """Return the step at which a grid adds about `_ACCURACY` to an epsilon of about mean + 3 deviations, or largest / 2.
 
     A step h adds up to h^2 / 6 to each mean and h^2 / 4 to each variance (twice that over the deviation to epsilon).
     """
     deviation = math.sqrt(variance)
-    epsilon = max(mean + 3 * deviation, far / 2)
+    epsilon = max(mean + 3 * deviation, largest / 2)
     whole = _ACCURACY * epsilon
     square = min(6 * whole, max(1.6 * whole * deviation, 4 * (whole / 5) ** 2)) / several
     return max(min(math.sqrt(square), _COARSEST * epsilon), epsilon / _MOST_STEPS)

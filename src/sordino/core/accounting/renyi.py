@@ -24,12 +24,15 @@ from sordino.core.rounding import float_up
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_SLACK = 1e-14  # relative: more than sums of floats can lose
-_LOWEST, _HIGHEST = -9.0, 14.0  # of ln(order - 1): orders from 1.0001 to a million
+# relative: more than sums of floats can lose
+_SLACK = 1e-14
+# of ln(order - 1): orders from 1.0001 to a million
+_LOWEST = -9.0
+_HIGHEST = 14.0
 
 
 def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]:
-    """Return the least epsilon known at `delta` from the events' divergences, rounded up, and that order.
+    """Return the least epsilon known at `delta` from the events' divergences, rounded up, and the order that gives it.
 
     At each order a: D + ln(1 - 1/a) - (ln delta + ln a) / (a - 1) (Canonne, Kamath, Steinke 2020, Proposition 12; Balle,
     Barthe, Gaboardi, Hsu, Sato 2020). Orders are searched from the best one of zCDP on, by golden section over
@@ -42,32 +45,30 @@ def renyi_epsilon(events: Sequence[Event], delta: Number) -> tuple[float, float]
     True
     """
     target = read_delta(delta)
-    known = _gather(events)
-    if any(event.renyi(2.0) is None for event, _ in known.others):
+    groups = _gather(events)
+    if any(event.renyi(2.0) is None for event, _ in groups.others):
         return math.inf, math.inf
-    rhos = [event.rho() for event in events]
-    every = None not in rhos
-    total = sum((rho for rho in rhos if rho is not None), Fraction(0))
+    rhos = [rho for event in events if (rho := event.rho()) is not None]
+    total = sum(rhos, Fraction(0))
     bits = math.log(target.denominator) - math.log(target.numerator)
+    # the best order of zCDP
     guess = 0.5 * math.log(bits / float(total)) if total else 0.0
 
     def at(log_order: float) -> float:
         order = 1 + math.exp(log_order)
-        divergence = _sum(known, order)
+        divergence = _sum(groups, order)
         return math.inf if divergence is None else epsilon_from_renyi(order, divergence, target)
 
     value, place = _least(at, min(max(guess, _LOWEST), _HIGHEST))
     order = 1 + math.exp(place)
-    if every:
-        simple = epsilon_of(total, target)
-        if simple < value:
-            return simple, order
+    if len(rhos) == len(events):
+        value = min(value, epsilon_of(total, target))
     return value, order
 
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """Hold events by law: pure ones and discrete Laplace noise as columns, sums of rho, and all others with counts."""
+    """Events by law: pure ones and discrete Laplace noise as columns, the sum of rhos, and all others with counts."""
 
     pure: Array
     pure_times: Array
@@ -79,7 +80,8 @@ class _Groups:
 
 
 def _gather(events: Iterable[Event]) -> _Groups:
-    rho, others = Fraction(0), []
+    rho = Fraction(0)
+    others: list[tuple[Event, int]] = []
     pure: list[tuple[float, int]] = []
     laplace: list[tuple[float, int, int]] = []
     for event, times in Counter(events).items():
@@ -99,16 +101,19 @@ def _gather(events: Iterable[Event]) -> _Groups:
     return _Groups(two[0], two[1], three[0], three[1], three[2], rho, others)
 
 
-def _sum(known: _Groups, order: float) -> float | None:
-    parts = [float(known.pure_times @ responses_renyi(known.pure, order))]
-    parts.append(float(known.laplace_times @ laplaces_renyi(known.laplace, known.steps, order)))
-    parts.append(float_up(Fraction(order) * known.rho) if math.isfinite(order) else math.inf if known.rho else 0.0)
-    for event, times in known.others:
+def _sum(groups: _Groups, order: float) -> float | None:
+    infinite = math.inf if groups.rho else 0.0
+    parts = [
+        float(groups.pure_times @ responses_renyi(groups.pure, order)),
+        float(groups.laplace_times @ laplaces_renyi(groups.laplace, groups.steps, order)),
+        float_up(Fraction(order) * groups.rho) if math.isfinite(order) else infinite,
+    ]
+    for event, times in groups.others:
         divergence = event.renyi(order)
         if divergence is None:
             return None
         parts.append(times * divergence)
-    return math.fsum(parts) * (1 + _SLACK + 2.3e-16 * (known.pure.size + known.laplace.size))
+    return math.fsum(parts) * (1 + _SLACK + 2.3e-16 * (groups.pure.size + groups.laplace.size))
 
 
 def responses_renyi(epsilon: Array, order: float) -> Array:
@@ -126,7 +131,8 @@ def laplaces_renyi(epsilon: Array, steps: Array, order: float) -> Array:
     """Return `DiscreteLaplaceEvent.renyi` of many epsilons and steps at one order, by the same formula."""
     if math.isinf(order):
         return epsilon
-    most = np.where(epsilon > 0, epsilon, 1.0)  # those of none are put back below
+    # an epsilon of 0 would divide by 0: it stands as 1 here, and has the divergence 0 at the end
+    most = np.where(epsilon > 0, epsilon, 1.0)
     rate = most / steps
     turn = (2 * order - 1) * rate
     middle = np.exp(-turn) * -np.expm1(-rate) * (np.expm1(-(steps - 1) * turn) / np.expm1(-turn))
@@ -146,21 +152,27 @@ def _least(at: Callable[[float], float], start: float) -> tuple[float, float]:
             values[place] = at(place)
         return values[place]
 
-    step, middle = 0.5, start
+    step = 0.5
+    middle = start
     while middle - step > _LOWEST and value(middle - step) < value(middle):
         middle -= step
     while middle + step < _HIGHEST:
         if value(middle + step) >= value(middle):
             break
         middle += step
-    low, high = middle - step, middle + step
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    while high - low > 1e-3:  # the curve is flat at its least: epsilon is right to about 1e-7
+    low = middle - step
+    high = middle + step
+    left = high - _GOLDEN * (high - low)
+    right = low + _GOLDEN * (high - low)
+    # the curve is flat at its least: epsilon is right to about 1e-7
+    while high - low > 1e-3:
         if value(left) <= value(right):
-            high, right = right, left
+            high = right
+            right = left
             left = high - _GOLDEN * (high - low)
         else:
-            low, left = left, right
+            low = left
+            left = right
             right = low + _GOLDEN * (high - low)
     place = min(values, key=lambda key: values[key])
     return values[place], place

@@ -14,8 +14,10 @@ from sordino.core.errors import DeclarationError
 from sordino.core.loss import Number, format_number
 from sordino.core.rounding import bisect
 
-_SLACK = 4e-15  # relative error allowed to each term of a float sum: several times what rounding can do
-_DIGITS = 12  # digits kept of a rho found by bisection
+# relative error allowed to each term of a float sum: several times what rounding can do
+_SLACK = 4e-15
+# digits of a rho found by bisection
+_DIGITS = 12
 
 
 def basic_epsilon_of(rho: Number, delta: Number) -> float:
@@ -26,7 +28,8 @@ def basic_epsilon_of(rho: Number, delta: Number) -> float:
     >>> round(basic_epsilon_of(0.5, 1e-5), 12)
     5.298525912188
     """
-    cost, target = read_amount(rho, name="rho"), read_delta(delta)
+    cost = read_amount(rho, name="rho")
+    target = read_delta(delta)
     bits = -_log(target)
     value = float(cost) + 2 * math.sqrt(float(cost) * bits)
     return value * (1 + _SLACK)
@@ -41,7 +44,8 @@ def epsilon_of(rho: Number, delta: Number) -> float:
     >>> epsilon_of(0.5, 1e-5) < basic_epsilon_of(0.5, 1e-5)
     True
     """
-    cost, goal = float(read_amount(rho, name="rho")), _log(read_delta(delta)) - 1e-15
+    cost = float(read_amount(rho, name="rho"))
+    goal = _log(read_delta(delta)) - 1e-15
     high = basic_epsilon_of(rho, delta)
     if _log_delta(cost, 0.0) <= goal:
         return 0.0
@@ -57,7 +61,8 @@ def delta_of(rho: Number, epsilon: Number) -> float:
     >>> delta_of(0.5, 5.2985) < 1e-5
     True
     """
-    cost, bound = read_amount(rho, name="rho"), read_amount(epsilon, name="epsilon")
+    cost = read_amount(rho, name="rho")
+    bound = read_amount(epsilon, name="epsilon")
     if cost == 0:
         return 0.0
     value = math.exp(min(0.0, _log_delta(float(cost), math.nextafter(float(bound), 0.0))))
@@ -72,7 +77,8 @@ def rho_for(epsilon: Number, delta: Number) -> Fraction:
     >>> epsilon_of(rho_for(1, 1e-5), 1e-5) <= 1
     True
     """
-    bound, goal = read_amount(epsilon, name="epsilon"), _log(read_delta(delta)) - 1e-15
+    bound = read_amount(epsilon, name="epsilon")
+    goal = _log(read_delta(delta)) - 1e-15
     if bound > 10**6:
         raise DeclarationError(f"epsilon must be at most 10^6 to be converted to rho, not {format_number(bound)}")
     target = math.nextafter(float(bound), 0.0) * (1 - 2e-14)

@@ -1,4 +1,4 @@
-"""Bisection of many brackets at once, as arrays: where a condition that holds at one end ceases to. It knows no estimate."""
+"""Bisection of many brackets at once, as arrays: where a condition that holds at one end stops holding. Knows no estimate."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-_FEW = 64  # points up to which several halvings are made at once
+# points times terms up to which several halvings are made at once
+_FEW = 64
 
 
 def bisect_arrays(inside: Callable[[Any], Any], within: Any, outside: Any, *, halvings: int, terms: int = 1) -> Any:
-    """Return the first points from `within` to `outside` that are not `inside`, as exactly as so many halvings find them.
+    """Return the first points from `within` to `outside` that are not `inside`, to the accuracy of `halvings` halvings.
 
-    `inside` takes arrays of such points with one axis more in front, and sums so many `terms` for each. Of few points 15 are
-    tried at once, as one call of numpy costs more than they do: four halvings in one.
+    `inside` takes arrays of such points with one more axis in front, and sums `terms` terms for each. Where points are few,
+    15 are tried at once, four halvings in one, since a call of numpy costs more than its arithmetic.
 
     >>> bisect_arrays(lambda x: x * x < 2, np.zeros(1), np.full(1, 2.0), halvings=40).round(9).tolist()
     [1.414213562]

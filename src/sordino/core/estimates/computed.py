@@ -73,6 +73,6 @@ class Computed:
         del data["column"], data["statement"], data["places"]
         if self.column is None:
             return data
-        # Most stand where the statement put them.
+        # places are stored only where rows were reordered or left out afterwards
         moved = self.places != tuple(range(len(self.cells)))
         return {**data, "column": self.column, **({"places": list(self.places)} if moved else {})}

@@ -30,7 +30,8 @@ class NoisyCurve:
 
     def errors(self, confidence: float) -> list[float]:
         """Return the error of each that is not exceeded with probability `confidence` or more."""
-        laplace = -math.log1p(-confidence) / math.sqrt(2)  # of deviation 1
+        # quantiles of the two laws at deviation 1
+        laplace = -math.log1p(-confidence) / math.sqrt(2)
         widest = max(laplace, normal_quantile(confidence))
         return [widest * d for d in self.deviations]
 

@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, Protocol
 from sordino.core.codec import Records
 
 Number = int | float
-BigInt = Annotated[int, str]  # of any size, and so text in JSON
+# of any size, and so text in JSON
+BigInt = Annotated[int, str]
 ESTIMATES = Records("kind", noun="estimate")
 
 
@@ -43,7 +44,7 @@ def estimate_to_dict(estimate: Any) -> dict[str, Any]:
 
 
 def explain_no_ends(estimate: Any) -> str:
-    """Return in words why an interval of this estimate has no ends, where one has none."""
+    """Return in words why intervals of this estimate may have no ends."""
     while hasattr(estimate, "of") and not isinstance(estimate.of, tuple):
         estimate = estimate.of
     return getattr(estimate, "no_ends", "no interval")
@@ -58,15 +59,16 @@ def take_rows(estimate: Any, places: Sequence[int]) -> Any:
     >>> take_rows(Noisy((5, 7, 9), Fraction(1), DiscreteLaplace(Fraction(1))), [2, 0]).steps
     (9, 5)
     """
-    changed = {}
+    fields = {}
     for name in estimate.per_row:
-        held = getattr(estimate, name)
-        if hasattr(held, "per_row"):
-            changed[name] = take_rows(held, places)
-        elif not held:  # no rows, or no such vectors
-            changed[name] = held
-        elif hasattr(held[0], "per_row"):
-            changed[name] = tuple(take_rows(h, places) for h in held)
+        items = getattr(estimate, name)
+        if hasattr(items, "per_row"):
+            fields[name] = take_rows(items, places)
+        elif not items:
+            # an answer without rows, or a vector that this estimate does not use
+            fields[name] = items
+        elif hasattr(items[0], "per_row"):
+            fields[name] = tuple(take_rows(vector, places) for vector in items)
         else:
-            changed[name] = tuple(held[i] for i in places)
-    return replace(estimate, **changed)
+            fields[name] = tuple(items[i] for i in places)
+    return replace(estimate, **fields)

@@ -1,8 +1,8 @@
-"""Arithmetic and conditions over columns of released values: the one interpreter, of formulas, HAVING, ORDER BY and models.
+"""Arithmetic and conditions over columns of released values: the one interpreter of formulas, HAVING, ORDER BY and models.
 
 It may not know any exact answer: what it computes is post-processing, and free. A tree is a list as JSON writes it:
-["column", 0], ["number", "1/3"] or [operation, tree, ...]. One that is not stored may hold ["value", v] too, where v is whatever
-a column may be:
+["column", 0], ["number", "1/3"] or [operation, tree, ...]. One that is not stored may hold ["value", v] too, where v is
+anything that a column may be:
 
 - an array of doubles, NaN where a value is missing (released numbers, draws of their noise);
 - an array of Python objects, None where one is missing: whole numbers and fractions, which stay exact through +, -, *, abs and
@@ -26,14 +26,15 @@ from sordino.core.loss import parse_fraction
 from sordino.core.time_zones import parse_moment
 
 
-def _as_it_is(tree: Any) -> Any:
+def _unchanged(tree: Any) -> Any:
     return tree
 
 
-# Read and written as it is, where a record holds one.
-Tree = Annotated[Any, _as_it_is, _as_it_is]
+# Stored as it is where a record holds one: it is JSON data already.
+Tree = Annotated[Any, _unchanged, _unchanged]
 
-_LAST_PLACES = 2.0**-50  # of a double, relative: what a few steps of arithmetic round off
+# the relative rounding error of a few steps of arithmetic in doubles
+_LAST_PLACES = 2.0**-50
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -58,22 +59,23 @@ class Truth(NamedTuple):
 def evaluate(
     tree: Tree, columns: Sequence[Any] = (), reject: Callable[[Any], None] = lambda _: None, *, zeros: bool = False
 ) -> Any:
-    """Return an expression of columns: an array of doubles, NaN where it has no value, or of objects. `reject` sees divisors.
+    """Evaluate an expression of columns to an array of doubles, NaN where it has no value, or of objects.
 
-    With `zeros`, what is below 0 in some draws and above it in others is 0 in one of them before `abs` or a product sees it.
+    `reject` is called with each divisor. With `zeros`, a part that is below 0 in some draws and above it in others is set to
+    0 in one of them before `abs` or a product, whose turning point lies there.
 
     >>> float(evaluate(["/", ["column", 0], ["number", "4"]], [np.array(10.0)]))
     2.5
     """
-    made = _interpret(tree, columns, reject, zeros=zeros)
-    return _numbers(made) if isinstance(made, Truth) else made
+    value = _interpret(tree, columns, reject, zeros=zeros)
+    return _numbers(value) if isinstance(value, Truth) else value
 
 
 def evaluate_truth(tree: Tree, columns: Sequence[Any] = ()) -> Truth:
     """Return where a condition over columns is true, and where it is false.
 
-    >>> met = evaluate_truth(["<", ["column", 0], ["number", "2"]], [np.array([1.0, 3.0, np.nan])])
-    >>> met.true.tolist(), met.false.tolist()
+    >>> truth = evaluate_truth(["<", ["column", 0], ["number", "2"]], [np.array([1.0, 3.0, np.nan])])
+    >>> truth.true.tolist(), truth.false.tolist()
     ([True, False, False], [False, True, False])
     """
     return _truth(_interpret(tree, columns))
@@ -102,8 +104,8 @@ def _interpret(
             numbers = [_with_zero(part) for part in numbers]
         if kind == "/" and np.ndim(numbers[1]):
             reject(numbers[1])
-        made = _FUNCTIONS[kind](*numbers)
-        return np.where(np.isfinite(made), made, math.nan)
+        result = _FUNCTIONS[kind](*numbers)
+        return np.where(np.isfinite(result), result, math.nan)
 
 
 # ---- What a part is, as a number and as a condition
@@ -130,12 +132,14 @@ def _truth(part: Any) -> Truth:
 
 
 def _both(one: Any, other: Any) -> Truth:
-    (true, false), (also_true, also_false) = _truth(one), _truth(other)
+    true, false = _truth(one)
+    also_true, also_false = _truth(other)
     return Truth(true * also_true, 1.0 - (1.0 - false) * (1.0 - also_false))
 
 
 def _either(one: Any, other: Any) -> Truth:
-    (true, false), (also_true, also_false) = _truth(one), _truth(other)
+    true, false = _truth(one)
+    also_true, also_false = _truth(other)
     return Truth(1.0 - (1.0 - true) * (1.0 - also_true), false * also_false)
 
 
@@ -145,8 +149,8 @@ def _negate(part: Any) -> Truth:
 
 
 def _choose(condition: Any, one: Any, other: Any) -> Any:
-    chosen = [part if _holds_objects(part) else _numbers(part) for part in (one, other)]
-    return np.where(_truth(condition).true, *chosen)
+    branches = [part if _holds_objects(part) else _numbers(part) for part in (one, other)]
+    return np.where(_truth(condition).true, *branches)
 
 
 def _missing(part: Any) -> Truth:
@@ -159,9 +163,9 @@ def _compare(op: str, left: Any, right: Any) -> Truth:
         return _truth(_each_two(op, left, right))
     a = _numbers(left)
     b = _numbers(right)
-    known = ~(np.isnan(a) | np.isnan(b))
-    met = OPERATORS[op](a, b)
-    return Truth(met & known, ~met & known)
+    present = ~(np.isnan(a) | np.isnan(b))
+    holds = OPERATORS[op](a, b)
+    return Truth(holds & present, ~holds & present)
 
 
 _CONDITIONS: dict[str, Callable[..., Any]] = {
@@ -177,7 +181,7 @@ _CONDITIONS: dict[str, Callable[..., Any]] = {
 
 
 def _each(function: Callable[[Any], Any], part: Any) -> Any:
-    """Return a function of each object that is a number; what is none is missing."""
+    """Apply a function to each object that is a number; other objects become missing."""
     of_one = np.frompyfunc(lambda value: function(value) if isinstance(value, int | float | Fraction) else None, 1, 1)
     return np.asarray(of_one(part), dtype=object)
 
@@ -206,7 +210,8 @@ def _of_two(op: str, left: Any, right: Any) -> Any:
         is_days = op == "-" and not isinstance(left, datetime.datetime)
         return (left - right).days if is_days else None
     if isinstance(left, float) or isinstance(right, float):
-        left, right = _as_float(left), _as_float(right)
+        left = _as_float(left)
+        right = _as_float(right)
     return OPERATORS[op](left, right)
 
 
@@ -223,7 +228,7 @@ def _as_float(value: float | Fraction) -> float:
 
 
 def _as_time(value: Any, beside: Any) -> Any:
-    """Return text beside a day or a moment as one too, and a day beside a moment as its midnight; None for other text."""
+    """Convert text beside a day or a moment to the same type, and a day beside a moment to its midnight; None for other text."""
     if not isinstance(beside, datetime.date) or not isinstance(value, (str, datetime.date)):
         return value
     try:
@@ -240,14 +245,14 @@ def _as_time(value: Any, beside: Any) -> Any:
 # ---- Numbers
 
 
-def _with_zero(drawn: Any) -> Any:
+def _with_zero(draws: Any) -> Any:
     """Return draws with the one nearest to 0 as 0, in the rows that have draws on both sides."""
-    if np.ndim(drawn) < 2:
-        return drawn
-    size = np.where(np.isnan(drawn), np.inf, np.abs(drawn))
-    crosses = (drawn < 0).any(axis=-1, keepdims=True) & (drawn > 0).any(axis=-1, keepdims=True)
-    nearest = np.arange(drawn.shape[-1]) == np.argmin(size, axis=-1)[:, None]
-    return np.where(crosses & nearest, 0.0, drawn)
+    if np.ndim(draws) < 2:
+        return draws
+    size = np.where(np.isnan(draws), np.inf, np.abs(draws))
+    crosses = (draws < 0).any(axis=-1, keepdims=True) & (draws > 0).any(axis=-1, keepdims=True)
+    nearest = np.arange(draws.shape[-1]) == np.argmin(size, axis=-1)[:, None]
+    return np.where(crosses & nearest, 0.0, draws)
 
 
 def _round(value: Any, digits: Any = 0.0) -> Any:

@@ -23,11 +23,15 @@ from sordino.core.estimates.second_moments import SecondMoments, estimate_draws
 from sordino.core.estimates.weighted_sum import WeightedSum
 
 _DRAWS = 4096
-_FEW_DRAWS = 1024  # of spreads, whose values take longer
-_MOST_CELLS = 4_000_000  # rows times draws worked on together
+# for second moments, whose values take longer
+_FEW_DRAWS = 1024
+# rows times draws in memory at once
+_MOST_CELLS = 4_000_000
 _EDGE = 1e-9
-_SIZES = 1025  # of a magnitude, at which the reach of its test is tabulated
-_FLAT = 0.005  # the share of draws in which a formula may turn before it counts as turning
+# magnitudes at which the reach of their test is tabulated
+_SIZES = 1025
+# the share of draws in which a formula may turn before it counts as turning
+_FLAT = 0.005
 
 
 @ESTIMATES.register("formula")
@@ -54,18 +58,18 @@ class Formula:
         """Return the formula of the released values; None where it has no value, such as a division by 0."""
         columns = [np.array([math.nan if v is None else float(v) for v in e.values()]) for e in self.of]
         height = len(columns[0])
-        made = np.broadcast_to(evaluate(self.tree, columns), (height,))
-        return [float(v) if math.isfinite(v) else None for v in made]
+        results = np.broadcast_to(evaluate(self.tree, columns), (height,))
+        return [float(v) if math.isfinite(v) else None for v in results]
 
     def errors(self, confidence: float) -> list[Number | None]:
         """Return the larger distance from each value to an end of its interval; None where there is no end."""
-        found: list[Number | None] = []
-        for value, (low, high) in zip(self.values(), self.intervals(confidence), strict=True):
-            found.append(None if value is None or low is None or high is None else max(value - low, high - value))
-        return found
+        return [
+            None if value is None or low is None or high is None else max(value - low, high - value)
+            for value, (low, high) in zip(self.values(), self.intervals(confidence), strict=True)
+        ]
 
     def intervals(self, confidence: float) -> list[tuple[Number | None, Number | None]]:
-        """Return the interval of each by itself; (None, None) where it has no ends."""
+        """Return the interval of each value; (None, None) where it has no ends."""
         return list(_intervals(self, confidence))
 
     to_dict = estimate_to_dict
@@ -84,38 +88,40 @@ def _intervals(of: Formula, confidence: float) -> tuple[tuple[Number | None, Num
     if isinstance(confidence, bool) or not 0 < confidence < 1:
         raise DeclarationError("confidence must lie between 0 and 1, such as 0.95")
     values = of.values()
-    if not all(has_joint_law(e) for e in of.of):  # such as a model's answers, whose errors depend on each other
+    # A model's answers, for one, have errors that depend on each other in an unknown way.
+    if not all(has_joint_law(e) for e in of.of):
         return ((None, None),) * len(values)
-    step = max(1, _MOST_CELLS // _draws(of))
-    found: list[tuple[Number | None, Number | None]] = []
+    step = max(1, _MOST_CELLS // _count_draws(of))
+    ends: list[tuple[Number | None, Number | None]] = []
     for start in range(0, len(values), step):
         rows = slice(start, start + step)
-        found += _ends(of, rows, values[rows], 1.0 - confidence)
-    return tuple(found)
+        ends += _ends(of, rows, values[rows], 1.0 - confidence)
+    return tuple(ends)
 
 
 def _ends(
     of: Formula, rows: slice, values: Sequence[Number | None], miss: float
 ) -> list[tuple[Number | None, Number | None]]:
-    points = _even_points(1 + max(place for places in noise_places(of.of) for place in places), _draws(of))
+    points = _even_points(1 + max(place for places in noise_places(of.of) for place in places), _count_draws(of))
     uncertain = np.zeros(len(values), dtype=bool)
 
     def reject(divisor: Any) -> None:
         """Note the rows whose divisor may be 0: their quotient may be anything."""
-        below, above = np.mean(divisor <= 0, axis=-1), np.mean(divisor >= 0, axis=-1)
+        below = np.mean(divisor <= 0, axis=-1)
+        above = np.mean(divisor >= 0, axis=-1)
         np.logical_or(uncertain, np.minimum(below, above) > miss / 2, out=uncertain)
 
-    made = _evaluate_draws(of, rows, len(values), points, reject=reject)
-    folds = _folds(of, rows, points, made)
+    results = _evaluate_draws(of, rows, len(values), points, reject=reject)
+    folds = _folds(of, rows, points, results)
     images = _images(of, rows, points, folds, miss) if folds.any() else np.full((len(values), 2), math.nan)
     ends: list[tuple[Number | None, Number | None]] = []
-    for value, row, unbounded, image in zip(values, made, uncertain, images, strict=True):
-        known = row[np.isfinite(row)]
-        if value is None or unbounded or len(known) < len(row) * (1 - miss / 2):
+    for value, row, unbounded, image in zip(values, results, uncertain, images, strict=True):
+        finite = row[np.isfinite(row)]
+        if value is None or unbounded or len(finite) < len(row) * (1 - miss / 2):
             ends.append((None, None))
             continue
-        plain = np.quantile(known, [miss / 2, 1 - miss / 2], method="inverted_cdf")
-        low, high = image if np.isfinite(image).all() else plain
+        quantiles = np.quantile(finite, [miss / 2, 1 - miss / 2], method="inverted_cdf")
+        low, high = image if np.isfinite(image).all() else quantiles
         ends.append((min(float(low), value), max(float(high), value)))
     return ends
 
@@ -130,9 +136,10 @@ def _evaluate_draws(
     reject: Callable[[Any], None] = lambda _: None,
     central: Any = None,
 ) -> Any:
-    """Return the formula of what the true values may be, a row a row; `moved` is the noise that is taken as larger.
+    """Return the formula of possible true values, one row a row and one column a draw, with the noise at `moved` larger.
 
-    Of `central` draws the image is wanted: where a part passes through 0 between two draws, one of them is taken as 0.
+    `central`, where given, are the draws whose image is wanted: a part that passes through 0 between two of them is set to 0
+    in one.
     """
     columns = [
         _draw(estimate, rows, points[list(places)], None if moved not in places else places.index(moved))
@@ -143,18 +150,19 @@ def _evaluate_draws(
     return np.broadcast_to(evaluate(of.tree, columns, reject, zeros=central is not None), (height, points.shape[1]))
 
 
-def _folds(of: Formula, rows: slice, points: Any, made: Any) -> Any:
+def _folds(of: Formula, rows: slice, points: Any, results: Any) -> Any:
     """Return the rows in which the formula both rises and falls with one of the noises, as abs(x) does around 0.
 
     Quantiles would leave out the turning point, so their interval is the image of the noises' central region.
     """
-    found = np.zeros(len(made), dtype=bool)
+    folds = np.zeros(len(results), dtype=bool)
     for i in range(len(points)):
         with np.errstate(invalid="ignore"):
-            rise = _evaluate_draws(of, rows, len(made), points, moved=i) - made
-        up, down = np.mean(rise > 0, axis=-1), np.mean(rise < 0, axis=-1)
-        found |= np.minimum(up, down) > _FLAT
-    return found
+            rise = _evaluate_draws(of, rows, len(results), points, moved=i) - results
+        up = np.mean(rise > 0, axis=-1)
+        down = np.mean(rise < 0, axis=-1)
+        folds |= np.minimum(up, down) > _FLAT
+    return folds
 
 
 def _images(of: Formula, rows: slice, points: Any, folds: Any, miss: float) -> Any:
@@ -168,16 +176,17 @@ def _images(of: Formula, rows: slice, points: Any, folds: Any, miss: float) -> A
     if part is not None:
         if of.tree[0] == "abs" and of.tree[1] == part and (law := _common_noise(of, part, rows, points)) is not None:
             return _magnitude_ends(*law, miss)
-        drawn = _evaluate_draws(replace(of, tree=part), rows, len(folds), points)
-        low, high = np.quantile(drawn, [miss / 2, 1 - miss / 2], axis=1, keepdims=True, method="inverted_cdf")
-        central = (low <= drawn) & (drawn <= high)
+        inner = _evaluate_draws(replace(of, tree=part), rows, len(folds), points)
+        low, high = np.quantile(inner, [miss / 2, 1 - miss / 2], axis=1, keepdims=True, method="inverted_cdf")
+        central = (low <= inner) & (inner <= high)
     else:
         apart = np.max(np.abs(points - 0.5), axis=0)
         central = np.broadcast_to(apart <= np.quantile(apart, 1 - miss), (len(folds), len(apart)))
     image = _evaluate_draws(of, rows, len(folds), points, central=central)
-    known = folds[:, None] & central & np.isfinite(image)
-    some = known.any(axis=1)
-    least, most = np.where(known, image, math.inf).min(axis=1), np.where(known, image, -math.inf).max(axis=1)
+    inside = folds[:, None] & central & np.isfinite(image)
+    some = inside.any(axis=1)
+    least = np.where(inside, image, math.inf).min(axis=1)
+    most = np.where(inside, image, -math.inf).max(axis=1)
     ends[some] = np.stack([least, most], axis=1)[some]
     return ends
 
@@ -191,8 +200,8 @@ def _straight_part(of: Formula, rows: slice, points: Any, folds: Any) -> Tree | 
             return None
         part = noisy[0]
         inner = replace(of, tree=part)
-        drawn = _evaluate_draws(inner, rows, len(folds), points)
-        if np.isfinite(drawn).all() and not (folds & _folds(inner, rows, points, drawn)).any():
+        results = _evaluate_draws(inner, rows, len(folds), points)
+        if np.isfinite(results).all() and not (folds & _folds(inner, rows, points, results)).any():
             return part
     return None
 
@@ -218,10 +227,13 @@ def _magnitude_ends(values: Any, noise: Any, miss: float) -> Any:
     most_noise = np.abs(noise).max()
     sizes = np.linspace(0.0, 2 * most_noise, _SIZES)
     reach = [np.quantile(np.abs(np.abs(m + noise) - m), 1 - miss, method="inverted_cdf") for m in sizes]
-    most, least = np.maximum.accumulate(sizes + reach), np.minimum.accumulate((sizes - reach)[::-1])[::-1]
-    low = np.searchsorted(most, values, "left")  # the first that reaches up to the value
+    # made monotone, so that the first and the last size whose test does not reject the value are found by bisection
+    most = np.maximum.accumulate(sizes + reach)
+    least = np.minimum.accumulate((sizes - reach)[::-1])[::-1]
+    low = np.searchsorted(most, values, "left")
     high = np.searchsorted(least, values, "right") - 1
-    below, above = np.clip(low - 1, 0, _SIZES - 1), np.minimum(high + 1, _SIZES - 1)
+    below = np.clip(low - 1, 0, _SIZES - 1)
+    above = np.minimum(high + 1, _SIZES - 1)
     ends = np.stack([sizes[below], sizes[above]], axis=1)
     return np.where(values[:, None] <= most_noise, ends, math.nan)
 
@@ -230,19 +242,19 @@ def _reads_columns(tree: Any) -> bool:
     return isinstance(tree, list | tuple) and (tree[0] == "column" or any(_reads_columns(part) for part in tree[1:]))
 
 
-def _draws(of: Formula) -> int:
+def _count_draws(of: Formula) -> int:
     return _FEW_DRAWS if any(isinstance(e, SecondMoments) for e in of.of) else _DRAWS
 
 
 def noise_places(estimates: Sequence[ColumnEstimate]) -> list[list[int]]:
     """Return the places of each estimate's noises among all: vectors that estimates share have one place."""
-    found: list[list[int]] = []
-    place: dict[object, int] = {}
+    places: list[list[int]] = []
+    place_of: dict[object, int] = {}
     for i, estimate in enumerate(estimates):
         parts = noisy_parts(estimate)
         names: Sequence[object] = getattr(estimate, "vectors", ()) or [(i, k) for k in range(len(parts))]
-        found.append([place.setdefault(name, len(place)) for name in names])
-    return found
+        places.append([place_of.setdefault(name, len(place_of)) for name in names])
+    return places
 
 
 def noisy_parts(estimate: ColumnEstimate) -> tuple[Noisy, ...]:
@@ -256,32 +268,33 @@ def noisy_parts(estimate: ColumnEstimate) -> tuple[Noisy, ...]:
 
 
 def _draw(estimate: ColumnEstimate, rows: slice, points: Any, moved: int | None) -> Any:
-    """Return what the true values may be, one row a row and one column a draw: what was released, less noise."""
-    drawn = [_draw_noisy(p, rows, points[i], moved == i) for i, p in enumerate(noisy_parts(estimate))]
+    """Return possible true values, one row a row and one column a draw: the released values, less noise."""
+    vectors = [_draw_noisy(p, rows, points[i], moved == i) for i, p in enumerate(noisy_parts(estimate))]
     if isinstance(estimate, Noisy):
-        return drawn[0] * float(estimate.unit)
+        return vectors[0] * float(estimate.unit)
     if isinstance(estimate, WeightedSum):
-        mixed = mix_draws([estimate.weights], drawn)[0]
+        mixed = mix_draws([estimate.weights], vectors)[0]
         least = -math.inf if estimate.least is None else float(estimate.least)
         most = math.inf if estimate.most is None else float(estimate.most)
         return np.clip(mixed, least, most) * float(estimate.scale)
-    return combine_parts(estimate, drawn)
+    return combine_parts(estimate, vectors)
 
 
-def combine_parts(estimate: ColumnEstimate, drawn: Sequence[Any]) -> Any:
-    """Return the ratio or spread that noisy vectors of these steps, arrays of one shape, would have been released as."""
+def combine_parts(estimate: ColumnEstimate, vectors: Sequence[Any]) -> Any:
+    """Return the ratio or second moment that would be released of noisy vectors of these steps, arrays of one shape."""
     if isinstance(estimate, Ratio):
-        top, bottom = mix_draws(estimate.mix, drawn)
+        top, bottom = mix_draws(estimate.mix, vectors)
         center = float(estimate.center)
-        low, high = float(estimate.lower) - center, float(estimate.upper) - center
+        low = float(estimate.lower) - center
+        high = float(estimate.upper) - center
         return (np.clip(top / np.maximum(bottom, 1.0), low, high) + center) * float(estimate.numerator.unit)
     assert isinstance(estimate, SecondMoments)
-    return estimate_draws(estimate, drawn)
+    return estimate_draws(estimate, vectors)
 
 
-def mix_draws(mix: Sequence[Sequence[Fraction]], drawn: Sequence[Any]) -> list[Any]:
+def mix_draws(mix: Sequence[Sequence[Fraction]], vectors: Sequence[Any]) -> list[Any]:
     """Return the weighted sums of drawn vectors, one a row of `mix`."""
-    return [sum(float(w) * d for w, d in zip(row, drawn, strict=True)) for row in mix]
+    return [sum(float(w) * vector for w, vector in zip(row, vectors, strict=True)) for row in mix]
 
 
 def _draw_noisy(of: Noisy, rows: slice, points: Any, moved: bool) -> Any:
@@ -298,5 +311,5 @@ def _even_points(count: int, draws: int) -> Any:
     for _ in range(60):
         base = (1.0 + base) ** (1.0 / (count + 1))
     steps = np.array([(1.0 / base) ** (i + 1) for i in range(count)])
-    made = (0.5 + np.outer(steps, np.arange(1, draws + 1))) % 1.0
-    return np.clip(made, _EDGE, 1.0 - _EDGE)
+    points = (0.5 + np.outer(steps, np.arange(1, draws + 1))) % 1.0
+    return np.clip(points, _EDGE, 1.0 - _EDGE)

@@ -35,7 +35,7 @@ class ModelEstimate:
 
     Its intervals hold on average over random questions, not for each by itself. They are cut to what is possible: at
     `least`, and at `most`, a value and its own deviation, such as the number of rows. `laplace` says that some are sums of
-    Laplace noise: they reach as far as one such draw of this deviation, or as a normal one, whichever is farther.
+    Laplace noise: their errors are the larger of the Laplace law's quantile and the normal one's at this deviation.
     """
 
     numbers: tuple[float, ...] = field(metadata={"key": "values"})
@@ -57,7 +57,8 @@ class ModelEstimate:
 
     def intervals(self, confidence: float) -> list[tuple[float, float]]:
         """Return (lower, upper) of each."""
-        reach, (top, beyond) = self._reach(confidence), self.most
+        reach = self._reach(confidence)
+        top, beyond = self.most
         return [
             (min(max(v - reach * d, self.least), v), max(min(v + reach * d, top + reach * beyond), v))
             for v, d in zip(self.numbers, self.deviations, strict=True)

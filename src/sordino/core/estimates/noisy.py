@@ -55,7 +55,9 @@ class Noisy:
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
         """Return value -+ error, narrower beside a bound, cut to the bounds or, where the value lies past one, to the value."""
-        margin, one_sided = self.law.error(confidence), one_sided_error(self.law, confidence)
+        margin = self.law.error(confidence)
+        one_sided = one_sided_error(self.law, confidence)
+        # an upper end is a lower end of the negated number, under the negated bounds
         upside_down = tuple(None if b is None else -b for b in (self.most, self.least))
         ends = []
         for s in self.steps:
@@ -69,8 +71,8 @@ class Noisy:
         beyond = sum(1 for s in self.steps if self._cut(s) != s)
         side = "below 0" if self.least is not None else "above 0"
         rows = "" if len(self.steps) == 1 else f" in {beyond:,} of {len(self.steps):,} rows"
-        said = f"{name} is {side}{rows}: that is noise, kept so that sums over rows stay right; read 0"
-        return (said,) if beyond else ()
+        remark = f"{name} is {side}{rows}: that is noise, kept so that sums over rows stay right; read 0"
+        return (remark,) if beyond else ()
 
     to_dict = estimate_to_dict
 
@@ -88,7 +90,7 @@ def one_sided_error(law: NoiseLaw, confidence: float) -> int:
 
 @lru_cache(maxsize=256)
 def _both_sides(confidence: float) -> Fraction:
-    """Return the confidence of the interval that misses on either side what one of `confidence` misses on one."""
+    """Return the two-sided confidence that misses with 1 - `confidence` on each side."""
     return 2 * Fraction(repr(confidence)) - 1
 
 
@@ -96,7 +98,9 @@ def lower_end(
     step: int | Fraction, margin: int | Fraction, one_sided: int | Fraction, least: int | None, most: int | None
 ) -> int:
     """Return the least true value, a whole number, whose test does not reject `step`."""
-    near, low = margin - one_sided, step - margin
+    # within `near` of a bound, a value is tested on the side away from the bound alone
+    near = margin - one_sided
+    low = step - margin
     if least is not None and most is not None and most - least <= 2 * near:
         return math.ceil(low)
     if least is not None:

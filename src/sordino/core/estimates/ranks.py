@@ -28,7 +28,7 @@ class Ranks:
 
     How far that is in the values' own units is private, so there is no interval. The rank error is at most the sum of
     the stages' errors, each by its weight. `chained`: each stage is a selection of its own, whose bound holds whatever the
-    others found; else they may depend on each other, and each is given an equal share of the chance to be wrong.
+    other errors are; else they may depend on each other, and each gets an equal share of the failure probability.
     """
 
     steps: tuple[BigInt, ...]
@@ -75,7 +75,9 @@ def exponential_sum(means: tuple[float, ...], chance: float) -> float:
     >>> round(exponential_sum((1.0,), 0.05), 4), round(exponential_sum((1.0, 1.0), 0.05), 4)
     (2.9957, 4.7439)
     """
-    least, most = max(means) * -math.log(chance), math.fsum(means) * math.log(len(means) / chance)
+    # one exponential alone exceeds `least` with that chance; the sum exceeds `most` with no more, by the union bound
+    least = max(means) * -math.log(chance)
+    most = math.fsum(means) * math.log(len(means) / chance)
     while most - least > 1e-6 * most:
         middle = (least + most) / 2
         least, most = (middle, most) if _survival(means, middle) > chance else (least, middle)
@@ -83,7 +85,7 @@ def exponential_sum(means: tuple[float, ...], chance: float) -> float:
 
 
 def _survival(means: tuple[float, ...], time: float) -> float:
-    """Return P(sum > time): that a chain which stays in each state by one exponential has not left the last.
+    """Return P(sum > time): the chance that a chain which stays in each state for one exponential has not left the last.
 
     Its generator is uniformized (Jensen 1953): all terms are positive, so nothing cancels, and means may be equal.
     """
@@ -94,8 +96,10 @@ def _survival(means: tuple[float, ...], time: float) -> float:
     leave /= 2.0**halvings
     fastest = leave.max()
     jump = np.diag(fastest - leave) + np.diag(leave[:-1], 1)
-    term, part = np.eye(len(means)), np.eye(len(means))
-    for k in range(1, 20):  # the rest is below 1 / 20!
+    term = np.eye(len(means))
+    part = np.eye(len(means))
+    # the rest of the series is below 1 / 20!
+    for k in range(1, 20):
         term = term @ jump / k
         part = part + term
     part *= math.exp(-fastest)

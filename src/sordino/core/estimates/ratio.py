@@ -18,12 +18,16 @@ from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.weighted_sum import Mix, mix_steps
 from sordino.core.noise.laws import NoiseLaw
 
-_LUMPY = 12  # below this deviation of a noise, its whole steps show in a ratio's interval
-_TURNS = 6  # rounds of the search for where tests become one-sided
-_MOST_EXACT = 300_000  # terms up to which they are summed exactly
+# below this deviation of a noise, its whole steps show in a ratio's interval
+_LUMPY = 12
+# rounds of the search for where tests become one-sided
+_TURNS = 6
+# the number of terms up to which a tail is summed exactly
+_MOST_EXACT = 300_000
 _PLAIN: Mix = ((Fraction(1), Fraction(0)), (Fraction(0), Fraction(1)))
 
-Weights = Sequence[Any]  # of each noise, as arrays
+# the weight of each noise, as arrays
+Weights = Sequence[Any]
 
 
 @ESTIMATES.register("ratio")
@@ -74,17 +78,18 @@ class Ratio:
             return []
         total, count = (np.array([float(s) for s in steps]) for steps in mix_steps(self.mix, self.of))
         span = float(self.lower - self.center), float(self.upper - self.center)
-        lower, upper = _Test([o.law for o in self.of], self.mix, span, cells=len(total)).ends(
-            total, count, 1.0 - confidence
-        )
+        test = _Test([o.law for o in self.of], self.mix, span, cells=len(total))
+        lower, upper = test.ends(total, count, 1.0 - confidence)
         rows = zip(lower + self.center, upper + self.center, self.values(), strict=True)
         unit = float(self.numerator.unit)
-        return [(min(float(a) * unit, v), max(float(b) * unit, v)) for a, b, v in rows]  # by an ulp, where they meet
+        # rounding may put an end that meets the value an ulp inside of it
+        return [(min(float(a) * unit, v), max(float(b) * unit, v)) for a, b, v in rows]
 
     to_dict = estimate_to_dict
 
     def _ratios(self) -> list[Fraction]:
-        low, high = Fraction(self.lower - self.center), Fraction(self.upper - self.center)
+        low = Fraction(self.lower - self.center)
+        high = Fraction(self.upper - self.center)
         rows = zip(*mix_steps(self.mix, self.of), strict=True)
         return [max(low, min(high, total / max(Fraction(1), count))) for total, count in rows]
 
@@ -115,13 +120,14 @@ class _Test:
         self._accepts, self._terms = _acceptance(laws, cells=cells)
 
     def accepts(self, mean: Any, distance: Any, alpha: float) -> Any:
-        """Return whether noise is as far off as sum - m count with a chance of `alpha` or more."""
+        """Return whether noise is as large as sum - m count with a chance of `alpha` or more."""
         return self._accepts(self._weights(mean), distance, alpha)
 
     def margins(self, means: Any, alpha: float) -> Any:
         """Return the distances that the noise of sum - m count exceeds with chance `alpha`, of an array of means."""
         weighed = (v * np.square(w) for v, w in zip(self.variances, self._weights(means), strict=True))
-        low, high = np.zeros_like(means), np.maximum(np.sqrt(sum(weighed)), 1.0)
+        low = np.zeros_like(means)
+        high = np.maximum(np.sqrt(sum(weighed)), 1.0)
         while (within := self.accepts(means, high, alpha)).any():
             high = np.where(within, 2 * high, high)
         return bisect_arrays(
@@ -135,8 +141,10 @@ class _Test:
         root = np.divide(total, count, out=(lower + upper) / 2, where=count > 0)
         upwards = root >= (low + high) / 2
         middle = np.clip(root, low, high)
-        gap, reach = np.where(upwards, high - upper, lower - low), np.where(upwards, upper - middle, middle - lower)
-        close = (count > 0) & (gap <= 2 * reach)  # far from a bound nothing is tested from one side, whatever the count
+        gap = np.where(upwards, high - upper, lower - low)
+        reach = np.where(upwards, upper - middle, middle - lower)
+        # at a larger distance from a bound nothing is tested from one side, at any count
+        close = (count > 0) & (gap <= 2 * reach)
         if close.any():
             lower[close], upper[close] = self._ends_beside(
                 root[close], total[close], count[close], alpha, upwards[close]
@@ -159,42 +167,42 @@ class _Test:
     def _edges(self, total: Any, count: Any, alpha: float, at_bound: Any = False) -> tuple[Any, Any]:
         """Return the ends of the means that are not rejected; where all are, the nearer bound, or `at_bound` its ends."""
         low, high = self.span
-        far = np.array([[low], [high]])
+        bounds = np.array([[low], [high]])
         start = np.divide(total, count, out=np.clip(total / np.maximum(1.0, count), low, high), where=count != 0)
         start = np.clip(start, low, high)
-        ends, found = (self.accepts(m, total - m * count, alpha) for m in (far, start))
-        lost = ~(found | ends.any(axis=0))
-        start = np.where(found | lost, start, np.where(ends[0], low, high))
-        total = np.where(lost & at_bound, start * count, total)
-        lower, upper = self._last(lambda mean: self.accepts(mean, total - mean * count, alpha), start, far)
+        at_bounds, at_start = (self.accepts(m, total - m * count, alpha) for m in (bounds, start))
+        rejected = ~(at_start | at_bounds.any(axis=0))
+        start = np.where(at_start | rejected, start, np.where(at_bounds[0], low, high))
+        # where every mean is rejected, the interval is that of the bound
+        total = np.where(rejected & at_bound, start * count, total)
+
+        def inside(mean: Any) -> Any:
+            return self.accepts(mean, total - mean * count, alpha)
+
+        # Towards either bound |sum - m count| minus the (convex) critical value is concave, so it changes sign at most once
+        # where the bound is rejected.
+        outside = np.broadcast_to(bounds, (2, len(start)))
+        edges = bisect_arrays(inside, np.broadcast_to(start, outside.shape), outside, halvings=42, terms=self._terms)
+        lower, upper = np.where(inside(outside), bounds, edges)
         return lower, upper
-
-    def _last(self, inside: Callable[[Any], Any], start: Any, far: Any) -> Any:
-        """Return, for each end in `far`, the last mean from `start` towards it that the test does not reject.
-
-        On that way |sum - m count| minus the (convex) critical value is concave, so it changes sign at most once where the
-        end is rejected.
-        """
-        outside = np.broadcast_to(far, (len(far), len(start)))
-        within = np.broadcast_to(start, outside.shape)
-        found = bisect_arrays(inside, within, outside, halvings=42, terms=self._terms)
-        return np.where(inside(outside), far, found)
 
     def _weights(self, mean: Any) -> Weights:
         return [a - mean * b for a, b in zip(self.top, self.bottom, strict=True)]
 
     def _near(self, upwards: Any, total: Any, count: Any, alpha: float) -> Any:
-        """Return how far from the nearer end of the span means are tested from one side only: what that saves, over the count.
+        """Return the distance from the nearer end of the span within which means are tested from one side only.
 
-        The count at a mean is told so that its noise is uncorrelated with that of the mean's test: of Gaussian noises
-        independent, so that the choice of the test does not depend on its outcome. Laplace noises depend on each other
-        yet: choosing would cost up to .036 of a coverage of .5, but less than .01 where one noise is .99 of the
-        variance of the test. Elsewhere tests stay two-sided.
+        It is what the one-sided test saves, divided by the count. The count at a mean is estimated so that its noise is
+        uncorrelated with that of the mean's test: for Gaussian noises independent, so that the choice of the test does not
+        depend on its outcome. Laplace noises stay dependent: choosing would cost up to .036 of a coverage of .5, but less
+        than .01 where one noise is .99 of the variance of the test. Elsewhere tests stay two-sided.
         """
         ends = np.array(self.span)
         saved = (self.margins(ends, alpha) - self.margins(ends, 2 * alpha))[upwards.astype(int)]
-        end, inwards = ends[upwards.astype(int)], np.where(upwards, -1.0, 1.0)
-        near, apart = np.zeros_like(total), np.ones_like(upwards)
+        end = ends[upwards.astype(int)]
+        inwards = np.where(upwards, -1.0, 1.0)
+        near = np.zeros_like(total)
+        apart = np.ones_like(upwards)
         for _ in range(_TURNS):
             weights = self._weights(end + inwards * near)
             parts = [v * np.square(w) for v, w in zip(self.variances, weights, strict=True)]
@@ -215,10 +223,12 @@ def _one_sided(
 
     `two` are the ends of the two-sided test, `one` those of the one-sided. All is turned so that the bound is above.
     """
-    (lower, upper), (below, above) = two, one
+    lower, upper = two
+    below, above = one
     bound = np.where(upwards, span[1], -span[0])
     turn = bound - near
-    outer, inner = np.where(upwards, upper, -lower), np.where(upwards, lower, -upper)
+    outer = np.where(upwards, upper, -lower)
+    inner = np.where(upwards, lower, -upper)
     strict = np.where(upwards, above, -below)
     past = np.where(upwards, root, -root) >= bound
     outer = np.where(past, bound, np.where(strict >= turn, strict, np.minimum(outer, turn)))
@@ -227,10 +237,10 @@ def _one_sided(
 
 
 def _acceptance(laws: Sequence[NoiseLaw], *, cells: int) -> tuple[Callable[[Weights, Any, float], Any], int]:
-    """Return whether P(|sum of weight times Z| >= |distance|) >= alpha, of arrays of weights and distances, of `cells` rows.
+    """Return the test of P(|sum of weight times Z| >= |distance|) >= alpha over arrays of `cells` rows, and its terms.
 
-    The second is the number of terms that each answer is summed of. Beyond two noises the law of their sum is
-    characterised by its variance and fourth moment.
+    The second is the number of terms of each sum. For more than two noises the law of their sum is characterized by its
+    variance and fourth moment.
     """
     if len(laws) > 2:
         from sordino.core.estimates.second_moments import noise_margin
@@ -254,9 +264,11 @@ def _tails(first: NoiseLaw, second: NoiseLaw, *, cells: int) -> tuple[Callable[[
     # Laplace tails are the heavier, so they stand for both where one has them.
     if any(law.laplace_scale is not None for law in stand_ins):
         top, bottom = (law.scale for law in stand_ins)
-        return lambda weights, distance: _laplace_tail(
-            top * np.abs(weights[0]), bottom * np.abs(weights[1]), np.abs(distance)
-        ), 1
+
+        def laplace(weights: Weights, distance: Any) -> Any:
+            return _laplace_tail(top * np.abs(weights[0]), bottom * np.abs(weights[1]), np.abs(distance))
+
+        return laplace, 1
     variances = first.variance(), second.variance()
 
     def gaussian(weights: Weights, distance: Any) -> Any:
@@ -288,7 +300,7 @@ def two_laplace_tail(a: Any, b: Any, t: Any) -> Any:
 
 
 def _laplace_tail(first: Any, second: Any, bound: Any) -> Any:
-    """Return the same of arrays that are as they must be."""
+    """Return `two_laplace_tail` of arrays that were checked."""
     large, small, bound = np.broadcast_arrays(np.maximum(first, second), np.minimum(first, second), bound)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = bound / small * ((large - small) / large)
@@ -304,18 +316,22 @@ def _mixture(first: NoiseLaw, second: NoiseLaw, reach: int) -> Callable[[Weights
     steps = np.arange(-reach, reach + 1)
     upper = second.at_least()(steps)
     mass = upper - np.append(upper[1:], 0.0)
-    beyond = second.tail(reach)  # of the values left out: counted as reaching any distance
+    # the values left out count as reaching any distance
+    beyond = second.tail(reach)
     reaches = first.at_least()
 
     def chance(weight: Any, rest: Any) -> Any:
         """Return P(weight Z >= rest); a weight of 0 moves nothing."""
         whole = np.divide(rest, weight, out=np.where(rest > 0, np.inf, -np.inf), where=weight > 0)
-        return reaches(np.ceil(whole - 1e-9))  # what rounding moved past a step has not passed it
+        # rounding may have moved a whole number of steps a little past it
+        return reaches(np.ceil(whole - 1e-9))
 
     def mixture_tail(weights: Weights, distance: Any) -> Any:
-        size, weight = np.abs(distance), np.abs(np.asarray(weights[0]))[..., None]
+        size = np.abs(distance)
+        weight = np.abs(np.asarray(weights[0]))[..., None]
         shift = np.asarray(weights[1])[..., None] * steps
-        over, under = size[..., None] - shift, size[..., None] + shift
+        over = size[..., None] - shift
+        under = size[..., None] + shift
         weight = np.broadcast_to(weight, np.broadcast_shapes(weight.shape, over.shape))
         both = chance(weight, over) + chance(weight, under)
         return np.minimum(np.where(size > 0, np.minimum(both, 1.0) @ mass + beyond, 1.0), 1.0)

@@ -33,10 +33,10 @@ _ROWS = 400_000
 _MOST_ROWS = 8_000_000
 # Cells of public tables that a release keeps.
 _MOST_PUBLIC = 1_000_000
-# The share of replicates on one side of the value beyond one half at which noise moves it: .1 of the normal law is a shift
-# of a quarter of the deviation, which costs a 95% interval two hundredths of its coverage.
+# Noise is taken to move a value where the share of replicates on one side of it exceeds one half by this: .1 of the normal law
+# is a shift of a quarter of the deviation, which costs a 95% interval two hundredths of its coverage.
 _MOVED = 0.1
-# What sums in another order may differ by.
+# The relative difference that sums in another order may have.
 _CLOSE = 1e-9
 
 
@@ -44,7 +44,7 @@ _CLOSE = 1e-9
 class BlockAnswer:
     """The answer of a private block: its columns in order, keys as labels and aggregates as estimates, with their SQL types.
 
-    `chosen` says in words how its rows were chosen by noisy values, such as private keys by a threshold; else it is empty.
+    `chosen` describes how noisy values chose its rows, such as private keys by a threshold; else it is empty.
     """
 
     name: str
@@ -86,12 +86,14 @@ class ReleasedStatement:
         None where the statement could not be run; what has no value, or whose divisor noise carries past 0, is NaN.
         """
         count = self._count(confidence)
-        if count is not None and count not in self._found:
+        if count is None:
+            return None
+        if count not in self._found:
             blocks = {block.name: draw_block(block, count, self._stream(block)) for block in self.blocks}
             # Those of another confidence need not stay in memory.
             self._found.clear()
             self._found[count] = load_feature("run_replicates")(self, blocks, count)
-        return None if count is None else self._found[count]
+        return self._found[count]
 
     def _count(self, confidence: float) -> int | None:
         """Return how many replicates are drawn; None where that would be too many."""
@@ -105,15 +107,15 @@ class ReleasedStatement:
         return ReplicateStream(record.encode())
 
     def check(self) -> None:
-        """Raise ValueError, or another error of what is no whole record, where its noise cannot be drawn."""
+        """Raise ValueError, or an error of an incomplete record, unless its noise can be drawn."""
         for block in (*self.blocks, *self.public):
-            drawn = draw_block(block, 1, self._stream(block))
+            draws = draw_block(block, 1, self._stream(block))
             heights = {len(cells_of(column)) for _, _, column in block.columns}
-            if len(heights) > 1 or any(values.shape != (1, block.height) for values in drawn.values()):
+            if len(heights) > 1 or any(values.shape != (1, block.height) for values in draws.values()):
                 raise ValueError("the columns of a block are of one height")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON data."""
+        """Return the statement as JSON data."""
         return {
             "outside": self.outside,
             "blocks": [_block_to_dict(block) for block in self.blocks],
@@ -124,7 +126,8 @@ class ReleasedStatement:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ReleasedStatement:
         """Return the statement that `to_dict` wrote."""
-        blocks, public = (tuple(_block_from_dict(block) for block in data[name]) for name in ("blocks", "public"))
+        blocks = tuple(map(_block_from_dict, data["blocks"]))
+        public = tuple(map(_block_from_dict, data["public"]))
         return cls(str(data["outside"]), blocks, public, tuple(map(str, data["identity"])))
 
 
@@ -154,26 +157,26 @@ def draw_block(block: BlockAnswer, count: int, stream: ReplicateStream) -> dict[
     noisy = {n: c for n, _, c in block.columns if not isinstance(c, tuple) and has_joint_law(c)}
     estimates = list(noisy.values())
     vectors: dict[int, Any] = {}
-    drawn: dict[str, Any] = {}
+    draws: dict[str, Any] = {}
     for (name, estimate), places in zip(noisy.items(), noise_places(estimates), strict=True):
         parts = []
         for part, place in zip(noisy_parts(estimate), places, strict=True):
             if place not in vectors:
                 vectors[place] = _draw_steps(part, count, stream)
             parts.append(vectors[place])
-        drawn[name] = _draw_values(estimate, parts)
-    return drawn
+        draws[name] = _draw_values(estimate, parts)
+    return draws
 
 
 def _draw_steps(of: Noisy, count: int, stream: ReplicateStream) -> Any:
-    """Return a noisy vector less noise of its law, which is symmetric: what may be true, given what was released."""
+    """Return a noisy vector less noise of its law, which is symmetric: possible true values, given the released ones."""
     released = np.array([float(s) for s in of.steps])
     noise = of.law.quantiles(stream.points(count * len(released)))
     return released[None, :] - np.asarray(noise).reshape(count, len(released))
 
 
 def _draw_values(estimate: ColumnEstimate, parts: Sequence[Any]) -> Any:
-    """Return what would be shown of an estimate if its noisy vectors were these."""
+    """Return the values of an estimate if its noisy vectors were these."""
     if isinstance(estimate, Noisy):
         return parts[0] * float(estimate.unit)
     if isinstance(estimate, WeightedSum):
@@ -189,28 +192,32 @@ def find_ends(values: Sequence[Any], replicates: Any, confidence: float) -> list
     and so do those of an increasing function of one. For others it holds as far as they are linear within reach of the noise.
     So there is no interval where noise leaves no value in too many replicates, or moves it to one side.
     """
-    released, drawn = replicates[0], np.sort(replicates[1:], axis=0)
-    known = np.isfinite(drawn).sum(axis=0)
+    released = replicates[0]
+    # NaN sorts last
+    draws = np.sort(replicates[1:], axis=0)
+    counts = np.isfinite(draws).sum(axis=0)
     ends: list[tuple[Number | None, Number | None]] = []
     for i, value in enumerate(values):
-        count = int(known[i])
+        count = int(counts[i])
         rank = math.floor((count + 1) * (1.0 - confidence) / 2 + _CLOSE)
-        plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not plain or rank < 1 or count < len(drawn) * (1 - (1.0 - confidence) / 2):
+        numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not numeric or rank < 1 or count < len(draws) * (1 - (1.0 - confidence) / 2):
             ends.append((None, None))
             continue
-        # What the replicates' SQL makes of the released values is the answer, or it is not the same question.
-        same = abs(released[i] - value) <= _CLOSE * max(1.0, abs(value))
-        row = drawn[:count, i]
+        # The replicates' SQL must compute the answer from the released values, or it is not the same question.
         slack = _CLOSE * max(1.0, abs(value))
+        same = abs(released[i] - value) <= slack
+        row = draws[:count, i]
         below = np.searchsorted(row, value - slack, "left") / count
         above = 1 - np.searchsorted(row, value + slack, "right") / count
         if not same or max(below, above) > 0.5 + _MOVED:
             ends.append((None, None))
             continue
-        low, high = float(row[rank - 1]), float(row[count - rank])
+        low = float(row[rank - 1])
+        high = float(row[count - rank])
         whole = isinstance(value, int) and low.is_integer() and high.is_integer()
-        low, high = min(low, value), max(high, value)
+        low = min(low, value)
+        high = max(high, value)
         ends.append((int(low), int(high)) if whole else (low, high))
     return ends
 

@@ -1,12 +1,12 @@
-"""Estimates of spread - variance, deviation, covariance, correlation - from noisy sums, with intervals that cover.
+"""Second moments (variance, deviation, covariance, correlation) from noisy sums, with intervals that cover.
 
 It may not know any exact answer: everything here is post-processing of released values by public parameters.
 
-Each statistic p solves an equation that is linear in the sums: of variance, the sum of (x - a)^2 - p is 0 at the true
-mean a. Told of noisy sums, the same combination is a combination of noises alone, whose law is known at (a, p). A test of
-p at every mean that a second, much stricter test does not reject (Berger, Boos 1994) is a valid test of p; its inversion
-(Fieller 1954) is the interval. At the mean that the sums tell, the equation does not change with a to first order, so the
-price of not knowing a is of second order.
+Each statistic p solves an equation that is linear in the sums: for the variance, the sum of (x - a)^2 - p is 0 at the true
+mean a. With noisy sums, the same combination is a combination of noises alone, whose law is known at (a, p). A test of p at
+every mean that a second, much stricter test does not reject (Berger, Boos 1994) is a valid test of p; its inversion
+(Fieller 1954) is the interval. At the mean of the noisy sums the equation does not change with a to first order, so the price
+of not knowing a is of second order.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.weighted_sum import Mix, mix_steps, mix_weights
 from sordino.core.noise.laws import NoiseLaw
 
-_Noise = tuple[float, bool]  # its variance, and whether it is Laplace noise
+# a noise's variance, and whether it is Laplace noise
+_Noise = tuple[float, bool]
 
-_STRICT = 20  # the share of the miss that goes to the nuisances: 1 in 20
+# the share of the miss that goes to the nuisance parameters: 1 in 20
+_STRICT = 20
 _HALVINGS = 36
-_AT_ONCE = 5_000  # groups worked on together: bounds the memory
-_SHAPES = (1, 2, 3, 4, 5, 6, 8, 12, 20, 40)  # numbers of equal Laplace laws whose sums are tabulated
+# groups in one batch: bounds the memory
+_AT_ONCE = 5_000
+# numbers of equal Laplace laws whose sums are tabulated
+_SHAPES = (1, 2, 3, 4, 5, 6, 8, 12, 20, 40)
 _SIDES = {"variance": 1, "deviation": 1, "covariance": 2, "correlation": 2}
 _MOMENTS = {"variance": 3, "deviation": 3, "covariance": 4, "correlation": 6}
 
@@ -58,8 +62,8 @@ class SecondMoments:
 
     def values(self) -> list[Number]:
         """Return the estimates, clamped to what is possible."""
-        found = np.concatenate([_estimates(self, rows) for rows in _chunks(self)] or [np.zeros(0)])
-        return [float(v) for v in self._to_units(found)]
+        scaled = np.concatenate([_estimates(self, rows) for rows in _chunks(self)] or [np.zeros(0)])
+        return [float(v) for v in self._to_units(scaled)]
 
     def errors(self, confidence: float) -> list[Number]:
         """Return the larger distance from each value to an end of its interval."""
@@ -73,24 +77,24 @@ class SecondMoments:
 
     @property
     def reaches(self) -> list[float]:
-        """The largest centred value of each column, in steps: the scale that everything is worked in."""
+        """The largest centered value of each column, in steps: the scale of the computation."""
         return [float(max(abs(low), abs(high))) or 1.0 for low, high in self.spans]
 
     @property
     def most(self) -> float:
-        """The largest value, in the scale that everything is worked in; a sample's may be twice a population's."""
+        """The largest value, in the scale of the computation; a sample's may be twice a population's."""
         if self.statistic == "correlation":
             return 1.0
         widths = [(high - low) / reach for (low, high), reach in zip(self.spans, self.reaches, strict=True)]
         return widths[0] * widths[-1] / 4 * (1 + self.ddof)
 
-    def _to_units(self, found: Any) -> Any:
+    def _to_units(self, values: Any) -> Any:
         """Return values in the question's units."""
         if self.statistic == "correlation":
-            return found
+            return values
         unit = self.parts[-2].unit
-        scaled = found * float(unit * int(self.reaches[0]) * int(self.reaches[-1]))
-        return np.sqrt(scaled) if self.statistic == "deviation" else scaled
+        squares = values * float(unit * int(self.reaches[0]) * int(self.reaches[-1]))
+        return np.sqrt(squares) if self.statistic == "deviation" else squares
 
 
 @functools.lru_cache(maxsize=8)
@@ -120,11 +124,14 @@ def sum_margin(laws: Sequence[NoiseLaw], weights: Sequence[float], confidence: f
 class _Sums:
     """The noisy sums of some groups, each column divided by its reach, squares with what was taken off them put back."""
 
-    moments: tuple[Any, ...]  # of shape (groups, 1), in the order of the parts, the count last
+    # of shape (groups, 1), in the order of the parts, the count last
+    moments: tuple[Any, ...]
     scales: tuple[float, ...]
-    lifts: tuple[float, ...]  # what was taken off each moment, in its scale
+    # what was taken off each moment, in its scale
+    lifts: tuple[float, ...]
     noises: tuple[_Noise, ...]
-    mix: Mix  # one row a moment, one column a noise
+    # one row a moment, one column a noise
+    mix: Mix
 
     @property
     def count(self) -> Any:
@@ -135,7 +142,7 @@ class _Sums:
         return sum(w * m for w, m in zip(weights, self.moments, strict=True))
 
     def margin(self, weights: Sequence[Any], alpha: float) -> Any:
-        """Return what the noise of that weighted sum exceeds with chance `alpha` at most."""
+        """Return the margin that the noise of that weighted sum exceeds with chance `alpha` at most."""
         last = weights[-1] + sum(w * lift for w, lift in zip(weights, self.lifts, strict=True))
         steps = [*(w / scale for w, scale in zip(weights[:-1], self.scales, strict=False)), last]
         return _margin(self.noises, mix_weights(self.mix, steps), alpha)
@@ -147,28 +154,31 @@ def _chunks(of: SecondMoments) -> list[slice]:
 
 def _sums(of: SecondMoments, rows: slice) -> _Sums:
     parts = tuple(replace(p, steps=p.steps[rows]) for p in of.parts)
-    found = mix_steps(of.mix, parts) if of.mix else [p.steps for p in parts]  # exactly: differences of large sums
-    return _scale_sums(of, [np.array([float(s) for s in steps]) for steps in found])
+    # exactly, since these are differences of large sums
+    sums = mix_steps(of.mix, parts) if of.mix else [p.steps for p in parts]
+    return _scale_sums(of, [np.array([float(s) for s in steps]) for steps in sums])
 
 
-def _scale_sums(of: SecondMoments, found: Sequence[Any]) -> _Sums:
-    """Return the sums of some groups, arrays of steps, in the scale that everything is worked in."""
-    reaches, sides = of.reaches, _SIDES[of.statistic]
-    first, last = reaches[0], reaches[-1]
+def _scale_sums(of: SecondMoments, sums: Sequence[Any]) -> _Sums:
+    """Return the sums of some groups, arrays of steps, in the scale of the computation."""
+    reaches = of.reaches
+    sides = _SIDES[of.statistic]
+    first = reaches[0]
+    last = reaches[-1]
     squares = {3: [first**2], 4: [first * last], 6: [first**2, last**2, first * last]}[_MOMENTS[of.statistic]]
     scales = [*reaches, *squares, 1.0]
     lifts = [0.0] * sides + [float(lift) / s for lift, s in zip(of.lifts, squares, strict=True)] + [0.0]
-    floats = [steps[:, None] for steps in found]
+    floats = [steps[:, None] for steps in sums]
     moments = [p / s + lift * floats[-1] for p, s, lift in zip(floats, scales, lifts, strict=True)]
     return _Sums(tuple(moments), tuple(scales), tuple(lifts), _noises(p.law for p in of.parts), of.mix)
 
 
-def estimate_draws(of: SecondMoments, drawn: Sequence[Any]) -> Any:
+def estimate_draws(of: SecondMoments, vectors: Sequence[Any]) -> Any:
     """Return the estimates that noisy vectors of these steps, arrays of one shape, would give: an array of that shape."""
-    flat = [np.asarray(steps, dtype=float).ravel() for steps in drawn]
+    flat = [np.asarray(steps, dtype=float).ravel() for steps in vectors]
     if of.mix:
         flat = list(np.array(of.mix, dtype=float) @ np.stack(flat))
-    return of._to_units(_estimates_of(of, _scale_sums(of, flat))).reshape(drawn[0].shape)
+    return of._to_units(_estimates_of(of, _scale_sums(of, flat))).reshape(vectors[0].shape)
 
 
 # ---- the noise of a weighted sum
@@ -189,13 +199,14 @@ def _margin(noises: Sequence[_Noise], weights: Sequence[Any], alpha: float) -> A
     least = np.full_like(total, np.inf)
     for size, part, (variance, _) in zip(sizes, parts, noises, strict=True):
         if variance:
+            # half of the steps that the other noises do not hide
             margin = margin + np.maximum(0.0, size - np.sqrt(np.maximum(0.0, total - part))) / 2
             least = np.minimum(least, np.where(size > 0, size, np.inf))
     return margin + np.where(np.isfinite(least), least, 0.0) / 2
 
 
 def _noises(laws: Iterable[NoiseLaw]) -> tuple[_Noise, ...]:
-    """Return the variance of each continuous law, which is the larger, and whether its tails are Laplace's."""
+    """Return the variance of each continuous law, never below the discrete one's, and whether its tails are Laplace's."""
     continuous = [law.continuous() for law in laws]
     return tuple((law.variance, law.laplace_scale is not None) for law in continuous)
 
@@ -216,15 +227,19 @@ def _laplace_tail(n: int, t: float) -> float:
     2 sum_i C(n - 1 + i, i) 2^-(n + i) P(Gamma(n - i) > t), i < n (Kotz, Kozubowski, Podgorski 2001, section 2.3).
     """
     terms = np.cumprod([1.0, *(t / j for j in range(1, n))])
-    gamma = np.cumsum(terms)  # e^t P(Gamma(m) > t), m from 1
-    found = sum(math.comb(n - 1 + i, i) * 2.0 ** -(n + i) * float(gamma[n - i - 1]) for i in range(n))
-    return 2.0 * found * math.exp(-t)
+    # e^t P(Gamma(m) > t), m from 1
+    gamma = np.cumsum(terms)
+    one_side = sum(math.comb(n - 1 + i, i) * 2.0 ** -(n + i) * float(gamma[n - i - 1]) for i in range(n))
+    return 2.0 * one_side * math.exp(-t)
 
 
 def _crossing(tail: Callable[[float], float], alpha: float) -> float:
-    low, high = 0.0, 1.0
+    """Return the t at which a falling tail reaches `alpha`, from above."""
+    low = 0.0
+    high = 1.0
     while tail(high) > alpha and high < 1e6:
-        low, high = high, 2 * high
+        low = high
+        high *= 2
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if tail(middle) > alpha else (low, middle)
@@ -235,21 +250,22 @@ def _crossing(tail: Callable[[float], float], alpha: float) -> float:
 
 
 def _estimates(of: SecondMoments, rows: slice) -> Any:
-    """Return the estimates of some groups, in the scale that everything is worked in."""
+    """Return the estimates of some groups, in the scale of the computation."""
     return _estimates_of(of, _sums(of, rows))
 
 
 def _estimates_of(of: SecondMoments, sums: _Sums) -> Any:
     count = np.maximum(1.0 + of.ddof, sums.count)
     means = [np.clip(sums.moments[i] / count, *_span(of, i)) for i in range(_SIDES[of.statistic])]
-    a, b = means[0], means[-1]
+    a = means[0]
+    b = means[-1]
     if of.statistic == "correlation":
-        found = _correlation(_spreads(sums, a, b))
+        values = _correlation(_spreads(sums, a, b))
     elif of.statistic == "covariance":
-        found = sums.at([-b, -a, 1.0, a * b]) / (count - of.ddof)
+        values = sums.at([-b, -a, 1.0, a * b]) / (count - of.ddof)
     else:
-        found = sums.at([-2 * a, 1.0, np.square(a)]) / (count - of.ddof)
-    return np.clip(found, _least(of), of.most)[:, 0]
+        values = sums.at([-2 * a, 1.0, np.square(a)]) / (count - of.ddof)
+    return np.clip(values, _least(of), of.most)[:, 0]
 
 
 def _correlation(spreads: tuple[Any, Any, Any]) -> Any:
@@ -278,8 +294,8 @@ def _span(of: SecondMoments, i: int) -> tuple[float, float]:
 def _ends(of: SecondMoments, rows: slice, alpha: float) -> tuple[Any, Any]:
     """Return the ends of the intervals of some groups: the hull over all means that are not rejected.
 
-    The equation is quadratic in each mean, least or largest where the sums tell it, so the ends of its range and that
-    middle stand for all of it.
+    The equation is quadratic in each mean, with its extremum at the mean of the noisy sums, so that mean and the ends of its
+    range stand for all means.
     """
     sums = _sums(of, rows)
     strict = alpha / _STRICT
@@ -288,7 +304,9 @@ def _ends(of: SecondMoments, rows: slice, alpha: float) -> tuple[Any, Any]:
     if sides == 1:
         a = b = means[0]
     else:
-        a, b = np.repeat(means[0], means[1].shape[1], axis=1), np.tile(means[1], (1, means[0].shape[1]))
+        # every pair of a mean of x and a mean of y
+        a = np.repeat(means[0], means[1].shape[1], axis=1)
+        b = np.tile(means[1], (1, means[0].shape[1]))
     turns = _turns(sums, a, b, strict / 3) if of.statistic == "correlation" else None
     if turns is not None:
         a, b = (np.repeat(m, turns.shape[1] // a.shape[1], axis=1) for m in (a, b))
@@ -300,7 +318,8 @@ def _ends(of: SecondMoments, rows: slice, alpha: float) -> tuple[Any, Any]:
         return vague | (np.abs(sums.at(weights) + constant) <= sums.margin(weights, alpha - strict))
 
     value = _estimates(of, rows)
-    least, most = _least(of), of.most
+    least = _least(of)
+    most = of.most
     lower, upper = _edges(inside, start, least, most)
     low = np.minimum(np.clip(lower.min(axis=1), least, most), value)
     high = np.maximum(np.clip(upper.max(axis=1), least, most), value)
@@ -323,12 +342,12 @@ def _means(of: SecondMoments, sums: _Sums, i: int, alpha: float) -> Any:
     """Return the least and the largest mean of one column that is not rejected at `alpha`, the estimate between them."""
     low, high = _span(of, i)
     zero = np.zeros_like(sums.count)
-    total, count = sums.moments[i], np.maximum(1.0, sums.count)
-    start = np.clip(total / count, low, high)
+    start = np.clip(sums.moments[i] / np.maximum(1.0, sums.count), low, high)
 
     def inside(a: Any) -> Any:
         weights = [zero] * len(sums.moments)
-        weights[i], weights[-1] = zero + 1.0, -a
+        weights[i] = zero + 1.0
+        weights[-1] = -a
         return (sums.count < 1.0) | (np.abs(sums.at(weights)) <= sums.margin(weights, alpha))
 
     lower, upper = _edges(inside, start, low, high)
@@ -342,13 +361,14 @@ def _turns(sums: _Sums, a: Any, b: Any, alpha: float) -> Any:
     zero = np.zeros_like(start)
 
     def inside(turn: Any) -> Any:
-        s, c = np.square(np.sin(turn)), np.square(np.cos(turn))
+        s = np.square(np.sin(turn))
+        c = np.square(np.cos(turn))
         weights = [-2 * a * s, 2 * b * c, s, -c, zero, s * np.square(a) - c * np.square(b)]
         return (np.maximum(xx, yy) <= 0) | (np.abs(sums.at(weights)) <= sums.margin(weights, alpha))
 
     lower, upper = _edges(inside, start, 0.0, math.pi / 2)
-    found = np.stack([lower, start, upper], axis=2)
-    return found.reshape(found.shape[0], -1)
+    angles = np.stack([lower, start, upper], axis=2)
+    return angles.reshape(angles.shape[0], -1)
 
 
 def _equation(of: SecondMoments, sums: _Sums, a: Any, b: Any, turns: Any) -> Callable[[Any], tuple[list[Any], Any]]:
@@ -359,11 +379,13 @@ def _equation(of: SecondMoments, sums: _Sums, a: Any, b: Any, turns: Any) -> Cal
         return lambda p: ([-b, -a, one, a * b - p], of.ddof * p)
     if of.statistic != "correlation":
         return lambda p: ([-2 * a, one, np.square(a) - p], of.ddof * p)
-    s, c = np.square(np.sin(turns)), np.square(np.cos(turns))
+    s = np.square(np.sin(turns))
+    c = np.square(np.cos(turns))
     both = np.sin(2 * turns)
 
     def equation(p: Any) -> tuple[list[Any], Any]:
-        first, second = 2 * p * s * a - both * b, 2 * p * c * b - both * a
+        first = 2 * p * s * a - both * b
+        second = 2 * p * c * b - both * a
         rest = both * a * b - p * (s * np.square(a) + c * np.square(b))
         return [first, second, -p * s, -p * c, both, rest], 0.0
 
@@ -371,7 +393,7 @@ def _equation(of: SecondMoments, sums: _Sums, a: Any, b: Any, turns: Any) -> Cal
 
 
 def _start(of: SecondMoments, sums: _Sums, a: Any, b: Any, turns: Any) -> tuple[Any, Any]:
-    """Return where the equation is 0, and where the noise leaves that unknown."""
+    """Return the statistic at which the equation is 0, and whether noise leaves it unknown."""
     if of.statistic == "correlation":
         xx, yy, xy = _spreads(sums, a, b)
         below = np.square(np.sin(turns)) * xx + np.square(np.cos(turns)) * yy
@@ -379,6 +401,7 @@ def _start(of: SecondMoments, sums: _Sums, a: Any, b: Any, turns: Any) -> tuple[
     else:
         zero = np.zeros_like(a + b)
         weights = [-b, -a, zero + 1.0, a * b] if of.statistic == "covariance" else [-2 * a, zero + 1.0, np.square(a)]
-        above, below = sums.at(weights), sums.count - of.ddof + zero
+        above = sums.at(weights)
+        below = sums.count - of.ddof + zero
     vague = below <= 0
     return np.divide(above, below, out=np.zeros_like(above + below), where=~vague), vague

@@ -18,9 +18,9 @@ from sordino.core.estimates.estimate import ESTIMATES, ColumnEstimate, Number, e
 @ESTIMATES.register("selected")
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Hold the estimates of the rows that HAVING, or ORDER BY with LIMIT, chose by noisy values from `among` rows.
+    """The estimates of the rows that HAVING, or ORDER BY with LIMIT, chose by noisy values from `among` rows.
 
-    Theorem: with probability `confidence`, the intervals of all rows shown hold together, whatever the rule of selection.
+    Theorem: with probability `confidence`, the intervals of all rows shown hold together, for every rule of selection.
     Proof (Bonferroni): each of the `among` intervals at 1 - (1 - confidence) / among misses with probability at most
     (1 - confidence) / among. The event that none of them misses has probability `confidence` or more, and on it the
     intervals of any subset hold, also of one that the same noise chose. For private keys `among` is the number that
@@ -63,7 +63,7 @@ class Selected:
         return self.of.intervals(simultaneous_confidence(confidence, self.among))
 
     def remarks(self, name: str) -> tuple[str, ...]:
-        """Return what the values say of themselves, in words."""
+        """Return the remarks of the values, in words."""
         remarks = getattr(self.of, "remarks", None)
         return () if remarks is None else tuple(remarks(name))
 

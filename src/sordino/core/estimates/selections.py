@@ -23,7 +23,8 @@ def _from_json(data: Any) -> Any:
 Label = str | int | bool | datetime.date | None
 Law = Literal["exponential", "permute and flip"]
 
-_STEP = 1e-9  # relative room left for rounding where a bound is solved for
+# relative room for rounding where a bound is solved for
+_STEP = 1e-9
 
 
 @ESTIMATES.register("choices")
@@ -31,13 +32,14 @@ _STEP = 1e-9  # relative room left for rounding where a bound is solved for
 class Choices:
     """Labels, each chosen from `candidates` by a law in which a point of score is worth `rate` in the exponent.
 
-    The error is how far below the best score the choice may lie: the law's own quantile for the worst scores.
+    The error is the distance of the choice's score below the best score: the law's own quantile for the worst scores.
     """
 
     labels: tuple[Annotated[Label, _to_json, _from_json], ...]
     candidates: int
     rate: Fraction
-    law: Law = "exponential"  # releases from before it was stated: the wider bound, true of both laws
+    # the default is for releases from before the law was stored: its bound is the wider, and holds for both laws
+    law: Law = "exponential"
 
     error_unit: ClassVar[str] = "rows below the most common"
     cell_kind: ClassVar[str] = "text"
@@ -80,7 +82,8 @@ def flip_gap(*, candidates: int, miss: float) -> float:
     """
     if candidates == 1:
         return 0.0
-    low, high = 0.0, softmax_gap(candidates=candidates, miss=miss)
+    low = 0.0
+    high = softmax_gap(candidates=candidates, miss=miss)
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (low, middle) if bad_flip(middle, candidates) <= miss else (middle, high)
@@ -90,7 +93,8 @@ def flip_gap(*, candidates: int, miss: float) -> float:
 def bad_flip(gap: float, candidates: int) -> float:
     """Return 1 - (1 - (1 - p)^n) / (n p) at p = e^-gap: the chance of a bad choice in the worst case."""
     p = math.exp(-gap)
-    if candidates * p < 1e-4:  # the first terms of the series; the others cancel
+    # the series' first terms, as the closed form would lose its digits
+    if candidates * p < 1e-4:
         return (candidates - 1) * p / 2
     missed = 0.0 if p == 1 else math.exp(candidates * math.log1p(-p))
     return 1 - (1 - missed) / (candidates * p)

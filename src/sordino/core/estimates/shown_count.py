@@ -22,7 +22,7 @@ CountLaw = NoiseLaw | TruncatedLaplace
 @ESTIMATES.register("shown count")
 @dataclass(frozen=True, slots=True)
 class ShownCount:
-    """Hold counts plus noise of a known law, of which only those of `threshold` or more show; true ones are at least `least`.
+    """Counts plus noise of a known law, of which only those of `threshold` or more show; true ones are at least `least`.
 
     Theorem: an interval of `confidence` covers the count of a key that shows with that probability, given that it shows.
     Proof: y of a count n has P(y >= t | shown) = P(Z >= t - n) / P(Z >= threshold - n). The interval holds the n for which
@@ -53,7 +53,8 @@ class ShownCount:
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
         """Return the interval of each count, given that its key shows."""
-        margin = self.law.error(1 - (1 - confidence) * 0.98)  # where a key shows for sure, but for a hundredth
+        # from `clear` on a key shows almost surely: 2% of the miss is room for what its being shown changes
+        margin = self.law.error(1 - (1 - confidence) * 0.98)
         clear = self.threshold + self.law.error(0.98) + margin
         return [
             (max(self.least, y - margin), y + margin)
@@ -69,20 +70,22 @@ class ShownCount:
 def _interval(law: CountLaw, threshold: int, least: int, y: int, margin: int, confidence: float) -> tuple[int, int]:
     half = (1 - confidence) / 2
 
-    def or_more(n: int) -> bool:
+    def not_too_large(n: int) -> bool:
+        """Whether P(y or more | shown) of a count n is above half of the miss."""
         return law.upper_tail(y - 1 - n) > half * law.upper_tail(threshold - 1 - n)
 
-    def or_less(n: int) -> bool:
+    def not_too_small(n: int) -> bool:
+        """Whether P(y or less | shown) of a count n is above half of the miss."""
         shows = law.upper_tail(threshold - 1 - n)
         return shows == 0 or shows - law.upper_tail(y - n) > half * shows
 
-    low = _first(or_more, least, y)
-    beyond = _first(lambda n: not or_less(n), max(y, least), y + 2 * margin + 2)
+    low = _first(not_too_large, least, y)
+    beyond = _first(lambda n: not not_too_small(n), max(y, least), y + 2 * margin + 2)
     return min(low, y), max(beyond - 1, y)
 
 
 def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the least number from `low` on at which `holds` is true, `high` where it is at none before."""
+    """Return the least number from `low` on at which `holds` is true, `high` if there is none below it."""
     if low >= high or holds(low):
         return low
     return bisect_whole(lambda n: n >= high or holds(n), low, high)

@@ -1,4 +1,4 @@
-"""Time values: estimates of dates and moments, as dates and as moments on a stated clock, with intervals that are such too."""
+"""Time values: estimates of dates and moments, shown as dates and as moments on a stated clock, like their intervals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sordino.core.time_zones import show_time
 class TimeValues:
     """Estimates `of` days since 1970 (time "date"), or of seconds since 1970 in UTC (time "datetime", shown by `zone`).
 
-    Values are rounded to the nearest `step`, the ends of intervals outward: each interval holds what it held before.
+    Values are rounded to the nearest `step`, the ends of intervals outward, so that they cover no less.
     Errors are lengths of time: numbers of days for dates, of seconds for moments; those of ranks stay rows.
     """
 

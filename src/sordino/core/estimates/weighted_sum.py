@@ -12,7 +12,8 @@ from sordino.core.estimates.estimate import ESTIMATES, BigInt, Number, estimate_
 from sordino.core.estimates.noisy import Noisy, lower_end, to_units
 from sordino.core.noise.sums import sum_error
 
-Mix = tuple[tuple[Fraction, ...], ...]  # one row a number that is wanted, one weight a noisy vector
+# one row a number that is wanted, one weight a noisy vector
+Mix = tuple[tuple[Fraction, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,10 @@ class WeightedSum:
         return [to_units(rounded_error(self._margin(confidence)), self.scale)] * len(self.of[0].steps)
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
-        """Return value -+ error in whole steps, narrower beside a bound and cut to it, but never so that it leaves the value."""
-        margin, one_sided = (self._margin(c) for c in (confidence, max(0.0, 2 * confidence - 1)))
+        """Return value -+ error in whole steps, narrower beside a bound and cut to it, but never past the value."""
+        margin = self._margin(confidence)
+        one_sided = self._margin(max(0.0, 2 * confidence - 1))
+        # an upper end is a lower end of the negated number, under the negated bounds
         upside_down = tuple(None if b is None else -b for b in (self.most, self.least))
         ends = []
         for s in self._steps():
@@ -96,7 +99,7 @@ class WeightedSum:
 
 
 def rounded_error(margin: Fraction) -> int:
-    """Return the error of a number that is rounded to whole steps: as rounding adds half a step at most, this or less.
+    """Return the error of a number that is rounded to whole steps, which adds half a step at most.
 
     >>> rounded_error(Fraction(1, 10)), rounded_error(Fraction(5, 2))
     (0, 3)
@@ -106,17 +109,18 @@ def rounded_error(margin: Fraction) -> int:
 
 def mix_steps(mix: Mix, of: tuple[Noisy, ...]) -> list[list[Fraction]]:
     """Return the numbers that follow from noisy vectors, row by row, exactly."""
-    found = []
+    sums = []
     for row in mix:
+        # sums of whole numbers over one denominator are faster than sums of Fractions
         below = math.lcm(*(w.denominator for w in row))
         whole = [int(w * below) for w in row]
         cells = zip(*(o.steps for o in of), strict=True)
-        found.append([Fraction(sum(w * s for w, s in zip(whole, steps, strict=True)), below) for steps in cells])
-    return found
+        sums.append([Fraction(sum(w * s for w, s in zip(whole, steps, strict=True)), below) for steps in cells])
+    return sums
 
 
 def mix_weights(mix: Mix, weights: Sequence[Any]) -> Sequence[Any]:
-    """Return the weights of noisy vectors in a weighted sum of what follows from them; those given without a mix."""
+    """Return the weights of noisy vectors in a weighted sum of mixed numbers; the weights themselves without a mix."""
     if not mix:
         return weights
     return [sum(float(row[i]) * w for row, w in zip(mix, weights, strict=True)) for i in range(len(mix[0]))]

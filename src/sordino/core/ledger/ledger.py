@@ -63,8 +63,9 @@ from sordino.core.ledger.writer import LedgerWriter, begin, exists, fresh_identi
 from sordino.core.loss import Event, Loss
 
 _LAST_OF_QUESTION = "SELECT number FROM charges WHERE question = ? AND state = 'committed' ORDER BY number DESC LIMIT 5"
-_LONGEST = 2000  # characters of a note, a reason or a request id
-# Whoever puts an older copy where it was never seen has what the copy says, and nothing that says more.
+# characters of a note, a reason or a request id
+_LONGEST = 2000
+# Where an older copy is put on a machine that never saw the ledger, only the copy itself says what was spent.
 _UNSEEN = (
     "this machine has no high-water mark of it, so whether it is an older copy is not known: if it is one, put the mark back "
     "too, or the newest copy. The next charge goes on from what it says, and it stays on record that there was no mark"
@@ -72,13 +73,13 @@ _UNSEEN = (
 
 
 def utc_text(moment: datetime.datetime | None = None) -> str:
-    """Return a moment in UTC, or the present one, as entries have it: text that sorts as time does."""
-    told = datetime.datetime.now(datetime.UTC) if moment is None else moment
-    return told.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return a moment in UTC, the present one by default, as the text of entries, which sorts by time."""
+    utc = datetime.datetime.now(datetime.UTC) if moment is None else moment
+    return utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Ledger:
-    """Hold what was spent under one cap, on disk, or in memory for a laboratory. Made by `open` or `existing`.
+    """The account of what was spent under one cap, on disk, or in memory for a laboratory. Made by `open` or `existing`.
 
     Several processes and threads may use one ledger, each by its own `Ledger` or a shared one: together they never pass
     the cap. The sum under the cap is a fully adaptive filter (Whitehouse, Ramdas, Rogers, Wu 2023; Rogers, Roth, Ullman,
@@ -118,19 +119,21 @@ class Ledger:
         directory cannot be written.
         """
         if path is None:
-            identity, plain = fresh_identity(""), loss_to_dict(cap)
-            db = in_memory({"ledger": identity, "cap": plain, "predecessor": None}, cap=cap, time=clock())
+            identity = fresh_identity("")
+            first = {"ledger": identity, "cap": loss_to_dict(cap), "predecessor": None}
+            db = in_memory(first, cap=cap, time=clock())
             return cls(LedgerWriter(None, mark=None, clock=clock, db=db), path=None, mark=None, identity=identity)
-        loss_to_dict(cap)  # refuses what is no loss
+        # refuses a cap that is no loss before anything is opened
+        loss_to_dict(cap)
         place = locate(path)
         if not exists(place):
             translate_errors(lambda: begin(place, cap=cap, mark=mark, time=clock()), str(place))
         ledger = cls.existing(place, mark=mark, clock=clock)
         ledger._writer.check()
         if ledger.cap != cap:
-            held_cap = ledger.cap.describe()
+            recorded_cap = ledger.cap.describe()
             ledger.close()
-            rule = f"the ledger holds a cap of {held_cap}, not {cap.describe()}; put it back"
+            rule = f"the ledger holds a cap of {recorded_cap}, not {cap.describe()}; put it back"
             raise DeclarationChanged(f'{rule}, or amend it: sordino ledger amend --reason "..."')
         return ledger
 
@@ -161,7 +164,7 @@ class Ledger:
 
     @classmethod
     def existing_or_none(cls, path: Path | ServerPlace | str) -> Ledger | None:
-        """Open a ledger as it is, None where none ever lay; raise LedgerError where one is gone or not sound."""
+        """Open a ledger as it is, None if there never was one; raise LedgerError where one is gone or not sound."""
         place = locate(path)
         if exists(place):
             return cls.existing(place)
@@ -172,7 +175,7 @@ class Ledger:
     def existing(
         cls, path: Path | ServerPlace | str, *, mark: Path | None = None, clock: Callable[[], str] = utc_text
     ) -> Ledger:
-        """Open a ledger that is there, whatever its cap; raise LedgerError where there is none or it is not sound."""
+        """Open an existing ledger with any cap; raise LedgerError where there is none or it is not sound."""
         place = locate(path)
         writer = LedgerWriter(place, mark=None, clock=clock)
         identity = writer.read(read_sums).ledger
@@ -193,19 +196,20 @@ class Ledger:
     def charge(
         self, event: Event, *, note: str, question: str, request: str | None = None, spender: str | None = None
     ) -> Charge | StoredAnswer:
-        """Charge an event, durably, before any data is touched; the charge then stands whatever happens.
+        """Charge an event, durably, before any data is touched; the charge then stands even if the answer fails.
 
-        `question` is the canonical text of what is asked; its hash is kept. `request` makes the call safe to repeat: the
-        same id with the same question is charged once, and once answered gives back a StoredAnswer. `spender` names the
-        share (`declare_share`) that it counts against besides the cap: both sums are written in one transaction.
+        `question` is the canonical text of the question; its hash is stored. `request` is an idempotency key: the same id
+        with the same question is charged once, and once answered returns a StoredAnswer. `spender` names the share
+        (`declare_share`) that it counts against besides the cap: both sums are written in one transaction.
 
-        Raises BudgetExhausted where the cap or the share would be passed, UnknownName for a share that is not declared,
-        DeclarationError where the event has no bound of the kind
-        that the cap counts; for a request made before: QuestionRefused with another question or loss, InDoubt while it has
-        no outcome, ChargedError where it failed. Nothing is charged in any of these cases, nor for a request that failed so
-        that it may be resumed: that gives back its charge, which takes one answer.
+        Raises BudgetExhausted if it would exceed the cap or the share, UnknownName for a share that is not declared,
+        DeclarationError where the event has no bound of the kind that the cap counts; for a request made before:
+        QuestionRefused with another question or loss, InDoubt while it has no outcome, ChargedError where it failed. Nothing is
+        charged in any of these cases, nor for a request that failed but may be resumed: that returns its charge, which takes
+        one answer.
         """
-        plain, digest = event_to_dict(event), hash_of(question)
+        plain = event_to_dict(event)
+        digest = hash_of(question)
         check_text(note, name="note", empty=True)
         if request is not None:
             check_text(request, name="request", empty=False)
@@ -232,10 +236,19 @@ class Ledger:
             seq, time = step.append("reserve", payload | {"question": digest, "request": request}, sums=after)
             row = (after.charges, request, digest, seq)
             step.db.execute("INSERT INTO charges VALUES (?, ?, ?, 'reserved', ?, NULL)", row)
-            spent, left = after.total(), after.remaining()
-            share = None if spender is None else after.shares[spender]
             return Charge(
-                name, amounts, plain, note, digest, request, time, "reserved", spent, left, None, spender, share
+                id=name,
+                amounts=amounts,
+                event=plain,
+                note=note,
+                question=digest,
+                request=request,
+                time=time,
+                state="reserved",
+                spent=after.total(),
+                remaining=after.remaining(),
+                spender=spender,
+                share=None if spender is None else after.shares[spender],
             )
 
         return self._writer.write(job)
@@ -252,8 +265,8 @@ class Ledger:
     def fail(self, charge: Charge, reason: str, *, resumable: bool = False) -> None:
         """Record that no answer came of a charge, with a reason that holds no data; the charge stands.
 
-        One that is `resumable` may still be answered, once: by whoever asks again under its request id. Only what neither
-        rows nor noise decided may be: else who asks until an answer comes has the answer that was chosen by them.
+        One that is `resumable` may still be answered, once, under its request id. Only a failure that neither rows nor noise
+        decided may be resumable: else repeating a request until it succeeds would select among answers by the data.
         """
         check_text(reason, name="reason", empty=False)
         payload: dict[str, Any] = {"charge": charge.id, "reason": reason}
@@ -274,13 +287,13 @@ class Ledger:
         return self._writer.read(lambda db: bool(charges_where(db, "charges.request = ?", request)))
 
     def unknown(self) -> str:
-        """Return what is not known of this ledger: without a high-water mark an older copy could not be told from it."""
+        """Return a warning where this machine has no high-water mark, so that an older copy could go unnoticed; else ""."""
         return _UNSEEN if self.mark is not None and self._writer.seen() is None else ""
 
     def earlier(self, question: str) -> list[Charge]:
         """Return the last few answered charges of the same question, oldest first."""
-        where = f"charges.number IN ({_LAST_OF_QUESTION})"
-        return self._writer.read(lambda db: charges_where(db, where, hash_of(question)))
+        among_last = f"charges.number IN ({_LAST_OF_QUESTION})"
+        return self._writer.read(lambda db: charges_where(db, among_last, hash_of(question)))
 
     def answer(self, charge: str) -> str:
         """Return the stored answer of a charge, by its id; raise UnknownName, InDoubt or ChargedError where none is."""
@@ -334,7 +347,8 @@ class Ledger:
             return
 
         def job(step: Transaction) -> None:
-            if spender in step.sums.shares:  # another process was first
+            # another process may have declared it first
+            if spender in step.sums.shares:
                 declared.refuse_changed_share(spender, step.sums.shares[spender].cap, cap)
                 return
             after = step.sums.declare_share(spender, cap, lost=lost_of(step.db))
@@ -344,10 +358,10 @@ class Ledger:
 
     def is_share(self, spender: str, cap: Loss) -> bool:
         """Return whether this share is on record; raise DeclarationChanged where another one of the spender is."""
-        known = self.shares().get(spender)
-        if known is not None:
-            declared.refuse_changed_share(spender, known.cap, cap)
-        return known is not None
+        share = self.shares().get(spender)
+        if share is not None:
+            declared.refuse_changed_share(spender, share.cap, cap)
+        return share is not None
 
     def declare(self, table: str, declaration: Mapping[str, Any]) -> None:
         """Record a table's declaration the first time, and hold later ones to it.
@@ -362,7 +376,8 @@ class Ledger:
 
         def job(step: Transaction) -> None:
             tables = declarations_of(step.db)
-            if table in tables:  # another process was first
+            # another process may have declared it first
+            if table in tables:
                 declared.refuse_changed(table, tables[table], plain)
                 return
             declared.accept_new(table, plain, tables)
@@ -451,55 +466,60 @@ class Ledger:
         self._writer.write(job)
 
     def _verify(self, db: Database) -> Report:
-        seen = self._writer.seen()  # before the first read, which fixes the state that is read: never ahead of it
-        books = replay(db.execute(ENTRIES))
-        quick_check(db, None, whole_schema=True)  # the sums that are kept are those of the last entry, replayed above
-        kept = db.execute("SELECT number, request, question, state, reserved, closed FROM charges ORDER BY number")
-        for number, (row, own) in enumerate(zip_longest(kept, books.charges), start=1):
-            if row != own:
+        # before the first read, which fixes the state that is read: so the mark is never ahead of it
+        checkpoint = self._writer.seen()
+        state = replay(db.execute(ENTRIES))
+        # also compares the stored sums with those of the last entry, which was replayed
+        quick_check(db, None, whole_schema=True)
+        rows = db.execute("SELECT number, request, question, state, reserved, closed FROM charges ORDER BY number")
+        for number, (row, replayed) in enumerate(zip_longest(rows, state.charges), start=1):
+            if row != replayed:
                 raise LedgerError(f"charge {charge_id(number)} is not as its entries say; restore a sound copy")
-        check_mark(db, seen, ledger=books.ledger, head=books.head)
-        states = [row[3] for row in books.charges]
+        check_mark(db, checkpoint, ledger=state.ledger, head=state.head)
+        outcomes = [row[3] for row in state.charges]
         return Report(
-            ledger=books.ledger,
-            entries=books.head,
-            committed=states.count("committed"),
-            failed=states.count("failed"),
-            in_doubt=states.count("reserved"),
-            spent=loss_of(books.spent, books.caps[-1]),
-            cap=books.caps[-1],
-            caps=tuple(books.caps),
-            amendments=books.amendments,
-            unmarked=books.unmarked,
-            head=books.hash,
-            mark="none" if self.mark is None else "missing" if seen is None else "agrees",
-            predecessor=books.predecessor,
-            carried=books.carried,
+            ledger=state.ledger,
+            entries=state.head,
+            committed=outcomes.count("committed"),
+            failed=outcomes.count("failed"),
+            in_doubt=outcomes.count("reserved"),
+            spent=loss_of(state.spent, state.caps[-1]),
+            cap=state.caps[-1],
+            caps=tuple(state.caps),
+            amendments=state.amendments,
+            unmarked=state.unmarked,
+            head=state.hash,
+            mark="none" if self.mark is None else "missing" if checkpoint is None else "agrees",
+            predecessor=state.predecessor,
+            carried=state.carried,
             others=self._others(),
-            shares=books.shares,
-            restored=books.restored,
-            lost=books.lost,
+            shares=state.shares,
+            restored=state.restored,
+            lost=state.lost,
         )
 
     def _others(self) -> tuple[Former, ...]:
         """Return what the marks of this machine record about other ledgers at this path."""
         if self.path is None:
             return ()
-        seen = [one for one in marks_at(str(self.path)) if one.ledger != self.id]
-        return tuple(Former(one.ledger, one.seq, one.amounts()) for one in seen)
+        others = [one for one in marks_at(str(self.path)) if one.ledger != self.id]
+        return tuple(Former(one.ledger, one.seq, one.amounts()) for one in others)
 
 
 def _amend_sums(sums: Sums, cap: Loss | None, shares: Mapping[str, Loss], payload: dict[str, Any]) -> Sums:
-    """Return the sums under another cap and other shares, and state in the entry's payload what differs."""
+    """Return the sums under another cap and other shares, and record the differences in the entry's payload."""
     after = sums
     if cap is not None and cap != after.cap:
         after = after.change_cap(cap)
         payload["cap"] = loss_to_dict(cap)
-    other = after.change_shares(shares)
-    if other != after:
-        found = {who: amounts_to_dict(one.cap.amounts()) for who, one in other.shares.items()}
-        payload["shares"] = {who: found[who] for who in shares if other.shares[who] != after.shares[who]}
-    return other
+    amended = after.change_shares(shares)
+    if amended != after:
+        payload["shares"] = {
+            who: amounts_to_dict(amended.shares[who].cap.amounts())
+            for who in shares
+            if amended.shares[who] != after.shares[who]
+        }
+    return amended
 
 
 def check_text(text: object, *, name: str, empty: bool) -> None:

@@ -1,4 +1,4 @@
-"""Where a ledger lies: a SQLite file, or a schema of a PostgreSQL server. It opens nothing, and holds no password."""
+"""The place of a ledger: a SQLite file, or a schema of a PostgreSQL server. It opens nothing, and holds no password."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECRETS = {"password", "sslpassword"}
 
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
-    """Name a ledger on a PostgreSQL server: the address of its database, and the schema that holds it.
+    """The place of a ledger on a PostgreSQL server: the address of its database, and the schema that holds it.
 
     The text is the address as given, which holds no password: libpq reads that from PGPASSWORD, ~/.pgpass or a service.
     """
@@ -33,7 +33,7 @@ Place: TypeAlias = Path | ServerPlace
 
 
 def locate(given: str | Path | ServerPlace, *, beside: Path | None = None) -> Place:
-    """Return where a ledger lies; a file is looked for `beside` a directory, and made absolute without one.
+    """Return the place of a ledger; a file's path is relative to the directory `beside`, and made absolute without one.
 
     `postgresql://HOST/DATABASE#NAME` is the schema sordino_NAME of a server, `sordino` without a name. Raises
     DeclarationError for an address that holds a password or a name that is none, and shows neither.
@@ -63,14 +63,15 @@ def locate(given: str | Path | ServerPlace, *, beside: Path | None = None) -> Pl
 
 
 def _find_file(given: Path, beside: Path | None) -> Path:
-    """Return the file; raise DeclarationError where no system could hold one of that name."""
+    """Return the file's path; raise DeclarationError where no system could hold a file of that name."""
     try:
-        found = given.expanduser().resolve() if beside is None else beside / given
-        os.stat(found)
+        path = given.expanduser().resolve() if beside is None else beside / given
+        os.stat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return found
-    except (OSError, ValueError, RuntimeError):  # a name too long, a NUL in it, no such home
+        return path
+    except (OSError, ValueError, RuntimeError):
+        # the name is too long, holds a NUL, or names a home that does not exist
         raise DeclarationError(
             "the ledger's path is none that a file can have: name another, such as people.ledger"
         ) from None
-    return found
+    return path

@@ -1,7 +1,7 @@
-"""A ledger's tables on a PostgreSQL server: made, opened, spoken to in the words of the SQLite ledger. It knows no charge.
+"""A ledger's tables on a PostgreSQL server: created, opened, and used by the statements of the SQLite ledger. Knows no charge.
 
 Writers take turns by a lock on the table `state`, whose queue is first come, first served; the server frees it when a
-connection ends. A commit is on the server's disk when it returns. Of the server's own words none is passed on.
+connection ends. A commit is on the server's disk when it returns. The server's own messages are never passed on.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from sordino.core.errors import LedgerError
 from sordino.core.ledger.location import ServerPlace
 
 _VERSION = 1
-_PATIENCE = "60s"  # to wait for another program that writes
-_LOCK = 0x536F7264  # "Sord": of programs that make a ledger
+# how long to wait for another program that writes
+_PATIENCE = "60s"
+# "Sord": the advisory lock of programs that create a ledger
+_LOCK = 0x536F7264
 _STAY = "BEGIN RAISE EXCEPTION 'entries are never changed'; END"
 _FOLLOW = (
     "BEGIN IF NEW.seq IS DISTINCT FROM 1 + (SELECT coalesce(max(seq), 0) FROM entries) THEN "
@@ -36,7 +38,8 @@ _TABLES = {
         "name TEXT PRIMARY KEY, spent TEXT NOT NULL, spent_units BIGINT NOT NULL, cap_units BIGINT NOT NULL, "
         "CHECK (spent_units BETWEEN 0 AND cap_units)"
     ),
-    "charges": (  # a hash index, as a request may be longer than what a tree holds
+    # a hash index, as a request may be longer than a tree's entry
+    "charges": (
         "number BIGINT PRIMARY KEY, request TEXT, question TEXT NOT NULL, state TEXT NOT NULL "
         "CHECK (state IN ('reserved', 'committed', 'failed')), reserved BIGINT NOT NULL, closed BIGINT, "
         "EXCLUDE USING hash (request WITH =)"
@@ -55,7 +58,8 @@ _GUARDS = (
     "CREATE TRIGGER entries_follow BEFORE INSERT ON entries FOR EACH ROW EXECUTE FUNCTION require_next()",
     "CREATE INDEX charges_by_question ON charges (question)",
 )
-_GUARDED = (  # when, on what and each row or all: as the server writes the triggers, which hold their table's schema
+# the triggers as the server writes them, which name their table's schema, with their functions and the functions' bodies
+_GUARDED = (
     (
         "CREATE TRIGGER entries_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON {}.entries FOR EACH STATEMENT",
         "refuse_change",
@@ -65,7 +69,8 @@ _GUARDED = (  # when, on what and each row or all: as the server writes the trig
 )
 _WITHIN = "CHECK (((spent_units >= 0) AND (spent_units <= cap_units)))"
 _STATES = "CHECK ((state = ANY (ARRAY['reserved'::text, 'committed'::text, 'failed'::text])))"
-_CONSTRAINTS = {  # as the server writes them
+# as the server writes them
+_CONSTRAINTS = {
     "entries": ["PRIMARY KEY (seq)"],
     "state": ["CHECK ((one = 1))", "PRIMARY KEY (one)"],
     "budget": [_WITHIN, "PRIMARY KEY (name)"],
@@ -74,7 +79,8 @@ _CONSTRAINTS = {  # as the server writes them
     "shares": [_WITHIN, "PRIMARY KEY (spender, name)"],
 }
 _OF_SCHEMA = "relnamespace = current_schema()::regnamespace"
-_SHAPE = (  # what the schema holds: a line each
+# queries of what the schema holds: its tables, columns, constraints and triggers
+_SHAPE = (
     "SELECT relname, relpersistence::text, relrowsecurity, relhasrules, relhassubclass OR relispartition FROM pg_class "
     f"WHERE relkind NOT IN ('i', 'S', 't') AND {_OF_SCHEMA}",
     "SELECT relname, attnum, attname, format_type(atttypid, atttypmod), attnotnull, atthasdef FROM pg_attribute "
@@ -91,11 +97,13 @@ _SETTINGS = (
     f"idle_in_transaction_session_timeout = '{_PATIENCE}'",
     "tcp_keepalives_idle = 20",
     "tcp_keepalives_interval = 5",
-    "tcp_keepalives_count = 3",  # a host that is gone frees its lock within a minute
+    # with these a host that is gone frees its lock within a minute
+    "tcp_keepalives_count = 3",
     "client_encoding = 'UTF8'",
 )
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on"
-_BEGINS = {  # one round trip each
+# one round trip each
+_BEGINS = {
     "BEGIN": "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
     "BEGIN IMMEDIATE": f"{_WRITE}; LOCK TABLE state IN EXCLUSIVE MODE",
 }
@@ -115,7 +123,7 @@ _MEANINGS = {
 
 
 class ServerFault(sqlite3.OperationalError):
-    """An error of the server, among those of SQLite so that the ledger treats both alike; its meaning, in our words."""
+    """An error of the server, a subclass of SQLite's so that the ledger treats both alike; `meaning` is its text here."""
 
     def __init__(self, meaning: str) -> None:
         super().__init__(meaning)
@@ -123,7 +131,7 @@ class ServerFault(sqlite3.OperationalError):
 
 
 class ServerConnection:
-    """Run the SQLite ledger's statements on a server. A connection that broke is opened anew when a transaction begins."""
+    """A connection for the SQLite ledger's statements on a server; if broken, it is opened anew when a transaction begins."""
 
     def __init__(self, place: ServerPlace) -> None:
         self._place = place
@@ -152,7 +160,7 @@ class ServerConnection:
             cursor.executemany(sql.replace("?", "%s"), list(rows))
 
     def begin(self, words: str) -> None:
-        """Begin a transaction by these statements, on a new connection where the old one is gone; no half of it stays."""
+        """Begin a transaction by these statements, on a new connection where the old one is gone; it is begun whole or not."""
         try:
             with _hide_words(self._db):
                 self._db.execute(words)
@@ -161,7 +169,8 @@ class ServerConnection:
                 if self.in_transaction:
                     self.execute("ROLLBACK")
                 raise
-            self._db = _open(self._place)  # nothing was under way, so nothing is in doubt
+            # no transaction was under way, so nothing is in doubt
+            self._db = _open(self._place)
             with _hide_words(self._db):
                 self._db.execute(words)
 
@@ -194,7 +203,7 @@ def is_there(place: ServerPlace) -> bool:
 
 @contextmanager
 def create_tables_once(place: ServerPlace) -> Iterator[ServerConnection | None]:
-    """Give a connection within whose transaction the tables were made; None where they are there. The caller commits."""
+    """Yield a connection whose open transaction created the tables; None where they exist. The caller commits."""
     with contextlib.closing(ServerConnection(place)) as db:
         db.begin(_WRITE)
         db.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
@@ -209,21 +218,22 @@ def create_tables_once(place: ServerPlace) -> Iterator[ServerConnection | None]:
         db.execute("INSERT INTO format VALUES (?)", (_VERSION,))
         for statement in _GUARDS:
             db.execute(statement)
-        yield db  # closed without a commit, it leaves nothing
+        # closed without a commit, it leaves nothing
+        yield db
 
 
 def check_schema(db: ServerConnection) -> None:
     """Raise LedgerError where tables, columns, constraints or triggers are not those that this program makes.
 
-    Constraints and triggers are compared word by word, as the server writes them: one that lets more through has another text.
+    Constraints and triggers are compared as the server writes them: one that lets more through has another text.
     """
-    found = [tuple(line) for lines in _SHAPE for line in db.execute(lines).fetchall()]
-    if sorted(map(repr, found)) != sorted(map(repr, _shape(db.schema))):
+    shape = [tuple(line) for query in _SHAPE for line in db.execute(query).fetchall()]
+    if sorted(map(repr, shape)) != sorted(map(repr, _sound_shape(db.schema))):
         raise LedgerError("the ledger's tables or triggers were altered; restore a sound copy of the ledger")
 
 
-def _shape(schema: str) -> Iterator[tuple[Any, ...]]:
-    """Give what the schema of a sound ledger holds."""
+def _sound_shape(schema: str) -> Iterator[tuple[Any, ...]]:
+    """Yield what the queries of `_SHAPE` return for a sound ledger."""
     for table, words in _TABLES.items():
         yield table, "p", False, False, False
         parts = (part for part in words.split(", ") if part.split()[0].islower() and " " in part)
@@ -256,8 +266,8 @@ def _open(place: ServerPlace) -> Any:
             for setting in (f'search_path = "{place.schema}", pg_temp', *_SETTINGS):
                 db.execute(f"SET {setting}")
             facts = "SELECT current_setting('fsync'), current_setting('server_encoding'), pg_is_in_recovery()"
-            found = db.execute(facts).fetchone()
-        if found != ("on", "UTF8", False):
+            settings = db.execute(facts).fetchone()
+        if settings != ("on", "UTF8", False):
             raise ServerFault("its server must be a primary with fsync = on, and its database in UTF8")
     except BaseException:
         db.close()
@@ -267,7 +277,7 @@ def _open(place: ServerPlace) -> Any:
 
 @contextmanager
 def _hide_words(db: Any) -> Iterator[None]:
-    """Turn an error of psycopg into a ServerFault: its own words may quote what was written, or the address."""
+    """Turn an error of psycopg into a ServerFault: psycopg's text may quote what was written, or the address."""
     import psycopg
 
     try:

@@ -24,12 +24,13 @@ from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_
 from sordino.core.neighbors import Neighbors
 from sordino.core.source import Source
 
-# ---- What a ledger's entries are: charges, chained entries, reports, and the one way each is written as text
+# ---- A ledger's entries: charges, chained entries, reports, and the one way each is written as text
 #
-# Nothing here opens a file. Text is canonical, so that equal things have equal hashes; amounts are exact fractions.
+# Nothing here opens a file. Text is canonical, so that equal values have equal hashes; amounts are exact fractions.
 
 SOUND = "the ledger was edited or is damaged: restore a sound copy, the newest there is"
-GENESIS = "0" * 64  # what the first entry names as the hash before it
+# the hash that the first entry names as the one before it
+GENESIS = "0" * 64
 _LARGEST_UNITS = 2**63 - 1
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -40,10 +41,11 @@ STATES: Mapping[State, str] = {"committed": "answered", "failed": "failed", "res
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """State what was charged for one question: its id, exact amounts, event, note, question hash, request and state.
+    """The charge of one question: its id, exact amounts, event, note, question hash, request and state.
 
-    `spent` and `remaining` are the ledger's right after it, read in its own transaction. `spender` names whose share it was
-    charged to as well, and `share` is that share right after it; None without one.
+    `spent` and `remaining` are the ledger's right after it, read in its own transaction. `spender` names the share that it
+    also counts against, and `share` is that share right after it; None without one. A charge is `resumable` if it failed for
+    a reason that neither rows nor noise decided.
     """
 
     id: str
@@ -59,7 +61,7 @@ class Charge:
     reason: str | None = None
     spender: str | None = None
     share: ShareSums | None = None
-    resumable: bool = False  # failed for want of something that had nothing to do with rows or noise
+    resumable: bool = False
 
     @property
     def loss(self) -> Loss:
@@ -74,7 +76,7 @@ def check_resumed(charge: Charge, event: Mapping[str, Any], spender: str | None)
 
 
 def charge_to_dict(budget: str, charge: Charge) -> dict[str, Any]:
-    """Return a charge of a budget as JSON data: what was asked and what became of it, without the answer."""
+    """Return a charge of a budget as JSON data: the question and its outcome, without the answer."""
     return {
         "id": charge.id,
         "budget": budget,
@@ -89,7 +91,7 @@ def charge_to_dict(budget: str, charge: Charge) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """Give back the stored answer of a request made before; nothing was charged for it now."""
+    """The stored answer of a request made before; nothing was charged for it now."""
 
     charge: Charge
     answer: str
@@ -97,7 +99,7 @@ class StoredAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Hold one entry of the chain; `hash` covers everything else in it, so also all entries before."""
+    """One entry of the chain; `hash` covers everything else in it, so also all entries before."""
 
     seq: int
     kind: str
@@ -109,11 +111,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class ShareSums:
-    """State how the share of one spender stands: the most that may be charged to it, and what was. It reserves nothing."""
+    """One spender's share: the most that may be charged to it, and what was. It reserves nothing."""
 
     cap: Loss
     spent: Loss
-    text: str = field(init=False, repr=False, compare=False)  # canonical: sums of many shares are hashed at each charge
+    # canonical, and stored, since the sums of many shares are hashed at each charge
+    text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", canonical(self.to_dict()))
@@ -131,11 +134,12 @@ class ShareSums:
 
     def charge(self, amounts: Mapping[str, Fraction], spender: str) -> ShareSums:
         """Return the share after one more charge; raise BudgetExhausted where it would pass the share."""
-        after = {name: add_up(gone, amounts[name]) for name, gone in self.spent.amounts().items()}
+        after = {name: add_up(spent, amounts[name]) for name, spent in self.spent.amounts().items()}
         if any(after[name] > most for name, most in self.cap.amounts().items()):
-            asked, left = loss_from(dict(amounts)), self.remaining
-            rule = f"the share of {spender!r} does not cover this: it asks for {_words(asked)}, and {_words(left)}"
-            raise BudgetExhausted(f"{rule} of {_words(self.cap)} is left; nothing was charged", asked=asked, left=left)
+            loss = loss_from(dict(amounts))
+            left = self.remaining
+            rule = f"the share of {spender!r} does not cover this: it asks for {_words(loss)}, and {_words(left)}"
+            raise BudgetExhausted(f"{rule} of {_words(self.cap)} is left; nothing was charged", asked=loss, left=left)
         return replace(self, spent=loss_from(after))
 
     def change_cap(self, cap: Loss) -> ShareSums:
@@ -152,11 +156,11 @@ class ShareSums:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """State what a ledger adds up to after an entry, which holds it: so the sums are chained as the entries are.
+    """The sums of a ledger after an entry, which records them: so the sums are chained as the entries are.
 
     `carried` is the part of `spent` that ledgers before this one spent at the same path; `tables` is the hash of the
-    declarations; `shares` are those of spenders, by name, of which an entry holds the hash. Text of sums without shares is
-    what it was before there were any.
+    declarations; `shares` are those of spenders, by name, of which an entry holds the hash. Sums without shares have the same
+    text as before shares existed.
     """
 
     ledger: str
@@ -168,7 +172,7 @@ class Sums:
     shares: Mapping[str, ShareSums] = field(default_factory=dict)
 
     def to_dict(self, *, spells: bool = False) -> dict[str, Any]:
-        """Return the sums as plain data; one that `spells` has each share in it, as entries once had."""
+        """Return the sums as plain data; with `spells` each share is written out, as in entries of older versions."""
         shares: dict[str, Any] = {}
         if spells and self.shares:
             shares = {"shares": {name: share.to_dict() for name, share in self.shares.items()}}
@@ -185,50 +189,47 @@ class Sums:
         }
 
     def charge(self, amounts: Mapping[str, Fraction], spender: str | None = None) -> Sums:
-        """Return the sums after one more charge, to a spender's share too; raise BudgetExhausted where one would pass a cap."""
+        """Return the sums after one more charge, to a spender's share too; raise BudgetExhausted if it would exceed a cap."""
         if spender is not None and spender not in self.shares:
             raise UnknownName(f"no share of {spender!r} is declared in this ledger; {nearest(spender, self.shares)}")
         after = {name: add_up(self.spent[name], amounts[name]) for name in self.spent}
         if any(after[name] > most for name, most in self.cap.amounts().items()):
-            asked, left = loss_of(amounts, self.cap), self.remaining()
-            rule = f"the budget does not cover this: it asks for {_words(asked)}, and {_words(left)}"
+            loss = loss_of(amounts, self.cap)
+            left = self.remaining()
+            rule = f"the budget does not cover this: it asks for {_words(loss)}, and {_words(left)}"
             rule += f" of {_words(self.cap)} is left"
-            spare = "ask with at most what is left" if any(left.amounts().values()) else "nothing is left to ask with"
-            raise BudgetExhausted(f"{rule}; nothing was charged; {spare}", asked=asked, left=left)
+            hint = "ask with at most what is left" if any(left.amounts().values()) else "nothing is left to ask with"
+            raise BudgetExhausted(f"{rule}; nothing was charged; {hint}", asked=loss, left=left)
         shares = self.shares
         if spender is not None:
             shares = {**shares, spender: shares[spender].charge(amounts, spender)}
         return Sums(self.ledger, self.cap, self.carried, after, self.charges + 1, self.tables, shares)
 
     def declare_share(self, spender: str, cap: Loss, *, lost: Mapping[str, Fraction] = MappingProxyType({})) -> Sums:
-        """Return the sums with one share more; raise DeclarationError where it is of another kind than the cap, or above it.
+        """Return the sums with one more share; raise DeclarationError where it is of another kind than the cap, or above it.
 
-        What ledgers before this one spent counts against each share, as far as it goes, and what was spent in `lost`
-        entries: whose it was is not known.
+        What ledgers before this one spent, and what was spent in `lost` entries, counts against each share up to its cap,
+        since whose it was is not known.
         """
         limits = check_share(spender, cap, of=self.cap)
         spent = {n: min(self.carried[n] + lost.get(n, Fraction(0)), most) for n, most in limits.amounts().items()}
         return replace(self, shares={**self.shares, spender: ShareSums(limits, loss_from(spent))})
 
     def restore(self, lost: Mapping[str, Fraction]) -> Sums:
-        """Return the sums with what was spent in lost entries, which counts against each share as far as it goes.
+        """Return the sums with what was spent in lost entries, which counts against each share up to its cap.
 
-        A cap that was lower in the copy than what was spent since becomes that: nothing is left of it.
+        A cap that the copy has lower than what was spent is raised to it: nothing is left of it.
         """
         spent = {name: add_up(amount, lost[name]) for name, amount in self.spent.items()}
         most = {name: max(amount, spent[name]) for name, amount in self.cap.amounts().items()}
         cap = self.cap
         if most != dict(cap.amounts()):
             cap = loss_from_dict(loss_to_dict(cap) | amounts_to_dict(most))
-        shares = {
-            who: replace(
-                share,
-                spent=loss_from(
-                    {n: min(add_up(a, lost[n]), share.cap.amounts()[n]) for n, a in share.spent.amounts().items()}
-                ),
-            )
-            for who, share in self.shares.items()
-        }
+        shares = {}
+        for who, share in self.shares.items():
+            limits = share.cap.amounts()
+            sums = {name: min(add_up(a, lost[name]), limits[name]) for name, a in share.spent.amounts().items()}
+            shares[who] = replace(share, spent=loss_from(sums))
         return replace(self, cap=cap, spent=spent, shares=shares)
 
     def change_shares(self, caps: Mapping[str, Loss]) -> Sums:
@@ -274,21 +275,20 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """State what this machine remembers of another ledger that lay at the same path: its entries, and its own charges."""
+    """Another ledger that was at the same path, as this machine remembers it: its entries and its charges."""
 
     ledger: str
     entries: int
     spent: Mapping[str, Fraction]
 
     def describe(self) -> str:
-        """Return it in words."""
-        amounts = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.spent.items())
-        return f"{self.entries} entries, {amounts or 'nothing'} spent (ledger {self.ledger[:8]})"
+        """Return one line: its entries, what was spent, and its id."""
+        return f"{self.entries} entries, {_list_amounts(self.spent) or 'nothing'} spent (ledger {self.ledger[:8]})"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """State what verifying a ledger found; `mark` is "agrees", "missing" (a new machine) or "none" (in memory)."""
+    """The result of verifying a ledger; `mark` is "agrees", "missing" (a new machine) or "none" (in memory)."""
 
     ledger: str
     entries: int
@@ -312,48 +312,57 @@ class Report:
     @property
     def uncounted(self) -> dict[str, Fraction]:
         """What other ledgers at this path spent that this one does not count, by the marks of this machine."""
-        known: dict[str, Fraction] = {}
+        total: dict[str, Fraction] = {}
         for other in self.others:
             for name, amount in other.spent.items():
-                known[name] = known.get(name, Fraction(0)) + amount
-        left = {name: amount - self.carried.get(name, Fraction(0)) for name, amount in known.items()}
+                total[name] = total.get(name, Fraction(0)) + amount
+        left = {name: amount - self.carried.get(name, Fraction(0)) for name, amount in total.items()}
         return {name: amount for name, amount in left.items() if amount > 0}
 
     def describe_before(self) -> list[str]:
-        """Return what is known of other ledgers at this path, in words: what was carried over from them, and what was not."""
-        said = []
+        """Return sentences about other ledgers at this path: what was carried over from them, and what was not."""
+        sentences = []
         if self.predecessor is not None:
-            carried = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.carried.items())
-            said.append(
-                f"begun after another ledger at this path, of {self.predecessor[1]} entries, was gone: {carried} carried over"
+            sentences.append(
+                f"begun after another ledger at this path, of {self.predecessor[1]} entries, was gone: "
+                f"{_list_amounts(self.carried)} carried over"
             )
         if self.uncounted:
-            amounts = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.uncounted.items())
-            told = "; ".join(other.describe() for other in self.others)
-            said.append(f"{amounts} was spent in another file that lay at this path, and is not counted here: {told}")
-        return said
+            others = "; ".join(other.describe() for other in self.others)
+            sentences.append(
+                f"{_list_amounts(self.uncounted)} was spent in another file that lay at this path, and is not counted here: "
+                f"{others}"
+            )
+        return sentences
 
     def describe(self) -> str:
         """Return the findings in words."""
-        said = [f"{self.entries} entries, each chained to the one before; they sum to {self.spent.describe()}"]
-        said[0] += f" of {self.cap.describe()}"
-        said.append(f"{self.committed} answered, {self.failed} failed, {self.in_doubt} in doubt (all count as spent)")
-        said += [f"{who} has spent {_words(s.spent)} of a share of {_words(s.cap)}" for who, s in self.shares.items()]
+        sentences = [
+            f"{self.entries} entries, each chained to the one before; they sum to {self.spent.describe()} of "
+            f"{self.cap.describe()}",
+            f"{self.committed} answered, {self.failed} failed, {self.in_doubt} in doubt (all count as spent)",
+        ]
+        sentences += [
+            f"{who} has spent {_words(share.spent)} of a share of {_words(share.cap)}"
+            for who, share in self.shares.items()
+        ]
         marks = {
             "agrees": "the high-water mark agrees",
             "missing": "there is no high-water mark on this machine: a rollback before now cannot be detected",
             "none": "kept in memory only",
         }
-        said.append(marks[self.mark])
+        sentences.append(marks[self.mark])
         if self.unmarked:
-            said.append(f"written to {self.unmarked} times on a machine without its mark")
+            sentences.append(f"written to {self.unmarked} times on a machine without its mark")
         if self.amendments:
-            said.append(f"amended {self.amendments} times; caps in turn: {', '.join(c.describe() for c in self.caps)}")
+            caps = ", ".join(cap.describe() for cap in self.caps)
+            sentences.append(f"amended {self.amendments} times; caps in turn: {caps}")
         if self.restored:
-            amounts = ", ".join(f"{name} {format_number(amount)}" for name, amount in self.lost.items())
-            said.append(f"gone on from an older copy {self.restored} times: {amounts} spent in lost entries is counted")
-        said += self.describe_before()
-        return "; ".join(said)
+            sentences.append(
+                f"gone on from an older copy {self.restored} times: {_list_amounts(self.lost)} spent in lost entries is counted"
+            )
+        sentences += self.describe_before()
+        return "; ".join(sentences)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the findings as JSON data."""
@@ -377,7 +386,7 @@ class Report:
 
 
 def formers_to_dict(report: Report) -> dict[str, Any]:
-    """Return what a report says of other ledgers at its path, as plain data."""
+    """Return a report's findings about other ledgers at its path, as plain data."""
     return {
         "predecessor": None if report.predecessor is None else list(report.predecessor),
         "carried": amounts_to_dict(report.carried),
@@ -389,7 +398,7 @@ def formers_to_dict(report: Report) -> dict[str, Any]:
 
 
 def canonical(value: object) -> str:
-    """Return JSON text that is the same for equal values; raise DeclarationError for what JSON cannot hold."""
+    """Return JSON text that is the same for equal values; raise DeclarationError for a value that JSON cannot hold."""
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError):
@@ -404,7 +413,7 @@ def hash_of(text: str) -> str:
 
 
 def texts_digest(texts: Mapping[str, str]) -> str:
-    """Return the hash of canonical texts by name, as of all tables' declarations, or of all shares."""
+    """Return the hash of canonical texts by name, such as those of all declarations, or of all shares."""
     return hash_of(canonical(sorted([name, text] for name, text in texts.items())))
 
 
@@ -414,7 +423,7 @@ def entry_hash(seq: int, kind: str, time: str, payload: str, prev: str) -> str:
 
 
 def share_after(payload: Mapping[str, Any]) -> ShareSums | None:
-    """Return how the share of an entry's spender stood after its charge, None where it was charged to none."""
+    """Return the share of an entry's spender right after its charge, None where it has no spender."""
     if payload.get("spender") is None:
         return None
     shares = {payload["spender"]: payload["share"]} if "share" in payload else payload["after"]["shares"]
@@ -427,7 +436,7 @@ def charge_id(number: int) -> str:
 
 
 def charge_number(name: str) -> int:
-    """Return the number in a charge's id; raise UnknownName where it is none."""
+    """Return the number in a charge's id; raise UnknownName unless it is one."""
     digits = name.removeprefix("c-")
     if not (name.startswith("c-") and digits.isascii() and digits.isdigit() and len(digits) < 18):
         raise UnknownName('a charge is named like "c-0001"; list them with `sordino releases`')
@@ -435,8 +444,9 @@ def charge_number(name: str) -> int:
 
 
 def check_share(spender: str, share: Loss, *, of: Loss) -> Loss:
-    """Return a share as a ledger holds it; raise DeclarationError where it is not of the cap's kind, or above the cap."""
-    amounts, most = share.amounts(), of.amounts()
+    """Return a share as a ledger stores it; raise DeclarationError where it is not of the cap's kind, or above the cap."""
+    amounts = share.amounts()
+    most = of.amounts()
     if set(amounts) != set(most):
         raise DeclarationError(f"the share of {spender!r} must be of the cap's kind: {', '.join(most)}")
     if any(amount > most[name] for name, amount in amounts.items()):
@@ -456,7 +466,7 @@ def remaining_of(spent: Mapping[str, Fraction], cap: Loss) -> Loss:
 
 
 def add_up(spent: Fraction, amount: Fraction) -> Fraction:
-    """Return the sum, exactly; past sixty decimals of denominator it is rounded up, so that text stays short."""
+    """Return the sum, exactly; beyond sixty decimals it is rounded up, so that its text stays short."""
     return shorten_up(spent + amount)
 
 
@@ -487,9 +497,12 @@ def loss_to_dict(loss: Loss) -> dict[str, str]:
         return {"kind": "approx", "epsilon": str(loss.epsilon), "delta": str(loss.delta)}
     if not isinstance(loss, ZCDP):
         raise DeclarationError("cap must be PureDP(epsilon), ApproxDP(epsilon, delta) or ZCDP(rho)")
-    told = {} if loss.delta is None else {"delta": str(loss.delta)}
-    told |= {} if loss.slack is None else {"slack": str(loss.slack)}
-    return {"kind": "zcdp", "rho": str(loss.rho), **told}
+    plain = {"kind": "zcdp", "rho": str(loss.rho)}
+    if loss.delta is not None:
+        plain["delta"] = str(loss.delta)
+    if loss.slack is not None:
+        plain["slack"] = str(loss.slack)
+    return plain
 
 
 def loss_from_dict(plain: Mapping[str, str]) -> Loss:
@@ -500,19 +513,24 @@ def loss_from_dict(plain: Mapping[str, str]) -> Loss:
     if kind == "approx":
         return ApproxDP(Fraction(plain["epsilon"]), Fraction(plain["delta"]))
     if kind == "zcdp":
-        delta, slack = (Fraction(plain[name]) if name in plain else None for name in ("delta", "slack"))
+        delta = Fraction(plain["delta"]) if "delta" in plain else None
+        slack = Fraction(plain["slack"]) if "slack" in plain else None
         return ZCDP(Fraction(plain["rho"]), delta, slack)
     raise DeclarationError(f"a loss is of kind pure, approx or zcdp, not {str(kind)[:40]!r}")
 
 
 def _words(loss: Loss) -> str:
-    return ", ".join(f"{name} {format_number(amount)}" for name, amount in loss.amounts().items())
+    return _list_amounts(loss.amounts())
 
 
-# ---- What a ledger remembers of the declarations its charges were made under, and which changes it accepts
+def _list_amounts(amounts: Mapping[str, Fraction]) -> str:
+    return ", ".join(f"{name} {format_number(amount)}" for name, amount in amounts.items())
+
+
+# ---- The declarations that a ledger's charges were made under, and which changes to them it accepts
 #
-# Declarations are plain data; of a recorded one, only the two words are read that fix what a charge protects: the neighbor
-# relation and the privacy unit.
+# Declarations are plain data; of a recorded one, only two keys are read, which fix what a charge protects: the neighbor relation
+# and the privacy unit.
 
 _AMEND = 'to accept it, with a reason that stays on record: sordino ledger amend --reason "..."'
 
@@ -522,25 +540,26 @@ _ANEW = "name a new ledger: what was spent was stated for the old neighbors and 
 
 
 def declaration_of(domain: Domain, neighbors: Neighbors, source: object) -> dict[str, Any]:
-    """Return what a ledger holds of a declaration: columns, neighbors, unit, and how CSV cells are written."""
+    """Return the part of a declaration that a ledger records: columns, neighbors, unit, and the format of CSV cells."""
     csv = source.csv.to_dict() if isinstance(source, Source) and source.csv is not None else None
     return {**domain.to_dict(), **neighbors.to_dict(), "csv": csv}
 
 
 def list_changes(old: Mapping[str, Any], new: Mapping[str, Any], *, under: str = "") -> dict[str, tuple[Any, Any]]:
-    """Return what differs, by dotted path: the old value and the new, None where there is none.
+    """Return the differences by dotted path: the old value and the new, None where there is none.
 
     >>> list_changes({"columns": {"age": {"upper": 99}}}, {"columns": {"age": {"upper": 125}}})
     {'columns.age.upper': (99, 125)}
     """
-    found: dict[str, tuple[Any, Any]] = {}
+    changes: dict[str, tuple[Any, Any]] = {}
     for key in sorted({*old, *new}):
-        before, after = old.get(key), new.get(key)
+        before = old.get(key)
+        after = new.get(key)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
-            found |= list_changes(before, after, under=f"{under}{key}.")
+            changes |= list_changes(before, after, under=f"{under}{key}.")
         elif before != after or (key in old) != (key in new) or type(before) is not type(after):
-            found[f"{under}{key}"] = (before, after)
-    return found
+            changes[f"{under}{key}"] = (before, after)
+    return changes
 
 
 def refuse_changed(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -549,8 +568,9 @@ def refuse_changed(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
     if paths:
         more = f" and {len(paths) - 8} more" if len(paths) > 8 else ""
         what = f"table {name!r} is declared differently from its ledger: {', '.join(paths[:8])}{more} changed"
-        same = _unit_of(name, old) == _unit_of(name, new)  # else an amendment would be refused
-        raise DeclarationChanged(f"{what}; put it back, or {_AMEND if same else _ANEW}")
+        # an amendment of the neighbors or the unit would be refused
+        can_amend = _unit_of(name, old) == _unit_of(name, new)
+        raise DeclarationChanged(f"{what}; put it back, or {_AMEND if can_amend else _ANEW}")
 
 
 def refuse_changed_share(spender: str, old: Loss, new: Loss) -> None:
@@ -560,15 +580,15 @@ def refuse_changed_share(spender: str, old: Loss, new: Loss) -> None:
         raise DeclarationChanged(f"{what}; put it back, or {_AMEND}")
 
 
-def accept_new(name: str, declaration: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
+def accept_new(name: str, declaration: Mapping[str, Any], tables: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise DeclarationError unless a new table counts the same unit, by the same relation, as those declared before."""
-    own = _people_of(name, declaration)
-    for other, theirs in known.items():
-        if _people_of(other, theirs) != own:
+    new = _people_of(name, declaration)
+    for other, other_declaration in tables.items():
+        old = _people_of(other, other_declaration)
+        if old != new:
             rule = "one budget protects one kind of unit under one neighbor relation"
-            mine, others = _words_declarations(own), _words_declarations(_people_of(other, theirs))
-            words = f"table {name!r} ({mine}) and table {other!r} ({others})"
-            raise DeclarationError(f"{words} cannot share a ledger: {rule}; {_instead(own, _people_of(other, theirs))}")
+            both = f"table {name!r} ({_describe_unit(new)}) and table {other!r} ({_describe_unit(old)})"
+            raise DeclarationError(f"{both} cannot share a ledger: {rule}; {_instead(new, old)}")
 
 
 def accept_amended(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -578,17 +598,18 @@ def accept_amended(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         raise DeclarationError(f"table {name!r}: {rule}; keep them, or start a new ledger at another path")
 
 
-def table_among(name: str, known: Mapping[str, Any]) -> None:
+def table_among(name: str, tables: Mapping[str, Any]) -> None:
     """Raise DeclarationError unless a table of this name is declared."""
-    if name not in known:
+    if name not in tables:
         raise DeclarationError(
-            f"no table {name!r} is declared in this ledger, so none can be amended; {nearest(name, known)}"
+            f"no table {name!r} is declared in this ledger, so none can be amended; {nearest(name, tables)}"
         )
 
 
 def _unit_of(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
-    """Return the relation, the unit's column, None for a row, and whose it is; how many rows count may be amended."""
-    relation, unit = declaration.get("neighbors"), declaration.get("privacy_unit")
+    """Return the relation, the unit's column, None for a row, and its `of`; the caps on rows are left out, as they may change."""
+    relation = declaration.get("neighbors")
+    unit = declaration.get("privacy_unit")
     if relation not in ("add_remove", "replace"):
         raise DeclarationError(f'table {name!r} must declare neighbors = "add_remove" or "replace"')
     if isinstance(unit, Mapping) and isinstance(unit.get("column"), str):
@@ -601,27 +622,28 @@ def _unit_of(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None
 
 
 def _people_of(name: str, declaration: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return the relation and whose unit it is: what `of` says, else the unit's column; None for a row."""
+    """Return the relation and the people that the unit stands for: its `of`, else its column; None for a row."""
     relation, column, of = _unit_of(name, declaration)
     return relation, of or column
 
 
-def _instead(own: tuple[str, str | None], other: tuple[str, str | None]) -> str:
+def _instead(new: tuple[str, str | None], old: tuple[str, str | None]) -> str:
+    """Return the advice for a new table that cannot share a ledger with an old one."""
     alone = "give the new table a ledger of its own"
-    if own[0] != other[0] or None in (own[1], other[1]):
+    if new[0] != old[0] or None in (new[1], old[1]):
         return alone
     return f'{alone}, or, where both hold the same people, declare that: PrivacyUnit(..., of="person") in each'
 
 
-def _words_declarations(protected: tuple[str, str | None]) -> str:
-    relation, column = protected
+def _describe_unit(people: tuple[str, str | None]) -> str:
+    relation, column = people
     return f"{'one row' if column is None else f'all rows of one {column}'}, {relation}"
 
 
 def amend_tables(
     tables: dict[str, Any], renamed: Mapping[str, str], changed: Mapping[str, Any], payload: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the declarations under other names and words, and state in the entry's payload what differs."""
+    """Return the declarations under other names and words, and record the differences in the entry's payload."""
     for old, new in renamed.items():
         table_among(old, tables)
         if new in tables:
@@ -629,14 +651,14 @@ def amend_tables(
         tables[new] = tables.pop(old)
     if renamed:
         payload["renamed"] = dict(renamed)
-    differs = {}
-    for table, words in changed.items():
+    differences = {}
+    for table, declaration in changed.items():
         table_among(table, tables)
-        accept_amended(table, tables[table], words)
-        if found := list_changes(tables[table], words):
-            differs[table] = found
-    if differs:
-        payload["declarations"] = {table: changed[table] for table in differs}
-        payload["changed"] = differs
+        accept_amended(table, tables[table], declaration)
+        if changes := list_changes(tables[table], declaration):
+            differences[table] = changes
+    if differences:
+        payload["declarations"] = {table: changed[table] for table in differences}
+        payload["changed"] = differences
         tables |= payload["declarations"]
     return tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from fractions import Fraction
 from pathlib import Path
@@ -44,15 +44,16 @@ from sordino.core.loss import Loss
 # ---- Moving a ledger from its SQLite file to a PostgreSQL server, with its whole chain. It charges nothing and
 # opens no data
 
-_TABLES = {"entries": 6, "state": 7, "budget": 4, "charges": 6, "declarations": 2, "shares": 6}  # and their columns
+# the number of columns of each table
+_TABLES = {"entries": 6, "state": 7, "budget": 4, "charges": 6, "declarations": 2, "shares": 6}
 
 
 def move_ledger(old: Ledger, to: str | ServerPlace) -> Ledger:
     """Copy a ledger's chain and sums to a server and return the ledger there; the file stays as a record.
 
-    First the chain is verified and the file's cap is set to what was spent, so that nothing can be charged there any more,
-    whatever happens next; then all is copied in one transaction; then the cap is put back on the server. Both changes are
-    entries with a reason. Raises DeclarationError where the place is no server or has a ledger, LedgerError where a chain is
+    First the chain is verified and the file's cap is set to what was spent, so that nothing can be charged there any more even
+    if the move fails; then all is copied in one transaction; then the cap is restored on the server. Both changes are entries
+    with a reason. Raises DeclarationError where the place is no server or has a ledger, LedgerError where a chain is
     not sound or the server fails; the cap of the file is then amended back by hand.
     """
     place = locate(to)
@@ -72,8 +73,10 @@ def move_ledger(old: Ledger, to: str | ServerPlace) -> Ledger:
 
 def _amend(ledger: Ledger, cap: Loss, reason: str) -> None:
     def job(step: Transaction) -> None:
-        changed: dict[str, Any] = {} if cap == step.sums.cap else {"cap": loss_to_dict(cap)}
-        step.append("amend", {"reason": reason, **changed}, sums=step.sums.change_cap(cap))
+        payload: dict[str, Any] = {"reason": reason}
+        if cap != step.sums.cap:
+            payload["cap"] = loss_to_dict(cap)
+        step.append("amend", payload, sums=step.sums.change_cap(cap))
 
     ledger._writer.write(job)
 
@@ -97,11 +100,10 @@ def _rows(db: Database, table: str) -> list[Any]:
     return list(db.execute(f"SELECT * FROM {table} ORDER BY 1"))
 
 
-# ---- Going on from an older copy of a ledger, where the newest was lost: what was spent since counts, as far as is
-# known
+# ---- Going on from an older copy of a ledger, where the newest was lost: what is known to have been spent since is counted
 #
 # The copy's high-water mark says what had been spent when the ledger was last seen. That, and not what the copy says, is what
-# the restored ledger begins with; which questions it was spent on is lost with the entries.
+# the restored ledger begins with; the questions it was spent on are lost with the entries.
 
 
 def restore_ledger(
@@ -113,7 +115,7 @@ def restore_ledger(
     nobody knows whose it was, against every share; the reason stays on record. Answers after the copy are lost, so
     asking for them again charges again. The newest file, should it turn up, is refused from then on.
 
-    Raises DeclarationError where a ledger is in the backup's way, or nothing is to be restored; LedgerError where the copy is
+    Raises DeclarationError where a ledger is in the backup's place, or nothing is to be restored; LedgerError where the copy is
     not sound, this machine has no mark of it, or another ledger was used at `path` after it.
     """
     check_text(reason.strip(), name="reason", empty=False)
@@ -149,7 +151,7 @@ def _put(place: Place, backup: Path) -> None:
             for ending in ("", "-wal", "-shm", "-journal"):
                 draft.with_name(draft.name + ending).unlink(missing_ok=True)
                 place.with_name(place.name + ending).unlink(missing_ok=True)
-            # the copy is opened, not the backup: it may lie where nothing can be written
+            # the copy is opened, not the backup, whose directory may not be writable
             for ending in ("", "-wal"):
                 source = backup.with_name(backup.name + ending)
                 if source.exists():
@@ -166,29 +168,28 @@ def _put(place: Place, backup: Path) -> None:
             lock.close()
 
 
-def _check_copy(db: Database, place: Place) -> tuple[list[Entry], Checkpoint]:
-    """Return the entries of a sound copy and the mark of its ledger; raise LedgerError where either is not there."""
-    books = replay(db.execute(ENTRIES))
+def _check_copy(db: Database, place: Place) -> None:
+    """Raise LedgerError unless this is a sound copy of the ledger last used at this place, of which this machine has a mark."""
+    ledger = replay(db.execute(ENTRIES)).ledger
     quick_check(db, None, whole_schema=True)
-    seen = read_mark(marks_directory() / books.ledger)
-    if seen is None:
+    checkpoint = read_mark(marks_directory() / ledger)
+    if checkpoint is None:
         raise LedgerError(
-            f"this machine has no high-water mark of the ledger {books.ledger[:8]}, so nothing says what was spent after the "
-            f"copy was made: put {marks_directory() / books.ledger} back too. Where you know that nothing was, put the copy "
+            f"this machine has no high-water mark of the ledger {ledger[:8]}, so nothing says what was spent after the "
+            f"copy was made: put {marks_directory() / ledger} back too. Where you know that nothing was, put the copy "
             f"at {place} by hand: the next question is charged to it, and it stays on record that there was no mark"
         )
-    if isinstance(place, Path) and seen.path.startswith(("postgresql://", "postgres://")):
-        raise LedgerError(f"the ledger was moved from its file to {seen.path}: name that in the project file")
+    if isinstance(place, Path) and checkpoint.path.startswith(("postgresql://", "postgres://")):
+        raise LedgerError(f"the ledger was moved from its file to {checkpoint.path}: name that in the project file")
     last = marks_at(str(place))
-    if last and last[0].ledger != books.ledger:
+    if last and last[0].ledger != ledger:
         raise LedgerError(
-            f"another ledger, {last[0].ledger[:8]}, was used at {place} after {books.ledger[:8]}: put a copy of that one back"
+            f"another ledger, {last[0].ledger[:8]}, was used at {place} after {ledger[:8]}: put a copy of that one back"
         )
-    return entries_of(db), seen
 
 
 def _count_lost(place: Place, reason: str, clock: Callable[[], str]) -> bool:
-    """Add what the copy has forgotten to what is spent, and let the mark follow; return whether anything was missing."""
+    """Count what was spent in entries that the copy lacks, and advance the mark; return whether anything was missing."""
     lock: FairLock | None = None
     db: Database
     if isinstance(place, ServerPlace):
@@ -201,30 +202,33 @@ def _count_lost(place: Place, reason: str, clock: Callable[[], str]) -> bool:
     try:
         with closing(db):
             db.execute("BEGIN")
-            entries, _ = _check_copy(db, place)
+            _check_copy(db, place)
             db.execute("ROLLBACK")
             ledger = read_end(db)[0].ledger
             path = marks_directory() / ledger
             with lock or nullcontext(), lock_mark(path) as mark:
                 db.execute("BEGIN IMMEDIATE")
                 try:
-                    step, seen = Transaction(db, clock), mark.seen
-                    assert seen is not None  # as the check found
+                    step = Transaction(db, clock)
+                    checkpoint = mark.seen
+                    # _check_copy refuses a ledger without a mark
+                    assert checkpoint is not None
                     try:
-                        check_mark(db, seen, ledger=ledger, head=step.head)
+                        check_mark(db, checkpoint, ledger=ledger, head=step.head)
                         db.execute("ROLLBACK")
                         return False
                     except LedgerError:
                         pass
                     entries = entries_of(db)
-                    known = {"seq": seen.seq, "hash": seen.hash}
+                    at_mark = {"seq": checkpoint.seq, "hash": checkpoint.hash}
                     # a crash may have come between the entry and the mark
-                    if not any(one.kind == "restore" and one.payload["mark"] == known for one in entries):
-                        lost = _lost(entries, seen, path)
+                    if not any(one.kind == "restore" and one.payload["mark"] == at_mark for one in entries):
+                        lost = _lost_amounts(entries, checkpoint, path)
                         after = step.sums.restore(lost)
-                        said: dict[str, Any] = {"reason": reason, "mark": known, "lost": amounts_to_dict(lost)}
-                        cap = {} if after.cap == step.sums.cap else {"cap": loss_to_dict(after.cap)}
-                        step.append("restore", {**said, **cap}, sums=after)
+                        payload: dict[str, Any] = {"reason": reason, "mark": at_mark, "lost": amounts_to_dict(lost)}
+                        if after.cap != step.sums.cap:
+                            payload["cap"] = loss_to_dict(after.cap)
+                        step.append("restore", payload, sums=after)
                         _close_open(step)
                         step.finish()
                     db.execute("COMMIT")
@@ -241,7 +245,7 @@ def _count_lost(place: Place, reason: str, clock: Callable[[], str]) -> bool:
 
 
 def _close_open(step: Transaction) -> None:
-    """Close the charges that may yet be answered: each may have been, in the entries that are lost, and is never again."""
+    """Close the charges that could still be answered: the lost entries may hold an answer, and there must not be two."""
     for charge in charges_where(step.db, "charges.state <> 'committed'"):
         if charge.state == "reserved" or charge.resumable:
             seq, _ = step.append("fail", {"charge": charge.id, "reason": "its outcome was lost with later entries"})
@@ -249,16 +253,15 @@ def _close_open(step: Transaction) -> None:
             step.db.execute("UPDATE charges SET state = 'failed', closed = ? WHERE number = ?", (seq, number))
 
 
-def _lost(entries: list[Entry], seen: Checkpoint, mark: Path) -> dict[str, Fraction]:
-    """Return what the mark says was spent beyond the copy.
+def _lost_amounts(entries: list[Entry], checkpoint: Checkpoint, mark: Path) -> dict[str, Fraction]:
+    """Return what was spent by the mark and not in the copy.
 
-    What was charged to the copy after the mark was last written, by a user or on a machine with another mark, comes on top.
+    What was charged to the copy after the mark was last written, by a user or on a machine with another mark, is added to it.
     """
-    written = utc_text(datetime.datetime.fromtimestamp(mark.stat().st_mtime, datetime.UTC))
-    before = [_own(one.payload["after"]) for one in entries if one.seq == 1 or one.time <= written][-1]
-    return {name: max(Fraction(0), amount - before[name]) for name, amount in seen.amounts().items()}
-
-
-def _own(after: Mapping[str, Any]) -> dict[str, Fraction]:
-    carried = amounts_from_dict(after["carried"])
-    return {name: amount - carried[name] for name, amount in amounts_from_dict(after["spent"]).items()}
+    mark_time = utc_text(datetime.datetime.fromtimestamp(mark.stat().st_mtime, datetime.UTC))
+    last = [entry.payload["after"] for entry in entries if entry.seq == 1 or entry.time <= mark_time][-1]
+    spent = amounts_from_dict(last["spent"])
+    carried = amounts_from_dict(last["carried"])
+    return {
+        name: max(Fraction(0), amount - (spent[name] - carried[name])) for name, amount in checkpoint.amounts().items()
+    }

@@ -39,16 +39,14 @@ from sordino.core.ledger.records import (
 )
 from sordino.core.loss import Loss, loss_from
 
-# ---- A SQLite file whose commits are on disk when they return: made for its owner alone, recognised by its format,
-# written
+# ---- A SQLite file whose commits are on disk when they return: private to its owner, recognized by its format, written in
+# whole transactions
 #
-# in whole transactions.
-#
-# It knows no tables: the ledger, a device's ledger and a collector's store each keep a format of their own.
+# It knows no tables: the ledger, a device's ledger and a collector's store each have a format of their own.
 
 
 class Database(Protocol):
-    """What a ledger needs of a connection: SQLite's own, or one that speaks its words to a server."""
+    """What a ledger needs of a connection: SQLite's own, or one that runs the same statements on a server."""
 
     @property
     def in_transaction(self) -> bool: ...
@@ -59,7 +57,7 @@ class Database(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """State a kind of SQLite file: its application id, its version, and the statements that make its tables."""
+    """A kind of SQLite file: its application id, its version, and the statements that create its tables."""
 
     application: int
     version: int
@@ -67,10 +65,10 @@ class FileFormat:
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that its owner alone can read and write, unless one is there; raise OSError where that fails.
+    """Create an empty file that its owner alone can read and write, unless one exists; raise OSError where that fails.
 
-    A file that is there is never opened here: to close a descriptor of it would drop the locks that this process holds on
-    it through SQLite, and with them the write-ahead log, which the next program to leave would take for its own.
+    An existing file is never opened here: closing a descriptor of it would drop the locks that this process holds on it
+    through SQLite, and the next program to close it would then remove the write-ahead log.
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -79,13 +77,13 @@ def make_private(path: Path) -> None:
 def open_sqlite(
     path: Path, *, patience: float, check_same_thread: bool, kind: type[sqlite3.Connection] = sqlite3.Connection
 ) -> sqlite3.Connection:
-    """Open a file that is there; `patience` is how many seconds to wait for another program that holds it."""
-    name, same = path.absolute().as_uri() + "?mode=rw", check_same_thread
-    return kind(name, uri=True, isolation_level=None, check_same_thread=same, timeout=patience)
+    """Open an existing file; `patience` is how many seconds to wait for another program that holds it."""
+    name = path.absolute().as_uri() + "?mode=rw"
+    return kind(name, uri=True, isolation_level=None, check_same_thread=check_same_thread, timeout=patience)
 
 
 def read_format(db: sqlite3.Connection) -> tuple[int, int, bool]:
-    """Return the application id, the version, and whether the file is empty; raise sqlite3.Error for no database."""
+    """Return the application id, the version, and whether the file is empty; raise sqlite3.Error if it is no database."""
     application, version, pages = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version", "page_count")
     )
@@ -100,7 +98,7 @@ def make_durable(db: sqlite3.Connection) -> bool:
 
 
 def create_tables(db: sqlite3.Connection, kind: FileFormat) -> None:
-    """Make the tables of a format and stamp the file with it, within the transaction under way."""
+    """Create the tables of a format and stamp the file with it, within the open transaction."""
     for statement in kind.schema:
         db.execute(statement)
     db.execute(f"PRAGMA application_id = {kind.application}")
@@ -109,7 +107,7 @@ def create_tables(db: sqlite3.Connection, kind: FileFormat) -> None:
 
 @contextmanager
 def transact(db: Any, *, begin: str = "BEGIN IMMEDIATE") -> Iterator[Any]:
-    """Give a cursor whose work is on disk, all or nothing, when the block ends; PostgreSQL's connections do as well."""
+    """Yield a cursor whose work is on disk, all or nothing, when the block ends; a PostgreSQL connection works as well."""
     cursor = db.cursor()
     cursor.execute(begin)
     try:
@@ -120,12 +118,12 @@ def transact(db: Any, *, begin: str = "BEGIN IMMEDIATE") -> Iterator[Any]:
     cursor.execute("COMMIT")
 
 
-# ---- A ledger's SQLite file: its tables, how it is made and opened, and one write transaction on it
+# ---- A ledger's SQLite file: its tables, how it is created and opened, and one write transaction on it
 #
 # It knows what a ledger stores, not who may write it when (writer.py) nor what a charge means (ledger.py). WAL with
-# synchronous=FULL: a commit is on disk before it returns. Entries can only be added: triggers refuse the rest.
+# synchronous=FULL: a commit is on disk before it returns. Entries can only be appended: triggers refuse all else.
 #
-# Functions that read what its tables hold take an open connection; their caller holds the mutex and the transaction.
+# Functions that read its tables take an open connection; their caller holds the mutex and the transaction.
 
 ENTRIES = "SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq"
 
@@ -137,21 +135,22 @@ _CHARGES = """SELECT charges.number, charges.request, charges.question, charges.
 
 def entries_of(db: Database) -> list[Entry]:
     """Return the chain, oldest first."""
-    return [Entry(s, kind, time, json.loads(text), prev, own) for s, kind, time, text, prev, own in db.execute(ENTRIES)]
+    rows = db.execute(ENTRIES)
+    return [Entry(seq, kind, time, json.loads(text), prev, digest) for seq, kind, time, text, prev, digest in rows]
 
 
 def charges_where(db: Database, where: str, *values: str | int) -> list[Charge]:
-    """Return the charges that a condition of our own words chooses, oldest first."""
+    """Return the charges for which an SQL condition holds, oldest first; its text is never a user's."""
     rows = db.execute(f"{_CHARGES} WHERE {where} ORDER BY charges.number", values)
     return [_charge(tuple(row)) for row in rows]
 
 
 def charge_of(db: Database, name: str) -> Charge:
     """Return the charge with this id; raise UnknownName where there is none."""
-    found = charges_where(db, "charges.number = ?", charge_number(name))
-    if not found:
+    charges = charges_where(db, "charges.number = ?", charge_number(name))
+    if not charges:
         raise _no_charge(db, name)
-    return found[0]
+    return charges[0]
 
 
 def open_charge(db: Database, name: str) -> int:
@@ -160,11 +159,11 @@ def open_charge(db: Database, name: str) -> int:
     It has no outcome yet, or failed so that it may be resumed.
     """
     number = charge_number(name)
-    found = db.execute("SELECT state FROM charges WHERE number = ?", (number,)).fetchone()
-    if found is None:
+    row = db.execute("SELECT state FROM charges WHERE number = ?", (number,)).fetchone()
+    if row is None:
         raise _no_charge(db, name)
-    if found[0] != "reserved" and not charge_of(db, name).resumable:
-        raise LedgerError(f"charge {name} is {found[0]} already, and that is final; make a new charge")
+    if row[0] != "reserved" and not charge_of(db, name).resumable:
+        raise LedgerError(f"charge {name} is {row[0]} already, and that is final; make a new charge")
     return number
 
 
@@ -187,7 +186,7 @@ def answer_of(db: Database, charge: Charge) -> str:
 
 
 def find_answer(db: Database, request: str, question: str) -> StoredAnswer | None:
-    """Return what a request made before was answered, None where it is new; `question` is a hash.
+    """Return the answer of a request made before, None where it is new; `question` is a hash.
 
     Raises QuestionRefused where it asked another question, InDoubt or ChargedError where it has no answer.
     """
@@ -197,10 +196,10 @@ def find_answer(db: Database, request: str, question: str) -> StoredAnswer | Non
 
 def find_charge(db: Database, request: str, question: str) -> Charge | None:
     """Return the charge of a request made before, None where it is new; raise QuestionRefused where it asked another question."""
-    found = charges_where(db, "charges.request = ?", request)
-    if not found:
+    charges = charges_where(db, "charges.request = ?", request)
+    if not charges:
         return None
-    charge = found[0]
+    charge = charges[0]
     if charge.question != question:
         rule = f"this request id was used for another question (charge {charge.id})"
         raise QuestionRefused(f"{rule}; one id means one question: use a new id for a new question")
@@ -214,7 +213,7 @@ def declarations_of(db: Database) -> dict[str, Any]:
 
 
 def lost_of(db: Database) -> dict[str, Fraction]:
-    """Return what was spent in entries that were lost, by those that say that the ledger goes on from an older copy."""
+    """Return what was spent in lost entries, by the entries that record a restoration from an older copy."""
     lost: dict[str, Fraction] = {}
     for (payload,) in db.execute("SELECT payload FROM entries WHERE kind = 'restore'"):
         for name, amount in amounts_from_dict(json.loads(payload)["lost"]).items():
@@ -228,12 +227,14 @@ def _no_charge(db: Database, name: str) -> UnknownName:
     return UnknownName(f"there is no charge {name}; {hint}")
 
 
-@lru_cache(maxsize=4096)  # a plan names the last answers of its question, mostly the same ones
+# A plan names the last answers of its question, mostly the same ones.
+@lru_cache(maxsize=4096)
 def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Charge:
-    number, request, question, state, time, made, ended = row
-    payload = json.loads(made)
-    failure = {} if ended is None else json.loads(ended)
-    cap, spent = loss_from_dict(payload["after"]["cap"]), amounts_from_dict(payload["after"]["spent"])
+    number, request, question, state, time, reserved, failed = row
+    payload = json.loads(reserved)
+    failure = {} if failed is None else json.loads(failed)
+    cap = loss_from_dict(payload["after"]["cap"])
+    spent = amounts_from_dict(payload["after"]["spent"])
     return Charge(
         id=charge_id(number),
         amounts=amounts_from_dict(payload["amounts"]),
@@ -253,15 +254,18 @@ def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Char
 
 
 T = TypeVar("T")
-LedgerEnd = tuple[Sums, int, str]  # the sums, the last entry's number and its hash
+# the sums, the last entry's number and its hash
+LedgerEnd = tuple[Sums, int, str]
 
 RESTORE = 'sordino ledger restore --reason "..."'
 _NEWEST = f"Put back the copy that was written to last; if the newest is lost, go on from this one: {RESTORE}"
-_PATIENCE = 60.0  # seconds to wait for a program that holds the file without the ledger's lock
+# seconds to wait for a program that holds the file without the ledger's lock
+_PATIENCE = 60.0
 
+# The application id is "Sord"; version 1 stored sums that no entry of its chain recorded.
 FORMAT = FileFormat(
-    0x536F7264,  # "Sord"
-    2,  # 1 kept sums that no entry of its chain held
+    0x536F7264,
+    2,
     (
         """CREATE TABLE entries (
     seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, time TEXT NOT NULL, payload TEXT NOT NULL,
@@ -287,10 +291,11 @@ FORMAT = FileFormat(
     ),
 )
 
+# created with the first share: a ledger without shares has the same file as before shares existed
 SHARES = """CREATE TABLE shares (
     spender TEXT NOT NULL, name TEXT NOT NULL, cap TEXT NOT NULL, spent TEXT NOT NULL,
     spent_units INTEGER NOT NULL, cap_units INTEGER NOT NULL, PRIMARY KEY (spender, name),
-    CHECK (spent_units BETWEEN 0 AND cap_units))"""  # made with the first share: without one, the file is as it always was
+    CHECK (spent_units BETWEEN 0 AND cap_units))"""
 _SET_SHARE = (
     "INSERT INTO shares VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (spender, name) DO UPDATE SET cap = excluded.cap, "
     "spent = excluded.spent, spent_units = excluded.spent_units, cap_units = excluded.cap_units"
@@ -298,7 +303,7 @@ _SET_SHARE = (
 
 
 class LedgerFile(sqlite3.Connection):
-    """A connection to a ledger's file, or to one in memory, which remembers the end that it read until anything is written.
+    """A connection to a ledger's file, or to one in memory, which caches the end of the ledger until anything is written.
 
     Another connection's commit changes SQLite's data_version, and a row written by this one its own count of rows.
     """
@@ -306,25 +311,26 @@ class LedgerFile(sqlite3.Connection):
     _known: tuple[tuple[int, int], LedgerEnd] | None = None
 
     def end(self) -> LedgerEnd:
-        """Return what `read_end` returns, which is read once for each state of the file."""
-        state = int(self.execute("PRAGMA data_version").fetchone()[0]), self.total_changes
-        if self._known is None or self._known[0] != state:
-            self._known = state, read_end(self)
+        """Return the end of the ledger, read once for each state of the file."""
+        version = (int(self.execute("PRAGMA data_version").fetchone()[0]), self.total_changes)
+        if self._known is None or self._known[0] != version:
+            self._known = (version, read_end(self))
         return self._known[1]
 
     def remember(self, end: LedgerEnd) -> None:
-        """Take the end that this connection has committed, in a transaction that began with `end`: its own commits leave
-        the data_version as it is.
+        """Cache the end that this connection has committed, in a transaction that began by reading it.
+
+        Its own commits leave the data_version unchanged.
         """
         if self._known is not None:
             self._known = (self._known[0][0], self.total_changes), end
 
 
 class Transaction:
-    """Write to a ledger within one SQLite transaction, which its owner begins and ends.
+    """Writes to a ledger within one SQLite transaction, which its owner begins and ends.
 
-    It begins with `end_of`, so nothing is granted on figures that no entry holds. Jobs check first and append last,
-    so a job that raises has written nothing. `finish` writes the sums and the head.
+    It begins with `end_of`, so nothing is granted on sums that no entry records. Jobs check first and append last, so a job
+    that raises has written nothing. `finish` writes the sums and the head.
     """
 
     def __init__(self, db: Database, clock: Callable[[], str]) -> None:
@@ -337,18 +343,26 @@ class Transaction:
     def append(self, kind: str, payload: Mapping[str, Any], *, sums: Sums | None = None) -> tuple[int, str]:
         """Append an entry to the chain, with the sums after it if it changes them, and return its number and time."""
         after = self.sums if sums is None else sums
-        seq, time, text = self.head + 1, self._clock(), canonical({**payload, "after": after.to_dict()})
+        seq = self.head + 1
+        time = self._clock()
+        text = canonical({**payload, "after": after.to_dict()})
         digest = entry_hash(seq, kind, time, text, self.hash)
         self.db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", (seq, kind, time, text, self.hash, digest))
-        self.head, self.hash, self.sums, self.changed = seq, digest, after, True
+        self.head = seq
+        self.hash = digest
+        self.sums = after
+        self.changed = True
         return seq, time
 
     def finish(self) -> None:
-        """Write the head, and the cap and the sums that an entry changed; the CHECK on units refuses sums above the cap again."""
-        if self.sums is self._before:  # as for an answer, which costs nothing
+        """Write the head, and the cap and the sums if an entry changed them; the CHECK on units refuses sums above the cap."""
+        # an answer, which costs nothing, leaves the sums as they were
+        if self.sums is self._before:
             self.db.execute("UPDATE state SET head = ?, hash = ?", (self.head, self.hash))
             return
-        cap, spent, most = canonical(loss_to_dict(self.sums.cap)), self.sums.spent, self.sums.cap.amounts()
+        cap = canonical(loss_to_dict(self.sums.cap))
+        spent = self.sums.spent
+        most = self.sums.cap.amounts()
         state = (cap, self.head, self.hash, self.sums.charges)
         self.db.execute("UPDATE state SET cap = ?, head = ?, hash = ?, charges = ?", state)
         rows = [(str(spent[n]), units(spent[n]), units(most[n]), n) for n in spent]
@@ -357,12 +371,12 @@ class Transaction:
             self._finish_shares()
 
     def remember(self) -> None:
-        """Spare the next transaction the reading of what this one, committed just now, has written."""
+        """Cache the end that this transaction, just committed, has written, so that the next one need not read it."""
         if isinstance(self.db, LedgerFile):
             self.db.remember((self.sums, self.head, self.hash))
 
     def _finish_shares(self) -> None:
-        """Write the shares that changed; their own CHECK refuses sums above a share once more."""
+        """Write the shares that changed; their CHECK refuses sums above a share once more."""
         before = self._before.shares
         changed = {who: share for who, share in self.sums.shares.items() if share != before.get(who)}
         if changed and not _has_shares(self.db):
@@ -377,9 +391,9 @@ class Transaction:
 
 
 def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
-    """Make a ledger whose first entry has this payload, whole or not at all, and return the hash of that entry.
+    """Create a ledger whose first entry has this payload, whole or not at all, and return the hash of that entry.
 
-    It is built beside its place and renamed into it, so a crash leaves no half of a ledger. The caller holds the lock.
+    It is built beside its path and renamed to it, so a crash leaves no half of a ledger. The caller holds the lock.
     """
     logs = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
     if any(log.exists() and log.stat().st_size for log in logs):
@@ -388,7 +402,7 @@ def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str)
     draft = path.with_name(path.name + "-new")
     for leftover in (*logs, draft, draft.with_name(draft.name + "-wal"), draft.with_name(draft.name + "-journal")):
         leftover.unlink(missing_ok=True)
-    # it holds questions, spenders and answers: its owner's alone, and so are the logs that SQLite makes beside it
+    # it holds questions, spenders and answers, so it and the logs that SQLite creates beside it are private to its owner
     make_private(draft)
     db = sqlite3.connect(draft, isolation_level=None)
     try:
@@ -403,7 +417,7 @@ def create_file(path: Path, payload: Mapping[str, Any], *, cap: Loss, time: str)
 
 
 def in_memory(payload: Mapping[str, Any], *, cap: Loss, time: str) -> sqlite3.Connection:
-    """Return a ledger that lives in this connection only."""
+    """Return a ledger that exists in this connection only."""
     db = LedgerFile(":memory:", isolation_level=None, check_same_thread=False)
     _fill(db, payload, cap=cap, time=time)
     return db
@@ -438,7 +452,7 @@ def _check_readable(path: Path) -> None:
 
 
 def _find_fault(db: sqlite3.Connection) -> str | None:
-    """Make an open file durable; return why it is no ledger that this program reads, None where it is one."""
+    """Make an open file durable; return why this program cannot read it as a ledger, None where it can."""
     try:
         application, version, _ = read_format(db)
     except sqlite3.DatabaseError as error:
@@ -462,8 +476,8 @@ def quick_check(db: Database, seen: Checkpoint | None, *, whole_schema: bool = F
         assert isinstance(db, ServerConnection)
         check_schema(db)
     elif whole_schema:
-        kept = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        if kept - {SHARES} != set(FORMAT.schema):
+        statements = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+        if statements - {SHARES} != set(FORMAT.schema):
             raise LedgerError("the ledger's tables or triggers were altered; restore a sound copy of the ledger")
         if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise LedgerError("the ledger's file is damaged; restore a sound copy of the ledger")
@@ -471,32 +485,34 @@ def quick_check(db: Database, seen: Checkpoint | None, *, whole_schema: bool = F
 
 
 def read_sums(db: Database) -> Sums:
-    """Return the sums that the tables hold; raise LedgerError where the last entry does not: see `read_end`."""
+    """Return the sums that the tables hold; raise LedgerError where the last entry has others: see `read_end`."""
     return end_of(db)[0]
 
 
 def end_of(db: Database) -> LedgerEnd:
-    """Return what `read_end` returns; of a file it is read once for each state of it."""
+    """Return the end of the ledger as `read_end` does; that of a file is read once for each state of it."""
     return db.end() if isinstance(db, LedgerFile) else read_end(db)
 
 
 def read_end(db: Database) -> LedgerEnd:
     """Return the sums that the tables hold, and the last entry's number and hash.
 
-    Raises LedgerError where that entry's hash does not fit, or it holds other sums. One entry is read, whatever their
-    number: each begins with the sums after it, under its hash, so the two are compared as text.
+    Raises LedgerError where that entry's hash does not fit, or it holds other sums. Only one entry is read: each begins with
+    the sums after it, under its hash, so the two are compared as text.
     """
     last = db.execute("SELECT seq, kind, time, payload, prev, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
-    kept = db.execute("SELECT ledger, cap, carried, charges, head, hash FROM state").fetchall()
-    if last is None or len(kept) != 1:
+    state = db.execute("SELECT ledger, cap, carried, charges, head, hash FROM state").fetchall()
+    if last is None or len(state) != 1:
         raise LedgerError(f"the ledger has no entries; {SOUND}")
-    ledger, cap, carried, charges, head, digest = kept[0]
-    declared = dict(db.execute("SELECT name, declaration FROM declarations"))
+    ledger, cap, carried, charges, head, digest = state[0]
+    declarations = dict(db.execute("SELECT name, declaration FROM declarations"))
     spent = {name: Fraction(text) for name, text in db.execute("SELECT name, spent FROM budget ORDER BY name")}
-    (most, before), shares = _parse(cap, carried), _read_shares(db)
+    most, before = _parse(cap, carried)
+    shares = _read_shares(db)
     if (last[0], last[5]) != (head, digest) or entry_hash(*last[:5]) != digest:
         raise LedgerError(f"entry {max(last[0], head)} is not what was written; {SOUND}")
-    sums = Sums(ledger, most, before, spent, charges, texts_digest(declared), shares)
+    sums = Sums(ledger, most, before, spent, charges, texts_digest(declarations), shares)
+    # an entry of an older version has the shares written out
     forms = (sums.to_dict(spells=spells) for spells in ((False, True) if shares else (False,)))
     if not any(last[3].startswith(f'{{"after":{canonical(form)},') for form in forms):
         rule = "the sums of what was spent, the cap or the declarations of tables are not what"
@@ -505,7 +521,8 @@ def read_end(db: Database) -> LedgerEnd:
 
 
 def _has_shares(db: Database) -> bool:
-    if not isinstance(db, sqlite3.Connection):  # a server's ledger has the table from the start
+    # a server's ledger has the table from the start
+    if not isinstance(db, sqlite3.Connection):
         return True
     return db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'shares'").fetchone() is not None
 
@@ -514,21 +531,22 @@ def _read_shares(db: Database) -> dict[str, ShareSums]:
     """Return the shares that the tables hold, by spender."""
     if not _has_shares(db):
         return {}
-    found: dict[str, tuple[dict[str, Fraction], dict[str, Fraction]]] = {}
+    caps: dict[str, dict[str, Fraction]] = {}
+    sums: dict[str, dict[str, Fraction]] = {}
     for who, name, most, spent in db.execute("SELECT spender, name, cap, spent FROM shares ORDER BY spender, name"):
-        caps, gone = found.setdefault(who, ({}, {}))
-        caps[name], gone[name] = Fraction(most), Fraction(spent)
-    return {who: ShareSums(loss_from(caps), loss_from(gone)) for who, (caps, gone) in found.items()}
+        caps.setdefault(who, {})[name] = Fraction(most)
+        sums.setdefault(who, {})[name] = Fraction(spent)
+    return {who: ShareSums(loss_from(caps[who]), loss_from(sums[who])) for who in caps}
 
 
 @lru_cache(maxsize=64)
 def _parse(cap: str, carried: str) -> tuple[Loss, Mapping[str, Fraction]]:
-    """Return a cap and what was carried over, which seldom change, from their text."""
+    """Parse a cap and the amounts carried over, which seldom change."""
     return loss_from_dict(json.loads(cap)), amounts_from_dict(json.loads(carried))
 
 
 def check_mark(db: Database, seen: Checkpoint | None, *, ledger: str, head: int) -> None:
-    """Raise LedgerError where the ledger falls short of what was seen of it, or has another entry in that place."""
+    """Raise LedgerError where the ledger has fewer entries than were seen of it, or another entry in that place."""
     if seen is None:
         return
     if seen.ledger != ledger:
@@ -541,24 +559,24 @@ def check_mark(db: Database, seen: Checkpoint | None, *, ledger: str, head: int)
             )
         rule = f"the ledger was rolled back: it has {head} entries, {seen.seq} were seen"
         raise LedgerError(f"{rule}; what was spent does not return. {_NEWEST}")
-    found = db.execute("SELECT hash FROM entries WHERE seq = ?", (seen.seq,)).fetchone()
-    if found is None or found[0] != seen.hash:
+    row = db.execute("SELECT hash FROM entries WHERE seq = ?", (seen.seq,)).fetchone()
+    if row is None or row[0] != seen.hash:
         rule = f"the ledger was rolled back or copied: entry {seen.seq} is not the one that was seen"
         raise LedgerError(f"{rule}. {_NEWEST}")
 
 
 def fill_tables(db: Database, payload: Mapping[str, Any], *, cap: Loss, time: str) -> str:
     """Write a new ledger's first entry and sums into its empty tables, and return the hash of that entry."""
-    carried = (
-        amounts_from_dict(payload["carried"]) if "carried" in payload else dict.fromkeys(cap.amounts(), Fraction(0))
-    )
+    carried = dict.fromkeys(cap.amounts(), Fraction(0))
+    if "carried" in payload:
+        carried = amounts_from_dict(payload["carried"])
     sums = Sums(payload["ledger"], cap, carried, carried, 0, texts_digest({}))
-    taken_over = canonical(amounts_to_dict(carried))
-    text, plain = canonical({**payload, "after": sums.to_dict()}), canonical(loss_to_dict(cap))
+    text = canonical({**payload, "after": sums.to_dict()})
     digest = entry_hash(1, "open", time, text, GENESIS)
-    rows = [(name, str(carried[name]), units(carried[name]), units(most)) for name, most in cap.amounts().items()]
     db.execute("INSERT INTO entries VALUES (1, 'open', ?, ?, ?, ?)", (time, text, GENESIS, digest))
-    db.execute("INSERT INTO state VALUES (1, ?, ?, ?, 1, ?, 0)", (payload["ledger"], plain, taken_over, digest))
+    state = (payload["ledger"], canonical(loss_to_dict(cap)), canonical(amounts_to_dict(carried)), digest)
+    db.execute("INSERT INTO state VALUES (1, ?, ?, ?, 1, ?, 0)", state)
+    rows = [(name, str(carried[name]), units(carried[name]), units(most)) for name, most in cap.amounts().items()]
     db.executemany("INSERT INTO budget VALUES (?, ?, ?, ?)", rows)
     return digest
 

@@ -1,10 +1,8 @@
-"""Who may write a ledger when: threads join one transaction, processes take turns, forks reopen, rollbacks are refused.
+"""Writers of a ledger: threads join one transaction, processes take turns, forks reopen, rollbacks are refused.
 
-It runs jobs and knows nothing of charges. The first thread to get the mutex serves all jobs that wait, in one durable
-transaction (one fsync for all of them). Before it does so, it takes the fair lock between processes and the high-water
-mark; after the commit it advances the mark. No SQLite connection ever crosses a fork.
-
-Its lock is fair between processes, on files beside the ledger.
+It runs jobs and knows nothing of charges. The first thread to get the mutex runs all waiting jobs in one durable transaction
+(one fsync for all of them). Before it does so, it takes the fair lock between processes, on files beside the ledger, and the
+high-water mark; after the commit it advances the mark. No SQLite connection ever crosses a fork.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from sordino.core.ledger.high_water_mark import (
     read_mark,
 )
 from sordino.core.ledger.location import Place, ServerPlace
-from sordino.core.ledger.records import Sums, amounts_to_dict, canonical, hash_of, loss_to_dict
+from sordino.core.ledger.records import amounts_to_dict, canonical, hash_of, loss_to_dict
 from sordino.core.ledger.replay import follow, replay
 from sordino.core.ledger.store import (
     ENTRIES,
@@ -49,11 +47,11 @@ from sordino.core.loss import Loss, format_number
 
 
 class FairLock:
-    """Hold a lock that processes take in turn: who has just held it queues behind those that wait.
+    """A lock that processes take in turn: the process that just released it queues behind those that wait.
 
-    A waiter first takes the turnstile, then the lock, then leaves the turnstile. A plain lock is barged: the holder
-    releases and takes it again before any waiter has woken, and one process starves the rest. The kernel releases both
-    when a process dies. Threads must not share one: the ledger's own mutex comes first.
+    A waiter first takes the turnstile, then the lock, then leaves the turnstile. A plain lock can be barged: the holder
+    releases and takes it again before any waiter has woken, and one process starves the rest. The kernel releases both when a
+    process dies. Threads must not share one: the ledger's mutex comes first.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,14 +60,13 @@ class FairLock:
 
     def __enter__(self) -> FairLock:
         if self._files is None:
-            first = _open(self._paths[0])
-            self._files = first, _open(self._paths[1])
-        turn, lock = self._files
-        fcntl.flock(turn, fcntl.LOCK_EX)
+            self._files = (_open(self._paths[0]), _open(self._paths[1]))
+        turnstile, lock = self._files
+        fcntl.flock(turnstile, fcntl.LOCK_EX)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
         finally:
-            fcntl.flock(turn, fcntl.LOCK_UN)
+            fcntl.flock(turnstile, fcntl.LOCK_UN)
         return self
 
     def __exit__(
@@ -97,7 +94,7 @@ _ADDED = "SELECT seq, kind, time, payload, prev, hash FROM entries WHERE seq > ?
 
 
 class PendingWrite(Generic[T]):
-    """Hold one job while it waits, then its value or its error."""
+    """A job that waits to be run, then its value or its error."""
 
     __slots__ = ("done", "error", "job", "value")
 
@@ -109,7 +106,7 @@ class PendingWrite(Generic[T]):
 
 
 class LedgerWriter:
-    """Run jobs on one ledger, from any thread and from forked processes; `db` is given for a ledger in memory."""
+    """A runner of jobs on one ledger, from any thread and from forked processes; `db` is given for a ledger in memory."""
 
     def __init__(
         self, path: Place | None, *, mark: Path | None, clock: Callable[[], str], db: Database | None = None
@@ -120,7 +117,8 @@ class LedgerWriter:
         self._clock = clock
         self._mutex = threading.Lock()
         self._waiting: deque[PendingWrite[Any]] = deque()
-        self._lock = FairLock(path) if isinstance(path, Path) else None  # a server has its own
+        # a server has a lock of its own
+        self._lock = FairLock(path) if isinstance(path, Path) else None
         self._db = db
         self._inode: tuple[int, int] | None = None
         self._process = os.getpid()
@@ -129,25 +127,27 @@ class LedgerWriter:
             _LIVE.add(self)
 
     def __del__(self) -> None:
-        with suppress(Exception):  # nothing to close where the constructor failed; a cursor cache keeps files open
+        # A cursor cache would keep files open; where the constructor failed there is nothing to close.
+        with suppress(Exception):
             self._closed = True
             self.close_for_fork()
 
     def write(self, job: Callable[[Transaction], T]) -> T:
         """Return what `job` returns once its transaction is durable; raise what it raises, nothing written."""
-        ticket = PendingWrite(job)
-        self._waiting.append(ticket)
+        pending = PendingWrite(job)
+        self._waiting.append(pending)
         try:
             with self._mutex:
-                if not ticket.done:
+                # another thread may have run it while this one waited for the mutex
+                if not pending.done:
                     self.commit_batch([self._waiting.popleft() for _ in range(len(self._waiting))])
         finally:
-            if not ticket.done:
+            if not pending.done:
                 with suppress(ValueError):
-                    self._waiting.remove(ticket)
-        if ticket.error is not None:
-            raise ticket.error
-        return ticket.value  # type: ignore[return-value]  # set by the job where there is no error
+                    self._waiting.remove(pending)
+        if pending.error is not None:
+            raise pending.error
+        return pending.value  # type: ignore[return-value]  # set by the job where there is no error
 
     def read(self, job: Callable[[Database], T]) -> T:
         """Return what `job` reads from one state of the ledger."""
@@ -155,7 +155,7 @@ class LedgerWriter:
             return translate_errors(lambda: self._read(job), self._where)
 
     def seen(self) -> Checkpoint | None:
-        """Return what the mark says, None where there is no mark."""
+        """Return the mark's checkpoint, None where there is no mark."""
         return None if self._mark is None else read_mark(self._mark)
 
     def check(self) -> None:
@@ -179,6 +179,7 @@ class LedgerWriter:
             db.execute("ROLLBACK")
 
     def commit_batch(self, batch: list[PendingWrite[Any]]) -> None:
+        """Run the jobs in one transaction; each ends with a value or an error, InDoubt where a commit may stand."""
         text = f"the ledger {self._where} was interrupted before the charge; ask again"
         progress: list[str] = []
         try:
@@ -188,10 +189,10 @@ class LedgerWriter:
         finally:
             if progress:
                 text = f"the ledger {self._where} could not confirm a charge, which may stand; see `sordino budget`"
-            for ticket in batch:
-                if not ticket.done:
-                    ticket.error = InDoubt(text) if progress else LedgerError(text)
-                    ticket.done = True
+            for pending in batch:
+                if not pending.done:
+                    pending.error = InDoubt(text) if progress else LedgerError(text)
+                    pending.done = True
 
     def _transact(self, batch: list[PendingWrite[Any]], progress: list[str]) -> None:
         with self._lock or nullcontext(), nullcontext() if self._mark is None else lock_mark(self._mark) as mark:
@@ -201,8 +202,8 @@ class LedgerWriter:
                 step = Transaction(db, self._clock)
                 before = step.head, step.hash
                 self._compare(step, mark)
-                for ticket in batch:
-                    _run(ticket, step)
+                for pending in batch:
+                    _run(pending, step)
                 if step.changed:
                     step.finish()
                     progress.append("commit")
@@ -217,20 +218,24 @@ class LedgerWriter:
                 elif progress and _is_rolled_back(db, error, before):
                     progress.clear()
                 raise
-            for ticket in batch:
-                ticket.done = True
+            for pending in batch:
+                pending.done = True
             if mark is not None and step.changed:
-                with suppress(OSError):  # the charge stands; the next write advances the mark
-                    mark.advance(Checkpoint(step.sums.ledger, step.head, step.hash, self._where, _own(step.sums)))
+                spent = canonical(amounts_to_dict(step.sums.own()))
+                # if this fails the charge stands, and the next write advances the mark
+                with suppress(OSError):
+                    mark.advance(Checkpoint(step.sums.ledger, step.head, step.hash, self._where, spent))
 
     def _compare(self, step: Transaction, mark: HighWaterMark | None) -> None:
         if mark is None:
             return
         check_mark(step.db, mark.seen, ledger=step.sums.ledger, head=step.head)
-        if mark.seen is not None and mark.seen.seq < step.head:  # a crash came before the mark: entries are seen anew
+        # a crash came before the mark was written, or other hosts have written: the entries beyond the mark are checked
+        if mark.seen is not None and mark.seen.seq < step.head:
             if isinstance(self._path, Path):
                 replay(step.db.execute(ENTRIES))
-            else:  # other hosts write as well, each with a mark of its own: what they added must follow what was seen
+            else:
+                # other hosts write as well, each with a mark of its own: their entries must follow the last one seen here
                 follow(step.db.execute(_ADDED, (mark.seen.seq,)), mark.seen.seq, mark.seen.hash)
         if mark.seen is None:
             step.append("open", {"mark": "missing"})
@@ -253,7 +258,8 @@ class LedgerWriter:
             self.close_for_fork()
             raise LedgerError(f"the ledger {self._where} was replaced while it was open; open it again")
         if self._db is None:
-            self._db, self._inode = connect_file(self._path), _inode(self._path)
+            self._db = connect_file(self._path)
+            self._inode = _inode(self._path)
         return self._db
 
     def close_for_fork(self) -> None:
@@ -283,7 +289,8 @@ def translate_errors(action: Callable[[], T], where: str) -> T:
 def describe_error(error: sqlite3.Error) -> str:
     """Return what an error of SQLite means to the owner of the ledger."""
     if hasattr(error, "meaning"):
-        return str(error.meaning)  # of a server
+        # of a server
+        return str(error.meaning)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     meanings = {
         sqlite3.SQLITE_NOTADB: "it is no ledger",
@@ -299,15 +306,15 @@ def describe_error(error: sqlite3.Error) -> str:
     return meanings.get(code, "it is damaged; restore a sound copy")
 
 
-def fresh_identity(lay: str) -> str:
-    """Return 32 hexadecimal digits that no other ledger has: its path, process and moment. It keeps no secret."""
-    return hash_of(f"{lay} {os.getpid()} {time_ns()} {perf_counter_ns()}")[:32]
+def fresh_identity(path: str) -> str:
+    """Return 32 hexadecimal digits that no other ledger has, made of its path, process and moment. It is no secret."""
+    return hash_of(f"{path} {os.getpid()} {time_ns()} {perf_counter_ns()}")[:32]
 
 
 def begin(place: Place, *, cap: Loss, mark: Path | None, time: str, reason: str | None = None) -> None:
-    """Make the ledger at `place` unless another process has, and its mark.
+    """Create the ledger at `place` unless another process has, and its mark.
 
-    Where another ledger lay there before and is gone, a `reason` is needed; then what it spent carries over. Raises
+    Where another ledger was there before and is gone, a `reason` is needed; then what it spent carries over. Raises
     LedgerError without one, where the directories cannot be written, or where the mark given belongs to a ledger elsewhere;
     DeclarationError where the cap does not count or cover what was spent.
     """
@@ -317,39 +324,42 @@ def begin(place: Place, *, cap: Loss, mark: Path | None, time: str, reason: str 
         with create_tables_once(place) as db:
             if db is not None:
 
-                def fill(made: dict[str, Any]) -> str:
-                    digest = fill_tables(db, made, cap=cap, time=time)
+                def fill(payload: dict[str, Any]) -> str:
+                    digest = fill_tables(db, payload, cap=cap, time=time)
                     db.execute("COMMIT")
                     return digest
 
-                _make(place, fill, cap=cap, mark=mark, reason=reason)
+                _create(place, fill, cap=cap, mark=mark, reason=reason)
         return
     if not place.parent.is_dir():
         raise LedgerError(f"the ledger {place} cannot be made: its directory is missing; make the directory first")
     with FairLock(place) as lock:
         try:
             if not place.exists():
-                _make(
-                    place, lambda made: create_file(place, made, cap=cap, time=time), cap=cap, mark=mark, reason=reason
-                )
+
+                def create(payload: dict[str, Any]) -> str:
+                    return create_file(place, payload, cap=cap, time=time)
+
+                _create(place, create, cap=cap, mark=mark, reason=reason)
         finally:
             lock.close()
 
 
-def _make(
+def _create(
     place: Place, create: Callable[[dict[str, Any]], str], *, cap: Loss, mark: Path | None, reason: str | None
 ) -> None:
-    """Create a ledger with its first entry, and its mark. Whoever calls holds the lock, and commits what is no file."""
-    lay = str(place)
-    identity = fresh_identity(lay)
-    older = marks_at(lay) if mark is None else []  # reads marks: before one is held
+    """Create a ledger with its first entry, and its mark; the caller holds the lock, and `create` commits."""
+    path = str(place)
+    identity = fresh_identity(path)
+    # reads other marks, so it must come before this one is locked
+    older = marks_at(path) if mark is None else []
     with lock_mark(mark if mark is not None else marks_directory() / identity) as new:
         if mark is not None and new.seen is not None:
-            if new.seen.path != lay:
+            if new.seen.path != path:
                 raise LedgerError(f"the mark {mark} belongs to the ledger {new.seen.path}; give each ledger its own")
             older = [new.seen]
-        digest = create({"ledger": identity, "cap": loss_to_dict(cap), **_carry_over(lay, older, cap, reason)})
-        new.advance(Checkpoint(identity, 1, digest, lay, canonical(dict.fromkeys(cap.amounts(), "0"))))
+        digest = create({"ledger": identity, "cap": loss_to_dict(cap), **_carry_over(path, older, cap, reason)})
+        new.advance(Checkpoint(identity, 1, digest, path, canonical(dict.fromkeys(cap.amounts(), "0"))))
 
 
 def exists(place: Place) -> bool:
@@ -362,35 +372,35 @@ def exists(place: Place) -> bool:
 
 
 def refuse_gone(place: Place) -> None:
-    """Raise LedgerError where no ledger is at `place`, as its caller found, but this machine knows of one that was."""
+    """Raise LedgerError where this machine remembers a ledger at `place`; the caller has checked that none is there."""
     older = marks_at(str(place))
     if older:
         _carry_over(str(place), older, None, None)
 
 
-def _carry_over(lay: str, older: list[Checkpoint], cap: Loss | None, reason: str | None) -> dict[str, Any]:
-    """Return what the first entry says of the ledgers that lay at its path before, and what carries over from them."""
+def _carry_over(path: str, older: list[Checkpoint], cap: Loss | None, reason: str | None) -> dict[str, Any]:
+    """Return the first entry's keys about the ledgers that were at its path before, and what carries over from them."""
     if not older:
         return {"predecessor": None}
-    gone: dict[str, Fraction] = {}
-    for seen in older:
-        for name, amount in seen.amounts().items():
-            gone[name] = gone.get(name, Fraction(0)) + amount
-    words = ", ".join(f"{name} {format_number(amount)}" for name, amount in gone.items())
+    spent: dict[str, Fraction] = {}
+    for checkpoint in older:
+        for name, amount in checkpoint.amounts().items():
+            spent[name] = spent.get(name, Fraction(0)) + amount
+    words = ", ".join(f"{name} {format_number(amount)}" for name, amount in spent.items())
     if reason is None or cap is None:
         raise LedgerError(
-            f"the ledger {lay} is gone, and this machine remembers it: {older[0].seq} entries, {words} spent. Put back a copy: "
+            f"the ledger {path} is gone, and this machine remembers it: {older[0].seq} entries, {words} spent. Put back a copy: "
             'sordino ledger restore BACKUP --reason "..."; or, if there is none, begin another that carries this over: sordino '
             'ledger new --reason "..."'
         )
-    if set(gone) != set(cap.amounts()):
-        rule = f"the ledger that lay at {lay} spent {words}, and this cap is of another kind"
+    if set(spent) != set(cap.amounts()):
+        rule = f"the ledger that lay at {path} spent {words}, and this cap is of another kind"
         raise DeclarationError(f"{rule}; keep the kind of the cap, or start a new ledger at another path")
-    if any(gone[name] > most for name, most in cap.amounts().items()):
-        rule = f"the ledgers that lay at {lay} spent {words}, above this cap of {cap.describe()}"
+    if any(spent[name] > most for name, most in cap.amounts().items()):
+        rule = f"the ledgers that lay at {path} spent {words}, above this cap of {cap.describe()}"
         raise DeclarationError(f"{rule}; set it to that or more: spent budget does not return")
     before = {"ledger": older[0].ledger, "seq": older[0].seq}
-    return {"predecessor": before, "carried": amounts_to_dict(gone), "reason": reason}
+    return {"predecessor": before, "carried": amounts_to_dict(spent), "reason": reason}
 
 
 def _is_rolled_back(db: Database, error: BaseException, before: tuple[int, str]) -> bool:
@@ -407,25 +417,22 @@ def _is_rolled_back(db: Database, error: BaseException, before: tuple[int, str])
         return False
 
 
-def _own(sums: Sums) -> str:
-    return canonical(amounts_to_dict(sums.own()))
-
-
-def _run(ticket: PendingWrite[Any], step: Transaction) -> None:
+def _run(pending: PendingWrite[Any], step: Transaction) -> None:
     try:
-        ticket.value = ticket.job(step)
+        pending.value = pending.job(step)
     except sqlite3.Error:
         raise
-    except Exception as error:  # the job's own refusal, handed to the thread that asked
-        ticket.error = error
+    except Exception as error:
+        # the job's own refusal, for the thread that waits for it
+        pending.error = error
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 _LIVE: weakref.WeakSet[LedgerWriter] = weakref.WeakSet()
@@ -438,7 +445,8 @@ def _before_fork() -> None:
     _PARKED.extend(sorted(_LIVE, key=id))
     for writer in _PARKED:
         writer._mutex.acquire()
-        with suppress(Exception):  # a fork goes on whatever happens here, and must find its locks taken
+        # a fork goes on even if this fails, and must find its locks taken
+        with suppress(Exception):
             writer.close_for_fork()
 
 
@@ -451,7 +459,8 @@ def _after_fork() -> None:
 
 def _after_fork_in_child() -> None:
     for writer in _PARKED:
-        writer._waiting.clear()  # the parent's threads' jobs: the parent runs them
+        # these jobs are of the parent's threads, and the parent runs them
+        writer._waiting.clear()
     _after_fork()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
@@ -17,7 +17,7 @@ from sordino.core.noise.rng import Rng
 
 
 class Mechanism(Protocol):
-    """Add noise to a vector of whole numbers on a public lattice."""
+    """A mechanism that adds noise to a vector of whole numbers on a public lattice."""
 
     @property
     def event(self) -> Event:
@@ -36,6 +36,7 @@ class Mechanism(Protocol):
 
 def add_noise(exact: Sequence[int], law: NoiseLaw, rng: Rng) -> list[int]:
     """Return each number plus a fresh draw of `law`, in Python's unbounded integers."""
+    # most questions release one number, for which no array is needed
     if len(exact) == 1:
         return [int(exact[0]) + int(law.sample(rng))]
     noise = law.sample(rng, size=len(exact))
@@ -44,11 +45,11 @@ def add_noise(exact: Sequence[int], law: NoiseLaw, rng: Rng) -> list[int]:
 
 @dataclass(frozen=True)
 class Laplace:
-    """Add independent discrete Laplace noise of scale l1 / epsilon to each cell.
+    """The Laplace mechanism: independent discrete Laplace noise of scale l1 / epsilon in each cell.
 
     Theorem (Dwork, McSherry, Nissim, Smith 2006, Proposition 1; Ghosh, Roughgarden, Sundararajan 2009): if neighboring
     vectors differ by at most `l1` in l1 distance, the release is epsilon-differentially private, since P(Z = z) is
-    proportional to exp(-|z| epsilon / l1). An l1 of 0 needs no noise and costs nothing.
+    proportional to exp(-|z| epsilon / l1). If l1 is 0, no noise is needed and the release costs nothing.
 
     `l1` is in whole steps of the lattice; epsilon is exact. Raises DeclarationError unless epsilon > 0 and l1 >= 0.
 
@@ -91,7 +92,7 @@ class Laplace:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Add independent discrete Gaussian noise with parameter sigma_squared to each cell.
+    """The Gaussian mechanism: independent discrete Gaussian noise with parameter sigma_squared in each cell.
 
     Theorem (Canonne, Kamath, Steinke 2020, Theorem 14): if neighboring vectors of whole numbers differ by at most the
     root of `l2_squared` in Euclidean distance, the release is rho-zCDP with rho = l2_squared / (2 sigma_squared).
@@ -147,15 +148,15 @@ def gaussian_for_rho(*, l2_squared: Fraction, rho: Fraction, moved: tuple[int, i
     return Gaussian(l2_squared, l2_squared / (2 * rho), moved=moved)
 
 
-def gaussian_for_gdp(found: Gaussian, rho: Fraction) -> Gaussian | None:
+def gaussian_for_gdp(gaussian: Gaussian, rho: Fraction) -> Gaussian | None:
     """Return the mechanism for the same vectors whose noise is sqrt(2 rho)-GDP; None where its sigma is below a step.
 
-    >>> made = gaussian_for_gdp(gaussian_for_rho(l2_squared=Fraction(1), rho=Fraction(1, 60)), Fraction(1, 50))
-    >>> float(made.sigma_squared)
+    >>> smooth = gaussian_for_gdp(gaussian_for_rho(l2_squared=Fraction(1), rho=Fraction(1, 60)), Fraction(1, 50))
+    >>> float(smooth.sigma_squared)
     25.1017335396
     """
-    variance = gaussian_variance(found.l2_squared, rho)
-    return None if variance is None else Gaussian(found.l2_squared, variance, found.certificate, found.moved)
+    variance = gaussian_variance(gaussian.l2_squared, rho)
+    return None if variance is None else replace(gaussian, sigma_squared=variance)
 
 
 def gaussian_for_pair(*, shift: int, epsilon: Fraction, delta: Fraction) -> Gaussian:

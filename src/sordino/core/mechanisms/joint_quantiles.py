@@ -40,7 +40,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class JointQuantiles:
-    """Find the quantiles at sorted `levels` of each of `groups` groups of rows by one selection of all of them together.
+    """The quantiles at sorted `levels` of each of `groups` groups of rows, by one joint selection of all levels.
 
     The score. Values o_1 <= ... <= o_m cut a table of n rows into m + 1 intervals, which share out its rows: a row between
     o_(j-1) and o_j belongs to interval j, one that ties with ends of intervals is divided among these in any way. The cost
@@ -116,6 +116,7 @@ class JointQuantiles:
     @property
     def rate(self) -> Fraction:
         """What a row in the wrong interval costs in the exponent: epsilon / (2 D)."""
+        # D of the theorem on sensitivity
         moved = self.neighbors.contributions * 2 * (1 - min(self.shares))
         if self.neighbors.relation == "replace":
             moved = 2 * Fraction(self.neighbors.contributions) if self.groups == 1 else 2 * moved
@@ -127,18 +128,19 @@ class JointQuantiles:
         choices = math.log(math.comb(values + len(self.levels) - 1, len(self.levels))) * (1 + 1e-12)
         return (RankStage(Fraction(1), self.rate * (1 if more else 2), choices),)
 
-    def dense_errors(self, asked: Sequence[Fraction]) -> list[float]:
-        """Return the deviation of each asked level's rank where values are dense.
+    def dense_errors(self, requested: Sequence[Fraction]) -> list[float]:
+        """Return the standard deviation of the rank at each requested level, where values are dense.
 
         There e is a walk of independent steps, Laplace noise of scale 1 / rate, on the condition that it ends at 0.
         """
         steps = len(self.levels) + 1
         rate = float(self.rate)
-        before = [self.levels.index(level) + 1 for level in asked]
+        before = [self.levels.index(level) + 1 for level in requested]
         return [math.sqrt(_bridge_variance(min(k, steps - k), max(k, steps - k))) / rate for k in before]
 
     def release(self, holdings: Holdings, *, low: int, high: int, rng: Rng) -> list[list[int]]:
         """Return, for each group, the value found at each level: whole steps in [low, high], never falling."""
+        # joint draws need the rows of each single value
         while wanted := [(g, s) for g in range(self.groups) for s in _coarse(holdings.known(g))]:
             holdings.refine(wanted)
         return [
@@ -146,13 +148,14 @@ class JointQuantiles:
             for group in range(self.groups)
         ]
 
-    def walk(self, known: Partition, low: int, high: int) -> _Walk:
-        """Return the steps through a group's values, all of which are resolved."""
+    def walk(self, partition: Partition, low: int, high: int) -> _Walk:
+        """Return the walk through a group's values, all of which are resolved."""
+        # with so many parts to a row, each interval's share of the rows is a whole number
         parts = math.lcm(*(q.denominator for q in self.levels))
         rows = np.zeros(high - low + 1, dtype=np.int64)
-        rows[(known.first - low).astype(np.int64)] = np.diff(known.below)
+        rows[(partition.first - low).astype(np.int64)] = np.diff(partition.below)
         upper = np.cumsum(rows) * parts
-        gaps = tuple(int(share * parts) * known.rows for share in self.shares)
+        gaps = tuple(int(share * parts) * partition.rows for share in self.shares)
         return _Walk(upper - rows * parts, upper, gaps, self.rate / parts)
 
     def describe(self) -> str:
@@ -290,7 +293,7 @@ class _Walk:
 
 
 def keeping_chance(power: Fraction, excess: Fraction) -> CertifiedProbability:
-    """Return the probability exp(-power) / excess."""
+    """Return the probability exp(-power) / excess, certified."""
     if not power:
         return CertifiedProbability.rational(1 / excess)
 
@@ -337,7 +340,7 @@ def _bridge_variance(before: int, after: int) -> float:
 
 
 def _laplace_sum(count: int) -> list[float]:
-    """Return the coefficients of that polynomial, from the constant on, but for a factor."""
+    """Return the coefficients of that polynomial, from the constant on, up to a common factor."""
     last = count - 1
     return [
         math.exp(math.lgamma(count + last - i) - math.lgamma(i + 1) - math.lgamma(count - i) - (last - i) * math.log(2))
@@ -345,6 +348,6 @@ def _laplace_sum(count: int) -> list[float]:
     ]
 
 
-def _coarse(known: Partition) -> list[tuple[int, int]]:
-    """Return the segments of more than one value."""
-    return [(a, b) for a, b in zip(known.first.tolist(), known.last.tolist(), strict=True) if a != b]
+def _coarse(partition: Partition) -> list[tuple[int, int]]:
+    """Return the segments that hold more than one value."""
+    return [(a, b) for a, b in zip(partition.first.tolist(), partition.last.tolist(), strict=True) if a != b]

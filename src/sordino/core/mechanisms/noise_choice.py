@@ -1,4 +1,4 @@
-"""Which noise errs least for a loss: one mechanism a vector, out of Sordino's own and those registered from outside."""
+"""Which noise has the least error for a loss: one mechanism a vector, of Sordino's own and those registered from outside."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sordino.core.mechanisms.additive_noise import (
 from sordino.core.neighbors import Sensitivity
 from sordino.core.registration import check_registering
 
-Chosen = tuple[list[Mechanism], Event]
+NoiseChoice = tuple[list[Mechanism], Event]
 Maker = Callable[[Sensitivity, PureDP | ZCDP], Mechanism | None]
 _CONFIDENCE = 0.95
 
@@ -40,8 +40,8 @@ def register_noise(maker: Maker) -> None:
     _REGISTERED.append(maker)
 
 
-def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss) -> Chosen:
-    """Return one mechanism a part, and the event they amount to together, for the loss asked.
+def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss) -> NoiseChoice:
+    """Return one mechanism a part, and the event they amount to together, for this loss.
 
     `parts` gives each vector's sensitivity, in whole steps of its lattice, and its share of the loss; shares of those
     that need noise sum to 1. Pure losses get Laplace, rho gets the Gaussian (its l2 error is below Laplace's at the same
@@ -62,7 +62,7 @@ def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss) -> Chose
     return mechanisms, _event([m.event for m in mechanisms])
 
 
-def smooth_vectors(parts: Sequence[tuple[Sensitivity, Fraction]], rho: Fraction) -> Chosen:
+def smooth_vectors(parts: Sequence[tuple[Sensitivity, Fraction]], rho: Fraction) -> NoiseChoice:
     """Return Gaussian noise a part, together sqrt(2 rho)-GDP: squares of mu add up (Dong, Roth, Su 2022, Corollary 3.3).
 
     Where a sigma would be below a step, noise of about a step is drawn: less is lost than is paid.
@@ -76,8 +76,8 @@ def smooth_vectors(parts: Sequence[tuple[Sensitivity, Fraction]], rho: Fraction)
     return mechanisms, _event([m.event for m in mechanisms])
 
 
-def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -> Chosen:
-    # Of many tables that move alike, one mechanism is made.
+def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -> NoiseChoice:
+    # Many tables often have one sensitivity and one share: they use one mechanism.
     alike: dict[tuple[Sensitivity, Fraction], Mechanism] = {}
     for sensitivity, share in parts:
         if (sensitivity, share) not in alike:
@@ -87,8 +87,9 @@ def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -
     return mechanisms, _event([m.event for m in mechanisms])
 
 
-def _pair(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> Chosen:
+def _pair(parts: Sequence[tuple[Sensitivity, Fraction]], loss: ApproxDP) -> NoiseChoice:
     noisy = [s for s, share in parts if share]
+    # one number alone is calibrated on its own discrete law, which needs less noise than a vector's bound
     if len(noisy) == 1 and noisy[0].l0 == 1:
         mechanisms: list[Mechanism] = [
             gaussian_for_pair(shift=int(s.linf), epsilon=loss.epsilon, delta=loss.delta)
@@ -134,20 +135,20 @@ def _event(events: list[Event]) -> Event:
     return events[0] if len(events) == 1 else Composed(tuple(events))
 
 
-def _least(own: Mechanism, sensitivity: Sensitivity, kind: type[PureDP | ZCDP], amount: Fraction) -> Mechanism:
+def _least(ours: Mechanism, sensitivity: Sensitivity, kind: type[PureDP | ZCDP], amount: Fraction) -> Mechanism:
     """Return the mechanism of least error at 95% among our own and the registered ones; ties go to the earlier.
 
     Raises DeclarationError where a registered one costs more than the loss: it would err less because it reveals more.
     """
     if not _REGISTERED or not sensitivity.l1:
-        return own
+        return ours
     loss = kind(amount)
     offers = [offer for maker in _REGISTERED if (offer := maker(sensitivity, loss)) is not None]
     for offer in offers:
-        stated, cost = (loss.epsilon, offer.event.pure()) if isinstance(loss, PureDP) else (loss.rho, offer.event.rho())
-        if cost is None or cost > stated:
+        cost = offer.event.pure() if isinstance(loss, PureDP) else offer.event.rho()
+        if cost is None or cost > amount:
             raise DeclarationError(
-                f"a registered mechanism, {offer.describe()}, costs more than {loss.describe()}, which it was asked for: its "
+                f"a registered mechanism, {offer.describe()}, costs more than {loss.describe()}, its loss here: its "
                 "maker returns None where it has none for a loss"
             )
-    return min([own, *offers], key=lambda mechanism: mechanism.law.error(_CONFIDENCE))
+    return min([ours, *offers], key=lambda mechanism: mechanism.law.error(_CONFIDENCE))

@@ -1,4 +1,4 @@
-"""Partition: what is known of the sorted values of one group - counts on disjoint segments of a public lattice.
+"""Partition: what is known of the sorted values of one group, as counts on disjoint segments of a public lattice.
 
 It may not know where the counts come from, nor draw any noise.
 """
@@ -16,7 +16,7 @@ import numpy as np
 from sordino.core.mechanisms.tie_places import PARTS, cut, place_at, place_count
 
 _NARROW = 2**62
-# Beyond a chance of about exp(-20) all the rest is one piece: it bounds work, never the law.
+# Ranks that are drawn with a chance of about exp(-20) at most are one piece: it bounds work, never the law.
 _FAR = 20.0
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -24,7 +24,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Hold the segments [first, last] of the lattice that have rows, in order, and how many rows lie below each.
+    """The segments [first, last] of the lattice that have rows, in order, and how many rows lie below each.
 
     `below` has one entry more: all rows. A segment of one step is resolved; the gaps between segments have no rows.
     """
@@ -61,7 +61,7 @@ class Partition:
         return int(np.searchsorted(self.first, value, "right"))
 
     def holding(self, rank: Fraction) -> tuple[int, int] | None:
-        """Return the segment that holds the row of that rank where it is not resolved, else None."""
+        """Return the segment that holds the row of this rank, if it is not resolved, else None."""
         if not self.rows:
             return None
         at = min(int(np.searchsorted(self.below, float(rank), "right")), len(self.first)) - 1
@@ -100,16 +100,16 @@ class RankProblem:
         """Return the distance of the target from the ranks [least, most], in parts of a row."""
         return max(self.clip(least) - self.target, self.target - self.clip(most), 0)
 
-    def rank(self, known: Partition, at: int) -> int:
+    def rank(self, partition: Partition, at: int) -> int:
         """Return the rank below the segment at a place, in parts of a row."""
-        return int(known.below[at]) * self.parts
+        return int(partition.below[at]) * self.parts
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A run of candidates, numbered value * places + place: none is nearer to the target than `distance`.
 
-    `flat` where each is exactly as far.
+    `flat` says that each is at exactly that distance.
     """
 
     start: int
@@ -118,15 +118,15 @@ class Piece:
     flat: bool
 
 
-def pieces(known: Partition, problem: RankProblem) -> list[Piece]:
+def pieces(partition: Partition, problem: RankProblem) -> list[Piece]:
     """Return pieces that cover the candidates once each, in order, fine where the target is near.
 
-    Cuts are at every half of 1 / rate rows of distance; what lies between two is one piece, whatever it holds.
+    Cuts are at every half of 1 / rate rows of distance; all that lies between two cuts is one piece.
     """
-    start = int(np.searchsorted(known.first, problem.low, "left"))
-    end = int(np.searchsorted(known.first, problem.high, "right"))
+    start = int(np.searchsorted(partition.first, problem.low, "left"))
+    end = int(np.searchsorted(partition.first, problem.high, "right"))
     edges = _edges(problem)
-    nearest = np.searchsorted(known.below[start : end + 1], np.array(edges, dtype=np.float64), "right") + start
+    nearest = np.searchsorted(partition.below[start : end + 1], np.array(edges, dtype=np.float64), "right") + start
     cuts = np.unique(np.clip(np.concatenate([[start, end], nearest - 1, nearest]), start, end)).tolist()
     covering: list[Piece] = []
     places = problem.places
@@ -136,15 +136,16 @@ def pieces(known: Partition, problem: RankProblem) -> list[Piece]:
             covering.append(Piece(first * places, (last - first + 1) * places, problem.distance(least, most), flat))
 
     def next_first(i: int) -> int:
-        return int(known.first[i]) if i < end else problem.high + 1
+        return int(partition.first[i]) if i < end else problem.high + 1
 
-    add(problem.low, next_first(start) - 1, problem.rank(known, start), problem.rank(known, start), flat=True)
+    add(problem.low, next_first(start) - 1, problem.rank(partition, start), problem.rank(partition, start), flat=True)
     for i, j in itertools.pairwise(cuts):
-        first = int(known.first[i])
-        last = int(known.last[i])
-        below = problem.rank(known, i)
-        above = problem.rank(known, j)
+        first = int(partition.first[i])
+        last = int(partition.last[i])
+        below = problem.rank(partition, i)
+        above = problem.rank(partition, j)
         if j - i > 1:
+            # several segments lie between two cuts
             add(first, next_first(j) - 1, below, above, flat=False)
             continue
         if first == last and problem.splits:
@@ -177,13 +178,13 @@ def _edges(problem: RankProblem) -> list[float]:
     """Return ranks, in rows, to cut at; floats, since cuts do not change the law."""
     candidates = float(max(problem.high - problem.low + 1, 1)) * problem.places
     scale = 1 / float(problem.rate)
-    far = int(2 * (np.log(candidates) + _FAR)) + 2
+    steps = int(2 * (np.log(candidates) + _FAR)) + 2
     middle = problem.target / problem.parts
-    return [middle + i * scale / 2 for i in range(-far, far + 1)]
+    return [middle + i * scale / 2 for i in range(-steps, steps + 1)]
 
 
 def _lattice(values: Array) -> Array:
-    """Return steps as 64-bit numbers where they fit, else as Python's."""
+    """Return steps as 64-bit integers where they fit, else as Python integers."""
     if values.dtype != object:
         return values
     narrow = all(-_NARROW < int(v) < _NARROW for v in (values[:1].tolist() + values[-1:].tolist()))

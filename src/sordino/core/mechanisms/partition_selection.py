@@ -11,7 +11,7 @@ from functools import lru_cache
 from sordino.core.accounting.events import LaplaceEvent, ThresholdEvent
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import format_number
-from sordino.core.mechanisms.selection import positive
+from sordino.core.mechanisms.selection import store_positive
 from sordino.core.mechanisms.threshold import Key, check_keys, small_delta, sort_keys
 from sordino.core.noise.bernoulli import exp_bounds
 from sordino.core.noise.rng import Rng
@@ -22,7 +22,7 @@ _GUARD_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class PartitionSelection:
-    """Show each key of n units with probability p(n), the largest that privacy allows; its count is not released.
+    """A selection that shows a key of n units with probability p(n), the largest that privacy allows, without its count.
 
     `keys` bounds how many keys' counts one neighbor may move, each by 1 (m groups a unit; add_remove: m; replace: 2m).
 
@@ -45,7 +45,7 @@ class PartitionSelection:
     delta: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        store_positive(self, "epsilon")
         object.__setattr__(self, "delta", small_delta(self.delta))
         check_keys(self.keys)
         if expected_steps(self.epsilon / self.keys, self.delta / self.keys) > MOST_STEPS:
@@ -92,13 +92,14 @@ def expected_steps(epsilon: Fraction, delta: Fraction) -> float:
 def _probabilities(epsilon: Fraction, delta: Fraction) -> tuple[tuple[int, ...], int]:
     bits = _GUARD_BITS + max(64, math.ceil(1 / delta).bit_length())
     whole = 1 << bits
-    # exp(-epsilon), rounded up.
-    falls = math.ceil(Fraction(exp_bounds(epsilon, bits)[1]) * whole)
-    room = math.floor(delta * whole)
+    # exp(-epsilon) rounded up and delta rounded down, so that both bounds of the theorem hold
+    decay = math.ceil(Fraction(exp_bounds(epsilon, bits)[1]) * whole)
+    added = math.floor(delta * whole)
     table = [0]
     while table[-1] < whole:
-        now = table[-1]
-        rises = now * whole // falls + room
-        left = whole - now - room
-        table.append(min(rises, whole if left <= 0 else whole - -(-left * falls // whole), whole))
+        last = table[-1]
+        by_epsilon = last * whole // decay + added
+        left = whole - last - added
+        by_rest = whole if left <= 0 else whole - -(-left * decay // whole)
+        table.append(min(by_epsilon, by_rest, whole))
     return tuple(table), bits

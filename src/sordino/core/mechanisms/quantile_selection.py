@@ -1,6 +1,6 @@
 """Quantiles by the exponential mechanism over all values of a public lattice, drawn exactly from a few counts.
 
-It may not know a table: it asks for finer counts where a draw may fall, and is given them.
+It may not know a table: it requests finer counts where a draw may fall.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Draw: TypeAlias = Generator[Segment, None, tuple[int, int]]
 
 
 class Holdings(Protocol):
-    """The sorted values of each group, as far as they are known, and the way to know more."""
+    """The sorted values of each group, as far as they are known, and the way to refine them."""
 
     def known(self, group: int) -> Partition:
-        """Return what is known of a group now."""
+        """Return the counts of a group so far."""
 
     def refine(self, wanted: Sequence[tuple[int, Segment]]) -> None:
         """Learn finer counts of segments, each with its group."""
@@ -52,7 +52,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class QuantileSelection:
-    """Find the quantiles at sorted `levels` of each of `groups` groups of rows, by halving, `epsilon` a stage of it.
+    """The quantiles at sorted `levels` of each of `groups` groups of rows, by halving, with `epsilon` a stage.
 
     The score. A value v of the lattice has a(v) rows below it and b(v) rows not above it. Its cost for level q of n rows
     is the distance t(v) of q n from [a(v), b(v)], in ranks; so a value that rows tie at costs nothing where the quantile
@@ -125,9 +125,10 @@ class QuantileSelection:
 
     def rate(self, place: int) -> Fraction:
         """Return what one rank costs in the exponent, for the level at `place`: epsilon / (2 D), epsilon / D at the ends."""
-        stage, node = self._segment_at(place)
+        stage, node = next((i, n) for i, nodes in enumerate(self.tree) for n in nodes if n.place == place)
         inner = self._inner(node)
         most = max(inner, 1 - inner)
+        # the theorem on the ends
         at_end = most == 1
         epsilon = self.epsilon * (2 if at_end else 1)
         count = self.neighbors.contributions
@@ -162,8 +163,8 @@ class QuantileSelection:
                         weights[end] = weights.get(end, Fraction(0)) + weight * share
         return tuple(stages)
 
-    def dense_errors(self, asked: Sequence[Fraction]) -> list[float]:
-        """Return the deviation of each asked level's rank where values are dense.
+    def dense_errors(self, requested: Sequence[Fraction]) -> list[float]:
+        """Return the standard deviation of each requested level's rank, where values are dense.
 
         There a selection of rate r errs by Laplace noise of variance 2 / r^2 in ranks. A later one aims at a rank between
         two found before, and takes on their errors by its shares of the way.
@@ -179,8 +180,8 @@ class QuantileSelection:
                 for place, weight in weights[end].items():
                     own_weights[place] = own_weights.get(place, Fraction(0)) + share * weight
             weights[node.place] = own_weights
-        asked_weights = (weights[self.levels.index(level)] for level in asked)
-        return [math.sqrt(math.fsum(float(w) ** 2 * variance[p] for p, w in one.items())) for one in asked_weights]
+        requested_weights = (weights[self.levels.index(level)] for level in requested)
+        return [math.sqrt(math.fsum(float(w) ** 2 * variance[p] for p, w in one.items())) for one in requested_weights]
 
     def release(self, holdings: Holdings, *, low: int, high: int, rng: Rng) -> list[list[int]]:
         """Return, for each group, the value found at each level: whole steps in [low, high], never falling."""
@@ -196,7 +197,7 @@ class QuantileSelection:
             ]
             for group, node, answer in _together(draws, holdings.refine):
                 answers[group][node.place] = answer
-        return [[f[place][0] for place in range(len(self.levels))] for f in answers]
+        return [[by_place[place][0] for place in range(len(self.levels))] for by_place in answers]
 
     def describe(self) -> str:
         """Return the mechanism in words."""
@@ -208,29 +209,26 @@ class QuantileSelection:
     # ---- inside
 
     def _look_ahead(self, holdings: Holdings) -> None:
-        """Ask at once for the counts that the draws will most likely need; what is known does not change the law."""
+        """Request in one scan the counts that the draws will most likely need; this does not change the law."""
         while True:
             wanted = set()
             for group in range(self.groups):
-                known = holdings.known(group)
-                segments = (known.holding(q * known.rows) for q in self.levels)
+                partition = holdings.known(group)
+                segments = (partition.holding(q * partition.rows) for q in self.levels)
                 wanted |= {(group, segment) for segment in segments if segment is not None}
             if not wanted:
                 return
             holdings.refine(sorted(wanted))
 
-    def _segment_at(self, place: int) -> tuple[int, Node]:
-        return next((i, n) for i, nodes in enumerate(self.tree) for n in nodes if n.place == place)
-
     def _inner(self, node: Node) -> Fraction:
-        """The level among the rows between those found before."""
+        """Return the node's level among the rows between the levels found before it."""
         low = self.levels[node.lower] if node.lower >= 0 else Fraction(0)
         high = self.levels[node.upper] if node.upper < len(self.levels) else Fraction(1)
         return (self.levels[node.place] - low) / (high - low)
 
-    def _problem(self, found: dict[int, tuple[int, int]], node: Node) -> RankProblem:
-        low, least = found[node.lower]
-        high, most = found[node.upper]
+    def _problem(self, answers: dict[int, tuple[int, int]], node: Node) -> RankProblem:
+        low, least = answers[node.lower]
+        high, most = answers[node.upper]
         target = least + self._inner(node) * (most - least)
         finer = target.denominator
         rate = self.rate(node.place)
@@ -246,17 +244,18 @@ class QuantileSelection:
         return split_tail(values, rows, rate, first=node.upper - node.lower > len(self.levels))
 
     def _draw(self, holdings: Holdings, group: int, problem: RankProblem, rng: Rng) -> Draw:
-        """Yield segments to refine until a value is drawn; return it with the rank, in parts, that it splits at."""
+        """Yield segments to refine until a value is drawn; return it and the rank, in parts, at which it splits the rows."""
         while True:
-            known = holdings.known(group)
-            runs = pieces(known, problem)
-            run = _chosen(runs, problem.rate / problem.parts, rng)
+            partition = holdings.known(group)
+            runs = pieces(partition, problem)
+            run = _draw_run(runs, problem.rate / problem.parts, rng)
             candidate = run.start + (rng.below(run.size) if run.size > 1 else 0)
             value, place = divmod(candidate, problem.places)
-            while (segment := _unknown(known, value)) is not None:
+            while (segment := _unknown(partition, value)) is not None:
                 yield segment
-                known = holdings.known(group)
-            least, most = _ranks(known, value, place, problem)
+                partition = holdings.known(group)
+            least, most = _ranks(partition, value, place, problem)
+            # kept with the exact ratio of its weight to the weight it was proposed with
             gap = (problem.distance(least, most) - run.distance) * problem.rate / problem.parts
             if gap == 0 or bernoulli(CertifiedProbability.exp_minus(gap), rng):
                 return value, problem.clip(most) * PARTS // problem.parts
@@ -287,7 +286,7 @@ def halving_stages(count: int) -> tuple[tuple[Node, ...], ...]:
 def _together(
     draws: list[tuple[int, Node, Draw]], refine: Callable[[Sequence[tuple[int, Segment]]], None]
 ) -> list[tuple[int, Node, tuple[int, int]]]:
-    """Run draws side by side, so that what they ask for is learned in one scan for all."""
+    """Run draws side by side, so that one scan refines all segments they wait for."""
     done = []
     while draws:
         wanted = set()
@@ -304,29 +303,30 @@ def _together(
     return done
 
 
-def _chosen(runs: list[Piece], rate: Fraction, rng: Rng) -> Piece:
-    """Return a run with probability proportional to size exp(-rate distance), exactly."""
+def _draw_run(runs: list[Piece], rate: Fraction, rng: Rng) -> Piece:
+    """Draw a run with probability proportional to size exp(-rate distance), exactly."""
     least = min(r.distance for r in runs)
     gaps = whole_numbers([r.distance - least for r in runs], "gaps")
     sizes = whole_numbers([r.size for r in runs], "sizes")
     return runs[fill_urn(gaps, rate=rate, weights=sizes).sample(rng)]
 
 
-def _unknown(known: Partition, value: int) -> Segment | None:
-    at = known.segment(value)
-    if at is None or int(known.first[at]) == int(known.last[at]):
+def _unknown(partition: Partition, value: int) -> Segment | None:
+    """Return the segment of several values that holds this one, None where the value's own rows are known."""
+    at = partition.segment(value)
+    if at is None or int(partition.first[at]) == int(partition.last[at]):
         return None
-    return int(known.first[at]), int(known.last[at])
+    return int(partition.first[at]), int(partition.last[at])
 
 
-def _ranks(known: Partition, value: int, place: int, problem: RankProblem) -> tuple[int, int]:
+def _ranks(partition: Partition, value: int, place: int, problem: RankProblem) -> tuple[int, int]:
     """Return the ranks, in parts, that a candidate stands for: an interval for a value, a point for a place of it."""
-    at = known.segment(value)
+    at = partition.segment(value)
     if at is None:
-        above = problem.rank(known, known.gap(value))
+        above = problem.rank(partition, partition.gap(value))
         return above, above
-    below = problem.rank(known, at)
-    above = problem.rank(known, at + 1)
+    below = problem.rank(partition, at)
+    above = problem.rank(partition, at + 1)
     if not problem.splits:
         return below, above
     rank = below + (above - below) // PARTS * cut(place)

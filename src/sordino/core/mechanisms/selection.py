@@ -1,6 +1,6 @@
-"""Selections: a private index of a high score, by the exponential mechanism or permute-and-flip, and which of them errs less.
+"""Selections: a private index of a high score, by the exponential mechanism or permute-and-flip, and which has less error.
 
-Scores are private; what is computed here about errors is not made of them.
+Scores are private; errors are functions of public parameters alone.
 """
 
 from __future__ import annotations
@@ -26,11 +26,17 @@ Scores: TypeAlias = Sequence[int | Fraction] | np.ndarray[Any, np.dtype[Any]]
 
 
 def positive(value: Fraction | int, name: str) -> Fraction:
-    """Return `value` as a Fraction, refusing what is not above 0."""
+    """Return `value` as a Fraction; raises DeclarationError unless it is above 0."""
     exact = as_fraction(value, name)
     if exact <= 0:
         raise DeclarationError(f"{name} must be above 0, not {format_number(exact)}")
     return exact
+
+
+def store_positive(mechanism: object, *names: str) -> None:
+    """Store these fields of a frozen mechanism as Fractions; raises DeclarationError unless each is above 0."""
+    for name in names:
+        object.__setattr__(mechanism, name, positive(getattr(mechanism, name), name))
 
 
 def selection_rate(*, sensitivity: Fraction, epsilon: Fraction, monotone: bool) -> Fraction:
@@ -49,17 +55,17 @@ def gaps_below_best(scores: Scores) -> tuple[Integers, int]:
     if len(scores) == 0:
         raise DeclarationError("scores must be of at least one candidate")
     try:
-        # It refuses Fractions, which have a common denominator.
         whole = whole_numbers(scores, "scores")  # type: ignore[arg-type]
         denominator = 1
     except DeclarationError:
+        # it refuses Fractions: they get a common denominator
         numerators, denominator = _common(scores)
         whole = whole_numbers(numerators, "scores")
     return whole.max() - whole, denominator
 
 
 def check_miss(confidence: float, candidates: int) -> float:
-    """Return 1 - confidence, refusing what is no confidence or no number of candidates."""
+    """Return 1 - confidence; raises DeclarationError unless 0 < confidence < 1 and there is a candidate."""
     if not 0 < confidence < 1:
         raise DeclarationError(f"confidence must lie between 0 and 1, such as 0.95, not {confidence}")
     if candidates < 1:
@@ -68,7 +74,7 @@ def check_miss(confidence: float, candidates: int) -> float:
 
 
 def _common(scores: Scores) -> tuple[list[int], int]:
-    """Return numerators over one denominator."""
+    """Return the scores' numerators over their common denominator."""
     candidates = scores.tolist() if isinstance(scores, np.ndarray) else list(scores)
     if not all(isinstance(s, Fraction | int | np.integer) and not isinstance(s, bool) for s in candidates):
         raise DeclarationError("scores must be whole numbers or Fractions; of a float take Fraction(repr(x))")
@@ -79,7 +85,7 @@ def _common(scores: Scores) -> tuple[list[int], int]:
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """Choose index i with probability proportional to weight_i exp(rate score_i).
+    """The exponential mechanism: index i with probability proportional to weight_i exp(rate score_i).
 
     Theorem (McSherry & Talwar 2007, Theorem 6): with rate = epsilon / (2 sensitivity), where no score differs by more
     than `sensitivity` between neighbors, the choice is epsilon-differentially private; the losses of its outcomes lie in
@@ -103,8 +109,7 @@ class Exponential:
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sensitivity", positive(self.sensitivity, "sensitivity"))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        store_positive(self, "sensitivity", "epsilon")
 
     @property
     def event(self) -> BoundedRangeEvent:
@@ -148,7 +153,7 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class PermuteAndFlip:
-    """Visit the candidates in random order, flip a coin for each, and return the first heads.
+    """Permute-and-flip: visit the candidates in random order, flip a coin for each, and return the first heads.
 
     Coin i is heads with probability exp(-rate (best - score_i)), rate = epsilon / (2 sensitivity).
 
@@ -174,8 +179,7 @@ class PermuteAndFlip:
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sensitivity", positive(self.sensitivity, "sensitivity"))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        store_positive(self, "sensitivity", "epsilon")
 
     @property
     def event(self) -> LaplaceEvent:

@@ -1,4 +1,4 @@
-"""The sparse vector technique: a stream of questions, of which only those above a threshold are paid for."""
+"""The sparse vector technique: a stream of questions, where only answers above a threshold use up the loss."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sordino.core.accounting.concentration import pure_epsilon_for
 from sordino.core.accounting.events import Composed, LaplaceEvent
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import format_number
-from sordino.core.mechanisms.selection import check_miss, positive
+from sordino.core.mechanisms.selection import check_miss, store_positive
 from sordino.core.noise.guard import SessionGuard
 from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.noise.rng import Rng
@@ -18,7 +18,7 @@ from sordino.core.noise.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class SparseVector:
-    """Say of each question of a stream whether its answer is above a threshold, until `crossings` of them were.
+    """The sparse vector technique: whether each answer of a stream is above a threshold, until `crossings` of them were.
 
     Theorem (Lyu, Su, Li 2017, Algorithm 7 and Theorems 2, 4 and 5): questions are whole numbers that move by at most
     `sensitivity`, D, between neighbors, chosen adaptively. Split epsilon into e1 + e2. With discrete Laplace noise of
@@ -38,7 +38,7 @@ class SparseVector:
     With `redraws` the threshold's noise is drawn anew after each crossing, and `epsilon` is spent by each: an adaptive
     sequence of `crossings` runs of AboveThreshold, each epsilon-private by the above for c = 1, so the rho of all is
     crossings epsilon tanh(epsilon / 2) (`accounting.concentration`, theorem 2; Bun & Steinke 2016, Lemma 2.3). Under rho
-    the noise then grows with sqrt(c), not c. `sparse_vector_for` takes what is better.
+    the noise then grows with sqrt(c), not c. `sparse_vector_for` takes the better of the two.
 
     Raises DeclarationError unless sensitivity and epsilon are exact and above 0 and crossings is 1 or more.
 
@@ -54,8 +54,7 @@ class SparseVector:
     redraws: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sensitivity", positive(self.sensitivity, "sensitivity"))
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        store_positive(self, "sensitivity", "epsilon")
         if isinstance(self.crossings, bool) or not isinstance(self.crossings, int) or self.crossings < 1:
             raise DeclarationError("crossings must be a whole number, 1 or more")
 
@@ -77,7 +76,7 @@ class SparseVector:
         return DiscreteLaplace(moved / (self.epsilon * (1 - self._threshold_share())))
 
     def _moves(self) -> int:
-        """Return the noise of questions that must be moved, in sensitivities."""
+        """Return how far the proof moves the questions' noise in all, in sensitivities."""
         crossings = 1 if self.redraws else self.crossings
         return crossings if self.monotone else 2 * crossings
 
@@ -92,8 +91,8 @@ class SparseVector:
     def error(self, confidence: float, *, questions: int) -> int:
         """Return the distance from the threshold beyond which all answers are right at `confidence`, in whole steps.
 
-        Of at most `questions` questions, by a union bound on exact tails: half of what may fail goes to the threshold (to
-        each, where it is redrawn), half to the questions. Below Dwork & Roth 2014, Theorem 3.24.
+        For at most `questions` questions, by a union bound on exact tails: half of the failure probability goes to the
+        threshold (shared by all of them, where it is redrawn), half to the questions. Below Dwork & Roth 2014, Theorem 3.24.
 
         >>> SparseVector(1, Fraction(1), 1).error(0.95, questions=100)
         37
@@ -126,30 +125,30 @@ def sparse_vector_for(
     if rho is None or crossings == 1:
         return one
     each = SparseVector(one.sensitivity, pure_epsilon_for(rho / crossings), crossings, monotone, redraws=True)
-    return min(one, each, key=lambda made: made.threshold_law.variance() + made.question_law.variance())
+    return min(one, each, key=lambda vector: vector.threshold_law.variance() + vector.question_law.variance())
 
 
 class SparseSession:
-    """Answer a stream of questions for one `SparseVector`, made by its `session`; closed after the last crossing.
+    """A stream of questions under one `SparseVector`, made by its `session`; closed after the last crossing.
 
     It holds the noisy threshold, so it cannot be copied, pickled or shown, nor used by a forked process. One session may
     serve many threads.
     """
 
-    __slots__ = ("_guard", "_left", "_made", "_noisy_threshold", "_question_law", "_rng", "_threshold")
+    __slots__ = ("_guard", "_left", "_noisy_threshold", "_question_law", "_rng", "_threshold", "_vector")
 
-    def __init__(self, made: SparseVector, threshold: int, rng: Rng) -> None:
-        self._made = made
+    def __init__(self, vector: SparseVector, threshold: int, rng: Rng) -> None:
+        self._vector = vector
         self._rng = rng
-        self._left = made.crossings
+        self._left = vector.crossings
         self._guard = SessionGuard("this sparse-vector session")
         self._threshold = _whole(threshold, "threshold")
-        self._noisy_threshold = self._threshold + made.threshold_law.sample(rng)
-        self._question_law = made.question_law
+        self._noisy_threshold = self._threshold + vector.threshold_law.sample(rng)
+        self._question_law = vector.question_law
 
     @property
     def open(self) -> bool:
-        """Say whether another question may be asked: a function of the answers given."""
+        """Whether another question may be asked: a function of the answers so far."""
         return self._left > 0 and not self._guard.ended
 
     def above(self, exact: int) -> bool:
@@ -160,26 +159,27 @@ class SparseSession:
         exact = _whole(exact, "exact")
         with self._guard.hold():
             if self._left == 0:
-                count = self._made.crossings
+                count = self._vector.crossings
                 raise QuestionRefused(
                     f"the session has had its {count} crossing(s): open a new session, which is a new charge"
                 )
             crossed = exact + self._question_law.sample(self._rng) >= self._noisy_threshold
             if crossed:
                 self._left -= 1
-                if self._made.redraws:
-                    self._noisy_threshold = self._threshold + self._made.threshold_law.sample(self._rng)
+                # a redrawn threshold is an AboveThreshold of its own, so what came before says nothing of its noise
+                if self._vector.redraws:
+                    self._noisy_threshold = self._threshold + self._vector.threshold_law.sample(self._rng)
             return crossed
 
     def __repr__(self) -> str:
-        return f"<SparseSession of {self._made!r}, {self._left} crossing(s) left>"
+        return f"<SparseSession of {self._vector!r}, {self._left} crossing(s) left>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a SparseSession cannot be copied or pickled: both copies would use one noisy threshold")
 
 
 def _whole(value: int, name: str) -> int:
-    """Return a whole number, refusing others without telling them."""
+    """Return a whole number; the error does not show the value, which may be exact."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise DeclarationError(f"{name} must be a whole number of lattice steps")
     return value.__index__()

@@ -16,7 +16,7 @@ from sordino.core.accounting.gaussian_dp import gaussian_rho_for, gaussian_varia
 from sordino.core.accounting.zcdp import rho_for
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import format_number
-from sordino.core.mechanisms.selection import positive
+from sordino.core.mechanisms.selection import positive, store_positive
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.core.noise.rng import Rng
 from sordino.core.noise.truncated_laplace import TruncatedLaplace, least_reach
@@ -36,7 +36,7 @@ class CountLaw(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LaplaceThreshold:
-    """Add discrete Laplace noise of scale keys / epsilon to each key's count of units; show those at `threshold` or more.
+    """Discrete Laplace noise of scale keys / epsilon on each key's count of units; counts of `threshold` or more show.
 
     `keys` bounds how many keys' counts one neighbor may move, each by 1: with at most m groups a unit, add_remove: m;
     replace: 2m. `new`, `keys` where None, bounds how many of them one neighbor may have that the other lacks: m in both.
@@ -64,7 +64,7 @@ class LaplaceThreshold:
     new: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        store_positive(self, "epsilon")
         object.__setattr__(self, "delta", small_delta(self.delta))
         check_keys(self.keys)
         check_keys(self.keys if self.new is None else self.new)
@@ -99,7 +99,7 @@ class LaplaceThreshold:
 
 @dataclass(frozen=True, slots=True)
 class GaussianThreshold:
-    """Add discrete Gaussian noise to each key's count of units; show those at `threshold` or more.
+    """Discrete Gaussian noise on each key's count of units; noisy counts of `threshold` or more show.
 
     `keys` and `new` as for `LaplaceThreshold` (m groups a unit; add_remove: m; replace: 2m, and m new): l2 sensitivity
     sqrt(keys), and sigma^2 = keys / (2 rho).
@@ -123,7 +123,7 @@ class GaussianThreshold:
     new: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", positive(self.rho, "rho"))
+        store_positive(self, "rho")
         object.__setattr__(self, "delta", small_delta(self.delta))
         check_keys(self.keys)
         check_keys(self.keys if self.new is None else self.new)
@@ -167,7 +167,7 @@ def gaussian_threshold_for_pair(
     """
     spare = small_delta(delta) / 2
     rho = rho_for(positive(epsilon, "epsilon"), delta - spare)
-    # Noise goes on as many numbers as there are keys.
+    # Gaussian DP may need less noise than zCDP; it is calibrated for as many counts as one neighbor moves.
     variance = gaussian_variance(Fraction(keys), gaussian_rho_for(epsilon, delta - spare))
     if variance is not None:
         rho = max(rho, keys / (2 * variance))
@@ -188,8 +188,8 @@ def chance_to_appear(law: CountLaw, threshold: int, count: int) -> float:
 
 
 def keys_above(exact: Mapping[Key, int], law: CountLaw, threshold: int, rng: Rng) -> dict[Key, int]:
-    """Return the noisy counts at the threshold or more; their order is that of the keys, not that of the table."""
-    # A key of no units does not exist.
+    """Return the noisy counts at the threshold or more, sorted by key: the table's own order would reveal something."""
+    # A key of no units must not show, whatever its noise.
     present = [key for key, count in exact.items() if count > 0]
     noise = law.sample(rng, size=len(present)).tolist()
     noisy = {key: n for key, z in zip(present, noise, strict=True) if (n := int(exact[key]) + z) >= threshold}
@@ -197,7 +197,7 @@ def keys_above(exact: Mapping[Key, int], law: CountLaw, threshold: int, rng: Rng
 
 
 def sort_keys(keys: Collection[Any]) -> list[Any]:
-    """Return keys in their order; those of texts or whole numbers alone, which are many, are compared as they are."""
+    """Return keys in the order of `key_order`; keys of texts or whole numbers alone are compared directly, which is faster."""
     kinds = set(map(type, keys))
     if kinds == {int} or (kinds == {tuple} and {str} >= set(map(type, itertools.chain.from_iterable(keys)))):
         return sorted(keys)
@@ -205,14 +205,14 @@ def sort_keys(keys: Collection[Any]) -> list[Any]:
 
 
 def key_order(key: Any) -> Any:
-    """Return what a key sorts by: its parts, a missing value last."""
+    """Return a sort key: the key's parts, a missing value last."""
     if isinstance(key, tuple):
         return tuple(key_order(part) for part in key)
     return key is None, type(key).__name__, 0 if key is None else key
 
 
 def small_delta(delta: Fraction) -> Fraction:
-    """Return a delta between 0 and 1."""
+    """Return a delta as a Fraction; raises DeclarationError unless it lies between 0 and 1."""
     exact = positive(delta, "delta, where keys are private,")
     if exact >= 1:
         raise DeclarationError(f"delta must be below 1, not {format_number(exact)}; try 1e-6")
@@ -227,7 +227,7 @@ def check_keys(keys: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TruncatedThreshold:
-    """Add discrete Laplace noise of scale keys / epsilon, cut off at k, to each count of units; show noisy counts above k.
+    """Discrete Laplace noise of scale keys / epsilon, truncated at k, on each count of units; noisy counts above k show.
 
     `keys` bounds how many keys' counts one neighbor may move, each by 1 (m groups a unit; add_remove: m; replace: 2m).
 
@@ -242,10 +242,10 @@ class TruncatedThreshold:
     k that the neighbor lacks, and each of the m that gain one an end n - k, which shows where n > 2k. Some end shows with
     probability 1 - (1 - d)^2m. Whole Laplace noise has no ends, so that its delta covers the m keys that are new.
 
-    An (epsilon, delta)-private release is one of a pure epsilon, but for an event of probability delta (Kairouz, Oh,
-    Viswanath 2015: it is made of a randomized response that names its input with that probability): hence the event.
-    Under add_remove k is below the threshold of whole Laplace noise, whose tail, not whose end, must be delta: by about
-    (1 / e) ln(1 / e) where e is small.
+    An (epsilon, delta)-private release is epsilon-private except for an event of probability delta (Kairouz, Oh, Viswanath
+    2015: it is a post-processing of randomized response that reveals its input with that probability): hence the event.
+    Under add_remove k is below the threshold of untruncated Laplace noise, whose tail, not whose end, must be delta: by
+    about (1 / e) ln(1 / e) where e is small.
 
     >>> TruncatedThreshold(1, Fraction(1), Fraction(1, 10**6)).threshold
     15
@@ -256,7 +256,7 @@ class TruncatedThreshold:
     delta: Fraction
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        store_positive(self, "epsilon")
         object.__setattr__(self, "delta", small_delta(self.delta))
         check_keys(self.keys)
 

@@ -20,7 +20,7 @@ def place_count() -> int:
 
 
 def cut(place: int) -> int:
-    """Return how many parts of each row that ties lie below a place: growing from 0 to PARTS.
+    """Return how many parts of each tied row lie below a place: growing from 0 to PARTS.
 
     Up to half of the parts it is the floating-point number of that place, of `_BITS` bits and one implied; then its mirror.
 
@@ -30,6 +30,7 @@ def cut(place: int) -> int:
     if PARTS <= 2 ** (_BITS + 1):
         return place
     half = _half()
+    # the upper half mirrors the lower one
     if place > half:
         return PARTS - cut(2 * half - place)
     if place < 2 ** (_BITS + 1):

@@ -11,13 +11,14 @@ from functools import cached_property, lru_cache
 
 from sordino.core.accounting.events import GaussianEvent, ThresholdEvent
 from sordino.core.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance
-from sordino.core.mechanisms.selection import positive
+from sordino.core.mechanisms.selection import positive, store_positive
 from sordino.core.mechanisms.threshold import Key, check_keys, keys_above, small_delta
 from sordino.core.noise.laws import DiscreteGaussian
 from sordino.core.noise.rng import Rng
 
+# Each round's share of rho and of delta.
 ROUNDS = (Fraction(1, 10), Fraction(9, 10))
-# Steps that one unit's weight is held in.
+# Steps that one unit's whole weight is measured in.
 _STEPS = 1024
 # The largest rho of Gaussian DP: above it noise would be less than what its theorem covers.
 _MOST_RHO = 8
@@ -27,7 +28,7 @@ _EACH = 64
 
 @dataclass(frozen=True)
 class WeightedSelection:
-    """Show keys by their noisy weights, in rounds: in each a unit gives its k keys that do not show yet 1 / sqrt(k) each.
+    """A selection by noisy weights, in rounds: a unit gives each of its k keys that do not show yet the weight 1 / sqrt(k).
 
     A unit has at most `groups` keys in a round, chosen of those that do not show yet; `moved` is how many units' weights a
     neighbor moves (add_remove: 1; replace: 2).
@@ -51,8 +52,8 @@ class WeightedSelection:
 
     Raises DeclarationError unless groups >= 1, rho > 0 and 0 < delta < 1, exact.
 
-    >>> made = weighted_selection_for_pair(groups=8, moved=1, epsilon=Fraction(1), delta=Fraction(1, 10**6))
-    >>> made.units_to_show(0.5), made.units_to_show(0.5, groups=1)
+    >>> selection = weighted_selection_for_pair(groups=8, moved=1, epsilon=Fraction(1), delta=Fraction(1, 10**6))
+    >>> selection.units_to_show(0.5), selection.units_to_show(0.5, groups=1)
     (71, 25)
     """
 
@@ -63,14 +64,14 @@ class WeightedSelection:
     certificate: tuple[Fraction, Fraction] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", positive(self.rho, "rho"))
+        store_positive(self, "rho")
         object.__setattr__(self, "delta", small_delta(self.delta))
         check_keys(self.groups)
         check_keys(self.moved)
 
     @property
     def event(self) -> ThresholdEvent:
-        """What all rounds together amount to."""
+        """The event of all rounds together."""
         return ThresholdEvent(GaussianEvent(self.rho, self.certificate), self.delta)
 
     @property
@@ -79,24 +80,24 @@ class WeightedSelection:
 
     @cached_property
     def rounds(self) -> tuple[WeightedRound, ...]:
-        """What is done one after the other."""
+        """The rounds, in their order."""
         smooth = self.certificate is not None
         return tuple(
             _round(self.groups, self.moved, self.rho * part, self.delta * part, smooth=smooth) for part in ROUNDS
         )
 
     def appears(self, count: int, *, groups: int | None = None) -> float:
-        """Return a probability with which a key of `count` units shows at the least, if each has so many keys, at most."""
+        """Return a lower bound on the probability that a key of `count` units shows, each of which has `groups` keys at most."""
         last = self.rounds[-1]
         weight = last.weight(self.groups if groups is None else min(groups, self.groups))
         return last.law.upper_tail(last.threshold - 1 - count * weight) if count else 0.0
 
     def units_to_show(self, chance: float, *, groups: int | None = None) -> int:
-        """Return the least number of units, each with so many keys, with which a key shows with this chance."""
+        """Return the least number of units, with `groups` keys each, at which a key shows with this chance."""
         return 1 + bisect_left(range(1, 2**62), chance, key=lambda count: self.appears(count, groups=groups))
 
     def describe(self) -> str:
-        """Return in words which keys show."""
+        """Return the mechanism in words: which keys show."""
         many = self.units_to_show(0.5)
         few = self.units_to_show(0.5, groups=1)
         sigma = " then ".join(f"{float(one.law.sigma_squared) ** 0.5 / one.whole:.4g}" for one in self.rounds)
@@ -107,7 +108,7 @@ class WeightedSelection:
         )
 
     def note(self) -> str:
-        """Return below which size private keys stay hidden, as a release must say."""
+        """Return the note of a release: the size below which private keys stay hidden."""
         many = self.units_to_show(0.5)
         few = self.units_to_show(0.5, groups=1)
         return (
@@ -119,9 +120,9 @@ class WeightedSelection:
 
 @dataclass(frozen=True, slots=True)
 class WeightedRound:
-    """One round: a unit of k keys has weights[i] for the last starts[i] up to k, in steps; `whole` is that of one key.
+    """One round: a unit of k keys gives each weights[i] steps, starts[i] being the last start up to k; of one key, `whole`.
 
-    Keys of `threshold` steps or more after noise of `law` show.
+    Keys whose weights, with noise of `law`, sum to `threshold` steps or more show.
     """
 
     starts: tuple[int, ...]
@@ -131,11 +132,11 @@ class WeightedRound:
     threshold: int
 
     def weight(self, keys: int) -> int:
-        """Return what a unit of so many keys gives each, in steps."""
+        """Return the weight that a unit of so many keys gives each of them, in steps."""
         return self.weights[bisect_left(self.starts, keys + 1) - 1]
 
     def release(self, exact: Mapping[Key, int], rng: Rng) -> list[Key]:
-        """Return the keys that show of those with these weights, in their own order; the others leave no trace."""
+        """Return the keys whose noisy weights reach the threshold, sorted; the others leave no trace."""
         return list(keys_above(exact, self.law, self.threshold, rng))
 
 
@@ -154,7 +155,7 @@ def _round(groups: int, moved: int, rho: Fraction, delta: Fraction, *, smooth: b
     """Return a round at rho: of zCDP, or with `smooth` of Gaussian DP."""
     squared = Fraction(moved * _STEPS**2)
     variance = gaussian_variance(squared, rho) if smooth else squared / (2 * rho)
-    # The limits on rho and on steps make it so.
+    # gaussian_variance is None below one step only, which the limits on rho and on steps exclude.
     assert variance is not None
     law = DiscreteGaussian(variance)
     starts = []
@@ -162,11 +163,12 @@ def _round(groups: int, moved: int, rho: Fraction, delta: Fraction, *, smooth: b
     least = 0
     start = 1
     while start <= groups:
+        # from `_EACH` keys on, numbers of keys within about 3% share the weight of the largest of them
         last = min(groups, start + max(0, (start - _EACH) // 32))
         weight = math.isqrt(_STEPS**2 // last)
         starts.append(start)
         weights.append(weight)
-        # of a delta of half a key or more a key may show that noise lifts at all: P(Z >= 1) < 1/2
+        # at a delta of half a key or more, a key may show if noise lifts it at all: P(Z >= 1) < 1/2
         beyond = law.error(1 - 2 * delta / last) if 2 * delta < last else 0
         least = max(least, weight + beyond + 1)
         start = last + 1

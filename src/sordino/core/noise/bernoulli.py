@@ -24,10 +24,10 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_FLO
 
 @dataclass(frozen=True, slots=True)
 class CertifiedProbability:
-    """Hold a probability p in [0, 1] by bounds that can be made as tight as is asked.
+    """A probability p in [0, 1], known by bounds that can be made arbitrarily tight.
 
     `bounds(precision)` returns Decimals lower <= b <= upper that meet as the precision (decimal digits) grows; p is b,
-    or 1 - b when `mirrored` (which asks that b be irrational: it spares the many nines of a p close to 1).
+    or 1 - b when `mirrored` (which requires b to be irrational, and avoids the many nines of a p close to 1).
     `first` is floor(p 2^64), computed once.
 
     >>> CertifiedProbability.rational(Fraction(1, 3)).digits(8)
@@ -42,7 +42,7 @@ class CertifiedProbability:
     def certify(
         cls, bounds: Callable[[int], tuple[Decimal, Decimal]], *, mirrored: bool = False
     ) -> CertifiedProbability:
-        """Return the probability that `bounds` closes in on, its first 64 bits computed."""
+        """Return the probability that `bounds` converges to, with its first 64 bits computed."""
         return cls(bounds, mirrored, _certain_bits(bounds, mirrored=mirrored, count=_WORD))
 
     @classmethod
@@ -195,7 +195,7 @@ def rounding_contexts(precision: int) -> tuple[Context, Context]:
 
 
 def as_fraction(value: Fraction | int, name: str) -> Fraction:
-    """Return `value` as a Fraction, refusing floats: their shortest decimal is for the caller to state."""
+    """Return `value` as a Fraction; raises DeclarationError for a float, whose decimal the caller must state."""
     if isinstance(value, bool) or not isinstance(value, Fraction | int):
         raise DeclarationError(f"{name} must be a Fraction or an int, not {type(value).__name__}")
     return Fraction(value)

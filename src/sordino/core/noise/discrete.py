@@ -145,7 +145,7 @@ class _LaplacePlan:
 
 @dataclass(frozen=True, slots=True)
 class _GaussianPlan:
-    """How one draw of a variance is made: the law that proposes m = |Y|, and (m t - sigma^2)^2 as a polynomial of m + lift.
+    """The parameters of one draw: the law that proposes m = |Y|, and (m t - sigma^2)^2 as a polynomial of m + lift.
 
     With 256 added, `(square * raised - slope) * raised + base` over `denominator` is gamma + 256 of `bernoulli_exp_raised`. The
     lift, a part of it added in 64 bits where m has no more, is longer than m: no step works on longer numbers for a larger m.
@@ -252,7 +252,7 @@ def _overflows(plan: _LaplacePlan, rng: Rng) -> int:
 
 
 def _laplace_block(plan: _LaplacePlan, rng: Rng, count: int) -> Integers:
-    """Draw `count`, a row of words for each coin; words that tie with their cut are settled one by one."""
+    """Draw `count` magnitudes with signs, a row of words for each coin; words that tie with their cut are settled singly."""
     length = len(plan.coins) - 2
     words = rng.words((length + 2, count), np.uint16)
     cuts = plan.levels
@@ -294,7 +294,7 @@ def _draw_signs(magnitude: Integers, rng: Rng) -> Integers:
 
 @lru_cache(maxsize=256)
 def _gaussian_plan(sigma_squared: Fraction) -> _GaussianPlan:
-    """Return how one draw of a variance is made.
+    """Return the parameters of one draw at this variance.
 
     With m t - sigma^2 = gap / under, gap = m c - over and c = under t, the coin's gamma is gap^2 / (2 over under t^2).
     """
@@ -337,7 +337,7 @@ def _gaussian_block(sigma_squared: Fraction, rng: Rng, count: int, *, low_bits: 
 
 
 def _wide_gaussian(sigma_squared: Fraction, rng: Rng, tries: int, low_bits: int) -> Integers:
-    """Return what is kept of so many tries, in their order.
+    """Return the accepted ones of so many tries, in their order.
 
     With u = 16 bits, a try is kept for sure where (u + 1) / 2^16 <= 1 - g, since exp(-g) >= 1 - g, and 2 m L - L^2 is less than
     (2 H + 1) 4^s. The few others are settled by their exact coin.

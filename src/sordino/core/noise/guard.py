@@ -1,4 +1,4 @@
-"""Guard: one process, one thread at a time, one end - for whatever holds noise or a budget in memory.
+"""SessionGuard: one process, one thread at a time, and one end for a session that holds noise or a budget in memory.
 
 It knows nothing of what it guards. A forked process has a copy of all that its parent held: two copies of one noisy
 threshold, or of one sum of what was spent, would each answer as if it were the only one.
@@ -15,7 +15,7 @@ from sordino.core.errors import QuestionRefused
 
 
 class SessionGuard:
-    """Let one thread at a time use a session, in the process that began it, until it ends.
+    """A lock for a session: one thread at a time may use it, in the process that began it, until it ends.
 
     >>> guard = SessionGuard("this session")
     >>> with guard.hold():

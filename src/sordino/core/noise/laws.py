@@ -53,7 +53,7 @@ class ContinuousLaw:
 
 
 class NoiseLaw(Protocol):
-    """A symmetric law of whole numbers, frozen parameters: all that errors and intervals ask of noise.
+    """A symmetric law of whole numbers with frozen parameters: what errors and intervals need to know about noise.
 
     A law from outside satisfies this, and is registered under a name in `estimates.noisy.LAWS` so that releases can be
     stored and read again.
@@ -92,7 +92,7 @@ class NoiseLaw(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace:
-    """Hold the discrete Laplace law: P(X = x) = (1 - q) / (1 + q) q^|x|, q = exp(-1 / scale); all zeros at scale 0.
+    """The discrete Laplace law: P(X = x) = (1 - q) / (1 + q) q^|x|, q = exp(-1 / scale); always 0 at scale 0.
 
     >>> DiscreteLaplace(Fraction(2)).error(0.95)
     6
@@ -199,7 +199,7 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian:
-    """Hold the discrete Gaussian law: P(X = x) proportional to exp(-x^2 / (2 sigma_squared)); all zeros at 0.
+    """The discrete Gaussian law: P(X = x) proportional to exp(-x^2 / (2 sigma_squared)); always 0 at 0.
 
     >>> DiscreteGaussian(Fraction(100)).error(0.95)
     20
@@ -376,7 +376,7 @@ def _tail_by_integral(variance: Fraction, t: int) -> float:
     return integral + math.exp(-float(exponent)) * terms
 
 
-# A float that equals a Fraction still means another one, so the cache tells types apart.
+# A float stands for its shortest decimal, not for the Fraction that equals it, so the cache keeps types apart.
 @lru_cache(maxsize=256, typed=True)
 def chance_beyond(confidence: float | Fraction) -> Fraction:
     """Return 1 - confidence exactly, a float by its shortest decimal; raises DeclarationError unless it lies between 0 and 1."""

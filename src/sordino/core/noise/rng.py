@@ -25,7 +25,7 @@ _Key = bytes | None
 
 
 class Rng:
-    """Draw uniform bits from an AES-256-CTR keystream.
+    """A source of uniform bits from an AES-256-CTR keystream.
 
     Made by `Rng.secure()` or `Rng.seeded(seed)`. The stream is consumed in order, so the draws of a seeded Rng depend
     on the seed and on what was drawn before, never on the platform. One Rng may serve many threads.
@@ -86,7 +86,7 @@ class Rng:
 
     @property
     def private(self) -> bool:
-        """Say whether the noise drawn here hides anything: False when seeded."""
+        """Whether the noise drawn here hides anything: False when seeded."""
         return self._private
 
     def bytes(self, count: int) -> bytes:
@@ -194,7 +194,7 @@ class Rng:
                 out[done:] = self._buffer[: self._position]
 
     def _generate(self, out: memoryview) -> int:
-        """Write keystream over the front of `out`, re-keying first where the key is used up; return the bytes made."""
+        """Write keystream over the front of `out`, re-keying first where the key is used up; return the number of bytes."""
         if self._private and self._since >= self._rekey_after:
             self._stream = _keystream(None)
             self._since = 0
@@ -210,7 +210,7 @@ class ReplicateStream:
     """Numbers that noise is drawn again from around values that were released, for intervals; no mechanism takes it.
 
     The key is the SHA-256 of `record`: what was released, and public facts. So the numbers are a function of these alone,
-    whatever the data: equal releases have equal replicates. They hide nothing. It is no Rng and offers none of what samplers
+    never of the data: equal releases have equal replicates. They hide nothing. It is no Rng and offers none of what samplers
     call (`bits`, `bytes`, `below`, `words`), so that no mechanism can draw its noise here.
 
     >>> ReplicateStream(b"released").points(2).tolist() == ReplicateStream(b"released").points(2).tolist()

@@ -1,7 +1,7 @@
 """Exact choice of one of many candidates, with probability proportional to weight exp(-rate gap).
 
 It may not know what a gap is or why it is hidden: whole numbers and a rational rate come in, an index of exactly that
-law comes out. Floats only bound how much is drawn in vain; none of them decides an outcome.
+law comes out. Floats only bound how many draws are rejected; none of them decides an outcome.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ONE = Decimal(1)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Urn:
-    """Hold whole numbers of tickets, a little more than each candidate's share; made by `fill_urn`.
+    """Whole numbers of tickets, a little more than each candidate's share; made by `fill_urn`.
 
     Theorem: let x_i = weight_i exp(-rate gap_i) 2^shift and T_i >= x_i whole. A point uniform in [0, sum T_i) lies in
     the cell of candidate i at an offset uniform in [0, T_i); it is kept where the offset is below x_i, else drawn again.
@@ -99,7 +99,7 @@ class Urn:
         return out
 
     def _accept(self, place: int, point: int, rng: Rng) -> bool:
-        """Say whether a point in the cell of `place` is below its exact share."""
+        """Return whether a point in the cell of `place` is below its exact share."""
         offset = point - int(self.ends[place - 1]) if place else point
         return offset < int(self.sure[place]) or bernoulli(self._coin(place, offset), rng)
 
@@ -157,7 +157,7 @@ def fill_urn(gaps: Integers, *, rate: Fraction, weights: Sequence[int] | Integer
 def flip_coins(gaps: Integers, *, rate: Fraction, rng: Rng) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return independent coins, coin i heads with probability exactly exp(-rate gap_i); a gap of 0 is always heads.
 
-    63 bits of each uniform decide at once but for about one coin in 2^31, which is settled by certified bounds and, if
+    63 bits of each uniform decide all but about one coin in 2^31, which is settled by certified bounds and, if
     need be, more bits (`bernoulli`). Arguments as for `fill_urn`.
 
     >>> flip_coins(np.array([0, 0, 10**18]), rate=Fraction(1), rng=Rng.seeded(1)).tolist()

@@ -27,7 +27,7 @@ def sum_error(laws: tuple[NoiseLaw, ...], weights: tuple[Fraction, ...], confide
     Theorem: the w_i Z_i are whole multiples of g, the greatest common divisor of the weights, so the law of their sum is the
     convolution of laws on multiples of g. Where that is more than 2^15 points on a side, each w_i Z_i is rounded to a
     coarser grid of step h: that moves the sum by at most n h / 2, which is added. What lies beyond the points, and the
-    errors of the transform, count as beyond t; so t is never too small but for 1e-13 of probability.
+    errors of the transform, count as beyond t; so t is never too small, up to 1e-13 of probability.
 
     >>> from sordino.core.noise.laws import DiscreteLaplace
     >>> sum_error((DiscreteLaplace(Fraction(2)),) * 2, (Fraction(1), Fraction(1)), 0.95)
@@ -39,7 +39,7 @@ def sum_error(laws: tuple[NoiseLaw, ...], weights: tuple[Fraction, ...], confide
         return Fraction(0)
     if len(pairs) == 1:
         return pairs[0][1] * pairs[0][0].error(confidence)
-    # Each law errs in its own part of what may be missed.
+    # Transforms cannot resolve so small a tail: each law gets an equal part of it, by the union bound.
     if miss < _LEAST * 100:
         return sum((w * law.error(1.0 - miss / len(pairs)) for law, w in pairs), Fraction(0))
     step = reduce(_common_divisor, [w for _, w in pairs])

@@ -1,4 +1,4 @@
-"""The discrete Laplace law cut off on both sides: what noise may be where a small delta pays for its ends."""
+"""The discrete Laplace law truncated on both sides: noise whose ends cost a small delta."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ONE = Decimal(1)
 
 @dataclass(frozen=True, slots=True)
 class TruncatedLaplace:
-    """Hold the discrete Laplace law given |X| <= reach: P(X = x) proportional to q^|x|, q = exp(-1 / scale).
+    """The discrete Laplace law given |X| <= reach: P(X = x) proportional to q^|x|, q = exp(-1 / scale).
 
     >>> TruncatedLaplace(Fraction(2), 20).error(0.95)
     6
@@ -33,7 +33,7 @@ class TruncatedLaplace:
     reach: int
 
     def sample(self, rng: Rng, size: int) -> np.ndarray[Any, np.dtype[Any]]:
-        """Draw `size` numbers of exactly this law: of draws of the whole law those within reach are kept."""
+        """Draw `size` numbers of exactly this law: draws of the untruncated law beyond reach are drawn again."""
         draws = DiscreteLaplace(self.scale).sample(rng, size=size)
         while (far := np.flatnonzero(np.abs(draws) > self.reach)).size:
             draws[far] = DiscreteLaplace(self.scale).sample(rng, size=far.size)
@@ -50,7 +50,7 @@ class TruncatedLaplace:
         return inside / (1 + math.exp(-rate) - 2 * math.exp(-rate * (self.reach + 1)))
 
     def error(self, confidence: float | Fraction) -> int:
-        """Return the smallest t >= 0 with P(|X| > t) <= 1 - confidence, up to rounding; at most that of the whole law."""
+        """Return the smallest t >= 0 with P(|X| > t) <= 1 - confidence, up to rounding; at most the untruncated law's."""
         most = min(DiscreteLaplace(self.scale).error(confidence), self.reach)
         miss = 1 - float(confidence)
         return bisect_whole(lambda t: t >= 0 and 2 * self.upper_tail(t) <= miss, -1, most) if most else 0
@@ -61,7 +61,7 @@ def least_reach(epsilon: Fraction, delta: Fraction) -> int:
     """Return the least reach at which the ends of the law of scale 1 / epsilon have probability delta or less, each.
 
     P(X = k) = q^k (1 - q) / (1 + q - 2 q^(k+1)) <= delta where q^k (1 - q + 2 q delta) <= delta (1 + q): certified in
-    Decimal, so that the reach found may be one too large, never too small.
+    Decimal, so that the result may be one too large, never too small.
 
     >>> least_reach(Fraction(1), Fraction(1, 10**6))
     14

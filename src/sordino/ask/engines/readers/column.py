@@ -34,14 +34,15 @@ def load_column(name: str, path: Path) -> tuple[tuple[float, ...], int]:
     except (pa.ArrowException, OSError):
         raise SourceError(f"{path} cannot be read as {ending[1:]}; a CSV file has names in its first line") from None
     if name not in names or table is None:
-        known = ": check its header line" if ending == ".csv" else f"; {nearest(name, names)}"  # that line may be a row
-        raise SourceError(f"{path} has no column {name!r}{known}")
+        # The first line of a CSV file may be a row, so no name in it is shown.
+        hint = ": check its header line" if ending == ".csv" else f"; {nearest(name, names)}"
+        raise SourceError(f"{path} has no column {name!r}{hint}")
     cells = _numbers(table[name])
     if not (pa.types.is_integer(cells.type) or pa.types.is_floating(cells.type) or pa.types.is_decimal(cells.type)):
         raise SourceError(
             f"column {name!r} of {path} holds {cells.type} that is not all numbers; a universe is of numbers"
         )
-    # a decimal column may hold whole numbers past 2^53, which float64 would round
+    # A decimal column may hold whole numbers past 2^53, which float64 would round.
     values = tuple(
         int(v) if isinstance(v, int | Decimal) and v == int(v) else float(v) for v in cells.drop_null().to_pylist()
     )
@@ -58,8 +59,8 @@ def _numbers(cells: Any) -> Any:
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         return cells
     text = pc.utf8_trim(cells, BLANKS)
-    held = pc.if_else(pc.equal(text, ""), pa.scalar(None, text.type), text)
+    present = pc.if_else(pc.equal(text, ""), pa.scalar(None, text.type), text)
     for pattern, kind in ((WHOLE, pa.int64()), (DECIMAL, pa.float64())):
-        if pc.all(pc.match_substring_regex(held, f"^(?:{pattern})$"), min_count=0).as_py():
-            return pc.replace_substring_regex(held, r"^[+]|[.]0*$", "").cast(kind)
+        if pc.all(pc.match_substring_regex(present, f"^(?:{pattern})$"), min_count=0).as_py():
+            return pc.replace_substring_regex(present, r"^[+]|[.]0*$", "").cast(kind)
     return cells

@@ -18,20 +18,24 @@ from sordino.core.errors import DeclarationError, SourceError, arg
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TYPES = "sordino_types"  # the key of Parquet's metadata that holds them
-_PLAIN = "(?:0|[1-9][0-9]{0,%d})"  # a number with a leading zero is a code, and stays text
-_KINDS = {  # in the order of preference
+# The key of Parquet's metadata that holds the types.
+TYPES = "sordino_types"
+# A number with a leading zero is a code, and stays text.
+_PLAIN = "(?:0|[1-9][0-9]{0,%d})"
+# In the order of preference.
+_KINDS = {
     "integer": f"[+-]?{_PLAIN % 17}(?:[.]0{{0,400}})?",
     "real": f"[+-]?(?:{_PLAIN % 400}(?:[.][0-9]{{0,400}})?|[.][0-9]{{1,400}})(?:[eE][+-]?[0-9]{{1,4}})?",
     "date": DAY,
     "boolean": "(?i)(?:" + "|".join(word.replace(".", "[.]") for word in (*TRUE, *FALSE)) + ")",
 }
-_BLOCK = 8 * 2**20  # bytes parsed at a time; a row must fit in one
+# Bytes parsed at a time; a row must fit in one block.
+_BLOCK = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """State how an odd CSV file is written; cells in `null_values`, and empty ones, are missing."""
+    """How an odd CSV file is written; cells in `null_values`, and empty ones, are missing."""
 
     header: bool
     delimiter: str = ","
@@ -58,7 +62,7 @@ def import_csv(
 
     Without a delimiter it is a tab in a .tsv file, else a comma. The types are noted in the file's metadata. NOT PRIVATE:
     an error names the row it stands in. Raises SourceError where the file cannot be read or a row has too few or too many
-    cells, DeclarationError for an unknown encoding; `target` is then not whole. Files larger than memory are fine.
+    cells, DeclarationError for an unknown encoding; `target` is then incomplete. Files larger than memory are fine.
     """
     if not Path(source).is_file():
         raise SourceError(f"source {str(source)!r} is missing: there is no such file")
@@ -80,12 +84,14 @@ def _copy(source: Path, target: Path, dialect: CsvDialect) -> dict[str, str | No
 
 def _column_names(source: Path, dialect: CsvDialect) -> list[str]:
     """Return the names in the first row, or c1, c2, ... for as many cells as it has."""
-    encoding, quote = dialect.encoding, dialect.quote
+    encoding = dialect.encoding
+    quote = dialect.quote
     try:
         with source.open(
             encoding="utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding, newline=""
         ) as file:
-            quoting: Literal[0, 3] = 0 if quote else 3  # QUOTE_MINIMAL, QUOTE_NONE
+            # QUOTE_MINIMAL, or QUOTE_NONE.
+            quoting: Literal[0, 3] = 0 if quote else 3
             rows = csv.reader(file, delimiter=dialect.delimiter, quotechar=quote or None, quoting=quoting, strict=True)
             first = next(rows, None)
     except LookupError:
@@ -106,13 +112,14 @@ def _column_names(source: Path, dialect: CsvDialect) -> list[str]:
 
 def check_quotes(source: Path, quote: str) -> None:
     """Raise SourceError where a quote is never closed: it would swallow every row after it."""
-    sign, seen = quote.encode(), 0
+    sign = quote.encode()
     if not sign:
         return
+    count = 0
     with source.open("rb") as file:
         while chunk := file.read(_BLOCK):
-            seen += chunk.count(sign)
-    if seen % 2:
+            count += chunk.count(sign)
+    if count % 2:
         rule = f"{source} holds an odd number of {quote} signs, so one is not closed; nothing was written"
         raise SourceError(f'{rule}; correct it, or state {arg("quote=")}"" if they mean nothing here')
 
@@ -128,6 +135,7 @@ def _copy_rows(source: Path, target: Path, names: list[str], dialect: CsvDialect
         for cells in read_csv_batches(source, names, dialect, header_rows=int(dialect.header)):
             writer.write_batch(cells)
             _narrow(types_left, cells)
+        # A column whose cells are all missing could be of any type, and has none.
         types = {name: left[0] for name, left in types_left.items() if 0 < len(left) < len(_KINDS)}
         writer.add_key_value_metadata({TYPES: json.dumps(types)})
     return types
@@ -205,7 +213,8 @@ def _trim(batch: pa.RecordBatch, null_values: Sequence[str]) -> pa.RecordBatch:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing, none = pa.array(null_values), pa.scalar(None, pa.string())
+    missing = pa.array(null_values)
+    none = pa.scalar(None, pa.string())
     columns = []
     for column in batch.columns:
         text = pc.ascii_trim(column, " \t\r")
@@ -213,22 +222,22 @@ def _trim(batch: pa.RecordBatch, null_values: Sequence[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def describe_failure(source: Path, refused: list[Any], encoding: str, words: str) -> str:
+def describe_failure(source: Path, refused: list[Any], encoding: str, error: str) -> str:
     """Return why Arrow could not read a CSV file: the row of another length, the byte of another encoding, its own words."""
     if refused:
         row = refused[0]
         where = f"row {row.number}" if row.number is not None else "a row"
         cells = f"{row.actual_columns} cell{'s' * (row.actual_columns != 1)}"
         return f"{where} of {source} has {cells}, not {row.expected_columns}; nothing was written"
-    if "utf-8" in words.lower() or "utf8" in words.lower():
+    if "utf-8" in error.lower() or "utf8" in error.lower():
         return describe_bad_byte(source, encoding)
-    return f"{source} cannot be read as CSV ({words.splitlines()[0][:200]}); check {arg('quote=')}; nothing was written"
+    return f"{source} cannot be read as CSV ({error.splitlines()[0][:200]}); check {arg('quote=')}; nothing was written"
 
 
 def describe_bad_byte(path: Path, encoding: str) -> str:
     """Return which byte does not fit an encoding, in which row it stands, and an encoding that reads the whole file."""
     others = [name for name in ("utf-8", "cp1252", "latin-1") if name != encoding.lower()]
-    # in other encodings a byte that ends a line may be part of a character
+    # In other encodings a byte that ends a line may be part of a character
     lines_end = not encoding.lower().startswith(("utf-16", "utf16", "utf-32", "utf32"))
     with path.open("rb") as file:
         for row, line in enumerate(file if lines_end else (), start=1):

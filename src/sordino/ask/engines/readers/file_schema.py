@@ -39,7 +39,8 @@ Columns = list[tuple[str, str | None]]
 
 # Files of a folder whose columns are compared.
 _MOST_LOOKED_AT = 1000
-_STATED = ("csv", "jsonl", "parquet", "duckdb", "sqlite", "arrow")  # formats whose files state their columns to us
+# Formats whose files state their columns.
+_STATED = ("csv", "jsonl", "parquet", "duckdb", "sqlite", "arrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,11 @@ def read_schema(
     if address is not None and address.name == "spark":
         return FileSchema(_spark_columns(source_from(source)), relation=None)
     ending, _ = split_ending(source)
-    known = ending_format(ending)
-    kind = "" if known is None else known.name
+    file_format = ending_format(ending)
+    kind = "" if file_format is None else file_format.name
     if source.startswith(FAR) and kind not in ("csv", "jsonl"):
-        Source(source, "parquet" if ending == "" or kind == "parquet" else "arrow")  # which says what is read from far
+        # This refuses a format that is not read from a remote store.
+        Source(source, "parquet" if ending == "" or kind == "parquet" else "arrow")
     folder = source.endswith("/") or Path(source).is_dir()
     if kind not in _STATED and not folder:
         endings = [ending for name in _STATED for ending in FORMATS[name].endings]
@@ -94,24 +96,23 @@ def read_schema(
     if kind == "jsonl" and (columns, delimiter, quote) == (None, None, None):
         return _json_schema(source, header)
     if any(given is not None for given in (header, columns, delimiter, quote)):
-        said = "--header, --no-header, --columns, --delimiter and --quote are for CSV files, --header for JSON lines"
-        raise DeclarationError(f"{said}; leave them out")
+        rule = "--header, --no-header, --columns, --delimiter and --quote are for CSV files, --header for JSON lines"
+        raise DeclarationError(f"{rule}; leave them out")
     if folder or kind == "parquet":
         check_folder(Source(f"{source.rstrip('/')}/" if folder else source, "parquet"))
         return _folder_schema(source) if folder else _parquet_schema(source)
     _check_present(source)
     if kind == "arrow":
         return FileSchema(_arrow_columns(source))
-    if kind == "sqlite":
-        relation, found = _sqlite_columns(source, relation)
-    else:
-        relation, found = _duckdb_columns(source, relation)
-    return FileSchema(found, relation=relation)
+    read = _sqlite_columns if kind == "sqlite" else _duckdb_columns
+    table, stated = read(source, relation)
+    return FileSchema(stated, relation=table)
 
 
 def _check_present(source: str) -> None:
     if source.startswith(FAR):
-        Source(source, "jsonl")  # which refuses an address that may hold a credential
+        # This refuses an address that may hold a credential.
+        Source(source, "jsonl")
         open_binary(source).close()
     elif not Path(source).is_file():
         raise SourceError(f"source {source!r} is missing: there is no such file")
@@ -130,7 +131,8 @@ def _csv_schema(
     if not header:
         if columns is None or not 1 <= columns <= 100_000:
             raise DeclarationError("--no-header needs --columns N, the number of columns, from 1 to 100,000")
-        header_line(path)  # the curator is here: a file that is no text is refused, whatever its first line is
+        # Only the curator is here: a file that is no text is refused, even where its first line holds no names.
+        header_line(path)
         names = tuple(f"c{i}" for i in range(1, columns + 1))
         return FileSchema([(name, None) for name in names], Csv(False, names, between, quote=quote or ""))
     line = header_line(path)
@@ -142,13 +144,13 @@ def _csv_schema(
             )
     sign = ('"' if '"' in line else "") if quote is None else quote
     rules = Csv(True, None, between, quote=sign)
-    said = f'the header line of {path} is quoted, so quote = \'"\' is declared; --quote "" declares otherwise'
-    found: Columns = [(name, None) for name in header_names(path, rules)]
-    return FileSchema(found, rules, remarks=(said,) if sign and quote is None else ())
+    remark = f'the header line of {path} is quoted, so quote = \'"\' is declared; --quote "" declares otherwise'
+    stated: Columns = [(name, None) for name in header_names(path, rules)]
+    return FileSchema(stated, rules, remarks=(remark,) if sign and quote is None else ())
 
 
 def _json_schema(path: str, header: bool | None) -> FileSchema:
-    """Return the names in the first line of JSON lines; a value binds no other, so only a person can say the types."""
+    """Return the names in the first line of JSON lines; a value binds no other, so only a person can state the types."""
     _check_present(path)
     if not header:
         rule = "the first line of JSON lines is a row of the data, and a project file is public"
@@ -159,8 +161,8 @@ def _json_schema(path: str, header: bool | None) -> FileSchema:
         names = list(row) if isinstance(row, dict) else []
     if not all(names) or not names or len({name.lower() for name in names}) != len(names):
         raise SourceError(f"source {path!r}: its first line is no JSON object whose names differ in more than case")
-    said = f"the columns are the names in the first line of {path}: add those that it leaves out"
-    return FileSchema([(name, None) for name in names], remarks=(said,))
+    remark = f"the columns are the names in the first line of {path}: add those that it leaves out"
+    return FileSchema([(name, None) for name in names], remarks=(remark,))
 
 
 def _parquet_schema(source: str) -> FileSchema:
@@ -171,14 +173,14 @@ def _parquet_schema(source: str) -> FileSchema:
     if not files:
         raise SourceError(f"source {source!r} is missing: there is no such file")
     schema: pa.Schema | None = None
-    seen: dict[str, str] = {}
+    types: dict[str, str] = {}
     labels: dict[str, list[str]] = {}
     guessed: list[str] = []
     try:
-        with open_binary(files[0]) as opened, pq.ParquetFile(opened) as file:
+        with open_binary(files[0]) as raw, pq.ParquetFile(raw) as file:
             schema = file.schema_arrow
             about = file.metadata.metadata or {}
-            seen = json.loads(about.get(TYPES.encode(), b"{}"))
+            types = json.loads(about.get(TYPES.encode(), b"{}"))
             labels = json.loads(about.get(LABELS.encode(), b"{}"))
             guessed = json.loads(about.get(GUESSED.encode(), b"[]"))
     except (pa.ArrowException, OSError, ValueError):
@@ -186,8 +188,8 @@ def _parquet_schema(source: str) -> FileSchema:
     if schema is None:
         raise SourceError(f"source {source!r} cannot be opened as Parquet: check its path, format and rights")
     remark = "`sordino import` read types in the cells: change what is not public"
-    columns: Columns = [(column.name, seen.get(column.name, _physical_type(column.type))) for column in schema]
-    return FileSchema(columns, remarks=(remark,) if seen or guessed else (), labels=labels)
+    columns: Columns = [(column.name, types.get(column.name, _physical_type(column.type))) for column in schema]
+    return FileSchema(columns, remarks=(remark,) if types or guessed else (), labels=labels)
 
 
 def _folder_schema(source: str) -> FileSchema:
@@ -195,12 +197,12 @@ def _folder_schema(source: str) -> FileSchema:
     files = _find(f"{source.rstrip('/')}/", f"{glob.escape(source.rstrip('/'))}/**/*.parquet")
     if not files:
         raise SourceError(f"source {source!r} is missing: there is no such folder with .parquet files in it")
-    found = _parquet_schema(files[0])
+    first = _parquet_schema(files[0])
     lacking = _columns_lacking(files[:_MOST_LOOKED_AT], source)
     parts = (part.partition("=") for part in Path(files[0]).relative_to(source).parent.parts)
     keys = [unquote(key) for key, sign, _ in parts if sign]
-    columns: Columns = [(name, kind) for name, kind in found.columns if name not in keys]
-    remarks = (*found.remarks, *lacking)
+    columns: Columns = [(name, kind) for name, kind in first.columns if name not in keys]
+    remarks = (*first.remarks, *lacking)
     return FileSchema([*columns, *((key, "string") for key in keys)], remarks=remarks)
 
 
@@ -259,15 +261,14 @@ def _arrow_columns(source: str) -> Columns:
 
 
 def _sqlite_columns(source: str, relation: str | None) -> tuple[str, Columns]:
-    """Return a table and its columns; what SQLite calls their types binds no cell, so only a person can say them."""
-    found: tuple[str, list[tuple[str, str]]] | None = None
-    try:
-        found = sqlite_columns(source, relation)
-    except sqlite3.Error:
-        found = None
-    if found is None:
+    """Return a table and its columns; what SQLite calls their types binds no cell, so only a person can state them."""
+    table: str | None = None
+    columns: list[tuple[str, str]] = []
+    with contextlib.suppress(sqlite3.Error):
+        table, columns = sqlite_columns(source, relation)
+    if table is None:
         raise SourceError(f"source {source!r} cannot be opened as a SQLite file: check its path, format and rights")
-    return found[0], [(name, None) for name, _ in found[1]]
+    return table, [(name, None) for name, _ in columns]
 
 
 def _physical_type(kind: object) -> str:
@@ -279,7 +280,7 @@ def _server_columns(source: Source) -> Columns:
     from sordino.ask.engines.readers.postgres_tables import open_connection, read_columns
 
     with contextlib.closing(open_connection(source)) as connection:
-        return [(name, held.kind) for name, held in read_columns(connection, source).items()]
+        return [(name, column.kind) for name, column in read_columns(connection, source).items()]
 
 
 def _spark_columns(source: Source) -> Columns:
@@ -287,7 +288,7 @@ def _spark_columns(source: Source) -> Columns:
     from sordino.ask.engines.readers.spark_tables import open_frame, open_session, read_columns
 
     frame = open_frame(open_session(source.settings), source)
-    return [(name, held.kind) for name, held in read_columns(frame).items()]
+    return [(name, column.kind) for name, column in read_columns(frame).items()]
 
 
 def _duckdb_columns(source: str, relation: str | None) -> tuple[str, Columns]:
@@ -300,23 +301,23 @@ def _duckdb_columns(source: str, relation: str | None) -> tuple[str, Columns]:
 
     failed = False
     tables: list[str] = []
-    found: Columns = []
+    columns: Columns = []
     try:
         with duckdb.connect(source, read_only=True) as connection:
             tables = [
                 str(row[0]) for row in connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
             ]
-            chosen = relation or (tables[0] if len(tables) == 1 else None)
-            if chosen in tables:
-                quoted = '"' + str(chosen).replace('"', '""') + '"'
+            table = relation or (tables[0] if len(tables) == 1 else None)
+            if table in tables:
+                quoted = '"' + str(table).replace('"', '""') + '"'
                 rows = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {quoted})").fetchall()
-                found = [(str(name), str(kind)) for name, kind in rows]
+                columns = [(str(name), str(kind)) for name, kind in rows]
     except duckdb.Error:
         failed = True
     if failed:
         raise SourceError(f"source {source!r} cannot be opened as a DuckDB file: check its path, format and rights")
     if relation is not None and relation not in tables:
         raise DeclarationError(f"{source!r} has no table {relation!r}; {nearest(relation, tables)}")
-    if not found:
+    if not columns:
         raise DeclarationError(f"say which table with --relation; {nearest('', tables)}")
-    return relation or tables[0], found
+    return relation or tables[0], columns

@@ -17,7 +17,8 @@ from sordino.core.source import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BY_LIBRARY = {  # how a table is read without Spark
+# How a table is read without Spark.
+BY_LIBRARY = {
     "delta": "sd.protect(DeltaTable(path), ...) with deltalake (pip install 'deltalake[pyarrow]')",
     "iceberg": "sd.protect(catalog.load_table(name), ...) with pyiceberg (pip install 'pyiceberg[pyarrow]')",
 }
@@ -29,8 +30,8 @@ UNREAD = (
 
 def is_lake_table(frame: Any) -> bool:
     """Return whether an object is a DeltaTable of deltalake, or a table of pyiceberg."""
-    has = {"deltalake": "to_pyarrow_dataset", "pyiceberg": "current_snapshot"}.get(_library(frame))
-    return has is not None and hasattr(frame, has)
+    method = {"deltalake": "to_pyarrow_dataset", "pyiceberg": "current_snapshot"}.get(_library(frame))
+    return method is not None and hasattr(frame, method)
 
 
 def lake_columns(frame: Any) -> list[str]:
@@ -40,12 +41,12 @@ def lake_columns(frame: Any) -> list[str]:
 
 def load_lake_table(frame: Any, columns: Sequence[str]) -> pa.Table:
     """Return the rows of a table's current state, these columns of them; what its library raises may quote a cell."""
-    found: pa.Table = (
+    rows: pa.Table = (
         frame.to_pyarrow_dataset().to_table(columns=list(columns))
         if _library(frame) == "deltalake"
         else frame.scan(selected_fields=tuple(columns)).to_arrow().select(list(columns))
     )
-    return found
+    return rows
 
 
 def _library(frame: Any) -> str:
@@ -55,7 +56,8 @@ def _library(frame: Any) -> str:
 def check_folder(source: Source, names: Callable[[str], Sequence[str]] | None = None) -> None:
     """Raise SourceError where the Parquet files of a folder or a pattern are those of a Delta or an Iceberg table.
 
-    `names` lists what a folder holds, nothing where there is no such folder; without it, it is listed where it lies.
+    `names` lists what a folder holds, nothing where there is no such folder; without it the folder is listed on this
+    machine or in its remote store.
     """
     plain = re.split(r"[*?\[]", source.place, maxsplit=1)[0]
     is_pattern = plain != source.place

@@ -1,4 +1,4 @@
-"""PhysicalColumn: how a database or a cluster holds one column, as its catalog states it. It knows no cells."""
+"""PhysicalColumn: how a database or a cluster stores one column, as its catalog states it. It knows no cells."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PhysicalColumn:
-    """How one column is held: the kind, in words that engines share, and of an array the kind of its items.
+    """How one column is stored: the kind, by a name that engines share, and of an array the kind of its items.
 
     `digits` of a decimal, where they are stated: all, and after the point.
     """

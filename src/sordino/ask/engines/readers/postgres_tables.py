@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_OLDEST = 140_000  # the version whose EXTRACT is exact
+# The first version whose EXTRACT is exact.
+_OLDEST = 140_000
 _SECONDS = 3600
 _NAME = re.compile(r'("(?:[^"]|"")+")|([^\W\d][\w$]*)')
 _RELATION = re.compile(rf"(?:{_NAME.pattern})(?:\.(?:{_NAME.pattern}))?")
@@ -44,7 +45,8 @@ WITH RECURSIVE base AS (
 )
 SELECT of, typname, typtype, typcategory, typelem FROM base WHERE typtype <> 'd'
 """
-_CAUSES = (  # words of the server or of its library, and ours
+# Words of the server or of its library, and ours.
+_CAUSES = (
     ("too many", "the server has no connection left"),
     ("slots", "the server has no connection left"),
     ("starting up", "the server is not ready yet"),
@@ -150,9 +152,9 @@ def read_columns(connection: psycopg.Connection[Any], source: Source) -> Mapping
 
 
 def hold_columns(connection: psycopg.Connection[Any], source: Source, columns: Collection[str]) -> None:
-    """Hold the relation as it is until the transaction ends; raises SourceError where its columns may not be read."""
-    named = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-    text = f"SELECT {named} FROM {rows_of(source)} LIMIT 0"
+    """Lock the relation as it is until the transaction ends; raises SourceError where its columns may not be read."""
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+    text = f"SELECT {names} FROM {rows_of(source)} LIMIT 0"
     _ask_schema(source, lambda: connection.execute(text.encode()))
 
 
@@ -186,28 +188,29 @@ def _ask_schema(source: Source, ask: Callable[[], T]) -> T:
 def _read(cursor: Any, rows: str) -> dict[str, PhysicalColumn]:
     if rows.startswith("("):
         cursor.execute(f"SELECT * FROM {rows} LIMIT 0")
-        named = [(column.name, column.type_code, -1) for column in cursor.description]
+        columns = [(column.name, column.type_code, -1) for column in cursor.description]
     else:
         cursor.execute(
             "SELECT attname, atttypid::oid::bigint, atttypmod FROM pg_catalog.pg_attribute WHERE attrelid = CAST($1 AS regclass)"
             " AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             (rows,),
         )
-        named = cursor.fetchall()
-    types = _read_types(cursor, [oid for _, oid, _ in named])
+        columns = cursor.fetchall()
+    types = _read_types(cursor, [oid for _, oid, _ in columns])
     items = _read_types(cursor, [elem for *_, category, elem in types.values() if category == "A"])
-    made = {}
-    for name, oid, mode in named:
+    physical = {}
+    for name, oid, mode in columns:
         typname, typtype, category, elem = types[oid]
         item = _kind(*items[elem][:3]) if category == "A" and elem in items else ""
         kind = "LIST" if category == "A" else _kind(typname, typtype, category)
-        made[name] = PhysicalColumn(kind, item, _digits(mode) if typname == "numeric" else None)
-    return made
+        physical[name] = PhysicalColumn(kind, item, _digits(mode) if typname == "numeric" else None)
+    return physical
 
 
 def _digits(mode: int) -> tuple[int, int] | None:
     """Return the digits of NUMERIC(all, after the point) as the catalog writes them, None where they are not stated."""
-    places = ((mode - 4 & 0x7FF) ^ 0x400) - 0x400  # PostgreSQL 15 on: of 11 bits, and perhaps below 0
+    # From PostgreSQL 15 on the scale has 11 bits, and may be below 0.
+    places = ((mode - 4 & 0x7FF) ^ 0x400) - 0x400
     return (mode - 4 >> 16, places) if mode >= 4 and places >= 0 else None
 
 

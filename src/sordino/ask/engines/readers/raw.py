@@ -47,24 +47,21 @@ def load_rows(
     if table is None:
         kind = "Parquet" if parquet else "CSV with as many cells a line as it has names"
         raise SourceError(f"{where} cannot be read as {kind}")
-    made: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for name in domain:
         if name not in table.column_names:
-            raise SourceError(f"{where} has no column {name!r}{_known(name, table.column_names, parquet=parquet)}")
+            # The first line of a CSV file may be a row, so no name in it is shown.
+            hint = f"; {nearest(name, table.column_names)}" if parquet else ": check its header line, and the delimiter"
+            raise SourceError(f"{where} has no column {name!r}{hint}")
         try:
-            made[name] = _cells(table.column(name), domain[name])
+            columns[name] = _cells(table.column(name), domain[name])
         except pa.ArrowException:
-            made[name] = None
-        if made[name] is None:
+            columns[name] = None
+        if columns[name] is None:
             kind = type(domain[name]).__name__.lower()
             raise SourceError(f"column {name!r} of {where} does not hold what is declared: {kind}")
     marker = {"sordino": "NOT PRIVATE: raw rows of a file"}
-    return pa.table(made).replace_schema_metadata(marker)
-
-
-def _known(name: str, names: Sequence[str], *, parquet: bool) -> str:
-    """Return the nearest name; none of a CSV file, whose first line may be a row."""
-    return f"; {nearest(name, names)}" if parquet else ": check its header line, and the delimiter"
+    return pa.table(columns).replace_schema_metadata(marker)
 
 
 def _parquet(path: Path) -> Any:
@@ -79,19 +76,19 @@ def _csv(path: Path, names: Sequence[str] | None, delimiter: str, null_values: S
     import pyarrow.compute as pc
     from pyarrow import csv
 
-    found = list(names) if names is not None else _first_line(path, delimiter)
+    header = list(names) if names is not None else _first_line(path, delimiter)
     raw = csv.read_csv(
         path,
-        read_options=csv.ReadOptions(column_names=found, skip_rows=1 if names is None else 0),
+        read_options=csv.ReadOptions(column_names=header, skip_rows=1 if names is None else 0),
         parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=quote or False),
-        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(found, pa.string()), strings_can_be_null=False),
+        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False),
     )
     nothing = pa.array(["", *null_values])
     columns = []
-    for name in found:
+    for name in header:
         text = pc.utf8_trim_whitespace(raw[name])
         columns.append(pc.if_else(pc.is_in(text, value_set=nothing), pa.scalar(None, pa.string()), text))
-    return pa.table(columns, names=found)
+    return pa.table(columns, names=header)
 
 
 def _first_line(path: Path, delimiter: str) -> list[str]:
@@ -107,24 +104,24 @@ def _cells(cells: Any, column: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-    if pa.types.is_dictionary(found.type):
-        found = found.dictionary_decode()
+    plain = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    if pa.types.is_dictionary(plain.type):
+        plain = plain.dictionary_decode()
     if isinstance(column, Category) and isinstance(column.values[0], str):
-        return found.cast(pa.string())
+        return plain.cast(pa.string())
     if isinstance(column, Category):
-        return _match(found, WHOLE, pa.int64())
-    if isinstance(column, Boolean) and pa.types.is_string(found.type):
-        low = pc.utf8_lower(found)
-        known = pc.is_in(low, value_set=pa.array([*TRUE, *FALSE]))
-        return pc.if_else(known, pc.is_in(low, value_set=pa.array(TRUE)), pa.scalar(None, pa.bool_()))
+        return _match(plain, WHOLE, pa.int64())
+    if isinstance(column, Boolean) and pa.types.is_string(plain.type):
+        low = pc.utf8_lower(plain)
+        is_boolean = pc.is_in(low, value_set=pa.array([*TRUE, *FALSE]))
+        return pc.if_else(is_boolean, pc.is_in(low, value_set=pa.array(TRUE)), pa.scalar(None, pa.bool_()))
     if isinstance(column, Boolean):
-        return found.cast(pa.bool_())
+        return plain.cast(pa.bool_())
     if isinstance(column, Date):
-        return _match(found, DAY, pa.date32())
+        return _match(plain, DAY, pa.date32())
     if isinstance(column, DateTime):
-        return _moments(found)
-    return _match(found, WHOLE if isinstance(column, Integer) else DECIMAL, pa.float64())
+        return _moments(plain)
+    return _match(plain, WHOLE if isinstance(column, Integer) else DECIMAL, pa.float64())
 
 
 def _moments(cells: Any) -> Any:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _INSTALL = "needs pyspark, and Java 17 or 21: pip install 'sordino[spark]', apt-get install openjdk-17-jre-headless"
-_SETTINGS = {  # what a setting must be, so that no row makes a question fail, or decides whether others count
+# What a setting must be, so that no row makes a question fail, or decides whether others count.
+_SETTINGS = {
     "spark.sql.ansi.enabled": "true",  # without it sums wrap and casts give NULL
     "spark.sql.parquet.filterPushdown": "false",  # a Parquet file's bounds leave NaN out
     "spark.sql.orc.filterPushdown": "false",
@@ -51,7 +52,8 @@ _KINDS = {
     "timestamp_ntz": "TIMESTAMP",
     "void": "NULL",
 }
-_READERS = {  # what a session needs to read a format: its jar and settings, those of Spark 4.0
+# What a session needs to read a format: its jar and settings, those of Spark 4.0.
+_READERS = {
     "delta": (
         '"spark.jars.packages" = "io.delta:delta-spark_2.13:4.0.0", "spark.sql.extensions" = '
         '"io.delta.sql.DeltaSparkSessionExtension" and "spark.sql.catalog.spark_catalog" = '
@@ -80,7 +82,8 @@ def open_session(settings: Sequence[tuple[str, str]]) -> SparkSession:
         with _OPENING:
             session = SparkSession.getActiveSession()
             if session is None:
-                builder, stated = SparkSession.builder.appName("sordino"), dict(settings)
+                builder = SparkSession.builder.appName("sordino")
+                stated = dict(settings)
                 if "spark.remote" in stated:
                     builder = builder.remote(stated.pop("spark.remote"))
                 else:
@@ -167,24 +170,24 @@ def _cause(error: Exception, kind: str) -> str:
 
 
 def error_names(error: Exception) -> list[str]:
-    """Return what kinds of error this one and its causes are: conditions and classes, never a word of what they say.
+    """Return what kinds of error this one and its causes are: conditions and classes, never a word of their messages.
 
     Of a task that failed elsewhere the class is in the message, at a place that no cell can stand before.
     """
-    found = [str(getattr(error, "getCondition", lambda: "")() or "").partition(".")[0], type(error).__name__]
+    names = [str(getattr(error, "getCondition", lambda: "")() or "").partition(".")[0], type(error).__name__]
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     for _ in range(_DEEPEST):
         if java is None:
             break
         try:
-            found.append(java.getClass().getSimpleName())
+            names.append(java.getClass().getSimpleName())
             task = _TASK.match(java.getMessage() or "")
-            found += [task[1].rpartition(".")[2]] if task else []
-            found.append((java.getCondition() or "").partition(".")[0] if hasattr(java, "getCondition") else "")
+            names += [task[1].rpartition(".")[2]] if task else []
+            names.append((java.getCondition() or "").partition(".")[0] if hasattr(java, "getCondition") else "")
         except Exception:  # a kind without a condition, or a gateway that is gone
-            found.append("")
+            names.append("")
         java = _next(java)
-    return [name for name in found if name]
+    return [name for name in names if name]
 
 
 def _next(java: Any) -> Any:
@@ -196,16 +199,17 @@ def _next(java: Any) -> Any:
 
 def read_columns(frame: DataFrame) -> dict[str, PhysicalColumn]:
     """Return the columns of a table, as its schema states them."""
-    return {field.name: _held(field.dataType) for field in frame.schema.fields}
+    return {field.name: _physical_column(field.dataType) for field in frame.schema.fields}
 
 
-def _held(kind: Any) -> PhysicalColumn:
-    if kind.typeName() == "array":
-        return PhysicalColumn("LIST", _held(kind.elementType).kind)
-    written = re.sub(r"[( ].*", "", kind.simpleString())
-    if written in ("string", "char", "varchar"):
+def _physical_column(spark_type: Any) -> PhysicalColumn:
+    if spark_type.typeName() == "array":
+        return PhysicalColumn("LIST", _physical_column(spark_type.elementType).kind)
+    # Without the digits of a decimal, or the length of a text.
+    name = re.sub(r"[( ].*", "", spark_type.simpleString())
+    if name in ("string", "char", "varchar"):
         return PhysicalColumn("VARCHAR")
-    return PhysicalColumn("DECIMAL" if written == "decimal" else _KINDS.get(written, written.upper()))
+    return PhysicalColumn("DECIMAL" if name == "decimal" else _KINDS.get(name, name.upper()))
 
 
 def reads(session: SparkSession, text: str) -> bool:

@@ -23,7 +23,7 @@ def check_ending(path: Path) -> None:
 
 
 def write_tables(path: Path, tables: Iterator[pa.Table], *, ending: str) -> None:
-    """Write tables of equal columns, one at least, to one file as its ending says: CSV or Parquet."""
+    """Write tables of equal columns, one at least, to one file, as CSV or Parquet by its ending."""
     if ending.lower() == ".csv":
         with path.open("w", encoding="utf-8", newline="") as file:
             file.writelines(csv_lines(tables))
@@ -43,7 +43,8 @@ def csv_lines(tables: Iterator[pa.Table]) -> Iterator[str]:
     from pyarrow import csv as arrow
 
     for i, table in enumerate(tables):
-        style = "needed" if _needs_quotes(table) else "none"  # `needed` quotes every text, and Sordino reads no quotes
+        # `needed` quotes every text, and Sordino reads no quotes where none are declared.
+        style = "needed" if _needs_quotes(table) else "none"
         if i == 0:
             head = io.StringIO()
             csv.writer(head, lineterminator="\n").writerow(table.column_names)
