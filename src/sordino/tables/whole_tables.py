@@ -6,7 +6,6 @@ whole numbers, from the total down: each set of axes that tables share is rounde
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from sordino.core.errors import DeclarationError, SordinoError
-from sordino.tables.least_squares import Floats, split_table
-from sordino.tables.strategy import Axes, subsets
+from sordino.tables.least_squares import Estimate, Floats, join_parts, split_table
+from sordino.tables.strategy import Axes
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -31,12 +30,11 @@ class NotWhole(SordinoError):
     """No whole tables with these margins were found: their shared margins form a cycle, as in all tables of three columns."""
 
 
-def make_whole(tables: Mapping[Axes, Floats], variances: Mapping[Axes, float]) -> dict[Axes, Integers]:
-    """Return whole tables without negative cells, near the estimates given, whose margins agree exactly.
+def make_whole(estimates: Mapping[Axes, Estimate]) -> dict[Axes, Integers]:
+    """Return whole tables without negative cells, near consistent estimates, whose margins agree exactly.
 
-    `tables` are consistent estimates, as `estimate_tables` returns them, with the variance of a cell of each. The total is
-    the estimated total, rounded, or 0. Two tables agree in the margin on the axes that they share, and a table that is within
-    another is its margin.
+    `estimates` are what `estimate_tables` returns. Two tables agree in the margin on the axes that they share, all tables
+    have one total, and a table that is within another is its margin.
 
     Theorem: for tables of at most two axes, and wherever the margins that a table shares with others have no cycle, whole
     tables with the rounded margins exist: two margins that agree where they overlap are those of a whole table that is not
@@ -44,76 +42,55 @@ def make_whole(tables: Mapping[Axes, Floats], variances: Mapping[Axes, float]) -
     Fagin, Maier, Yannakakis 1983). Else, whole tables are searched for, near the estimates. Raises NotWhole where none is
     found.
 
-    >>> make_whole({(0,): np.array([4.6, -1.2, 0.5])}, {(0,): 1.0})[0,].tolist()
+    >>> make_whole({(0,): Estimate(np.array([4.6, -1.2, 0.5]), 1.0, {(): 3.0, (0,): 1.0})})[0,].tolist()
     [4, 0, 0]
     """
-    nearest = remove_negatives(tables, variances)
-    return round_tables(nearest)
+    return round_tables(remove_negatives(estimates))
 
 
-def remove_negatives(tables: Mapping[Axes, Floats], variances: Mapping[Axes, float]) -> dict[Axes, Floats]:
-    """Return the nearest consistent tables whose cells are at least 0 up to a hundredth of a deviation.
+def remove_negatives(estimates: Mapping[Axes, Estimate]) -> dict[Axes, Floats]:
+    """Return the most likely consistent tables without negative cells, up to hundredths of a deviation of a cell.
 
-    They minimise the sum over tables of squared differences over `variances`, subject to agreeing margins, cells of at least
-    0 and the total as it was (0 if it was negative). By the alternating direction method of multipliers (Boyd et al. 2011,
-    section 5): agreement is a projection that works on each part by itself, and cells of at least 0 are a clip.
+    They minimise the sum over parts of squared differences over s_A, which is the weighted least-squares problem of the
+    measurements, subject to cells of at least 0. The total is a part like others: negative cells that are raised raise it
+    as far as its own precision lets them. By the alternating direction method of multipliers (Boyd et al. 2011, section 5):
+    agreement with the estimates and among tables is a mean on each part by itself, and cells of at least 0 are a clip.
     """
-    for table, cells in tables.items():
-        if not np.isfinite(cells).all():
+    for table, estimate in estimates.items():
+        if not np.isfinite(estimate.cells).all():
             raise DeclarationError(f"the table {table} has cells that are no numbers")
-    total = max(0.0, float(np.mean([cells.sum() for cells in tables.values()])))
-    weights = {table: 1.0 / max(float(variances[table]), 1e-12) for table in tables}
-    if total == 0:
-        return {table: np.zeros_like(cells, dtype=np.float64) for table, cells in tables.items()}
-    if all(float(cells.min()) >= 0 for cells in tables.values()):
-        return {table: cells.astype(np.float64) for table, cells in tables.items()}
-    target = {table: cells.astype(np.float64) for table, cells in tables.items()}
-    positive = {table: np.maximum(cells, 0.0) for table, cells in target.items()}
-    dual = {table: np.zeros_like(cells) for table, cells in target.items()}
-    agreeing = target
+    # The penalty of a table weighs its cells by their precision.
+    penalties = {table: 1.0 / max(estimate.variance, 1e-12) for table, estimate in estimates.items()}
+    variances = {part: s for estimate in estimates.values() for part, s in estimate.part_variances.items()}
+    agreeing = {table: estimate.cells for table, estimate in estimates.items()}
+    wanted = {part: cells for table, cells in agreeing.items() for part, cells in split_table(table, cells).items()}
+    positive = {table: np.maximum(cells, 0.0) for table, cells in agreeing.items()}
+    dual = {table: np.zeros_like(cells) for table, cells in agreeing.items()}
     for _ in range(_ROUNDS):
-        # Distance to the estimates and to the positive copy weigh the same, so their minimum is at the mean.
-        middle = {table: (target[table] + positive[table] - dual[table]) / 2 for table in target}
-        agreeing = agree(middle, weights, total=total)
         moved = 0.0
-        for table in target:
-            clipped = np.maximum(agreeing[table] + dual[table], 0.0)
-            gap = agreeing[table] - clipped
+        for table, cells in agreeing.items():
+            clipped = np.maximum(cells + dual[table], 0.0)
+            gap = cells - clipped
             change = max(float(np.abs(clipped - positive[table]).max()), float(np.abs(gap).max()))
-            moved = max(moved, change * math.sqrt(weights[table]))
+            moved = max(moved, change * math.sqrt(penalties[table]))
             positive[table] = clipped
             dual[table] = dual[table] + gap
         if moved < _STILL:
             break
+        sums: dict[Axes, Any] = {}
+        norms: dict[Axes, float] = {}
+        for table, cells in positive.items():
+            for part, values in split_table(table, cells - dual[table]).items():
+                # A table spreads a part over several cells a cell, which counts that much less.
+                weight = penalties[table] * values.size / cells.size
+                sums[part] = sums[part] + weight * values if part in sums else weight * values
+                norms[part] = norms.get(part, 0.0) + weight
+        for part, summed in sums.items():
+            # What is known exactly stays.
+            s = variances[part]
+            sums[part] = (wanted[part] + s * summed) / (1 + s * norms[part])
+        agreeing = {table: join_parts(table, cells.shape, sums) for table, cells in positive.items()}
     return agreeing
-
-
-def agree(
-    tables: Mapping[Axes, Floats], weights: Mapping[Axes, float], *, total: float | None = None
-) -> dict[Axes, Floats]:
-    """Return the nearest tables whose margins agree, by squared differences with a weight a table; `total` fixes theirs.
-
-    A part of several tables becomes the mean of what they say of it; one that spreads it over n cells a cell counts 1/n.
-    """
-    sums: dict[Axes, Any] = {}
-    norms: dict[Axes, float] = {}
-    for table, cells in tables.items():
-        for part, values in split_table(table, cells).items():
-            weight = weights[table] * values.size / cells.size
-            sums[part] = sums[part] + weight * values if part in sums else weight * values
-            norms[part] = norms.get(part, 0.0) + weight
-    means = {part: summed / norms[part] for part, summed in sums.items()}
-    if total is not None:
-        means[()] = np.array(total)
-    answer = {}
-    for table, cells in tables.items():
-        mean = np.zeros(cells.shape)
-        wide = [axis for axis, size in zip(table, cells.shape, strict=True) if size > 1]
-        for part in subsets(wide):
-            shape = [size if axis in part else 1 for axis, size in zip(table, cells.shape, strict=True)]
-            mean += means[part].reshape(shape) * (means[part].size / cells.size)
-        answer[table] = mean
-    return answer
 
 
 def round_tables(tables: Mapping[Axes, Floats]) -> dict[Axes, Integers]:
@@ -166,7 +143,7 @@ def _round_within(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]) -
     split = [*[axes.index(axis) for axis in union], *[axes.index(axis) for axis in rest]]
     turned = cells.transpose(split)
     rows = _round_rows(turned.reshape(joined.size, -1), joined.ravel())
-    return rows.reshape(turned.shape).transpose(np.argsort(split))
+    return np.asarray(rows.reshape(turned.shape).transpose(np.argsort(split)))
 
 
 def _join_order(margins: Sequence[Axes]) -> list[Axes] | None:
@@ -295,7 +272,7 @@ def _search_whole(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]) -
     if answer.x is None:
         raise failure
     first, second, down = np.rint(answer.x).astype(np.int64).reshape(3, -1)
-    whole = (base + first + second - down).reshape(cells.shape)
+    whole: Integers = (base + first + second - down).reshape(cells.shape)
     if any((_margin(axes, whole, margin) != values).any() for margin, values in margins.items()):
         raise failure
     return whole
