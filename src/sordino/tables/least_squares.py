@@ -199,4 +199,6 @@ def _center(margin: Floats) -> Floats:
 def _check_shape(sizes: Sequence[int], table: Axes, values: Array) -> None:
     shape = tuple(sizes[axis] for axis in table)
     if tuple(np.shape(values)) != shape:
-        raise DeclarationError(f"the measurement of {table} has shape {np.shape(values)}, but its axes have {shape} keys")
+        raise DeclarationError(
+            f"the measurement of {table} has shape {np.shape(values)}, but its axes have {shape} keys"
+        )
