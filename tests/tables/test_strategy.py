@@ -15,6 +15,7 @@ import pytest
 from scipy.optimize import minimize
 
 from sordino.core.errors import DeclarationError
+from sordino.tables.least_squares import estimate_tables
 from sordino.tables.residuals import joint_rho, residual_counts, residual_sensitivity
 from sordino.tables.strategy import Axes, Measured, choose_marginals, choose_residuals
 
@@ -51,11 +52,11 @@ CASES = [
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-def marginal_matrix(sizes: Sequence[int], axes: Axes) -> Floats:
+def marginal_matrix(sizes: Sequence[int], axes: Axes) -> Any:
     """Return the matrix that takes the cells of all axes to the cells of a marginal."""
-    matrix: Floats = np.ones((1, 1))
+    matrix = np.ones((1, 1), dtype=np.float64)
     for axis, size in enumerate(sizes):
-        matrix = np.kron(matrix, np.eye(size) if axis in axes else np.ones((1, size)))
+        matrix = np.asarray(np.kron(matrix, np.eye(size) if axis in axes else np.ones((1, size))), dtype=np.float64)
     return matrix
 
 
@@ -177,6 +178,25 @@ def test_marginals_are_within_a_twentieth_of_the_least_greatest_error(case: Case
     strategy = choose_marginals(case.sizes, case.tables, weights=case.weights, objective="greatest")
     variances = cell_variances(case, marginal_information(case, {m.axes: float(m.share) for m in strategy}))
     assert float((variances * case.stated_weights).max()) <= best_laplace(case, greatest=True) * 1.05
+
+
+def separate_error(sizes: Sequence[int], tables: Sequence[Axes], strategy: Sequence[Measured]) -> float:
+    """Return the sum of variances of least squares from marginals with Laplace noise."""
+    noisy = {m.axes: np.zeros([sizes[axis] for axis in m.axes]) for m in strategy}
+    variances = {m.axes: 2 / float(m.share) ** 2 for m in strategy}
+    estimates = estimate_tables(sizes, noisy, variances, tables, form="marginals")
+    return sum(estimate.variance * estimate.cells.size for estimate in estimates.values())
+
+
+def test_many_small_tables_are_measured_by_their_joins() -> None:
+    """More axes than all subsets are tried for: joined by threes, nine tables of two cells have a third of the error."""
+    sizes = (2,) * 9
+    tables = [(axis,) for axis in range(9)]
+    threes = [Measured((axis, axis + 1, axis + 2), Fraction(1, 3)) for axis in (0, 3, 6)]
+    apart = [Measured(table, Fraction(1, 9)) for table in tables]
+    error = separate_error(sizes, tables, choose_marginals(sizes, tables))
+    assert error <= separate_error(sizes, tables, threes) * 1.05
+    assert error <= separate_error(sizes, tables, apart) * 0.5
 
 
 def test_known_tables_are_not_measured() -> None:
