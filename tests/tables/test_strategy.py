@@ -47,7 +47,7 @@ CASES = [
     Case("total with tables", (4, 3), ((), (0,), (0, 1)), (10.0, 1.0, 1.0)),
     Case("sparse sets", (2, 3, 4), ((0, 1), (2,))),
     Case("an axis of one key", (1, 3, 4), ((0, 1), (1, 2))),
-    Case("a chain", (2, 3, 2, 3), ((0, 1), (1, 2), (2, 3))),
+    Case("a chain", (2, 3, 2, 2), ((0, 1), (1, 2), (2, 3))),
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -124,7 +124,7 @@ def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case
         shares = shares / shares.sum()
         return -best_gaussian(case, list(shares * case.stated_weights / cells(case)))
 
-    best = minimize(bound, np.zeros(len(case.tables)), method="Nelder-Mead", options={"maxiter": 400, "fatol": 1e-6})
+    best = minimize(bound, np.zeros(len(case.tables)), method="Nelder-Mead", options={"maxiter": 200, "fatol": 1e-5})
     assert -best.fun <= greatest * (1 + 1e-6)
     assert greatest <= -best.fun * 1.01
 
@@ -145,22 +145,26 @@ def best_laplace(case: Case, *, greatest: bool) -> float:
         [marginal_matrix(case.sizes, axes).T @ marginal_matrix(case.sizes, axes) for axes in everything]
     )
     tables = [marginal_matrix(case.sizes, table) for table in case.tables]
+    grams = np.array([table.T @ table for table in tables])
 
-    def error(logs: Floats) -> float:
+    def error(logs: Floats) -> tuple[float, Floats]:
+        """Return the log of the error, for the greatest that of a norm of order 40, and its gradient in logs of shares."""
         shares = np.exp(logs - logs.max())
         shares = shares / shares.sum()
-        information = np.tensordot(shares**2 / 2, matrices, 1) + 1e-9 * np.eye(matrices.shape[1])
-        inverse = np.linalg.inv(information)
-        traces = [float(np.einsum("ij,jk,ik->", t, inverse, t)) for t in tables]
-        if greatest:
-            errors = np.array(traces) / cells(case) * case.stated_weights
-            return math.log(float((errors**40).sum() ** (1 / 40)))
-        return math.log(float(np.dot(traces, case.stated_weights)))
+        inverse = np.linalg.inv(np.tensordot(shares**2 / 2, matrices, 1) + 1e-9 * np.eye(matrices.shape[1]))
+        traces = np.einsum("ij,kji->k", inverse, grams)
+        scale = np.array(case.stated_weights) / cells(case) if greatest else np.array(case.stated_weights)
+        order = 40 if greatest else 1
+        errors = (traces * scale) / (traces * scale).max()
+        value = math.log(float((traces * scale).max())) + math.log(float((errors**order).sum())) / order
+        pull = errors ** (order - 1) * scale / (traces * scale).max() / float((errors**order).sum())
+        middle = inverse @ np.tensordot(pull, grams, 1) @ inverse
+        slope = -shares * np.einsum("ij,kji->k", middle, matrices)
+        return value, shares * (slope - float(shares @ slope))
 
     starts = [np.array([0.0 if axes in case.tables else -4.0 for axes in everything])]
     starts += [np.array([-0.5 * abs(len(axes) - n) * 4 for axes in everything]) for n in range(len(case.sizes) + 1)]
-    options = {"maxiter": 40}
-    return min(math.exp(minimize(error, start, method="BFGS", options=options).fun) for start in starts)
+    return min(math.exp(minimize(error, start, jac=True, method="BFGS").fun) for start in starts)
 
 
 @cases
@@ -172,7 +176,6 @@ def test_marginals_are_within_a_twentieth_of_the_least_sum_over_weighted_margina
     assert error <= best_laplace(case, greatest=False) * 1.05
 
 
-@pytest.mark.deep
 @cases
 def test_marginals_are_within_a_twentieth_of_the_least_greatest_error(case: Case) -> None:
     strategy = choose_marginals(case.sizes, case.tables, weights=case.weights, objective="greatest")

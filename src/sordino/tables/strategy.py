@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sordino.core.errors import DeclarationError
+from sordino.tables.range_basis import RangeBasis, basis_factors
 
 Axes = tuple[int, ...]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -99,13 +100,23 @@ def subsets(axes: Iterable[int]) -> list[Axes]:
 
 
 def read_workload(
-    sizes: Sequence[int], workload: Iterable[Axes], *, weights: Mapping[Axes, float] | Sequence[float] | None = None
+    sizes: Sequence[int],
+    workload: Iterable[Axes],
+    *,
+    weights: Mapping[Axes, float] | Sequence[float] | None = None,
+    ordered: Mapping[int, RangeBasis] | None = None,
 ) -> Workload:
     """Check the tables and their weights, and split each table into parts.
 
-    A weight belongs to a table: by its axes in a mapping (1 where it is not named), or by its place in a sequence. Raises
-    DeclarationError where there is no table, a table is no sorted tuple of known axes, or a weight is not above 0.
+    A weight belongs to a table: by its axes in a mapping (1 where it is not named), or by its place in a sequence. On an axis
+    in `ordered`, "a cell" is any range of keys, and its variance the mean over all of them. Raises DeclarationError where
+    there is no table, a table is no sorted tuple of known axes, a basis has other keys than its axis, or a weight is not
+    above 0.
     """
+    bases = ordered or {}
+    for axis, basis in bases.items():
+        if not 0 <= axis < len(sizes) or basis.keys != sizes[axis]:
+            raise DeclarationError(f"the basis of axis {axis} has {basis.keys} keys; sizes are {tuple(sizes)}")
     tables = tuple(tuple(table) for table in workload)
     if not tables:
         raise DeclarationError("a tabulation needs at least one table")
@@ -127,13 +138,14 @@ def read_workload(
         numbers = [float(weight) for weight in weights]
     if not all(0 < number < math.inf for number in numbers):
         raise DeclarationError("a weight must be a number above 0")
+    # What an axis adds to the variance of a cell, if the part has it, and if it has not.
+    inside = [basis_factors(bases[i])[0] if i in bases else 1.0 - 1.0 / m for i, m in enumerate(sizes)]
+    outside = [basis_factors(bases[i])[1] if i in bases else 1.0 / m**2 for i, m in enumerate(sizes)]
     index: dict[Axes, int] = {}
     entries = []
     for place, table in enumerate(tables):
-        # Squares of table sizes may exceed 64 bits, so factors are computed in Python's floats.
-        whole = math.prod(1.0 / sizes[axis] ** 2 for axis in table)
         for part in subsets(axis for axis in table if sizes[axis] > 1):
-            factor = whole * math.prod(float(sizes[axis] * (sizes[axis] - 1)) for axis in part)
+            factor = math.prod(inside[axis] if axis in part else outside[axis] for axis in table)
             entries.append((index.setdefault(part, len(index)), place, factor))
     part_of, table_of, factors = zip(*entries, strict=True)
     return Workload(
@@ -141,9 +153,9 @@ def read_workload(
     )
 
 
-def part_cost(sizes: Sequence[int], part: Axes) -> float:
-    """Return the squared length of a part of one row, as a share of the row: the product over axes of 1 - 1/m."""
-    return math.prod(1.0 - 1.0 / sizes[axis] for axis in part)
+def part_cost(sizes: Sequence[int], part: Axes, ordered: Collection[int] = ()) -> float:
+    """Return the squared length of a part of one row: the product over axes of 1 - 1/m, or of 1 for a basis of ranges."""
+    return math.prod(1.0 - 1.0 / sizes[axis] for axis in part if axis not in ordered)
 
 
 def choose_residuals(
@@ -153,12 +165,14 @@ def choose_residuals(
     weights: Mapping[Axes, float] | Sequence[float] | None = None,
     objective: Objective = "sum",
     known: Collection[Axes] = (),
+    ordered: Mapping[int, RangeBasis] | None = None,
 ) -> tuple[Measured, ...]:
     """Return the residuals to measure under Gaussian noise, each with its share of rho.
 
     `objective` "sum" minimises the sum over tables of weight times the squared errors of all cells; "greatest" minimises the
     greatest, over tables, of weight times the variance of a cell, so weights of 1 / t^2 aim at standard deviations t. Tables
-    in `known` are exact already, and their parts are not measured.
+    in `known` are exact already, and their parts are not measured. Axes in `ordered` are measured in a basis of ranges, and
+    errors are means over all ranges of their keys.
 
     Theorem (Xiao, He, Zhang, Kifer 2023, ResidualPlanner): of all Gaussian mechanisms of one cost, measuring each part A of
     the tables by itself has the least error, for both objectives, where one row is added or removed. Part A with the
@@ -171,8 +185,8 @@ def choose_residuals(
     >>> [(m.axes, round(float(m.share), 3)) for m in choose_residuals((2, 4), [(0,), (1,)])]
     [((), 0.282), ((0,), 0.23), ((1,), 0.488)]
     """
-    tables = read_workload(sizes, workload, weights=weights)
-    cost = np.array([part_cost(tables.sizes, part) for part in tables.parts])
+    tables = read_workload(sizes, workload, weights=weights, ordered=ordered)
+    cost = np.array([part_cost(tables.sizes, part, ordered or ()) for part in tables.parts])
     exact = {part for table in known for part in subsets(table)}
     cost[[part in exact for part in tables.parts]] = 0.0
     if not cost.any():
