@@ -87,7 +87,7 @@ def remove_negatives(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]
         worst = 0.0
         for margin, sums in margins.items():
             block = shifted[groups[margin]]
-            step = _shift_to_sums(block, sums.ravel().astype(np.float64))
+            step = shift_to_sums(block, sums.ravel().astype(np.float64))
             if len(margins) > 1:
                 gap = np.maximum(block, 0.0).sum(axis=1) - sums.ravel()
                 worst = max(worst, float(np.abs(gap).max()))
@@ -141,7 +141,7 @@ def _group_cells(axes: Axes, number: Any, margin: Axes) -> Any:
     return number.transpose(places).reshape(count, -1)
 
 
-def _shift_to_sums(rows: Floats, sums: Floats) -> Floats:
+def shift_to_sums(rows: Floats, sums: Floats) -> Floats:
     """Return for each row the number that, added to its cells, makes those above 0 sum to what it should."""
     ordered = -np.sort(-rows, axis=1)
     # With the k largest cells above 0, each is raised by (sum - their sum) / k; the right k is the last that keeps them so.
@@ -186,7 +186,7 @@ def _round_within(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]) -
     rest = [axis for axis in axes if axis not in union]
     split = [*[axes.index(axis) for axis in union], *[axes.index(axis) for axis in rest]]
     turned = cells.transpose(split)
-    rows = _round_rows(turned.reshape(joined.size, -1), joined.ravel())
+    rows = round_rows(turned.reshape(joined.size, -1), joined.ravel())
     return np.asarray(rows.reshape(turned.shape).transpose(np.argsort(split)))
 
 
@@ -234,7 +234,7 @@ def round_matrix(cells: Floats, row_sums: Integers, column_sums: Integers) -> In
     """
     if cells.shape[0] < cells.shape[1]:
         return round_matrix(cells.T, column_sums, row_sums).T
-    whole = _round_rows(cells, row_sums)
+    whole = round_rows(cells, row_sums)
     excess = whole.sum(axis=0) - column_sums
     over = whole - cells
     while excess.any():
@@ -253,7 +253,7 @@ def round_matrix(cells: Floats, row_sums: Integers, column_sums: Integers) -> In
     return whole
 
 
-def _round_rows(cells: Floats, sums: Integers) -> Integers:
+def round_rows(cells: Floats, sums: Integers) -> Integers:
     """Return whole rows with these sums, by largest remainders; cells are first scaled to a sum that is far from theirs."""
     width = cells.shape[1]
     have = cells.sum(axis=1)
