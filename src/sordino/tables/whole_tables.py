@@ -23,6 +23,8 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 # Rounds of the search for the nearest cells of at least 0 within several margins, and the error of a margin at which it ends.
 _ROUNDS = 200
 _STILL = 0.02
+# The largest sum of cells of which floats hold every unit, with digits to spare.
+_MOST = 2.0**50
 # Cells, and nodes of the search, up to which a table is rounded within margins that have a cycle.
 _HARD_CELLS = 20_000
 _HARD_NODES = 200
@@ -51,6 +53,8 @@ def make_whole(tables: Mapping[Axes, Floats]) -> dict[Axes, Integers]:
     for table, cells in tables.items():
         if not np.isfinite(cells).all():
             raise DeclarationError(f"the table {table} has cells that are no numbers")
+        if float(np.abs(cells).sum()) > _MOST:
+            raise NotWhole(f"the table {table} has sums that floats do not hold to a unit: state a coarser resolution")
     sets = sorted(_shared_sets(tables), key=lambda entry: (len(entry), entry))
     inside = {axes: _widest_within(axes, sets) for axes in sets}
     cyclic = [axes for axes in sets if _join_order(inside[axes]) is None]
@@ -246,7 +250,9 @@ def round_matrix(cells: Floats, row_sums: Integers, column_sums: Integers) -> In
         row = int(np.argmin(down.min(axis=1) + up.min(axis=1)))
         giver = giving[np.argmin(down[row])]
         taker = taking[np.argmin(up[row])]
-        for column, step in ((giver, -1), (taker, 1)):
+        # Where margins are far off, as after a search that ended early, more than one unit moves at a time.
+        units = max(1, min(int(excess[giver]), -int(excess[taker]), int(whole[row, giver])) // 2)
+        for column, step in ((giver, -units), (taker, units)):
             whole[row, column] += step
             over[row, column] += step
             excess[column] += step
