@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "ask": frozenset({"core"}),
     "local": frozenset({"core"}),
     "synth": frozenset({"core", "ask"}),
+    "tables": frozenset({"core"}),
     "lab": frozenset({"core", "ask", "local", "synth"}),
     "reporting": frozenset({"core", "ask", "local", "synth", "lab"}),
     "serve": frozenset({"core", "ask", "local", "synth", "lab", "reporting"}),
@@ -51,6 +52,7 @@ MAY_ONLY = {"core.noise": ("core.noise", "core.errors", "core.rounding")}
 MAY_NOT = {
     "core.accounting": ("core.noise", "core.mechanisms"),
     "synth": ("ask.engines", "ask.curator", "core.mechanisms"),
+    "tables": ("ask.engines", "ask.curator", "core.mechanisms"),
     "ask.clipping": ("ask.engines", "ask.curator", "core.mechanisms"),
     "reporting": ("ask.engines", "ask.curator"),
 }
