@@ -26,10 +26,11 @@ MAY_IMPORT = {
     "ask": frozenset({"core"}),
     "local": frozenset({"core"}),
     "synth": frozenset({"core", "ask"}),
-    "lab": frozenset({"core", "ask", "local", "synth"}),
-    "reporting": frozenset({"core", "ask", "local", "synth", "lab"}),
-    "serve": frozenset({"core", "ask", "local", "synth", "lab", "reporting"}),
-    "cli": frozenset({"core", "ask", "local", "synth", "lab", "reporting", "serve"}),
+    "tables": frozenset({"core", "ask"}),
+    "lab": frozenset({"core", "ask", "local", "synth", "tables"}),
+    "reporting": frozenset({"core", "ask", "local", "synth", "tables", "lab"}),
+    "serve": frozenset({"core", "ask", "local", "synth", "tables", "lab", "reporting"}),
+    "cli": frozenset({"core", "ask", "local", "synth", "tables", "lab", "reporting", "serve"}),
     "__main__": frozenset({"cli"}),
 }
 # Modules that only re-export, so that users import these names where they always did.
@@ -51,6 +52,7 @@ MAY_ONLY = {"core.noise": ("core.noise", "core.errors", "core.rounding")}
 MAY_NOT = {
     "core.accounting": ("core.noise", "core.mechanisms"),
     "synth": ("ask.engines", "ask.curator", "core.mechanisms"),
+    "tables": ("ask.engines", "ask.curator", "core.mechanisms"),
     "ask.clipping": ("ask.engines", "ask.curator", "core.mechanisms"),
     "reporting": ("ask.engines", "ask.curator"),
 }

@@ -24,6 +24,7 @@ from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends
 from sordino.core.estimates.model_estimate import ModelSource
 from sordino.core.estimates.registry import estimate_from_dict
 from sordino.core.estimates.replicates import ReleasedStatement
+from sordino.core.estimates.table_cells import TableCells
 from sordino.core.lazy import load_feature
 from sordino.core.loss import (
     Event,
@@ -36,6 +37,7 @@ from sordino.core.loss import (
     to_fraction,
 )
 from sordino.core.release_exports import arrow_table, write_csv, write_parquet
+from sordino.core.release_tables import ReleasedTables
 from sordino.core.time_zones import labels_from_dict, labels_to_dict
 
 if TYPE_CHECKING:
@@ -162,6 +164,13 @@ class Release:
     def table(self) -> pa.Table:
         """The values as an Arrow table: a column a key or output."""
         return self.to_arrow()
+
+    @property
+    def tables(self) -> ReleasedTables:
+        """The tables of a tabulation by their columns, each with intervals at 95%; AttributeError for other releases."""
+        if not self.outputs or not all(isinstance(o.estimate, TableCells) for o in self.outputs):
+            raise AttributeError("this release holds one table, .table: several are asked for by sd.tabulate")
+        return ReleasedTables(self.keys, self.outputs)
 
     def error(self, confidence: float) -> Any:
         """Return the error that is not exceeded with probability `confidence`, for each value by itself.

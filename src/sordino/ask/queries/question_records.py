@@ -40,6 +40,7 @@ from sordino.ask.queries.sequences import (
     check_sequence,
 )
 from sordino.ask.queries.sql.parse import SqlText, sql
+from sordino.ask.queries.tabulation import Tabulation, check_tabulation
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import format_number, to_fraction
 from sordino.core.neighbors import ContributionBounds
@@ -49,7 +50,7 @@ from sordino.core.source import PublicTable
 _NODES: tuple[type, ...] = get_args(nodes.Node)
 _AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, DistinctSum, Quantile)
 _STEPS: tuple[type, ...] = (Join, Unnest, PerUnit, UnitSequence)
-_QUESTIONS: list[type] = [Aggregation, MostCommon]
+_QUESTIONS: list[type] = [Aggregation, MostCommon, Tabulation]
 _PARTS = (
     *_QUESTIONS,
     *(Grouping, PostProcessing, FormulaColumn, KeyList, UnitValue, ContributionBounds),
@@ -58,7 +59,7 @@ _PARTS = (
 _KINDS = {kind.__name__: kind for kind in (*_NODES, *_AGGREGATES, *_STEPS, *_PARTS)}
 _OPEN: dict[Any, tuple[type, ...]] = {Aggregate: _AGGREGATES, RowStep: _STEPS, PublicTable: ()}
 # What the builder of a registered question would refuse is refused when one is read.
-_CHECKS: dict[type, Callable[[Any], Any]] = {}
+_CHECKS: dict[type, Callable[[Any], Any]] = {Tabulation: check_tabulation}
 _DEEPEST = 400
 _TOO_DEEP = "the question is nested too deep: use is_in, or simplify it"
 _LONGEST = 200_000  # characters of SQL
@@ -107,7 +108,7 @@ def registering_module(data: Any) -> str:
 
 def is_whole(question: object) -> bool:
     """Return whether this is a whole question, of which a list is a batch."""
-    return isinstance(question, (Aggregation, SqlText, MostCommon))
+    return isinstance(question, (Aggregation, SqlText, MostCommon, Tabulation))
 
 
 def question_to_json(question: Any) -> Any:
