@@ -1,0 +1,186 @@
+"""The one least-squares answer over everything that was measured: tables whose margins all agree.
+
+Post-processing of noisy numbers whose variances are known. Every table is a sum of orthogonal parts (see `strategy`), and
+each part is measured by itself, by residuals, or within several marginals whose noise is weighed by its precision. Because
+parts do not interfere, weighted least squares over all measurements is one weighted mean a part: no matrix is built.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from sordino.core.errors import DeclarationError
+from sordino.tables.strategy import Axes, count_cells, subsets
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Form = Literal["residuals", "marginals"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A table with the least-squares estimate of each cell, and the variance that all of its cells have."""
+
+    cells: Floats
+    variance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the measurements say of part A: each cell of the marginal on A without its own margins, and s_A.
+
+    `cells` sums to 0 along each axis; its cells have the variance s_A times the product over axes of 1 - 1/m.
+    """
+
+    cells: Floats
+    variance: float
+
+
+def estimate_parts(
+    sizes: Sequence[int],
+    noisy: Mapping[Axes, Array],
+    variances: Mapping[Axes, float],
+    *,
+    form: Form,
+    known: Mapping[Axes, Array] | None = None,
+) -> dict[Axes, Part]:
+    """Return every part that was measured, by weighted least squares.
+
+    `noisy` maps the axes of each measurement to an array of that shape; `form` says whether these are marginals, or
+    residuals in the steps of `residual_counts`. `variances` has the variance of the noise of each cell, in the same steps,
+    independent in all cells. `known` are tables that are exact: their parts are taken as they are. Raises DeclarationError
+    where a shape does not fit, or a variance is not above 0.
+    """
+    cells: dict[Axes, Floats] = {}
+    precision: dict[Axes, float] = {}
+    exact: dict[Axes, Floats] = {}
+    for table, values in (known or {}).items():
+        _check_shape(sizes, table, values)
+        exact.update({part: margin for part, margin in _margins(table, values).items() if part not in exact})
+    for table, values in noisy.items():
+        _check_shape(sizes, table, values)
+        variance = float(variances[table])
+        if not 0 < variance < math.inf:
+            raise DeclarationError("the variance of a measurement must be above 0; what is exact is known")
+        if form == "residuals":
+            scale = float(count_cells(sizes, table))
+            cells[table] = values.astype(np.float64) / scale
+            precision[table] = scale**2 / variance
+            continue
+        for part, margin in _margins(table, values).items():
+            if part in exact:
+                continue
+            weight = count_cells(sizes, part) / (count_cells(sizes, table) * variance)
+            cells[part] = cells[part] + weight * margin if part in cells else weight * margin
+            precision[part] = precision.get(part, 0.0) + weight
+    parts = {part: Part(_center(margin), 0.0) for part, margin in exact.items()}
+    for part, summed in cells.items():
+        if part not in exact:
+            mean = summed if form == "residuals" else summed / precision[part]
+            parts[part] = Part(_center(mean), 1.0 / precision[part])
+    return parts
+
+
+def estimate_tables(
+    sizes: Sequence[int],
+    noisy: Mapping[Axes, Array],
+    variances: Mapping[Axes, float],
+    tables: Iterable[Axes],
+    *,
+    form: Form,
+    known: Mapping[Axes, Array] | None = None,
+) -> dict[Axes, Estimate]:
+    """Return the least-squares estimate of each table: the best linear unbiased one over all measurements.
+
+    Arguments are those of `estimate_parts`. All margins of all tables agree, up to the rounding of floats. Memory and time
+    grow with the cells measured and asked for, times the subsets of a table's axes. Raises DeclarationError where the
+    measurements do not determine a table.
+
+    >>> noisy = {(): np.array(11.0), (0,): np.array([4.0, -2.0])}
+    >>> estimate_tables((2,), noisy, {(): 1.0, (0,): 1.0}, [(0,)], form="residuals")[0,].cells.tolist()
+    [7.0, 4.0]
+    """
+    parts = estimate_parts(sizes, noisy, variances, form=form, known=known)
+    return {table: Estimate(add_parts(sizes, parts, table), table_variance(sizes, parts, table)) for table in tables}
+
+
+def add_parts(sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes) -> Floats:
+    """Return a table as the sum of its parts, each spread evenly over the axes that it does not have."""
+    cells = np.zeros([sizes[axis] for axis in table])
+    for subset in _parts_of(sizes, table):
+        if subset not in parts:
+            raise DeclarationError(f"nothing measured determines the table {table}: measure {subset} or a table with it")
+        spread = count_cells(sizes, table) // count_cells(sizes, subset)
+        shape = [sizes[axis] if axis in subset else 1 for axis in table]
+        cells += parts[subset].cells.reshape(shape) / spread
+    return cells
+
+
+def table_variance(sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes) -> float:
+    """Return the variance of each cell of a table."""
+    return combination_variance(sizes, parts, table, [None] * len(table))
+
+
+def combination_variance(
+    sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes, factors: Sequence[Array | None]
+) -> float:
+    """Return the variance of a weighted sum of a table's cells whose weights are a product of one factor an axis.
+
+    A factor has one weight for each key of its axis: ones over a range for a range, ones for all keys; None stands for a
+    single key. The part A of such a weight has the squared length of: on the axes of A, the factor without its mean; on the
+    others, the mean of the factor.
+    """
+    inside = {}
+    outside = {}
+    for axis, factor in zip(table, factors, strict=True):
+        size = sizes[axis]
+        mean = 1.0 / size if factor is None else float(np.mean(factor))
+        squares = 1.0 if factor is None else float(np.square(factor, dtype=np.float64).sum())
+        inside[axis] = max(squares - size * mean**2, 0.0)
+        outside[axis] = mean**2
+    return sum(
+        parts[subset].variance * math.prod(inside[axis] if axis in subset else outside[axis] for axis in table)
+        for subset in _parts_of(sizes, table)
+    )
+
+
+def split_table(table: Axes, values: Array) -> dict[Axes, Floats]:
+    """Return the parts of one table, by their axes: `add_parts` of them gives the table again."""
+    return {part: _center(margin) for part, margin in _margins(table, values).items()}
+
+
+def _parts_of(sizes: Sequence[int], table: Axes) -> list[Axes]:
+    """Return the parts of a table; an axis of one key is in none."""
+    return subsets(axis for axis in table if sizes[axis] > 1)
+
+
+def _margins(table: Axes, values: Array) -> dict[Axes, Floats]:
+    """Return every margin of a table without axes of one key, each summed from one that has an axis more."""
+    wide = tuple(axis for axis, size in zip(table, values.shape, strict=True) if size > 1)
+    margins = {wide: values.astype(np.float64).reshape([size for size in values.shape if size > 1])}
+    for length in range(len(wide) - 1, -1, -1):
+        for part in itertools.combinations(wide, length):
+            # Sum the missing axis that is last: its parent is made already.
+            extra = next(axis for axis in reversed(wide) if axis not in part)
+            parent = tuple(sorted((*part, extra)))
+            margins[part] = margins[parent].sum(axis=parent.index(extra))
+    return margins
+
+
+def _center(margin: Floats) -> Floats:
+    """Return a marginal without its mean along each axis."""
+    for axis in range(margin.ndim):
+        margin = margin - margin.mean(axis=axis, keepdims=True)
+    return margin
+
+
+def _check_shape(sizes: Sequence[int], table: Axes, values: Array) -> None:
+    shape = tuple(sizes[axis] for axis in table)
+    if tuple(np.shape(values)) != shape:
+        raise DeclarationError(f"the measurement of {table} has shape {np.shape(values)}, but its axes have {shape} keys")

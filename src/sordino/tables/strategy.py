@@ -1,0 +1,315 @@
+"""What to measure so that a set of tables has the least error: residuals under Gaussian noise, marginals under Laplace.
+
+A table is a sorted tuple of axes, and () is the total. Everything here is a function of the numbers of keys and of the tables
+wanted; it sees no data and no noise.
+
+Every table splits into orthogonal parts, one for each subset A of its axes: what the marginal on A says beyond its own
+margins. A part has the same variance in each cell of its marginal, so the variance of a cell of a table T is
+
+    sum over A within T of  s_A * product over A of (1 - 1/m) * product over T without A of 1/m^2
+
+where m is the number of keys of an axis, and s_A is the variance with which a cell of the marginal on A is known, as far as
+its part A goes. Which s_A the noise gives, and what it costs, is all that a strategy decides.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from sordino.core.errors import DeclarationError
+
+Axes = tuple[int, ...]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Objective = Literal["sum", "greatest"]
+
+# Shares are whole multiples of it, rounded down: a share below it is not worth its noise.
+_GRAIN = 2**-44
+# The relative distance from the optimum at which the search for the least greatest error ends, and its most rounds.
+_GAP = 1e-3
+_ROUNDS = 5000
+# Up to this many axes, any set of them may be measured under Laplace noise; beyond, the parts of tables and joins of two.
+_ALL_SUBSETS = 8
+# A marginal that no table asks for is measured only if it has no more cells than this, or than the largest table.
+_CELLS = 10_000
+# A marginal whose share of a Laplace strategy ends below this is left out, if the others still determine every table.
+_FAINT = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A marginal, or its residual, and its share of the loss."""
+
+    axes: Axes
+    share: Fraction
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The tables wanted, and which part A of each has how much of which error.
+
+    `parts` are the subsets A that matter; entry k says that a cell of table `table_of[k]` has the variance `factor[k]` times
+    s_A of part `part_of[k]`. Axes of one key are in no part, since they say nothing.
+    """
+
+    sizes: tuple[int, ...]
+    tables: tuple[Axes, ...]
+    parts: tuple[Axes, ...]
+    part_of: np.ndarray[Any, np.dtype[np.intp]]
+    table_of: np.ndarray[Any, np.dtype[np.intp]]
+    factor: Floats
+    weights: Floats
+
+    @property
+    def cells(self) -> Floats:
+        """The number of cells of each table."""
+        return np.array([float(count_cells(self.sizes, table)) for table in self.tables])
+
+    def spread(self, weights: Floats) -> Floats:
+        """Return, for each part, the sum over tables of weight times factor."""
+        return _sum_by(self.part_of, self.factor * weights[self.table_of], len(self.parts))
+
+    def cell_variances(self, part_variances: Floats) -> Floats:
+        """Return the variance of a cell of each table, from s_A of each part."""
+        return _sum_by(self.table_of, self.factor * part_variances[self.part_of], len(self.tables))
+
+
+def count_cells(sizes: Sequence[int], axes: Axes) -> int:
+    """Return the number of cells of a table."""
+    return math.prod(sizes[axis] for axis in axes)
+
+
+def subsets(axes: Iterable[int]) -> list[Axes]:
+    """Return every subset of axes, the smallest first.
+
+    >>> subsets((0, 2))
+    [(), (0,), (2,), (0, 2)]
+    """
+    ordered = sorted(axes)
+    return [subset for length in range(len(ordered) + 1) for subset in itertools.combinations(ordered, length)]
+
+
+def read_workload(
+    sizes: Sequence[int], workload: Iterable[Axes], *, weights: Mapping[Axes, float] | Sequence[float] | None = None
+) -> Workload:
+    """Check the tables and their weights, and split each table into parts.
+
+    A weight belongs to a table: by its axes in a mapping (1 where it is not named), or by its place in a sequence. Raises
+    DeclarationError where there is no table, a table is no sorted tuple of known axes, or a weight is not above 0.
+    """
+    tables = tuple(tuple(table) for table in workload)
+    if not tables:
+        raise DeclarationError("a tabulation needs at least one table")
+    for table in tables:
+        if list(table) != sorted(set(table)) or not all(0 <= axis < len(sizes) for axis in table):
+            raise DeclarationError(f"a table is a sorted tuple of axes from 0 to {len(sizes) - 1}, not {table}")
+    if any(size < 1 for size in sizes):
+        raise DeclarationError("every axis has at least one key")
+    if weights is None:
+        numbers = [1.0] * len(tables)
+    elif isinstance(weights, Mapping):
+        unknown = [table for table in weights if table not in tables]
+        if unknown:
+            raise DeclarationError(f"a weight is given for {unknown[0]}, which is no table of the tabulation")
+        numbers = [float(weights.get(table, 1)) for table in tables]
+    else:
+        if len(weights) != len(tables):
+            raise DeclarationError(f"there are {len(tables)} tables, but {len(weights)} weights")
+        numbers = [float(weight) for weight in weights]
+    if not all(0 < number < math.inf for number in numbers):
+        raise DeclarationError("a weight must be a number above 0")
+    index: dict[Axes, int] = {}
+    entries = []
+    for place, table in enumerate(tables):
+        # Squares of table sizes may exceed 64 bits, so factors are computed in Python's floats.
+        whole = math.prod(1.0 / sizes[axis] ** 2 for axis in table)
+        for part in subsets(axis for axis in table if sizes[axis] > 1):
+            factor = whole * math.prod(float(sizes[axis] * (sizes[axis] - 1)) for axis in part)
+            entries.append((index.setdefault(part, len(index)), place, factor))
+    part_of, table_of, factors = zip(*entries, strict=True)
+    return Workload(
+        tuple(sizes), tables, tuple(index), np.array(part_of), np.array(table_of), np.array(factors), np.array(numbers)
+    )
+
+
+def part_cost(sizes: Sequence[int], part: Axes) -> float:
+    """Return the squared length of a part of one row, as a share of the row: the product over axes of 1 - 1/m."""
+    return math.prod(1.0 - 1.0 / sizes[axis] for axis in part)
+
+
+def choose_residuals(
+    sizes: Sequence[int],
+    workload: Iterable[Axes],
+    *,
+    weights: Mapping[Axes, float] | Sequence[float] | None = None,
+    objective: Objective = "sum",
+    known: Collection[Axes] = (),
+) -> tuple[Measured, ...]:
+    """Return the residuals to measure under Gaussian noise, each with its share of rho.
+
+    `objective` "sum" minimises the sum over tables of weight times the squared errors of all cells; "greatest" minimises the
+    greatest, over tables, of weight times the variance of a cell, so weights of 1 / t^2 aim at standard deviations t. Tables
+    in `known` are exact already, and their parts are not measured.
+
+    Theorem (Xiao, He, Zhang, Kifer 2023, ResidualPlanner): of all Gaussian mechanisms of one cost, measuring each part A of
+    the tables by itself has the least error, for both objectives, where one row is added or removed. Part A with the
+    variance s_A costs c_A / (2 s_A), c_A the product of 1 - 1/m, whichever cell the row is in; with v_A the sum of weights
+    times cells times factors of A, the error is the sum of v_A s_A. By Cauchy and Schwarz its minimum at cost rho is
+    (sum of sqrt(c_A v_A))^2 / (2 rho), at shares of sqrt(c_A v_A) / sum. The least greatest error is the largest such
+    minimum over weights that sum to 1, since the problem is convex in s and linear in the weights; it is found by raising
+    the weights of tables whose error is above the mean, until greatest and mean agree within 1 in 1,000.
+
+    >>> [(m.axes, round(float(m.share), 3)) for m in choose_residuals((2, 4), [(0,), (1,)])]
+    [((), 0.282), ((0,), 0.23), ((1,), 0.488)]
+    """
+    tables = read_workload(sizes, workload, weights=weights)
+    cost = np.array([part_cost(tables.sizes, part) for part in tables.parts])
+    exact = {part for table in known for part in subsets(table)}
+    cost[[part in exact for part in tables.parts]] = 0.0
+    if not cost.any():
+        return ()
+    if objective == "greatest":
+        return _round_shares(tables.parts, _balance(tables, cost))
+    return _round_shares(tables.parts, np.sqrt(cost * tables.spread(tables.weights * tables.cells)))
+
+
+def _balance(tables: Workload, cost: Floats) -> Floats:
+    """Return shares whose greatest weighted variance of a cell is within `_GAP` of the least."""
+    # Parts that cost nothing have no variance either.
+    shown = _sum_by(tables.table_of, cost[tables.part_of] > 0, len(tables.tables)) > 0
+    dual = np.where(shown, 1.0, 0.0)
+    dual /= dual.sum()
+    best, least, ceiling = np.zeros(len(cost)), math.inf, 0.0
+    power = 1.0
+    for _ in range(_ROUNDS):
+        shares = np.sqrt(cost * tables.spread(dual * tables.weights))
+        total = shares.sum()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variances = np.where(cost > 0, cost * total / shares, 0.0)
+        errors = tables.weights * tables.cell_variances(variances)
+        ceiling = max(ceiling, total**2)
+        greatest = float(errors.max())
+        if greatest < least:
+            best, least = shares, greatest
+        if least <= ceiling * (1 + _GAP):
+            break
+        dual = dual * (errors / total**2) ** power
+        dual /= dual.sum()
+    return best
+
+
+def choose_marginals(
+    sizes: Sequence[int],
+    workload: Iterable[Axes],
+    *,
+    weights: Mapping[Axes, float] | Sequence[float] | None = None,
+    objective: Objective = "sum",
+    known: Collection[Axes] = (),
+) -> tuple[Measured, ...]:
+    """Return the marginals to measure under Laplace noise, each with its share of epsilon.
+
+    The objectives, weights and `known` are those of `choose_residuals`. A row is in one cell of each marginal, so shares of
+    epsilon simply add up. A cell of marginal B has the variance 2 / share^2 in units of 1 / epsilon^2; summed to a marginal A
+    within B it knows part A with the precision share^2 n_A / (2 n_B), n counting cells, and precisions of several marginals
+    add up. The error is minimised over shares numerically, from several starts, as OPT_M does (McKenna, Miklau, Hay,
+    Machanavajjhala 2018, section 6.3). Candidates are all sets of axes where there are few, since a larger marginal may
+    serve several tables at once.
+
+    >>> [m.axes for m in choose_marginals((2, 2), [(0,), (1,)])]
+    [(0, 1)]
+    """
+    from scipy.optimize import minimize
+
+    tables = read_workload(sizes, workload, weights=weights)
+    exact = {part for table in known for part in subsets(table)}
+    unknown = np.array([part not in exact for part in tables.parts])
+    if not unknown.any():
+        return ()
+    candidates = _candidates(tables)
+    place = {part: number for number, part in enumerate(tables.parts)}
+    pairs = [
+        (column, place[part], 1.0 / count_cells(sizes, tuple(axis for axis in marginal if axis not in part)))
+        for column, marginal in enumerate(candidates)
+        for part in subsets(marginal)
+        if part in place
+    ]
+    column_of, part_of, ratio = (np.array(entry) for entry in zip(*pairs, strict=True))
+    spread = np.where(unknown, tables.spread(tables.weights * tables.cells), 0.0)
+    scale = 1.0 / tables.weights
+
+    def error(theta: Floats, power: float | None) -> tuple[float, Floats]:
+        """Return the log of the error at shares proportional to theta, and its gradient; p-norm of tables with power."""
+        precision = _sum_by(part_of, theta[column_of] ** 2 * ratio, len(tables.parts)) / 2 + 1e-30
+        if power is None:
+            value = float((spread / precision).sum())
+            slope = -spread / precision**2 / value
+            logarithm = math.log(value)
+        else:
+            errors = tables.cell_variances(np.where(unknown, 1 / precision, 0.0)) / scale
+            top = float(errors.max())
+            shape = (errors / top) ** power
+            logarithm = math.log(top) + math.log(shape.sum()) / power
+            pull = shape / (shape.sum() * np.where(errors > 0, errors, 1.0))
+            slope = -np.where(unknown, tables.spread(pull / scale) / precision**2, 0.0)
+        gradient = _sum_by(column_of, slope[part_of] * theta[column_of] * ratio, len(theta))
+        total = theta.sum()
+        return logarithm + 2 * math.log(total), gradient + 2 / total
+
+    def descend(theta: Floats, power: float | None) -> tuple[float, Floats]:
+        answer = minimize(
+            error, theta, (power,), jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(theta), options={"maxiter": 500}
+        )
+        return float(answer.fun), answer.x / answer.x.sum()
+
+    wanted = {tuple(axis for axis in table if sizes[axis] > 1) for table in tables.tables}
+    starts = [
+        np.array([1.0 if marginal in wanted else 0.02 for marginal in candidates]),
+        np.array([1.0 if marginal in place else 0.02 for marginal in candidates]),
+        np.array([1.0 if len(marginal) == max(map(len, candidates)) else 0.05 for marginal in candidates]),
+        np.ones(len(candidates)),
+    ]
+    powers: tuple[float | None, ...] = (None,) if objective == "sum" else (2.0, 8.0, 32.0, 128.0, 512.0)
+    results = []
+    for start in starts:
+        theta = start / start.sum()
+        for power in powers:
+            value, theta = descend(theta, power)
+        results.append((value, theta))
+    best = min(results, key=lambda result: result[0])[1]
+    return _round_shares(candidates, _drop_faint(best, column_of, part_of, unknown))
+
+
+def _sum_by(places: np.ndarray[Any, np.dtype[np.intp]], values: Any, length: int) -> Floats:
+    """Return the sum of the values at each place below `length`."""
+    return np.bincount(places, values, length).astype(np.float64)
+
+
+def _candidates(tables: Workload) -> tuple[Axes, ...]:
+    """Return the marginals that a Laplace strategy may measure: parts of tables, and joins of them."""
+    axes = sorted({axis for part in tables.parts for axis in part})
+    most = max(_CELLS, max(count_cells(tables.sizes, part) for part in tables.parts))
+    joins = subsets(axes) if len(axes) <= _ALL_SUBSETS else []
+    small = [marginal for marginal in joins if count_cells(tables.sizes, marginal) <= most]
+    return tuple(dict.fromkeys((*tables.parts, *small)))
+
+
+def _drop_faint(theta: Floats, column_of: Any, part_of: Any, unknown: Any) -> Floats:
+    """Return shares without those below `_FAINT`, if every unknown part is in what remains."""
+    strong = np.where(theta >= _FAINT, theta, 0.0)
+    covered = _sum_by(part_of, strong[column_of] > 0, len(unknown)) > 0
+    return strong if bool(np.all(covered | ~unknown)) else theta
+
+
+def _round_shares(axes: Sequence[Axes], shares: Floats) -> tuple[Measured, ...]:
+    """Return positive shares as exact fractions that sum to at most 1, the smallest marginals first."""
+    grains = np.floor(shares / shares.sum() / _GRAIN).astype(np.int64)
+    # Floats may sum to a little above 1: the largest gives way.
+    grains[int(np.argmax(grains))] -= max(0, int(grains.sum()) - round(1 / _GRAIN))
+    measured = [Measured(a, Fraction(int(g), round(1 / _GRAIN))) for a, g in zip(axes, grains, strict=True) if g > 0]
+    return tuple(sorted(measured, key=lambda entry: (len(entry.axes), entry.axes)))
