@@ -115,7 +115,9 @@ def add_parts(sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes) -> 
     cells = np.zeros([sizes[axis] for axis in table])
     for subset in _parts_of(sizes, table):
         if subset not in parts:
-            raise DeclarationError(f"nothing measured determines the table {table}: measure {subset} or a table with it")
+            raise DeclarationError(
+                f"nothing measured determines the table {table}: measure {subset} or a table with it"
+            )
         spread = count_cells(sizes, table) // count_cells(sizes, subset)
         shape = [sizes[axis] if axis in subset else 1 for axis in table]
         cells += parts[subset].cells.reshape(shape) / spread
@@ -183,4 +185,6 @@ def _center(margin: Floats) -> Floats:
 def _check_shape(sizes: Sequence[int], table: Axes, values: Array) -> None:
     shape = tuple(sizes[axis] for axis in table)
     if tuple(np.shape(values)) != shape:
-        raise DeclarationError(f"the measurement of {table} has shape {np.shape(values)}, but its axes have {shape} keys")
+        raise DeclarationError(
+            f"the measurement of {table} has shape {np.shape(values)}, but its axes have {shape} keys"
+        )

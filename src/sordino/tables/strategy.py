@@ -263,7 +263,13 @@ def choose_marginals(
 
     def descend(theta: Floats, power: float | None) -> tuple[float, Floats]:
         answer = minimize(
-            error, theta, (power,), jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(theta), options={"maxiter": 500}
+            error,
+            theta,
+            (power,),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, None)] * len(theta),
+            options={"maxiter": 500},
         )
         return float(answer.fun), answer.x / answer.x.sum()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, cast
+
+import numpy as np
 
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
 from sordino.ask.queries.tabulation import (
@@ -17,27 +20,48 @@ from sordino.ask.queries.tabulation import (
     compile_tabulation,
     describe_left_out,
 )
-from sordino.core.estimates.noisy import to_units
-from sordino.core.estimates.table_cells import BY_COLUMNS, CellNoise, TableCells, name_table
+from sordino.core.estimates.noisy import Noisy, to_units
+from sordino.core.estimates.table_cells import BY_COLUMNS, CellNoise, Finish, TableCells, name_table
 from sordino.core.loss import ZCDP, Loss, PureDP
-from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, show_number
 from sordino.core.release_exports import label_kind
+from sordino.tables.least_squares import Estimate, estimate_tables
+from sordino.tables.residual_query import ResidualQuery
+from sordino.tables.strategy import Measured, choose_marginals, choose_residuals, subsets
+from sordino.tables.whole_tables import NotWhole, make_whole
 
 # Tables whose errors a plan lists in words; `Plan.error` has all of them.
 _LISTED = 24
 # Shares of a loss are rounded to this part.
 _PART = 1 << 24
+# The least variance that least squares weighs by, in square steps: noise of a large loss may have one of 0 in floats.
+_LEAST = 1e-12
+_BIAS = (
+    "tables were made whole and not negative after the noise, so small cells are too large on average and large ones too "
+    "small; intervals are those of the unbiased estimates before that, cut at 0"
+)
+_NOT_WHOLE = "no whole tables with these shared margins were found, so these are the linear estimates, some below 0"
+
+
+Axes = tuple[int, ...]
+Form = Literal["residuals", "marginals", "own"]
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMeasure:
-    """One measure of a tabulation: the query that it is released by, its loss, and the noise of each table that is answered."""
+    """One measure of a tabulation: its query, the loss of that, and what is made of the noisy vectors.
 
-    query: TabulationQuery
+    `form` says what was measured: residuals or marginals, from which the tables follow by least squares; or each table by its
+    `own`. `variances` are those of the noise of each vector's entries, in its own steps. `noise` is that of each table's cells.
+    """
+
+    query: TabulationQuery | ResidualQuery
     loss: Loss
-    laws: tuple[NoiseLaw, ...]
+    form: Form
+    measured: tuple[Axes, ...]
+    variances: tuple[float, ...]
     noise: tuple[CellNoise, ...]
+    finish: Finish
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +98,7 @@ class PreparedTabulation:
             for weight, size, noise in zip(weights, self.sizes, measure.noise, strict=True)
         )
 
-    def queries(self) -> list[TabulationQuery]:
+    def queries(self) -> list[TabulationQuery | ResidualQuery]:
         """Return the query of each measure."""
         return [measure.query for measure in self.measures]
 
@@ -107,20 +131,67 @@ class PreparedTabulation:
     def answer(self, queryable: Queryable) -> ReleaseContent:
         """Release each measure, and return all tables one below the other."""
         outputs = []
-        for i, aggregate in enumerate(self.question.measures):
-            measure = self.measures[i]
+        notes = list(self.notes)
+        for aggregate, measure in zip(self.question.measures, self.measures, strict=True):
             released = queryable.release(measure.query, measure.loss)
-            noisy = [output.estimate for output in released.outputs]
-            estimate = self._estimate(i, noisy)
-            outputs.append(Output(aggregate.alias, estimate, released.outputs[0].mechanism))
-        return ReleaseContent(self._keys(), tuple(outputs), notes=self.notes)
+            vectors = [output.estimate for output in released.outputs]
+            estimate = self._estimate(measure, [cast(Noisy, vector).steps for vector in vectors])
+            if measure.finish == "whole" and not estimate.linear:
+                notes.append(f"{aggregate.alias}: {_NOT_WHOLE}")
+            outputs.append(Output(aggregate.alias, estimate, self._mechanism(measure, released.outputs[0].mechanism)))
+        return ReleaseContent(self._keys(), tuple(outputs), notes=tuple(notes))
 
-    def _estimate(self, place: int, noisy: Sequence[Any]) -> TableCells:
+    def _mechanism(self, measure: MeasuredMeasure, first: str) -> str:
+        """Return in words how the cells of a measure were made."""
+        if measure.form == "own":
+            return f"noise in every cell; of the first table: {first}"
+        what = "residuals of tables" if measure.form == "residuals" else "tables"
+        return f"least squares over {len(measure.measured):,} {what} with noise; of the first: {first}"
+
+    def _estimate(self, measure: MeasuredMeasure, vectors: Sequence[Sequence[int]]) -> TableCells:
         """Return the cells of one measure from its noisy vectors."""
-        measure = self.measures[place]
         unit = measure.query.unit
-        cells = tuple(to_units(step, unit) for vector in noisy for step in vector.steps)
-        return TableCells(self.question.tables, tuple(self.sizes), cells, (), measure.noise, unit)
+        about: dict[str, Any] = {
+            "tables": self.question.tables,
+            "sizes": tuple(self.sizes),
+            "noise": measure.noise,
+            "unit": unit,
+        }
+        if measure.form == "own":
+            own = {}
+            for axes, vector in zip(measure.measured, vectors, strict=True):
+                shape = [self.compiled.sizes[axis] for axis in axes]
+                own[axes] = np.array([*vector], dtype=object).reshape(shape)
+            steps = self._in_order(own, 1)
+            if measure.finish != "whole":
+                return TableCells(cells=tuple(to_units(step, unit) for step in steps), linear=(), **about)
+            linear = tuple(float(step * unit) for step in steps)
+            return TableCells(
+                cells=tuple(to_units(max(step, 0), unit) for step in steps), linear=linear, least=0, **about
+            )
+        estimates = _estimate_cells(self.compiled.sizes, measure, vectors, self.compiled.axes)
+        cells = {axes: estimate.cells for axes, estimate in estimates.items()}
+        linear = self._in_order(cells, float(unit))
+        if measure.finish == "whole":
+            try:
+                whole = make_whole(
+                    cells, {axes: max(estimate.variance, _LEAST) for axes, estimate in estimates.items()}
+                )
+            except NotWhole:
+                pass
+            else:
+                shown = tuple(to_units(int(step), unit) for step in self._in_order(whole, 1))
+                return TableCells(cells=shown, linear=linear, least=0, **about)
+        return TableCells(cells=linear, linear=(), **about)
+
+    def _in_order(self, cells: Mapping[Axes, Any], factor: float) -> tuple[Any, ...]:
+        """Return the cells of all tables, times a factor: each in the order of the table's own columns."""
+        flat: list[Any] = []
+        for table, axes in zip(self.question.tables, self.compiled.axes, strict=True):
+            own = [axes.index(place) for place in self.compiled.places(table)]
+            turned = cells[axes].transpose(own) * factor
+            flat += np.reshape(turned, -1).tolist()
+        return tuple(flat)
 
     def _keys(self) -> tuple[Key, ...]:
         """Return the keys of all cells: which table they are of, and the label in each column, None in columns it has not."""
@@ -142,16 +213,43 @@ class PreparedTabulation:
 
 
 def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> PreparedTabulation:
-    """Return how a tabulation is answered; raises QuestionRefused where it has no private answer."""
+    """Return how a tabulation is answered; raises QuestionRefused where it has no private answer.
+
+    Measures share the loss equally, since their errors have no common unit. Tables whose margins add up are measured by the
+    strategy of the least sum of squared errors: residuals for Gaussian noise, marginals for Laplace noise; others each by
+    itself.
+    """
     compiled = compile_tabulation(question, forecast.domain)
     count = len(question.measures)
     loss = _share(forecast.loss, Fraction(1, count))
-    measures = tuple(_measure_each(question, compiled, i, loss, forecast) for i in range(count))
-    return PreparedTabulation(question, compiled, measures, describe_left_out(question, forecast.domain))
+    measures = []
+    notes = list(describe_left_out(question, forecast.domain))
+    for i, aggregate in enumerate(question.measures):
+        bounds = compiled.vectors[i].bounds
+        finish = question.finish
+        if finish == "whole" and bounds is not None and bounds[0] < 0:
+            notes.append(f"{aggregate.alias} may be below 0, so its tables are linear estimates, not whole ones")
+            finish = "linear"
+        if finish == "raw" or not compiled.is_additive(i):
+            if finish != "raw":
+                notes.append(
+                    f"{aggregate.alias} counts different values, which do not add up: its tables need not agree in their margins"
+                )
+            measures.append(_measure_each(question, compiled, i, loss, forecast, finish))
+        else:
+            measures.append(_measure_strategy(question, compiled, i, loss, forecast, finish))
+    if any(measure.finish == "whole" for measure in measures):
+        notes.append(_BIAS)
+    return PreparedTabulation(question, compiled, tuple(measures), tuple(notes))
 
 
 def _measure_each(
-    question: Tabulation, compiled: CompiledTabulation, measure: int, loss: Loss, forecast: NoiseForecast
+    question: Tabulation,
+    compiled: CompiledTabulation,
+    measure: int,
+    loss: Loss,
+    forecast: NoiseForecast,
+    finish: Finish,
 ) -> MeasuredMeasure:
     """Return the measure that is released table by table, each with noise of its own."""
     tables = compiled.axes
@@ -171,7 +269,97 @@ def _measure_each(
     query = TabulationQuery(question, measure, tables, _shares(scores), unit)
     laws = tuple(forecast.laws(query, loss))
     noise = tuple(CellNoise(law.variance() * float(unit) ** 2, own=law) for law in laws)
-    return MeasuredMeasure(query, loss, laws, noise)
+    return MeasuredMeasure(query, loss, "own", tables, tuple(law.variance() for law in laws), noise, finish)
+
+
+def _measure_strategy(
+    question: Tabulation,
+    compiled: CompiledTabulation,
+    measure: int,
+    loss: Loss,
+    forecast: NoiseForecast,
+    finish: Finish,
+) -> MeasuredMeasure:
+    """Return the measure whose tables follow by least squares from what a strategy measures."""
+    unit = compiled.vectors[measure].unit
+    tables = compiled.axes
+    pure = isinstance(loss, PureDP)
+    strategy = _choose(compiled.sizes, tables, question.weights, pure=pure)
+    measured = tuple(entry.axes for entry in strategy)
+    marginals = TabulationQuery(question, measure, measured, tuple(entry.share for entry in strategy), unit)
+    query = marginals if pure else ResidualQuery(marginals)
+    variances = tuple(max(law.variance(), _LEAST) for law in forecast.laws(query, loss))
+    draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, variances, (), finish)
+    blank = [np.zeros(compiled.cells(axes)) for axes in measured]
+    expected = _estimate_cells(compiled.sizes, draft, blank, tables)
+    square = float(unit) ** 2
+    noise = []
+    for axes in tables:
+        excess = weighted_excess(compiled.sizes, measured, variances, axes) if pure else 0.0
+        noise.append(CellNoise(expected[axes].variance * square, excess))
+    return replace(draft, noise=tuple(noise))
+
+
+@functools.lru_cache(maxsize=64)
+def _choose(
+    sizes: tuple[int, ...], tables: tuple[Axes, ...], weights: tuple[Fraction, ...], *, pure: bool
+) -> tuple[Measured, ...]:
+    """Return the strategy; every measure of a question, and the plan that is made again when it is asked, has the same one."""
+    stated = [float(weight) for weight in weights] if weights else None
+    return (choose_marginals if pure else choose_residuals)(sizes, tables, weights=stated)
+
+
+def _estimate_cells(
+    sizes: Sequence[int], measure: MeasuredMeasure, vectors: Sequence[Any], tables: Sequence[Axes]
+) -> dict[Axes, Estimate]:
+    """Return the least-squares estimate of each table, in steps of the measure."""
+    form = measure.form
+    assert form != "own"
+    noisy = {}
+    for axes, vector in zip(measure.measured, vectors, strict=True):
+        noisy[axes] = np.array([float(step) for step in vector]).reshape([sizes[axis] for axis in axes])
+    return estimate_tables(sizes, noisy, dict(zip(measure.measured, measure.variances, strict=True)), tables, form=form)
+
+
+def weighted_excess(sizes: Sequence[int], measured: Sequence[Axes], variances: Sequence[float], table: Axes) -> float:
+    """Return the excess kurtosis of a cell of a table that follows by least squares from marginals with Laplace noise.
+
+    A cell is a weighted sum of all noises. The fourth cumulant of a sum of independent variables is that of each times the
+    fourth power of its weight; that of Laplace noise is 3 squared variances. A weight depends on which axes of the noise's
+    cell agree with the cell that is estimated, so it is found once for each such pattern.
+    """
+
+    def cells(axes: Sequence[int]) -> float:
+        return float(math.prod(sizes[axis] for axis in axes))
+
+    wide = [tuple(axis for axis in axes if sizes[axis] > 1) for axes in measured]
+    parts = subsets(axis for axis in table if sizes[axis] > 1)
+    precision = {
+        part: sum(
+            cells(part) / (cells(axes) * variance)
+            for axes, variance in zip(wide, variances, strict=True)
+            if set(part) <= set(axes)
+        )
+        for part in parts
+    }
+    second = 0.0
+    fourth = 0.0
+    for axes, variance in zip(wide, variances, strict=True):
+        shared = [axis for axis in axes if axis in table]
+        weights = np.zeros(1 << len(shared))
+        times = np.full(len(weights), cells([axis for axis in axes if axis not in table]))
+        agreeing = [np.arange(len(weights)) >> place & 1 == 1 for place in range(len(shared))]
+        for axis, agrees in zip(shared, agreeing, strict=True):
+            times = times * np.where(agrees, 1.0, sizes[axis] - 1.0)
+        for part in subsets(shared):
+            factor = np.full(len(weights), cells(part) ** 2 / (cells(axes) * variance * precision[part] * cells(table)))
+            for axis, agrees in zip(shared, agreeing, strict=True):
+                if axis in part:
+                    factor = factor * np.where(agrees, 1 - 1 / sizes[axis], -1 / sizes[axis])
+            weights = weights + factor
+        second += float((weights**2 * times).sum()) * variance
+        fourth += float((weights**4 * times).sum()) * variance**2
+    return min(3.0, 3 * fourth / second**2) if second > 0 else 0.0
 
 
 def _shares(scores: Sequence[float]) -> tuple[Fraction, ...]:

@@ -6,7 +6,6 @@ whole numbers, from the total down: each set of axes that tables share is rounde
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -269,6 +269,11 @@ class CompiledTabulation:
         """Return the number of cells of a table over these columns."""
         return math.prod(self.sizes[axis] for axis in axes)
 
+    def places(self, table: Table) -> list[int]:
+        """Return the places of a table's columns among the keys, in the table's own order."""
+        aliases = [key.alias for key in self.question.keys]
+        return [aliases.index(name) for name in table]
+
     @functools.cached_property
     def axes(self) -> tuple[tuple[int, ...], ...]:
         """The columns of each table, by their places in ascending order."""

@@ -17,6 +17,9 @@ from sordino.core.noise.laws import NoiseLaw
 
 Finish = Literal["whole", "linear", "raw"]
 
+# What an end may be off by for the rounding of floats.
+_CLOSE = 1e-6
+
 # The column of a release of many tables that says which table a row is of.
 BY_COLUMNS = "by_columns"
 
@@ -94,19 +97,20 @@ class TableCells:
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
         """Return the interval of each cell by itself."""
         widths = self._widths(confidence)
+        # Where cells were made whole, a true one is a whole number of steps, so ends move inwards to the next one.
+        whole = bool(self.linear) and self.unit.denominator == 1
         ends: list[tuple[Number, Number]] = []
         for i in self._rows():
             cell = self.cells[i]
             center = self.linear[i] if self.linear else cell
             low = center - widths[i]
             high = center + widths[i]
+            if whole:
+                low = math.ceil(low - _CLOSE)
+                high = math.floor(high + _CLOSE)
             if self.least is not None:
                 low = max(low, self.least)
                 high = max(high, self.least)
-            if self.linear and all(isinstance(end, float) for end in (low, high)) and self.unit.denominator == 1:
-                # A true cell is a whole number, so ends move inwards to the next one.
-                low = math.ceil(low - 1e-9)
-                high = math.floor(high + 1e-9)
             ends.append((min(low, cell), max(high, cell)))
         return ends
 
