@@ -113,9 +113,9 @@ class PreparedTabulation:
                 lines = [*lines[:_LISTED], f"and {len(lines) - _LISTED:,} more tables: error(confidence) has each"]
             widest = max(widths)
             words = f"+-{show_number(widest)} at {100 * confidence:g}% in a cell of the widest table"
-            columns.append(
-                ExpectedColumn(aggregate.alias, aggregate.describe(), float(widest), "value", words, tuple(lines))
-            )
+            parts = tuple((name, float(width)) for name, width in zip(names, widths, strict=True))
+            about = aggregate.alias, aggregate.describe(), float(widest)
+            columns.append(ExpectedColumn(*about, "value", words, parts, tuple(lines)))
         return columns
 
     def error(self, confidence: float) -> dict[tuple[str, ...], Any]:

@@ -91,7 +91,7 @@ class AlgorithmProcedure(Procedure):
                 (column.error,),
                 column.unit,
                 (column.words,),
-                ({"role": column.name, "mechanism": noise},),
+                tuple({"role": name, "expected_error": error, "mechanism": noise} for name, error in column.parts),
                 column.lines,
             )
             for column in self.prepared.columns(confidence)

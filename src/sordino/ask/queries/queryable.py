@@ -134,7 +134,7 @@ class ReleaseContent:
 class ExpectedColumn:
     """What is known of a column of an answer before it is paid: its error, and in words what the error is of.
 
-    `lines` say more of it, such as the error of each table.
+    `parts` are the errors of its parts by name, such as of each table, and `lines` say them in words, the many cut short.
     """
 
     name: str
@@ -142,6 +142,7 @@ class ExpectedColumn:
     error: float | None
     unit: str
     words: str
+    parts: tuple[tuple[str, float], ...] = ()
     lines: tuple[str, ...] = ()
 
 
