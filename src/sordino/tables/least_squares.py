@@ -25,10 +25,14 @@ Form = Literal["residuals", "marginals"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A table with the least-squares estimate of each cell, and the variance that all of its cells have."""
+    """A table with the least-squares estimate of each cell, and the variance that all of its cells have.
+
+    `part_variances` has s_A of each part A of the table, see `Part`.
+    """
 
     cells: Floats
     variance: float
+    part_variances: Mapping[Axes, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +111,30 @@ def estimate_tables(
     [7.0, 4.0]
     """
     parts = estimate_parts(sizes, noisy, variances, form=form, known=known)
-    return {table: Estimate(add_parts(sizes, parts, table), table_variance(sizes, parts, table)) for table in tables}
+    estimates = {}
+    for table in tables:
+        cells = add_parts(sizes, parts, table)
+        part_variances = {part: parts[part].variance for part in _parts_of(sizes, table)}
+        estimates[table] = Estimate(cells, table_variance(sizes, parts, table), part_variances)
+    return estimates
 
 
 def add_parts(sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes) -> Floats:
+    """Return a table as the sum of its parts; raises DeclarationError where one was not measured."""
+    for part in _parts_of(sizes, table):
+        if part not in parts:
+            raise DeclarationError(f"nothing measured determines the table {table}: measure {part} or a table with it")
+    cells = {part: parts[part].cells for part in _parts_of(sizes, table)}
+    return join_parts(table, tuple(sizes[axis] for axis in table), cells)
+
+
+def join_parts(table: Axes, shape: Sequence[int], parts: Mapping[Axes, Floats]) -> Floats:
     """Return a table as the sum of its parts, each spread evenly over the axes that it does not have."""
-    cells = np.zeros([sizes[axis] for axis in table])
-    for subset in _parts_of(sizes, table):
-        if subset not in parts:
-            raise DeclarationError(
-                f"nothing measured determines the table {table}: measure {subset} or a table with it"
-            )
-        spread = count_cells(sizes, table) // count_cells(sizes, subset)
-        shape = [sizes[axis] if axis in subset else 1 for axis in table]
-        cells += parts[subset].cells.reshape(shape) / spread
+    size = math.prod(shape)
+    cells = np.zeros(shape)
+    for part in subsets(axis for axis, keys in zip(table, shape, strict=True) if keys > 1):
+        broadcast = [keys if axis in part else 1 for axis, keys in zip(table, shape, strict=True)]
+        cells += parts[part].reshape(broadcast) * (parts[part].size / size)
     return cells
 
 

@@ -1,7 +1,8 @@
 """Whole tables without negative cells, whose margins agree exactly: from consistent least-squares estimates.
 
-Post-processing of released numbers. First the nearest tables without negative cells that still agree in their margins; then
-whole numbers, from the total down: each set of axes that tables share is rounded once, within what was rounded before.
+Post-processing of released numbers, from the total down: each set of axes that tables share is made whole once, within what
+was made whole before it. So a table holds exactly what its margins say, and a margin is never moved by what raising the
+negative cells of a larger table to 0 would add to it: the errors of large sums are those of their own estimates.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from typing import Any
 import numpy as np
 
 from sordino.core.errors import DeclarationError, SordinoError
-from sordino.tables.least_squares import Floats, split_table
-from sordino.tables.strategy import Axes, subsets
+from sordino.tables.least_squares import join_parts, split_table
+from sordino.tables.strategy import Axes
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
-# Rounds of the search for the nearest tables without negative cells, and the step, in deviations of a cell, at which it ends.
-_ROUNDS = 300
-_STILL = 0.01
-# Cells, and nodes of the search, up to which a table is rounded within margins that leave no certain way.
+# Rounds of the search for the nearest cells of at least 0 within several margins, and the error of a margin at which it ends.
+_ROUNDS = 200
+_STILL = 0.02
+# Cells, and nodes of the search, up to which a table is rounded within margins that have a cycle.
 _HARD_CELLS = 20_000
 _HARD_NODES = 200
 
@@ -30,103 +32,123 @@ class NotWhole(SordinoError):
     """No whole tables with these margins were found: their shared margins form a cycle, as in all tables of three columns."""
 
 
-def make_whole(tables: Mapping[Axes, Floats], variances: Mapping[Axes, float]) -> dict[Axes, Integers]:
-    """Return whole tables without negative cells, near the estimates given, whose margins agree exactly.
+def make_whole(tables: Mapping[Axes, Floats]) -> dict[Axes, Integers]:
+    """Return whole tables without negative cells, near consistent estimates, whose margins agree exactly.
 
-    `tables` are consistent estimates, as `estimate_tables` returns them, with the variance of a cell of each. The total is
-    the estimated total, rounded, or 0. Two tables agree in the margin on the axes that they share, and a table that is within
-    another is its margin.
+    `tables` are the cells that `estimate_tables` returns. All tables have one total, the estimated one rounded, or 0; two
+    tables agree in the margin on the axes that they share, and a table that is within another is its margin. Within its
+    margins, a table is the nearest one without negative cells, in squared differences, rounded.
 
     Theorem: for tables of at most two axes, and wherever the margins that a table shares with others have no cycle, whole
     tables with the rounded margins exist: two margins that agree where they overlap are those of a whole table that is not
     negative (the transport problem), and the margins of an acyclic set are put together one by one (Vorob'ev 1962; Beeri,
     Fagin, Maier, Yannakakis 1983). Else, whole tables are searched for, near the estimates. Raises NotWhole where none is
-    found.
+    found, and DeclarationError where a cell is no number.
 
-    >>> make_whole({(0,): np.array([4.6, -1.2, 0.5])}, {(0,): 1.0})[0,].tolist()
+    >>> make_whole({(0,): np.array([4.6, -1.2, 0.5])})[0,].tolist()
     [4, 0, 0]
-    """
-    nearest = remove_negatives(tables, variances)
-    return round_tables(nearest)
-
-
-def remove_negatives(tables: Mapping[Axes, Floats], variances: Mapping[Axes, float]) -> dict[Axes, Floats]:
-    """Return the nearest consistent tables whose cells are at least 0 up to a hundredth of a deviation.
-
-    They minimise the sum over tables of squared differences over `variances`, subject to agreeing margins, cells of at least
-    0 and the total as it was (0 if it was negative). By the alternating direction method of multipliers (Boyd et al. 2011,
-    section 5): agreement is a projection that works on each part by itself, and cells of at least 0 are a clip.
     """
     for table, cells in tables.items():
         if not np.isfinite(cells).all():
             raise DeclarationError(f"the table {table} has cells that are no numbers")
-    total = max(0.0, float(np.mean([cells.sum() for cells in tables.values()])))
-    weights = {table: 1.0 / max(float(variances[table]), 1e-12) for table in tables}
-    if total == 0:
-        return {table: np.zeros_like(cells, dtype=np.float64) for table, cells in tables.items()}
-    if all(float(cells.min()) >= 0 for cells in tables.values()):
-        return {table: cells.astype(np.float64) for table, cells in tables.items()}
-    target = {table: cells.astype(np.float64) for table, cells in tables.items()}
-    positive = {table: np.maximum(cells, 0.0) for table, cells in target.items()}
-    dual = {table: np.zeros_like(cells) for table, cells in target.items()}
-    agreeing = target
-    for _ in range(_ROUNDS):
-        # Distance to the estimates and to the positive copy weigh the same, so their minimum is at the mean.
-        middle = {table: (target[table] + positive[table] - dual[table]) / 2 for table in target}
-        agreeing = agree(middle, weights, total=total)
-        moved = 0.0
-        for table in target:
-            clipped = np.maximum(agreeing[table] + dual[table], 0.0)
-            gap = agreeing[table] - clipped
-            change = max(float(np.abs(clipped - positive[table]).max()), float(np.abs(gap).max()))
-            moved = max(moved, change * math.sqrt(weights[table]))
-            positive[table] = clipped
-            dual[table] = dual[table] + gap
-        if moved < _STILL:
-            break
-    return agreeing
-
-
-def agree(
-    tables: Mapping[Axes, Floats], weights: Mapping[Axes, float], *, total: float | None = None
-) -> dict[Axes, Floats]:
-    """Return the nearest tables whose margins agree, by squared differences with a weight a table; `total` fixes theirs.
-
-    A part of several tables becomes the mean of what they say of it; one that spreads it over n cells a cell counts 1/n.
-    """
-    sums: dict[Axes, Any] = {}
-    norms: dict[Axes, float] = {}
-    for table, cells in tables.items():
-        for part, values in split_table(table, cells).items():
-            weight = weights[table] * values.size / cells.size
-            sums[part] = sums[part] + weight * values if part in sums else weight * values
-            norms[part] = norms.get(part, 0.0) + weight
-    means = {part: summed / norms[part] for part, summed in sums.items()}
-    if total is not None:
-        means[()] = np.array(total)
-    answer = {}
-    for table, cells in tables.items():
-        mean = np.zeros(cells.shape)
-        wide = [axis for axis, size in zip(table, cells.shape, strict=True) if size > 1]
-        for part in subsets(wide):
-            shape = [size if axis in part else 1 for axis, size in zip(table, cells.shape, strict=True)]
-            mean += means[part].reshape(shape) * (means[part].size / cells.size)
-        answer[table] = mean
-    return answer
-
-
-def round_tables(tables: Mapping[Axes, Floats]) -> dict[Axes, Integers]:
-    """Return whole tables near consistent tables without negative cells; see `make_whole`."""
-    sets = _shared_sets(tables)
+    sets = sorted(_shared_sets(tables), key=lambda entry: (len(entry), entry))
+    inside = {axes: _widest_within(axes, sets) for axes in sets}
+    cyclic = [axes for axes in sets if _join_order(inside[axes]) is None]
     whole: dict[Axes, Integers] = {}
-    for axes in sorted(sets, key=lambda entry: (len(entry), entry)):
-        # The margin comes from one of the tables that have it, which agree.
+    estimates = tables
+    for axes in sets:
+        # Margins that were made whole one by one may be those of no table at all where they have a cycle: what has
+        # more than one axis is then brought above 0 together, once.
+        if cyclic and len(axes) > 1 and estimates is tables:
+            estimates = agree_above_zero(tables, whole)
+        # The margin comes from the smallest table that has it: all agree.
         table = min((t for t in tables if set(axes) <= set(t)), key=lambda t: (tables[t].size, t))
-        cells = np.maximum(_margin(table, tables[table], axes), 0.0)
-        inner = [other for other in whole if set(other) < set(axes)]
-        widest = [other for other in inner if not any(set(other) < set(wider) for wider in inner)]
-        whole[axes] = _round_within(axes, cells, {margin: whole[margin] for margin in widest})
+        cells = _margin(table, estimates[table].astype(np.float64), axes)
+        margins = {margin: whole[margin] for margin in inside[axes]}
+        whole[axes] = _round_within(axes, remove_negatives(axes, cells, margins), margins)
     return {table: whole[table] for table in tables}
+
+
+def remove_negatives(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]) -> Floats:
+    """Return the nearest cells of at least 0 that have these margins, up to a small error of the margins.
+
+    The nearest cells in squared differences are max(0, cell + a sum of one number for each margin's cell), by the conditions
+    of Karush, Kuhn and Tucker; each margin in turn sets its numbers so that it is met exactly, which raises the dual of the
+    problem until all are met. One margin is met at once.
+    """
+    if not margins:
+        return np.maximum(cells, 0.0)
+    if _join_order(list(margins)) is None:
+        return np.maximum(cells, 0.0)
+    shifted = cells.ravel()
+    number = np.arange(cells.size).reshape(cells.shape)
+    groups = {margin: _group_cells(axes, number, margin) for margin in margins}
+    for _ in range(_ROUNDS):
+        worst = 0.0
+        for margin, sums in margins.items():
+            block = shifted[groups[margin]]
+            step = _shift_to_sums(block, sums.ravel().astype(np.float64))
+            if len(margins) > 1:
+                gap = np.maximum(block, 0.0).sum(axis=1) - sums.ravel()
+                worst = max(worst, float(np.abs(gap).max()))
+                shifted[groups[margin]] = block + step[:, None]
+        if worst < _STILL:
+            break
+    return np.maximum(shifted, 0.0).reshape(cells.shape)
+
+
+def agree_above_zero(tables: Mapping[Axes, Floats], known: Mapping[Axes, Integers]) -> dict[Axes, Floats]:
+    """Return tables near the given ones whose margins agree, of cells of at least 0, with the margins in `known`.
+
+    They minimise the sum over tables of mean squared differences, by the alternating direction method of multipliers (Boyd
+    et al. 2011, section 5): agreement is a mean on each part by itself, and cells of at least 0 are a clip.
+    """
+    exact = {part: cells for table, sums in known.items() for part, cells in split_table(table, sums).items()}
+    positive = {table: np.maximum(cells, 0.0) for table, cells in tables.items()}
+    dual = {table: np.zeros(cells.shape) for table, cells in tables.items()}
+    for _ in range(_ROUNDS):
+        parts: dict[Axes, Any] = {}
+        norms: dict[Axes, int] = {}
+        for table, cells in tables.items():
+            # Distances to the estimates and to the copies above 0 weigh the same, so both are least at the mean.
+            for part, values in split_table(table, (cells + positive[table] - dual[table]) / 2).items():
+                weight = values.size
+                parts[part] = parts[part] + weight * values if part in parts else weight * values
+                norms[part] = norms.get(part, 0) + weight
+        means = {part: exact[part] if part in exact else summed / norms[part] for part, summed in parts.items()}
+        furthest = 0.0
+        for table, cells in tables.items():
+            agreeing = join_parts(table, cells.shape, means)
+            clipped = np.maximum(agreeing + dual[table], 0.0)
+            furthest = max(furthest, float(np.abs(agreeing - clipped).max()))
+            dual[table] += agreeing - clipped
+            positive[table] = clipped
+        if furthest < _STILL:
+            break
+    return positive
+
+
+def _widest_within(axes: Axes, sets: Sequence[Axes]) -> list[Axes]:
+    """Return the sets within a set of axes, other than itself, that are in no larger one of them."""
+    inner = [other for other in sets if set(other) < set(axes)]
+    return [other for other in inner if not any(set(other) < set(wider) for wider in inner)]
+
+
+def _group_cells(axes: Axes, number: Any, margin: Axes) -> Any:
+    """Return, for each cell of a margin, the numbers of the cells of a table that it sums."""
+    places = [axes.index(axis) for axis in (*margin, *[axis for axis in axes if axis not in margin])]
+    count = math.prod(number.shape[axes.index(axis)] for axis in margin)
+    return number.transpose(places).reshape(count, -1)
+
+
+def _shift_to_sums(rows: Floats, sums: Floats) -> Floats:
+    """Return for each row the number that, added to its cells, makes those above 0 sum to what it should."""
+    ordered = -np.sort(-rows, axis=1)
+    # With the k largest cells above 0, each is raised by (sum - their sum) / k; the right k is the last that keeps them so.
+    raised = (sums[:, None] - np.cumsum(ordered, axis=1)) / np.arange(1, rows.shape[1] + 1)
+    last = np.maximum((ordered + raised > 0).sum(axis=1) - 1, 0)
+    step: Floats = np.take_along_axis(raised, last[:, None], axis=1)[:, 0]
+    return step
 
 
 def _shared_sets(tables: Iterable[Axes]) -> set[Axes]:
@@ -165,7 +187,7 @@ def _round_within(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]) -
     split = [*[axes.index(axis) for axis in union], *[axes.index(axis) for axis in rest]]
     turned = cells.transpose(split)
     rows = _round_rows(turned.reshape(joined.size, -1), joined.ravel())
-    return rows.reshape(turned.shape).transpose(np.argsort(split))
+    return np.asarray(rows.reshape(turned.shape).transpose(np.argsort(split)))
 
 
 def _join_order(margins: Sequence[Axes]) -> list[Axes] | None:
@@ -273,16 +295,15 @@ def _search_whole(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]) -
     rows = []
     sums = []
     for margin, values in margins.items():
-        places = [axes.index(axis) for axis in (*margin, *[axis for axis in axes if axis not in margin])]
-        groups = number.transpose(places).reshape(values.size, -1)
+        groups = _group_cells(axes, number, margin)
         picks = (np.ones(groups.size), (np.repeat(np.arange(values.size), groups.shape[1]), groups.ravel()))
         row = sparse.csr_matrix(picks, shape=(values.size, cells.size))
         rows.append(row)
         sums.append(values.ravel() - row @ base)
     matrix = sparse.vstack(rows)
-    # Each cell is its floor plus a first step up, plus a second, less one down; squared differences grow along them.
+    # Each cell is its floor plus a first step up, plus more, less some down; squared differences grow along them.
     cost = np.concatenate([1 - 2 * rest, 3 - 2 * rest, 1 + 2 * rest])
-    upper = np.concatenate([np.ones(2 * cells.size), np.minimum(base, 1)])
+    upper = np.concatenate([np.ones(cells.size), np.full(cells.size, 4.0), np.minimum(base, 4)])
     bound = np.concatenate(sums).astype(np.float64)
     answer = milp(
         cost,
@@ -294,7 +315,7 @@ def _search_whole(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]) -
     if answer.x is None:
         raise failure
     first, second, down = np.rint(answer.x).astype(np.int64).reshape(3, -1)
-    whole = (base + first + second - down).reshape(cells.shape)
+    whole: Integers = (base + first + second - down).reshape(cells.shape)
     if any((_margin(axes, whole, margin) != values).any() for margin, values in margins.items()):
         raise failure
     return whole

@@ -1,0 +1,252 @@
+"""Strategies of tabulations against optima that this file finds by dense matrices: singular values, and numerical search."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from sordino.core.errors import DeclarationError
+from sordino.tables.residuals import joint_rho, residual_counts, residual_sensitivity
+from sordino.tables.strategy import Axes, Measured, choose_marginals, choose_residuals
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload: sizes of axes, tables, and a weight a table."""
+
+    name: str
+    sizes: tuple[int, ...]
+    tables: tuple[Axes, ...]
+    weights: tuple[float, ...] | None = None
+
+    @property
+    def stated_weights(self) -> tuple[float, ...]:
+        return self.weights or (1.0,) * len(self.tables)
+
+
+PAIRS = tuple(itertools.combinations(range(3), 2))
+CASES = [
+    Case("all one-way", (2, 3, 4), ((0,), (1,), (2,))),
+    Case("all two-way", (3, 4, 2), PAIRS),
+    Case("up to three-way", (2, 3, 3), ((0,), (1,), (2,), *PAIRS, (0, 1, 2))),
+    Case("mixed sizes", (2, 20), ((0,), (0, 1))),
+    Case("weighted", (3, 4, 2), PAIRS, (1.0, 25.0, 0.2)),
+    Case("a single table", (3, 5), ((0, 1),)),
+    Case("total with tables", (4, 3), ((), (0,), (0, 1)), (10.0, 1.0, 1.0)),
+    Case("sparse sets", (2, 3, 4), ((0, 1), (2,))),
+    Case("an axis of one key", (1, 3, 4), ((0, 1), (1, 2))),
+    Case("a chain", (2, 3, 2, 3), ((0, 1), (1, 2), (2, 3))),
+]
+cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+def marginal_matrix(sizes: Sequence[int], axes: Axes) -> Floats:
+    """Return the matrix that takes the cells of all axes to the cells of a marginal."""
+    matrix: Floats = np.ones((1, 1))
+    for axis, size in enumerate(sizes):
+        matrix = np.kron(matrix, np.eye(size) if axis in axes else np.ones((1, size)))
+    return matrix
+
+
+def gram(case: Case, weights: Sequence[float]) -> Floats:
+    """Return W'W of the tables, each row with the root of its weight."""
+    return np.asarray(
+        sum(
+            w * marginal_matrix(case.sizes, t).T @ marginal_matrix(case.sizes, t)
+            for t, w in zip(case.tables, weights, strict=True)
+        )
+    )
+
+
+def best_gaussian(case: Case, weights: Sequence[float]) -> float:
+    """Return the singular value bound: no Gaussian mechanism at a squared sensitivity of 1 has a smaller sum of variances."""
+    eigenvalues = np.linalg.eigvalsh(gram(case, weights))
+    return float(np.sqrt(np.maximum(eigenvalues, 0)).sum() ** 2 / math.prod(case.sizes))
+
+
+def residual_information(case: Case, strategy: Sequence[Measured]) -> Floats:
+    """Return A'A over the variance, where residuals are measured with shares of a squared sensitivity of 1 in all."""
+    total = np.zeros((math.prod(case.sizes), math.prod(case.sizes)))
+    for measured in strategy:
+        columns = marginal_matrix(case.sizes, measured.axes).T
+        shape = [case.sizes[axis] for axis in measured.axes]
+        rows = np.array([residual_counts(column.astype(np.int64).reshape(shape)).ravel() for column in columns])
+        _, l2_squared = residual_sensitivity(shape, relation="add_remove", rows=1)
+        total += float(measured.share / l2_squared) * rows @ rows.T
+    return total
+
+
+def cell_variances(case: Case, information: Floats) -> Floats:
+    """Return the greatest variance of a cell of each table, by dense least squares; every table must be determined."""
+    inverse = np.linalg.pinv(information, rcond=1e-10, hermitian=True)
+    variances = []
+    for table in case.tables:
+        matrix = marginal_matrix(case.sizes, table)
+        assert np.allclose(matrix @ inverse @ information, matrix, atol=1e-6)
+        variances.append(float(np.diag(matrix @ inverse @ matrix.T).max()))
+    return np.array(variances)
+
+
+def cells(case: Case) -> Floats:
+    return np.array([float(math.prod(case.sizes[axis] for axis in table)) for table in case.tables])
+
+
+@cases
+def test_residuals_reach_the_singular_value_bound(case: Case) -> None:
+    strategy = choose_residuals(case.sizes, case.tables, weights=case.weights)
+    variances = cell_variances(case, residual_information(case, strategy))
+    error = float((variances * cells(case) * case.stated_weights).sum())
+    assert error == pytest.approx(best_gaussian(case, case.stated_weights), rel=1e-6)
+    assert sum(m.share for m in strategy) <= 1
+
+
+@cases
+def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case: Case) -> None:
+    """The least greatest error is at least the singular value bound for any weights that sum to 1; the best are searched."""
+    strategy = choose_residuals(case.sizes, case.tables, weights=case.weights, objective="greatest")
+    variances = cell_variances(case, residual_information(case, strategy))
+    greatest = float((variances * case.stated_weights).max())
+
+    def bound(logs: Floats) -> float:
+        shares = np.exp(logs - logs.max())
+        shares = shares / shares.sum()
+        return -best_gaussian(case, list(shares * case.stated_weights / cells(case)))
+
+    best = minimize(bound, np.zeros(len(case.tables)), method="Nelder-Mead", options={"maxiter": 400, "fatol": 1e-6})
+    assert -best.fun <= greatest * (1 + 1e-6)
+    assert greatest <= -best.fun * 1.01
+
+
+def marginal_information(case: Case, shares: dict[Axes, float]) -> Floats:
+    """Return A'A over the variance of Laplace noise of scale 1 / share in each marginal."""
+    total = np.zeros((math.prod(case.sizes), math.prod(case.sizes)))
+    for axes, share in shares.items():
+        matrix = marginal_matrix(case.sizes, axes)
+        total += share**2 / 2 * matrix.T @ matrix
+    return total
+
+
+def best_laplace(case: Case, *, greatest: bool) -> float:
+    """Return the least error over weighted marginals of any axes, searched from several starts with dense matrices."""
+    everything = [s for n in range(len(case.sizes) + 1) for s in itertools.combinations(range(len(case.sizes)), n)]
+    matrices = np.array(
+        [marginal_matrix(case.sizes, axes).T @ marginal_matrix(case.sizes, axes) for axes in everything]
+    )
+    tables = [marginal_matrix(case.sizes, table) for table in case.tables]
+
+    def error(logs: Floats) -> float:
+        shares = np.exp(logs - logs.max())
+        shares = shares / shares.sum()
+        information = np.tensordot(shares**2 / 2, matrices, 1) + 1e-9 * np.eye(matrices.shape[1])
+        inverse = np.linalg.inv(information)
+        traces = [float(np.einsum("ij,jk,ik->", t, inverse, t)) for t in tables]
+        if greatest:
+            errors = np.array(traces) / cells(case) * case.stated_weights
+            return math.log(float((errors**40).sum() ** (1 / 40)))
+        return math.log(float(np.dot(traces, case.stated_weights)))
+
+    starts = [np.array([0.0 if axes in case.tables else -4.0 for axes in everything])]
+    starts += [np.array([-0.5 * abs(len(axes) - n) * 4 for axes in everything]) for n in range(len(case.sizes) + 1)]
+    options = {"maxiter": 40}
+    return min(math.exp(minimize(error, start, method="BFGS", options=options).fun) for start in starts)
+
+
+@cases
+def test_marginals_are_within_a_twentieth_of_the_least_sum_over_weighted_marginals(case: Case) -> None:
+    strategy = choose_marginals(case.sizes, case.tables, weights=case.weights)
+    assert sum(m.share for m in strategy) <= 1
+    variances = cell_variances(case, marginal_information(case, {m.axes: float(m.share) for m in strategy}))
+    error = float((variances * cells(case) * case.stated_weights).sum())
+    assert error <= best_laplace(case, greatest=False) * 1.05
+
+
+@pytest.mark.deep
+@cases
+def test_marginals_are_within_a_twentieth_of_the_least_greatest_error(case: Case) -> None:
+    strategy = choose_marginals(case.sizes, case.tables, weights=case.weights, objective="greatest")
+    variances = cell_variances(case, marginal_information(case, {m.axes: float(m.share) for m in strategy}))
+    assert float((variances * case.stated_weights).max()) <= best_laplace(case, greatest=True) * 1.05
+
+
+def test_known_tables_are_not_measured() -> None:
+    assert [m.axes for m in choose_residuals((3, 4), [(0, 1)], known=[(0,)])] == [(1,), (0, 1)]
+    assert choose_residuals((3, 4), [(0,)], known=[(0, 1)]) == ()
+    assert choose_marginals((3, 4), [(0,), ()], known=[(0,)]) == ()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tables", "weights", "message"),
+    [
+        ((2, 3), [], None, "at least one table"),
+        ((2, 3), [(1, 0)], None, "sorted tuple"),
+        ((2, 3), [(2,)], None, "from 0 to 1"),
+        ((2, 0), [(0,)], None, "at least one key"),
+        ((2, 3), [(0,)], [1, 2], "2 weights"),
+        ((2, 3), [(0,)], {(1,): 2}, "no table"),
+        ((2, 3), [(0,)], [0], "above 0"),
+        ((2, 3), [(0,)], [math.nan], "above 0"),
+    ],
+)
+def test_refusals(sizes: tuple[int, ...], tables: list[Axes], weights: Any, message: str) -> None:
+    for choose in (choose_residuals, choose_marginals):
+        with pytest.raises(DeclarationError, match=message):
+            choose(sizes, tables, weights=weights)
+
+
+@pytest.mark.parametrize("objective", ["sum", "greatest"])
+def test_three_hundred_tables_are_planned_within_seconds(objective: Any) -> None:
+    """Processor time, so that a busy machine does not count; the goal is 5 s."""
+    sizes = tuple(2 + (7 * axis) % 19 for axis in range(25))
+    tables = list(itertools.combinations(range(25), 2))
+    before = time.process_time()
+    for choose in (choose_residuals, choose_marginals):
+        assert sum(m.share for m in choose(sizes, tables, objective=objective)) <= 1
+    assert time.process_time() - before < 5
+
+
+def joint_by_force(sizes: Sequence[int], sigma_squared: dict[Axes, Fraction], rows: int) -> Fraction:
+    """Return the largest cost of moving or dropping all rows of one unit, over all cells."""
+    columns = {
+        axes: [
+            residual_counts(column.astype(np.int64).reshape([sizes[a] for a in axes])).ravel()
+            for column in marginal_matrix(sizes, axes).T
+        ]
+        for axes in sigma_squared
+    }
+    count = math.prod(sizes)
+    changes = [(rows, a, sign * rows, b) for a in range(count) for b in range(count) for sign in (-1, 0)]
+    return max(
+        sum(
+            (
+                Fraction(int(((one * columns[axes][a] + two * columns[axes][b]) ** 2).sum())) / (2 * sigma)
+                for axes, sigma in sigma_squared.items()
+            ),
+            Fraction(0),
+        )
+        for one, a, two, b in changes
+    )
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if math.prod(c.sizes) <= 24], ids=lambda case: case.name)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_joint_cost_under_replace_is_that_of_the_worst_pair_of_cells(case: Case, rows: int) -> None:
+    strategy = choose_residuals(case.sizes, case.tables, weights=case.weights)
+    sigma_squared = {
+        m.axes: residual_sensitivity([case.sizes[a] for a in m.axes], relation="replace", rows=rows)[1] / m.share
+        for m in strategy
+    }
+    joint = joint_rho(case.sizes, sigma_squared, relation="replace", rows=rows)
+    exact = joint_by_force(case.sizes, sigma_squared, rows)
+    assert exact <= joint <= exact * Fraction(1_000_001, 1_000_000)
+    assert joint <= Fraction(1, 2)
