@@ -174,9 +174,7 @@ class PreparedTabulation:
         linear = self._in_order(cells, float(unit))
         if measure.finish == "whole":
             try:
-                whole = make_whole(
-                    cells, {axes: max(estimate.variance, _LEAST) for axes, estimate in estimates.items()}
-                )
+                whole = make_whole(cells)
             except NotWhole:
                 pass
             else:
