@@ -104,6 +104,7 @@ register_features(
         **dict.fromkeys(("all", "any", "first", "last", "max", "min"), "sordino.ask.queries.unit_aggregates"),
         "attack_page": "sordino.reporting.attack_page",
         "board_page": "sordino.reporting.board",
+        "draw_table_noise": "sordino.tables.replicated_noise",
         "item_names": "sordino.ask.engines.column_names",
         "prepare_tabulation": "sordino.tables.tabulating",
         "query_release": "sordino.ask.curator.released_query",

@@ -18,7 +18,9 @@ from planning import data_access_of
 from protecting import protect
 from sordino.ask.queries.question_records import question_from_json, question_to_json
 from sordino.ask.queries.tabulation import TabulationQuery, compile_tabulation
+from sordino.core.estimates.table_cells import TableCells
 from sordino.core.loss import ZCDP
+from sordino.core.noise.rng import ReplicateStream
 from sordino.core.release import Release
 from sordino.tables.residual_query import ResidualQuery
 from sordino.tables.tabulating import weighted_excess
@@ -393,3 +395,66 @@ def test_intervals_cover(finish: Any, loss: dict[str, Any]) -> None:
     rates = np.array(list(hits.values())) / runs
     assert rates.min() >= 0.92
     assert 0.94 <= rates.mean() <= (0.97 if finish != "whole" else 1)
+
+
+# ---- Questions to what was released
+
+
+@pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
+@pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.1"}])
+def test_replicates_have_the_variance_that_the_plan_states(finish: Any, loss: dict[str, Any]) -> None:
+    people = protect(rows(), DOMAIN, budget=RHO if "rho" in loss else None)
+    estimate = people.ask(sd.tabulate(TABLES, finish=finish), **loss).outputs[0].estimate
+    assert isinstance(estimate, TableCells)
+    drawn = estimate.draw(4000, ReplicateStream(b"replicates"))
+    around = np.array(estimate.linear or estimate.cells, dtype=float)
+    starts = estimate.starts()
+    for noise, start, end in zip(estimate.noise, starts, starts[1:], strict=False):
+        spread = ((drawn - around)[:, start:end] ** 2).mean()
+        # 4,000 squares, of kurtosis 6 at most, have a relative deviation of .035.
+        assert spread == pytest.approx(noise.variance, rel=0.15)
+    if finish != "raw":
+        wide = (drawn - around)[:, :6].sum(axis=1)
+        assert np.allclose(wide, (drawn - around)[:, -1])
+
+
+def test_a_query_of_the_release_has_intervals_and_costs_nothing() -> None:
+    source = rows()
+    people = protect(source, DOMAIN, budget=RHO)
+    for finish in ("raw", "linear", "whole"):
+        answer = people.ask(sd.tabulate([["region", "year"], ["year"]], MEASURES, finish=finish), rho="0.02")
+        spent = people.spent
+        one = answer.query("SELECT SUM(count) AS n FROM answer WHERE by_columns = 'region, year' AND year <= 2021")
+        low, high = one.interval(0.95)
+        assert low < one.value < high
+        shown = answer.query("SELECT year, count FROM answer WHERE by_columns = 'year' ORDER BY year")
+        assert shown.to_arrow()["count"].to_pylist() == answer.tables["year"]["count"].to_pylist()
+        with pytest.raises(AttributeError):
+            _ = shown.tables
+        ratio = answer.query(
+            "SELECT year, SUM(income) / SUM(count) AS mean FROM answer WHERE by_columns = 'year' GROUP BY year"
+        )
+        assert all(low is not None for low in ratio.interval(0.9)["mean_lower"].to_pylist())
+        assert people.spent == spent
+        assert Release.from_dict(json.loads(ratio.to_json())).interval(0.9).equals(ratio.interval(0.9))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("finish", ["linear", "whole"])
+@pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.1"}])
+def test_intervals_of_queries_cover(finish: Any, loss: dict[str, Any]) -> None:
+    """100 runs at .95 have a deviation of .022: at most 85 hits once in 3,000 by chance."""
+    source = rows()
+    people = protect(source, DOMAIN, budget=RHO if "rho" in loss else None, seed=5)
+    kept = [
+        row for row in whole_rows(source, {"region", "year", "sex"}) if row["year"] <= 2021 and row["region"] != "east"
+    ]
+    hits = 0
+    for _ in range(100):
+        answer = people.ask(sd.tabulate([["region", "year"], ["sex"], ["year"]], finish=finish), **loss)
+        query = (
+            "SELECT SUM(count) AS n FROM answer WHERE by_columns = 'region, year' AND year <= 2021 AND region <> 'east'"
+        )
+        low, high = answer.query(query).interval(0.95)
+        hits += low <= len(kept) <= high
+    assert hits >= 86

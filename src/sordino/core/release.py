@@ -168,7 +168,8 @@ class Release:
     @property
     def tables(self) -> ReleasedTables:
         """The tables of a tabulation by their columns, each with intervals at 95%; AttributeError for other releases."""
-        if not self.outputs or not all(isinstance(o.estimate, TableCells) for o in self.outputs):
+        estimates = [o.estimate for o in self.outputs]
+        if not estimates or not all(isinstance(e, TableCells) and e.is_whole_release for e in estimates):
             raise AttributeError("this release holds one table, .table: several are asked for by sd.tabulate")
         return ReleasedTables(self.keys, self.outputs)
 

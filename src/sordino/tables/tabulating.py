@@ -21,8 +21,9 @@ from sordino.ask.queries.tabulation import (
     describe_left_out,
 )
 from sordino.core.estimates.noisy import Noisy, to_units
-from sordino.core.estimates.table_cells import BY_COLUMNS, CellNoise, Finish, TableCells, name_table
+from sordino.core.estimates.table_cells import BY_COLUMNS, CellNoise, Finish, TableCells, TableStrategy, name_table
 from sordino.core.loss import ZCDP, Loss, PureDP
+from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, show_number
 from sordino.core.release_exports import label_kind
 from sordino.tables.least_squares import Estimate, estimate_tables
@@ -52,16 +53,21 @@ class MeasuredMeasure:
     """One measure of a tabulation: its query, the loss of that, and what is made of the noisy vectors.
 
     `form` says what was measured: residuals or marginals, from which the tables follow by least squares; or each table by its
-    `own`. `variances` are those of the noise of each vector's entries, in its own steps. `noise` is that of each table's cells.
+    `own`. `laws` are those of the noise of each vector's entries, in its own steps. `noise` is that of each table's cells.
     """
 
     query: TabulationQuery | ResidualQuery
     loss: Loss
     form: Form
     measured: tuple[Axes, ...]
-    variances: tuple[float, ...]
+    laws: tuple[NoiseLaw, ...]
     noise: tuple[CellNoise, ...]
     finish: Finish
+
+    @property
+    def variances(self) -> tuple[float, ...]:
+        """The variance of the noise of each vector's entries, in its own steps, and above 0."""
+        return tuple(max(law.variance(), _LEAST) for law in self.laws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +175,8 @@ class PreparedTabulation:
             return TableCells(
                 cells=tuple(to_units(max(step, 0), unit) for step in steps), linear=linear, least=0, **about
             )
+        own_order = tuple(tuple(self.compiled.places(table)) for table in self.question.tables)
+        about["strategy"] = TableStrategy(self.compiled.sizes, own_order, measure.form, measure.measured, measure.laws)
         estimates = _estimate_cells(self.compiled.sizes, measure, vectors, self.compiled.axes)
         cells = {axes: estimate.cells for axes, estimate in estimates.items()}
         linear = self._in_order(cells, float(unit))
@@ -267,7 +275,7 @@ def _measure_each(
     query = TabulationQuery(question, measure, tables, _shares(scores), unit)
     laws = tuple(forecast.laws(query, loss))
     noise = tuple(CellNoise(law.variance() * float(unit) ** 2, own=law) for law in laws)
-    return MeasuredMeasure(query, loss, "own", tables, tuple(law.variance() for law in laws), noise, finish)
+    return MeasuredMeasure(query, loss, "own", tables, laws, noise, finish)
 
 
 def _measure_strategy(
@@ -286,14 +294,14 @@ def _measure_strategy(
     measured = tuple(entry.axes for entry in strategy)
     marginals = TabulationQuery(question, measure, measured, tuple(entry.share for entry in strategy), unit)
     query = marginals if pure else ResidualQuery(marginals)
-    variances = tuple(max(law.variance(), _LEAST) for law in forecast.laws(query, loss))
-    draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, variances, (), finish)
+    laws = tuple(forecast.laws(query, loss))
+    draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, laws, (), finish)
     blank = [np.zeros(compiled.cells(axes)) for axes in measured]
     expected = _estimate_cells(compiled.sizes, draft, blank, tables)
     square = float(unit) ** 2
     noise = []
     for axes in tables:
-        excess = weighted_excess(compiled.sizes, measured, variances, axes) if pure else 0.0
+        excess = weighted_excess(compiled.sizes, measured, draft.variances, axes) if pure else 0.0
         noise.append(CellNoise(expected[axes].variance * square, excess))
     return replace(draft, noise=tuple(noise))
 

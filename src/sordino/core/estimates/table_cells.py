@@ -9,11 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from sordino.core.estimates.estimate import ESTIMATES, Number, estimate_to_dict
 from sordino.core.estimates.noisy import to_units
+from sordino.core.lazy import load_feature
 from sordino.core.noise.laws import NoiseLaw
+from sordino.core.noise.rng import ReplicateStream
 
 Finish = Literal["whole", "linear", "raw"]
 
@@ -52,6 +56,22 @@ class CellNoise:
         return math.sqrt(self.variance) * standard_quantile(float(confidence), round(self.excess, 6))
 
 
+@dataclass(frozen=True, slots=True)
+class TableStrategy:
+    """How the cells of tables follow from the noise that was added: all that is needed to draw that noise again.
+
+    `sizes` are the numbers of keys of all columns, `tables` the columns of each table in its own order, by their places.
+    `measured` are the columns of each vector with noise of the law beside it: residuals of tables, each in its own steps,
+    or marginals in steps of the measure (`sordino.tables`).
+    """
+
+    sizes: tuple[int, ...]
+    tables: tuple[tuple[int, ...], ...]
+    form: Literal["residuals", "marginals"]
+    measured: tuple[tuple[int, ...], ...]
+    laws: tuple[NoiseLaw, ...]
+
+
 @ESTIMATES.register("table cells")
 @dataclass(frozen=True, slots=True)
 class TableCells:
@@ -69,6 +89,7 @@ class TableCells:
     noise: tuple[CellNoise, ...]
     unit: Fraction
     least: int | None = None
+    strategy: TableStrategy | None = None
     places: tuple[int, ...] | None = None
 
     per_row: ClassVar[tuple[str, ...]] = ("places",)
@@ -115,6 +136,30 @@ class TableCells:
         return ends
 
     to_dict = estimate_to_dict
+
+    @property
+    def is_whole_release(self) -> bool:
+        """Whether these are all cells of all tables, in order."""
+        return self.places == tuple(range(len(self.cells)))
+
+    @property
+    def noise_law_is_known(self) -> bool:
+        """Whether the noise of all cells can be drawn again, jointly."""
+        return self.strategy is not None or all(noise.own is not None for noise in self.noise)
+
+    def draw(self, count: int, stream: ReplicateStream) -> Any:
+        """Return what the true values of the shown rows may be, in `count` replicates: the linear estimates less noise."""
+        released = np.array([float(cell) for cell in self.linear or self.cells])
+        if self.strategy is not None:
+            noise = load_feature("draw_table_noise")(self.strategy, count, stream) * float(self.unit)
+        else:
+            drawn = []
+            for size, cell in zip(self.sizes, self.noise, strict=True):
+                assert cell.own is not None
+                points = stream.points(count * size)
+                drawn.append(np.asarray(cell.own.quantiles(points)).reshape(count, size) * float(self.unit))
+            noise = np.concatenate(drawn, axis=1)
+        return (released[None, :] - noise)[:, list(self._rows())]
 
     def _rows(self) -> Sequence[int]:
         return self.places or ()
