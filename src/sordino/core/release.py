@@ -24,7 +24,7 @@ from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends
 from sordino.core.estimates.model_estimate import ModelSource
 from sordino.core.estimates.registry import estimate_from_dict
 from sordino.core.estimates.replicates import ReleasedStatement
-from sordino.core.estimates.table_cells import TableCells
+from sordino.core.estimates.table_cells import BY_COLUMNS, TableCells
 from sordino.core.lazy import load_feature
 from sordino.core.loss import (
     Event,
@@ -460,13 +460,24 @@ def show_cells(parts: Sequence[Key | Output], confidence: float) -> list[list[st
     columns: list[list[str]] = []
     for part in parts:
         if isinstance(part, Key):
-            columns.append([_label(label) for label in part.labels])
+            columns.append(show_labels(part, parts))
             continue
         columns.append([_show(v) for v in part.estimate.values()])
         pairs = part.estimate.intervals(confidence)
         off = _in_rows(part.estimate, confidence)
         columns.append([e if a is None else f"{_show(a)} - {_show(b)}" for (a, b), e in zip(pairs, off, strict=True)])
     return [list(line) for line in zip(*columns, strict=True)]
+
+
+def show_labels(key: Key, parts: Sequence[Key | Output]) -> list[str]:
+    """Return the labels of a key for reading: of many tables, nothing in the rows of a table that lacks the column."""
+    by = next((part.labels for part in parts if isinstance(part, Key) and part.name == BY_COLUMNS), None)
+    if by is None:
+        return [_label(label) for label in key.labels]
+    if key.name == BY_COLUMNS:
+        return [_label(label) or "(in all)" for label in key.labels]
+    lacks = [f", {key.name}, " not in f", {table}, " for table in by]
+    return ["" if none and label is None else _label(label) for label, none in zip(key.labels, lacks, strict=True)]
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
