@@ -15,6 +15,7 @@ import pytest
 from scipy.optimize import minimize
 
 from sordino.core.errors import DeclarationError
+from sordino.tables.least_squares import estimate_tables
 from sordino.tables.residuals import joint_rho, residual_counts, residual_sensitivity
 from sordino.tables.strategy import Axes, Measured, choose_marginals, choose_residuals
 
@@ -46,16 +47,16 @@ CASES = [
     Case("total with tables", (4, 3), ((), (0,), (0, 1)), (10.0, 1.0, 1.0)),
     Case("sparse sets", (2, 3, 4), ((0, 1), (2,))),
     Case("an axis of one key", (1, 3, 4), ((0, 1), (1, 2))),
-    Case("a chain", (2, 3, 2, 3), ((0, 1), (1, 2), (2, 3))),
+    Case("a chain", (2, 3, 2, 2), ((0, 1), (1, 2), (2, 3))),
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-def marginal_matrix(sizes: Sequence[int], axes: Axes) -> Floats:
+def marginal_matrix(sizes: Sequence[int], axes: Axes) -> Any:
     """Return the matrix that takes the cells of all axes to the cells of a marginal."""
-    matrix: Floats = np.ones((1, 1))
+    matrix = np.ones((1, 1), dtype=np.float64)
     for axis, size in enumerate(sizes):
-        matrix = np.kron(matrix, np.eye(size) if axis in axes else np.ones((1, size)))
+        matrix = np.asarray(np.kron(matrix, np.eye(size) if axis in axes else np.ones((1, size))), dtype=np.float64)
     return matrix
 
 
@@ -123,7 +124,7 @@ def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case
         shares = shares / shares.sum()
         return -best_gaussian(case, list(shares * case.stated_weights / cells(case)))
 
-    best = minimize(bound, np.zeros(len(case.tables)), method="Nelder-Mead", options={"maxiter": 400, "fatol": 1e-6})
+    best = minimize(bound, np.zeros(len(case.tables)), method="Nelder-Mead", options={"maxiter": 200, "fatol": 1e-5})
     assert -best.fun <= greatest * (1 + 1e-6)
     assert greatest <= -best.fun * 1.01
 
@@ -144,22 +145,26 @@ def best_laplace(case: Case, *, greatest: bool) -> float:
         [marginal_matrix(case.sizes, axes).T @ marginal_matrix(case.sizes, axes) for axes in everything]
     )
     tables = [marginal_matrix(case.sizes, table) for table in case.tables]
+    grams = np.array([table.T @ table for table in tables])
 
-    def error(logs: Floats) -> float:
+    def error(logs: Floats) -> tuple[float, Floats]:
+        """Return the log of the error, for the greatest that of a norm of order 40, and its gradient in logs of shares."""
         shares = np.exp(logs - logs.max())
         shares = shares / shares.sum()
-        information = np.tensordot(shares**2 / 2, matrices, 1) + 1e-9 * np.eye(matrices.shape[1])
-        inverse = np.linalg.inv(information)
-        traces = [float(np.einsum("ij,jk,ik->", t, inverse, t)) for t in tables]
-        if greatest:
-            errors = np.array(traces) / cells(case) * case.stated_weights
-            return math.log(float((errors**40).sum() ** (1 / 40)))
-        return math.log(float(np.dot(traces, case.stated_weights)))
+        inverse = np.linalg.inv(np.tensordot(shares**2 / 2, matrices, 1) + 1e-9 * np.eye(matrices.shape[1]))
+        traces = np.einsum("ij,kji->k", inverse, grams)
+        scale = np.array(case.stated_weights) / cells(case) if greatest else np.array(case.stated_weights)
+        order = 40 if greatest else 1
+        errors = (traces * scale) / (traces * scale).max()
+        value = math.log(float((traces * scale).max())) + math.log(float((errors**order).sum())) / order
+        pull = errors ** (order - 1) * scale / (traces * scale).max() / float((errors**order).sum())
+        middle = inverse @ np.tensordot(pull, grams, 1) @ inverse
+        slope = -shares * np.einsum("ij,kji->k", middle, matrices)
+        return value, shares * (slope - float(shares @ slope))
 
     starts = [np.array([0.0 if axes in case.tables else -4.0 for axes in everything])]
     starts += [np.array([-0.5 * abs(len(axes) - n) * 4 for axes in everything]) for n in range(len(case.sizes) + 1)]
-    options = {"maxiter": 40}
-    return min(math.exp(minimize(error, start, method="BFGS", options=options).fun) for start in starts)
+    return min(math.exp(minimize(error, start, jac=True, method="BFGS").fun) for start in starts)
 
 
 @cases
@@ -171,12 +176,30 @@ def test_marginals_are_within_a_twentieth_of_the_least_sum_over_weighted_margina
     assert error <= best_laplace(case, greatest=False) * 1.05
 
 
-@pytest.mark.deep
 @cases
 def test_marginals_are_within_a_twentieth_of_the_least_greatest_error(case: Case) -> None:
     strategy = choose_marginals(case.sizes, case.tables, weights=case.weights, objective="greatest")
     variances = cell_variances(case, marginal_information(case, {m.axes: float(m.share) for m in strategy}))
     assert float((variances * case.stated_weights).max()) <= best_laplace(case, greatest=True) * 1.05
+
+
+def separate_error(sizes: Sequence[int], tables: Sequence[Axes], strategy: Sequence[Measured]) -> float:
+    """Return the sum of variances of least squares from marginals with Laplace noise."""
+    noisy = {m.axes: np.zeros([sizes[axis] for axis in m.axes]) for m in strategy}
+    variances = {m.axes: 2 / float(m.share) ** 2 for m in strategy}
+    estimates = estimate_tables(sizes, noisy, variances, tables, form="marginals")
+    return sum(estimate.variance * estimate.cells.size for estimate in estimates.values())
+
+
+def test_many_small_tables_are_measured_by_their_joins() -> None:
+    """More axes than all subsets are tried for: joined by threes, nine tables of two cells have about half the error."""
+    sizes = (2,) * 9
+    tables = [(axis,) for axis in range(9)]
+    threes = [Measured((axis, axis + 1, axis + 2), Fraction(1, 3)) for axis in (0, 3, 6)]
+    apart = [Measured(table, Fraction(1, 9)) for table in tables]
+    error = separate_error(sizes, tables, choose_marginals(sizes, tables))
+    assert error <= separate_error(sizes, tables, threes) * 1.05
+    assert error <= separate_error(sizes, tables, apart) * 0.6
 
 
 def test_known_tables_are_not_measured() -> None:

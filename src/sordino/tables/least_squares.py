@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sordino.core.errors import DeclarationError
+from sordino.tables.range_basis import RangeBasis
 from sordino.tables.strategy import Axes, count_cells, subsets
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -53,13 +54,14 @@ def estimate_parts(
     *,
     form: Form,
     known: Mapping[Axes, Array] | None = None,
+    ordered: Mapping[int, RangeBasis] | None = None,
 ) -> dict[Axes, Part]:
     """Return every part that was measured, by weighted least squares.
 
     `noisy` maps the axes of each measurement to an array of that shape; `form` says whether these are marginals, or
-    residuals in the steps of `residual_counts`. `variances` has the variance of the noise of each cell, in the same steps,
-    independent in all cells. `known` are tables that are exact: their parts are taken as they are. Raises DeclarationError
-    where a shape does not fit, or a variance is not above 0.
+    residuals in the steps of `residual_counts`; where axes are `ordered`, residuals of `basis_counts`. `variances` has the
+    variance of the noise of each cell, in the same steps, independent in all cells. `known` are tables that are exact: their
+    parts are taken as they are. Raises DeclarationError where a shape does not fit, or a variance is not above 0.
     """
     cells: dict[Axes, Floats] = {}
     precision: dict[Axes, float] = {}
@@ -67,15 +69,22 @@ def estimate_parts(
     for table, values in (known or {}).items():
         _check_shape(sizes, table, values)
         exact.update({part: margin for part, margin in _margins(table, values).items() if part not in exact})
+    bases = ordered or {}
     for table, values in noisy.items():
         _check_shape(sizes, table, values)
         variance = float(variances[table])
         if not 0 < variance < math.inf:
             raise DeclarationError("the variance of a measurement must be above 0; what is exact is known")
         if form == "residuals":
-            scale = float(count_cells(sizes, table))
+            scale = float(count_cells(sizes, tuple(axis for axis in table if axis not in bases)))
             cells[table] = values.astype(np.float64) / scale
             precision[table] = scale**2 / variance
+            for place, axis in enumerate(table):
+                if axis in bases:
+                    cells[table] = np.moveaxis(
+                        np.tensordot(bases[axis].inverse, cells[table], axes=(1, place)), 0, place
+                    )
+                    precision[table] *= bases[axis].length_squared
             continue
         for part, margin in _margins(table, values).items():
             if part in exact:
@@ -99,6 +108,7 @@ def estimate_tables(
     *,
     form: Form,
     known: Mapping[Axes, Array] | None = None,
+    ordered: Mapping[int, RangeBasis] | None = None,
 ) -> dict[Axes, Estimate]:
     """Return the least-squares estimate of each table: the best linear unbiased one over all measurements.
 
@@ -110,12 +120,12 @@ def estimate_tables(
     >>> estimate_tables((2,), noisy, {(): 1.0, (0,): 1.0}, [(0,)], form="residuals")[0,].cells.tolist()
     [7.0, 4.0]
     """
-    parts = estimate_parts(sizes, noisy, variances, form=form, known=known)
+    parts = estimate_parts(sizes, noisy, variances, form=form, known=known, ordered=ordered)
     estimates = {}
     for table in tables:
         cells = add_parts(sizes, parts, table)
         part_variances = {part: parts[part].variance for part in _parts_of(sizes, table)}
-        estimates[table] = Estimate(cells, table_variance(sizes, parts, table), part_variances)
+        estimates[table] = Estimate(cells, table_variance(sizes, parts, table, ordered), part_variances)
     return estimates
 
 
@@ -138,28 +148,42 @@ def join_parts(table: Axes, shape: Sequence[int], parts: Mapping[Axes, Floats]) 
     return cells
 
 
-def table_variance(sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes) -> float:
-    """Return the variance of each cell of a table."""
-    return combination_variance(sizes, parts, table, [None] * len(table))
+def table_variance(
+    sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes, ordered: Mapping[int, RangeBasis] | None = None
+) -> float:
+    """Return the variance of each cell of a table; with ordered axes, one that no cell's exceeds."""
+    return combination_variance(sizes, parts, table, [None] * len(table), ordered)
 
 
 def combination_variance(
-    sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes, factors: Sequence[Array | None]
+    sizes: Sequence[int],
+    parts: Mapping[Axes, Part],
+    table: Axes,
+    factors: Sequence[Array | None],
+    ordered: Mapping[int, RangeBasis] | None = None,
 ) -> float:
     """Return the variance of a weighted sum of a table's cells whose weights are a product of one factor an axis.
 
     A factor has one weight for each key of its axis: ones over a range for a range, ones for all keys; None stands for a
-    single key. The part A of such a weight has the squared length of: on the axes of A, the factor without its mean; on the
-    others, the mean of the factor.
+    single key, on an ordered axis for the one with the most variance. The part A of such a weight has the squared length of:
+    on the axes of A, the factor without its mean, or its length in the covariance of the axis's basis; on the others, the
+    mean of the factor.
     """
     inside = {}
     outside = {}
     for axis, factor in zip(table, factors, strict=True):
         size = sizes[axis]
         mean = 1.0 / size if factor is None else float(np.mean(factor))
-        squares = 1.0 if factor is None else float(np.square(factor, dtype=np.float64).sum())
-        inside[axis] = max(squares - size * mean**2, 0.0)
         outside[axis] = mean**2
+        if ordered and axis in ordered:
+            basis = ordered[axis]
+            length = (
+                float(np.diag(basis.covariance).max()) if factor is None else float(factor @ basis.covariance @ factor)
+            )
+            inside[axis] = length * basis.length_squared
+        else:
+            squares = 1.0 if factor is None else float(np.square(factor, dtype=np.float64).sum())
+            inside[axis] = max(squares - size * mean**2, 0.0)
     return sum(
         parts[subset].variance * math.prod(inside[axis] if axis in subset else outside[axis] for axis in table)
         for subset in _parts_of(sizes, table)

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sordino.core.errors import DeclarationError
+from sordino.tables.range_basis import RangeBasis, basis_factors
 
 Axes = tuple[int, ...]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -34,8 +35,11 @@ _GRAIN = 2**-44
 # The relative distance from the optimum at which the search for the least greatest error ends, and its most rounds.
 _GAP = 1e-3
 _ROUNDS = 5000
-# Up to this many axes, any set of them may be measured under Laplace noise; beyond, the parts of tables and joins of two.
+# Up to this many axes, any set of them may be measured under Laplace noise; beyond, parts of tables and some of their joins.
 _ALL_SUBSETS = 8
+# Joins of tables may have up to this many times the cells of the largest table, as a power of 2, and starts among them.
+_STEPS = 12
+_STARTS = 3
 # A marginal that no table asks for is measured only if it has no more cells than this, or than the largest table.
 _CELLS = 10_000
 # A marginal whose share of a Laplace strategy ends below this is left out, if the others still determine every table.
@@ -96,13 +100,23 @@ def subsets(axes: Iterable[int]) -> list[Axes]:
 
 
 def read_workload(
-    sizes: Sequence[int], workload: Iterable[Axes], *, weights: Mapping[Axes, float] | Sequence[float] | None = None
+    sizes: Sequence[int],
+    workload: Iterable[Axes],
+    *,
+    weights: Mapping[Axes, float] | Sequence[float] | None = None,
+    ordered: Mapping[int, RangeBasis] | None = None,
 ) -> Workload:
     """Check the tables and their weights, and split each table into parts.
 
-    A weight belongs to a table: by its axes in a mapping (1 where it is not named), or by its place in a sequence. Raises
-    DeclarationError where there is no table, a table is no sorted tuple of known axes, or a weight is not above 0.
+    A weight belongs to a table: by its axes in a mapping (1 where it is not named), or by its place in a sequence. On an axis
+    in `ordered`, "a cell" is any range of keys, and its variance the mean over all of them. Raises DeclarationError where
+    there is no table, a table is no sorted tuple of known axes, a basis has other keys than its axis, or a weight is not
+    above 0.
     """
+    bases = ordered or {}
+    for axis, basis in bases.items():
+        if not 0 <= axis < len(sizes) or basis.keys != sizes[axis]:
+            raise DeclarationError(f"the basis of axis {axis} has {basis.keys} keys; sizes are {tuple(sizes)}")
     tables = tuple(tuple(table) for table in workload)
     if not tables:
         raise DeclarationError("a tabulation needs at least one table")
@@ -124,13 +138,14 @@ def read_workload(
         numbers = [float(weight) for weight in weights]
     if not all(0 < number < math.inf for number in numbers):
         raise DeclarationError("a weight must be a number above 0")
+    # What an axis adds to the variance of a cell, if the part has it, and if it has not.
+    inside = [basis_factors(bases[i])[0] if i in bases else 1.0 - 1.0 / m for i, m in enumerate(sizes)]
+    outside = [basis_factors(bases[i])[1] if i in bases else 1.0 / m**2 for i, m in enumerate(sizes)]
     index: dict[Axes, int] = {}
     entries = []
     for place, table in enumerate(tables):
-        # Squares of table sizes may exceed 64 bits, so factors are computed in Python's floats.
-        whole = math.prod(1.0 / sizes[axis] ** 2 for axis in table)
         for part in subsets(axis for axis in table if sizes[axis] > 1):
-            factor = whole * math.prod(float(sizes[axis] * (sizes[axis] - 1)) for axis in part)
+            factor = math.prod(inside[axis] if axis in part else outside[axis] for axis in table)
             entries.append((index.setdefault(part, len(index)), place, factor))
     part_of, table_of, factors = zip(*entries, strict=True)
     return Workload(
@@ -138,9 +153,9 @@ def read_workload(
     )
 
 
-def part_cost(sizes: Sequence[int], part: Axes) -> float:
-    """Return the squared length of a part of one row, as a share of the row: the product over axes of 1 - 1/m."""
-    return math.prod(1.0 - 1.0 / sizes[axis] for axis in part)
+def part_cost(sizes: Sequence[int], part: Axes, ordered: Collection[int] = ()) -> float:
+    """Return the squared length of a part of one row: the product over axes of 1 - 1/m, or of 1 for a basis of ranges."""
+    return math.prod(1.0 - 1.0 / sizes[axis] for axis in part if axis not in ordered)
 
 
 def choose_residuals(
@@ -150,12 +165,14 @@ def choose_residuals(
     weights: Mapping[Axes, float] | Sequence[float] | None = None,
     objective: Objective = "sum",
     known: Collection[Axes] = (),
+    ordered: Mapping[int, RangeBasis] | None = None,
 ) -> tuple[Measured, ...]:
     """Return the residuals to measure under Gaussian noise, each with its share of rho.
 
     `objective` "sum" minimises the sum over tables of weight times the squared errors of all cells; "greatest" minimises the
     greatest, over tables, of weight times the variance of a cell, so weights of 1 / t^2 aim at standard deviations t. Tables
-    in `known` are exact already, and their parts are not measured.
+    in `known` are exact already, and their parts are not measured. Axes in `ordered` are measured in a basis of ranges, and
+    errors are means over all ranges of their keys.
 
     Theorem (Xiao, He, Zhang, Kifer 2023, ResidualPlanner): of all Gaussian mechanisms of one cost, measuring each part A of
     the tables by itself has the least error, for both objectives, where one row is added or removed. Part A with the
@@ -168,8 +185,8 @@ def choose_residuals(
     >>> [(m.axes, round(float(m.share), 3)) for m in choose_residuals((2, 4), [(0,), (1,)])]
     [((), 0.282), ((0,), 0.23), ((1,), 0.488)]
     """
-    tables = read_workload(sizes, workload, weights=weights)
-    cost = np.array([part_cost(tables.sizes, part) for part in tables.parts])
+    tables = read_workload(sizes, workload, weights=weights, ordered=ordered)
+    cost = np.array([part_cost(tables.sizes, part, ordered or ()) for part in tables.parts])
     exact = {part for table in known for part in subsets(table)}
     cost[[part in exact for part in tables.parts]] = 0.0
     if not cost.any():
@@ -218,8 +235,8 @@ def choose_marginals(
     epsilon simply add up. A cell of marginal B has the variance 2 / share^2 in units of 1 / epsilon^2; summed to a marginal A
     within B it knows part A with the precision share^2 n_A / (2 n_B), n counting cells, and precisions of several marginals
     add up. The error is minimised over shares numerically, from several starts, as OPT_M does (McKenna, Miklau, Hay,
-    Machanavajjhala 2018, section 6.3). Candidates are all sets of axes where there are few, since a larger marginal may
-    serve several tables at once.
+    Machanavajjhala 2018, section 6.3). Candidates are all sets of axes where there are few, else tables, their parts and
+    joins of tables, since a larger marginal may serve several tables at once.
 
     >>> [m.axes for m in choose_marginals((2, 2), [(0,), (1,)])]
     [(0, 1)]
@@ -231,7 +248,11 @@ def choose_marginals(
     unknown = np.array([part not in exact for part in tables.parts])
     if not unknown.any():
         return ()
-    candidates = _candidates(tables)
+    ways = _list_joins(tables)
+    axes = sorted({axis for part in tables.parts for axis in part})
+    everything = subsets(axes) if len(axes) <= _ALL_SUBSETS else []
+    small = [marginal for marginal in everything if count_cells(sizes, marginal) <= _CELLS]
+    candidates = tuple(dict.fromkeys((*tables.parts, *small, *itertools.chain.from_iterable(ways))))
     place = {part: number for number, part in enumerate(tables.parts)}
     pairs = [
         (column, place[part], 1.0 / count_cells(sizes, tuple(axis for axis in marginal if axis not in part)))
@@ -277,10 +298,12 @@ def choose_marginals(
     starts = [
         np.array([1.0 if marginal in wanted else 0.02 for marginal in candidates]),
         np.array([1.0 if marginal in place else 0.02 for marginal in candidates]),
-        np.array([1.0 if len(marginal) == max(map(len, candidates)) else 0.05 for marginal in candidates]),
         np.ones(len(candidates)),
     ]
     powers: tuple[float | None, ...] = (None,) if objective == "sum" else (2.0, 8.0, 32.0, 128.0, 512.0)
+    # The joins that are best when each has the same share, and all others a little.
+    shared = [np.array([1.0 if marginal in way else 0.02 for marginal in candidates]) for way in map(set, ways)]
+    starts += sorted(shared, key=lambda start: error(start, powers[0])[0])[:_STARTS]
     results = []
     for start in starts:
         theta = start / start.sum()
@@ -296,13 +319,30 @@ def _sum_by(places: np.ndarray[Any, np.dtype[np.intp]], values: Any, length: int
     return np.bincount(places, values, length).astype(np.float64)
 
 
-def _candidates(tables: Workload) -> tuple[Axes, ...]:
-    """Return the marginals that a Laplace strategy may measure: parts of tables, and joins of them."""
+def _list_joins(tables: Workload) -> list[list[Axes]]:
+    """Return ways to answer all tables from joins of them: for each of several most numbers of cells, the joins.
+
+    Tables are taken from the largest; each is put into the join that it makes larger by the least factor, if that has few
+    enough cells.
+    """
     axes = sorted({axis for part in tables.parts for axis in part})
-    most = max(_CELLS, max(count_cells(tables.sizes, part) for part in tables.parts))
-    joins = subsets(axes) if len(axes) <= _ALL_SUBSETS else []
-    small = [marginal for marginal in joins if count_cells(tables.sizes, marginal) <= most]
-    return tuple(dict.fromkeys((*tables.parts, *small)))
+    wide = {tuple(axis for axis in table if tables.sizes[axis] > 1) for table in tables.tables}
+    ordered = sorted(wide, key=lambda table: (-count_cells(tables.sizes, table), table))
+    logs = np.log(np.array([float(tables.sizes[axis]) for axis in axes]))
+    member = np.array([[axis in table for axis in axes] for table in ordered]).reshape(len(ordered), len(axes))
+    largest = count_cells(tables.sizes, ordered[0])
+    ways = []
+    for most in sorted({min(largest * 2**step, max(largest, _CELLS)) for step in range(_STEPS)}):
+        joins = np.zeros((0, len(axes)), dtype=bool)
+        for row in member:
+            union = (joins | row) @ logs
+            growth = np.where(union <= math.log(most) + 1e-9, union - joins @ logs, np.inf)
+            if len(joins) and float(growth.min()) < np.inf:
+                joins[int(np.argmin(growth))] |= row
+            else:
+                joins = np.vstack([joins, row])
+        ways.append([tuple(axis for axis, inside in zip(axes, row, strict=True) if inside) for row in joins])
+    return ways
 
 
 def _drop_faint(theta: Floats, column_of: Any, part_of: Any, unknown: Any) -> Floats:
