@@ -137,7 +137,8 @@ class PreparedTabulation:
     def answer(self, queryable: Queryable) -> ReleaseContent:
         """Release each measure, and return all tables one below the other."""
         outputs = []
-        notes = list(self.notes)
+        # What the plan says is in its release too: only what follows from the noisy values is new.
+        notes: list[str] = []
         for aggregate, measure in zip(self.question.measures, self.measures, strict=True):
             released = queryable.release(measure.query, measure.loss)
             vectors = [output.estimate for output in released.outputs]

@@ -59,7 +59,7 @@ _PARTS = (
 _KINDS = {kind.__name__: kind for kind in (*_NODES, *_AGGREGATES, *_STEPS, *_PARTS)}
 _OPEN: dict[Any, tuple[type, ...]] = {Aggregate: _AGGREGATES, RowStep: _STEPS, PublicTable: ()}
 # What the builder of a registered question would refuse is refused when one is read.
-_CHECKS: dict[type, Callable[[Any], Any]] = {Tabulation: check_tabulation}
+_CHECKS: dict[type, Callable[[Any], Any]] = {}
 _DEEPEST = 400
 _TOO_DEEP = "the question is nested too deep: use is_in, or simplify it"
 _LONGEST = 200_000  # characters of SQL
@@ -285,6 +285,8 @@ def _check(made: Any) -> Any:
                 nodes.depth(cast(nodes.Node, part))
     if isinstance(made, Aggregation):
         return _check_aggregation(made)
+    if isinstance(made, Tabulation):
+        return check_tabulation(made)
     if isinstance(made, Sum) and made.per_unit is not None and made.per_unit[0] > made.per_unit[1]:
         raise QuestionRefused("per_unit takes the lower bound first, such as per_unit=(0, 500)")
     if isinstance(made, DistinctSum) and made.power not in (0, 1, 2):

@@ -75,6 +75,11 @@ class Tabulation:
         places = {key.alias: i for i, key in enumerate(self.keys)}
         return tuple(sorted(places[name] for name in table))
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show the question in words in a notebook; `repr` states every part."""
+        del cycle
+        printer.text(f"<Question: {self.describe()}; table.plan(...) prices it, table.ask(...) answers it>")
+
     def describe(self) -> str:
         """Return the question as a sentence."""
         what = join_words([measure.describe() for measure in self.measures])
