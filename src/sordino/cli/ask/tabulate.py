@@ -181,7 +181,7 @@ def _write(release: Release, folder: Path, target: Path, *, confidence: float) -
         }
         texts = {
             "csv-metadata.json": json.dumps(about, indent=2, ensure_ascii=False),
-            "release.json": release.to_json(),
+            "release.json": json.dumps(release.to_record(), ensure_ascii=False),
         }
         for name, text in texts.items():
             (folder / name).write_text(text + "\n", encoding="utf-8")
