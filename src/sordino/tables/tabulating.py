@@ -63,6 +63,19 @@ class MeasuredMeasure:
     laws: tuple[NoiseLaw, ...]
     noise: tuple[CellNoise, ...]
     finish: Finish
+    is_sum: bool
+
+    @property
+    def coarse_step(self) -> int:
+        """The steps that whole cells are multiples of: 1 for counts, for sums a power of ten up to a hundredth of the deviation.
+
+        It follows from public parameters. A sum of cents with a deviation of 10^9 cents has no use for single cents, and to
+        make whole tables of them agree would move these one by one.
+        """
+        if not self.is_sum:
+            return 1
+        deviation = min(math.sqrt(noise.variance) for noise in self.noise) / float(self.query.unit)
+        return int(10 ** max(0, math.floor(math.log10(max(deviation, 1)) - 2)))
 
     @property
     def variances(self) -> tuple[float, ...]:
@@ -182,12 +195,13 @@ class PreparedTabulation:
         cells = {axes: estimate.cells for axes, estimate in estimates.items()}
         linear = self._in_order(cells, float(unit))
         if measure.finish == "whole":
+            step = measure.coarse_step
             try:
-                whole = make_whole(cells)
+                whole = make_whole({axes: estimate / step for axes, estimate in cells.items()})
             except NotWhole:
                 pass
             else:
-                shown = tuple(to_units(int(step), unit) for step in self._in_order(whole, 1))
+                shown = tuple(to_units(int(count) * step, unit) for count in self._in_order(whole, 1))
                 return TableCells(cells=shown, linear=linear, least=0, **about)
         return TableCells(cells=linear, linear=(), **about)
 
@@ -247,6 +261,12 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
             measures.append(_measure_strategy(question, compiled, i, loss, forecast, finish))
     if any(measure.finish == "whole" for measure in measures):
         notes.append(_BIAS)
+    for aggregate, measure in zip(question.measures, measures, strict=True):
+        if measure.finish == "whole" and measure.coarse_step > 1:
+            step = show_number(float(measure.coarse_step * measure.query.unit))
+            notes.append(
+                f"{aggregate.alias} is rounded to multiples of {step}, at most a hundredth of its noise's deviation"
+            )
     return PreparedTabulation(question, compiled, tuple(measures), tuple(notes))
 
 
@@ -273,10 +293,11 @@ def _measure_each(
             else math.sqrt(cells * float(sensitivity.l2_squared))
         )
     unit = compiled.vectors[measure].unit
+    is_sum = compiled.vectors[measure].bounds is not None
     query = TabulationQuery(question, measure, tables, _shares(scores), unit)
     laws = tuple(forecast.laws(query, loss))
     noise = tuple(CellNoise(law.variance() * float(unit) ** 2, own=law) for law in laws)
-    return MeasuredMeasure(query, loss, "own", tables, laws, noise, finish)
+    return MeasuredMeasure(query, loss, "own", tables, laws, noise, finish, is_sum)
 
 
 def _measure_strategy(
@@ -289,6 +310,7 @@ def _measure_strategy(
 ) -> MeasuredMeasure:
     """Return the measure whose tables follow by least squares from what a strategy measures."""
     unit = compiled.vectors[measure].unit
+    is_sum = compiled.vectors[measure].bounds is not None
     tables = compiled.axes
     pure = isinstance(loss, PureDP)
     strategy = _choose(compiled.sizes, tables, question.weights, pure=pure)
@@ -296,7 +318,7 @@ def _measure_strategy(
     marginals = TabulationQuery(question, measure, measured, tuple(entry.share for entry in strategy), unit)
     query = marginals if pure else ResidualQuery(marginals)
     laws = tuple(forecast.laws(query, loss))
-    draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, laws, (), finish)
+    draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, laws, (), finish, is_sum)
     blank = [np.zeros(compiled.cells(axes)) for axes in measured]
     expected = _estimate_cells(compiled.sizes, draft, blank, tables)
     square = float(unit) ** 2
