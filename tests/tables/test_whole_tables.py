@@ -121,6 +121,36 @@ def test_whole_tables_stay_as_they_are() -> None:
     assert all(np.array_equal(whole[axes], cells) for axes, cells in tables.items())
 
 
+@pytest.mark.parametrize("scale", [1e3, 1e7, 1e11])
+def test_sums_of_large_numbers_are_whole_too(scale: float) -> None:
+    """Sums have margins of many units, and noise of many too: neither the rounds nor the moves grow with them."""
+    sizes = (5, 7, 6)
+    rng = np.random.default_rng(4)
+    exact = rng.gamma(0.2, scale, sizes)
+    tables: dict[Axes, Array] = {}
+    parts: dict[Axes, Array] = {}
+    for axes in itertools.combinations(range(3), 2):
+        cells = np.asarray(exact.sum(axis=tuple(a for a in range(3) if a not in axes)))
+        parts[axes] = cells + rng.normal(size=cells.shape) * scale
+    estimates = estimate_tables(sizes, parts, dict.fromkeys(parts, scale**2), list(parts), form="marginals")
+    tables = {axes: estimate.cells for axes, estimate in estimates.items()}
+    before = time.process_time()
+    check_whole(make_whole(tables), list(tables))
+    assert time.process_time() - before < 2
+
+
+def test_margins_that_are_far_off_are_met() -> None:
+    cells = np.array([[1.0, 2.0], [3.0, 1e6]])
+    whole = round_matrix(cells, np.array([10**9, 7]), np.array([5 * 10**8, 5 * 10**8 + 7]))
+    assert whole.sum(axis=1).tolist() == [10**9, 7]
+    assert whole.sum(axis=0).tolist() == [5 * 10**8, 5 * 10**8 + 7]
+
+
+def test_sums_beyond_the_units_of_floats_are_not_whole() -> None:
+    with pytest.raises(NotWhole, match="coarser resolution"):
+        make_whole({(0,): np.array([2.0**51, 1.0])})
+
+
 def test_cells_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(DeclarationError, match="no numbers"):
         make_whole({(0,): np.array([1.0, math.nan])})

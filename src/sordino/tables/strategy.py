@@ -192,8 +192,8 @@ def choose_residuals(
     if not cost.any():
         return ()
     if objective == "greatest":
-        return _round_shares(tables.parts, _balance(tables, cost))
-    return _round_shares(tables.parts, np.sqrt(cost * tables.spread(tables.weights * tables.cells)))
+        return round_shares(tables.parts, _balance(tables, cost))
+    return round_shares(tables.parts, np.sqrt(cost * tables.spread(tables.weights * tables.cells)))
 
 
 def _balance(tables: Workload, cost: Floats) -> Floats:
@@ -311,7 +311,7 @@ def choose_marginals(
             value, theta = descend(theta, power)
         results.append((value, theta))
     best = min(results, key=lambda result: result[0])[1]
-    return _round_shares(candidates, _drop_faint(best, column_of, part_of, unknown))
+    return round_shares(candidates, _drop_faint(best, column_of, part_of, unknown))
 
 
 def _sum_by(places: np.ndarray[Any, np.dtype[np.intp]], values: Any, length: int) -> Floats:
@@ -352,7 +352,7 @@ def _drop_faint(theta: Floats, column_of: Any, part_of: Any, unknown: Any) -> Fl
     return strong if bool(np.all(covered | ~unknown)) else theta
 
 
-def _round_shares(axes: Sequence[Axes], shares: Floats) -> tuple[Measured, ...]:
+def round_shares(axes: Sequence[Axes], shares: Floats) -> tuple[Measured, ...]:
     """Return positive shares as exact fractions that sum to at most 1, the smallest marginals first."""
     grains = np.floor(shares / shares.sum() / _GRAIN).astype(np.int64)
     # Floats may sum to a little above 1: the largest gives way.

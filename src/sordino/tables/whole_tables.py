@@ -23,6 +23,8 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 # Rounds of the search for the nearest cells of at least 0 within several margins, and the error of a margin at which it ends.
 _ROUNDS = 200
 _STILL = 0.02
+# The largest sum of cells of which floats hold every unit, with digits to spare.
+_MOST = 2.0**50
 # Cells, and nodes of the search, up to which a table is rounded within margins that have a cycle.
 _HARD_CELLS = 20_000
 _HARD_NODES = 200
@@ -51,6 +53,8 @@ def make_whole(tables: Mapping[Axes, Floats]) -> dict[Axes, Integers]:
     for table, cells in tables.items():
         if not np.isfinite(cells).all():
             raise DeclarationError(f"the table {table} has cells that are no numbers")
+        if float(np.abs(cells).sum()) > _MOST:
+            raise NotWhole(f"the table {table} has sums that floats do not hold to a unit: state a coarser resolution")
     sets = sorted(_shared_sets(tables), key=lambda entry: (len(entry), entry))
     inside = {axes: _widest_within(axes, sets) for axes in sets}
     cyclic = [axes for axes in sets if _join_order(inside[axes]) is None]
@@ -87,7 +91,7 @@ def remove_negatives(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]
         worst = 0.0
         for margin, sums in margins.items():
             block = shifted[groups[margin]]
-            step = _shift_to_sums(block, sums.ravel().astype(np.float64))
+            step = shift_to_sums(block, sums.ravel().astype(np.float64))
             if len(margins) > 1:
                 gap = np.maximum(block, 0.0).sum(axis=1) - sums.ravel()
                 worst = max(worst, float(np.abs(gap).max()))
@@ -141,7 +145,7 @@ def _group_cells(axes: Axes, number: Any, margin: Axes) -> Any:
     return number.transpose(places).reshape(count, -1)
 
 
-def _shift_to_sums(rows: Floats, sums: Floats) -> Floats:
+def shift_to_sums(rows: Floats, sums: Floats) -> Floats:
     """Return for each row the number that, added to its cells, makes those above 0 sum to what it should."""
     ordered = -np.sort(-rows, axis=1)
     # With the k largest cells above 0, each is raised by (sum - their sum) / k; the right k is the last that keeps them so.
@@ -186,7 +190,7 @@ def _round_within(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]) -
     rest = [axis for axis in axes if axis not in union]
     split = [*[axes.index(axis) for axis in union], *[axes.index(axis) for axis in rest]]
     turned = cells.transpose(split)
-    rows = _round_rows(turned.reshape(joined.size, -1), joined.ravel())
+    rows = round_rows(turned.reshape(joined.size, -1), joined.ravel())
     return np.asarray(rows.reshape(turned.shape).transpose(np.argsort(split)))
 
 
@@ -234,7 +238,7 @@ def round_matrix(cells: Floats, row_sums: Integers, column_sums: Integers) -> In
     """
     if cells.shape[0] < cells.shape[1]:
         return round_matrix(cells.T, column_sums, row_sums).T
-    whole = _round_rows(cells, row_sums)
+    whole = round_rows(cells, row_sums)
     excess = whole.sum(axis=0) - column_sums
     over = whole - cells
     while excess.any():
@@ -246,14 +250,16 @@ def round_matrix(cells: Floats, row_sums: Integers, column_sums: Integers) -> In
         row = int(np.argmin(down.min(axis=1) + up.min(axis=1)))
         giver = giving[np.argmin(down[row])]
         taker = taking[np.argmin(up[row])]
-        for column, step in ((giver, -1), (taker, 1)):
+        # Where margins are far off, as after a search that ended early, more than one unit moves at a time.
+        units = max(1, min(int(excess[giver]), -int(excess[taker]), int(whole[row, giver])) // 2)
+        for column, step in ((giver, -units), (taker, units)):
             whole[row, column] += step
             over[row, column] += step
             excess[column] += step
     return whole
 
 
-def _round_rows(cells: Floats, sums: Integers) -> Integers:
+def round_rows(cells: Floats, sums: Integers) -> Integers:
     """Return whole rows with these sums, by largest remainders; cells are first scaled to a sum that is far from theirs."""
     width = cells.shape[1]
     have = cells.sum(axis=1)
