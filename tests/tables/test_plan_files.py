@@ -15,6 +15,7 @@ from serving import Served, served
 from sordino.ask.queries.sql.tabulation_plan import read_tabulation
 from sordino.cli.main import main
 from sordino.core.release import Release
+from sordino.serve.remote.questions import RemotePlan
 
 PLAN = """
 table = "people"
@@ -82,7 +83,7 @@ def test_a_plan_is_free_and_says_each_table(server: Served, capsys: pytest.Captu
     assert "nothing was spent" in words
     assert main(["tabulate", str(plan), "--plan", "--format", "json", *project]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert [part["role"] for part in data["columns"][0]["parts"]] == ["sex, decade", "sex", "total"]
+    assert [part["columns"] for part in data["columns"][0]["parts"]] == [["sex", "decade"], ["sex"], []]
     assert not folder.exists()
     assert server.send("GET", "/v1/releases").json()["releases"] == []
 
@@ -146,6 +147,9 @@ def test_the_server_answers_the_keys_of_a_plan_file(server: Served) -> None:
     }
     plan = server.send("POST", "/v1/plan", json=body)
     assert plan.status_code == 200, plan.text
+    far = RemotePlan({}, plan.json()).error(0.95)
+    assert list(far) == [("sex", "decade"), ("sex",), ()]
+    assert set(far["sex",]) == {"n", "years"}
     answer = server.send("POST", "/v1/ask", json=body, headers={"idempotency-key": "k"})
     assert answer.status_code == 200, answer.text
     assert server.send("POST", "/v1/ask", json=body, headers={"idempotency-key": "k"}).json() == answer.json()

@@ -132,7 +132,7 @@ class PreparedTabulation:
                 lines = [*lines[:_LISTED], f"and {len(lines) - _LISTED:,} more tables: error(confidence) has each"]
             widest = max(widths)
             words = f"+-{show_number(widest)} at {100 * confidence:g}% in a cell of the widest table"
-            parts = tuple((name, float(width)) for name, width in zip(names, widths, strict=True))
+            parts = tuple((t, float(width)) for t, width in zip(self.question.tables, widths, strict=True))
             about = aggregate.alias, aggregate.describe(), float(widest)
             columns.append(ExpectedColumn(*about, "value", words, parts, tuple(lines)))
         return columns

@@ -91,7 +91,9 @@ class AlgorithmProcedure(Procedure):
                 (column.error,),
                 column.unit,
                 (column.words,),
-                tuple({"role": name, "expected_error": error, "mechanism": noise} for name, error in column.parts),
+                tuple(
+                    {"columns": [*keys], "expected_error": error, "mechanism": noise} for keys, error in column.parts
+                ),
                 column.lines,
             )
             for column in self.prepared.columns(confidence)

@@ -134,7 +134,7 @@ class ReleaseContent:
 class ExpectedColumn:
     """What is known of a column of an answer before it is paid: its error, and in words what the error is of.
 
-    `parts` are the errors of its parts by name, such as of each table, and `lines` say them in words, the many cut short.
+    `parts` are the errors of parts of it, such as of tables by their columns; `lines` say them in words, the many cut short.
     """
 
     name: str
@@ -142,7 +142,7 @@ class ExpectedColumn:
     error: float | None
     unit: str
     words: str
-    parts: tuple[tuple[str, float], ...] = ()
+    parts: tuple[tuple[tuple[str, ...], float], ...] = ()
     lines: tuple[str, ...] = ()
 
 
