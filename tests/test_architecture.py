@@ -26,11 +26,11 @@ MAY_IMPORT = {
     "ask": frozenset({"core"}),
     "local": frozenset({"core"}),
     "synth": frozenset({"core", "ask"}),
-    "tables": frozenset({"core"}),
-    "lab": frozenset({"core", "ask", "local", "synth"}),
-    "reporting": frozenset({"core", "ask", "local", "synth", "lab"}),
-    "serve": frozenset({"core", "ask", "local", "synth", "lab", "reporting"}),
-    "cli": frozenset({"core", "ask", "local", "synth", "lab", "reporting", "serve"}),
+    "tables": frozenset({"core", "ask"}),
+    "lab": frozenset({"core", "ask", "local", "synth", "tables"}),
+    "reporting": frozenset({"core", "ask", "local", "synth", "tables", "lab"}),
+    "serve": frozenset({"core", "ask", "local", "synth", "tables", "lab", "reporting"}),
+    "cli": frozenset({"core", "ask", "local", "synth", "tables", "lab", "reporting", "serve"}),
     "__main__": frozenset({"cli"}),
 }
 # Modules that only re-export, so that users import these names where they always did.

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sordino.ask.queries.expressions.expr import Expr as Expr
     from sordino.ask.queries.expressions.expr import col as col
     from sordino.ask.queries.sql.parse import sql as sql
+    from sordino.ask.queries.tabulation import tabulate as tabulate
     from sordino.ask.queries.unit_aggregates import all as all
     from sordino.ask.queries.unit_aggregates import any as any
     from sordino.ask.queries.unit_aggregates import first as first
@@ -141,9 +142,11 @@ register_features(
         **dict.fromkeys(("all", "any", "first", "last", "max", "min"), "sordino.ask.queries.unit_aggregates"),
         "attack_page": "sordino.reporting.attack_page",
         "board_page": "sordino.reporting.board",
+        "draw_table_noise": "sordino.tables.replicated_noise",
         "encode_workbook_of": "sordino.reporting.workbook",
         "item_names": "sordino.ask.engines.column_names",
         "plot": "sordino.reporting.charts",
+        "prepare_tabulation": "sordino.tables.tabulating",
         "query_release": "sordino.ask.curator.released_query",
         "run_replicates": "sordino.ask.engines.replicates",
     }

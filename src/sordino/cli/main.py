@@ -19,6 +19,7 @@ from sordino.cli.ask.ledger_commands import amend, export, move, new, restore, v
 from sordino.cli.ask.past_releases import explain, releases, report, show
 from sordino.cli.ask.plan_question import plan
 from sordino.cli.ask.search_bounds import bounds, caps
+from sordino.cli.ask.tabulate import tabulate
 from sordino.cli.declare.check_project import check
 from sordino.cli.declare.import_table import import_table
 from sordino.cli.declare.init import init
@@ -97,6 +98,7 @@ _PANELS: dict[str, Commands] = {
     "Ask": (
         ("plan", plan, f'sordino plan "{_COUNT}" --epsilon 0.5'),
         ("ask", ask, f'sordino ask "{_COUNT}" --epsilon 0.5 -o over64.json'),
+        ("tabulate", tabulate, "sordino tabulate plan.toml -o tables"),
         ("bounds", bounds, "sordino bounds capital_gain --epsilon 1 --plot bounds.svg"),
         ("caps", caps, "sordino caps --epsilon 0.1 --plot caps.svg"),
         ("mcp", mcp, "sordino mcp sordino.toml --account bot"),

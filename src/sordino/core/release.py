@@ -25,6 +25,7 @@ from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends
 from sordino.core.estimates.model_estimate import ModelSource
 from sordino.core.estimates.registry import estimate_from_dict
 from sordino.core.estimates.replicates import ReleasedStatement
+from sordino.core.estimates.table_cells import BY_COLUMNS, TableCells
 from sordino.core.lazy import load_feature
 from sordino.core.loss import (
     Event,
@@ -37,6 +38,7 @@ from sordino.core.loss import (
     to_fraction,
 )
 from sordino.core.release_exports import arrow_table, write_csv, write_parquet
+from sordino.core.release_tables import ReleasedTables
 from sordino.core.time_zones import labels_from_dict, labels_to_dict
 
 if TYPE_CHECKING:
@@ -186,6 +188,14 @@ class Release:
     def table(self) -> pa.Table:
         """The values as an Arrow table: a column a key or output."""
         return self.to_arrow()
+
+    @property
+    def tables(self) -> ReleasedTables:
+        """The tables of a tabulation by their columns, each with intervals at 95%; AttributeError for other releases."""
+        estimates = [o.estimate for o in self.outputs]
+        if not estimates or not all(isinstance(e, TableCells) and e.is_whole_release for e in estimates):
+            raise AttributeError("this release holds one table, .table: several are asked for by sd.tabulate")
+        return ReleasedTables(self.keys, self.outputs)
 
     def error(self, confidence: float = 0.95) -> Any:
         """Return the error that is not exceeded with probability `confidence`, for each value by itself.
@@ -538,7 +548,7 @@ def show_cells(parts: Sequence[Key | Output], confidence: float) -> list[list[st
     columns: list[list[str]] = []
     for part in parts:
         if isinstance(part, Key):
-            columns.append([_label(label) for label in part.labels])
+            columns.append(show_labels(part, parts))
             continue
         columns.append([_show(v) for v in part.estimate.values()])
         pairs = part.estimate.intervals(confidence)
@@ -547,6 +557,17 @@ def show_cells(parts: Sequence[Key | Output], confidence: float) -> list[list[st
             [text if a is None else f"{_show(a)} - {_show(b)}" for (a, b), text in zip(pairs, instead, strict=True)]
         )
     return [list(line) for line in zip(*columns, strict=True)]
+
+
+def show_labels(key: Key, parts: Sequence[Key | Output]) -> list[str]:
+    """Return the labels of a key for reading: of many tables, nothing in the rows of a table that lacks the column."""
+    by = next((part.labels for part in parts if isinstance(part, Key) and part.name == BY_COLUMNS), None)
+    if by is None:
+        return [_label(label) for label in key.labels]
+    if key.name == BY_COLUMNS:
+        return [_label(label) or "(in all)" for label in key.labels]
+    lacks = [f", {key.name}, " not in f", {table}, " for table in by]
+    return ["" if none and label is None else _label(label) for label, none in zip(key.labels, lacks, strict=True)]
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:

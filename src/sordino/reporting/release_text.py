@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.estimates.estimate import explain_no_ends
-from sordino.core.release import Key, Output, Release, show_number, show_rows
+from sordino.core.release import Key, Output, Release, show_labels, show_number, show_rows
 from sordino.core.text_table import columns_of, plain
 from sordino.lab.sensitivity.neighborhoods import list_values
 from sordino.lab.sensitivity.universe import format_value
@@ -41,8 +41,9 @@ def table_lines(release: Release, *, confidence: float, most: int | None = None)
     height = len(keys[0].labels)
     visible = height if most is None or height <= most else most
     head = [t for p in release.parts for t in ([p.name] if p.name not in cells else [p.name, interval])]
+    labels = {key.name: show_labels(key, release.parts) for key in keys}
     body = [
-        [c for p in release.parts for c in ([_label(p.labels[i])] if isinstance(p, Key) else cells[p.name][i])]
+        [c for p in release.parts for c in ([labels[p.name][i]] if isinstance(p, Key) else cells[p.name][i])]
         for i in range(visible)
     ]
     right = [r for p in release.parts for r in ([False] if isinstance(p, Key) else [True, True])]
@@ -116,10 +117,6 @@ def _short(value: float, rounding: str) -> str:
 
 def _cell(value: Any) -> str:
     return show_number(value) if value is None or isinstance(value, (int, float)) else plain(str(value))
-
-
-def _label(label: Any) -> str:
-    return "(missing)" if label is None else str(label)
 
 
 # ---- What the sensitivity laboratory found, in words: a change with its witness

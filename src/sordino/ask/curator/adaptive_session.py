@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -220,6 +220,7 @@ class AdaptiveSession:
         rng: Rng,
         make_release: MakeRelease,
         smooth: bool = False,
+        statements: Mapping[str, Statement] | None = None,
     ) -> None:
         self._rows = rows
         self._table = replace(table, cap=loss)
@@ -230,7 +231,7 @@ class AdaptiveSession:
         self._rng = rng
         self._release_maker = make_release
         self._spent = {name: Fraction(0) for name in loss.amounts()}
-        self._statements: dict[str, Statement] = {}
+        self._statements: dict[str, Statement] = dict(statements or {})
         self._tables: dict[str, pa.Table] = {}
         self._count_cache = CountCache(rows, table.domain)
         self._guard = SessionGuard("this session")

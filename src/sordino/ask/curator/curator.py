@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
+# Importing it registers the questions that algorithms answer.
+import sordino.ask.curator.algorithm_procedure  # noqa: F401
 from sordino.ask.clipping import Method
 from sordino.ask.clipping.contribution_bounds import find_contribution_bounds
 from sordino.ask.clipping.search import find_bounds

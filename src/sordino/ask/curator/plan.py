@@ -389,6 +389,11 @@ class Procedure(ABC):
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what is known beforehand of each aggregate; errors are not exceeded with probability `confidence`."""
 
+    def error(self, confidence: float) -> Any:
+        """Return the expected error as `Plan.error` shows it: a number for a single column, a dict by name for several."""
+        found = {n: e for c in self.columns(confidence) for n, e in zip(c.names, c.errors, strict=True)}
+        return next(iter(found.values())) if len(found) == 1 else found
+
     @abstractmethod
     def write(self, rows: StatementWriter) -> Any:
         """Write the statements of the exact answer, before the charge: what is written is what `release` runs.
@@ -493,10 +498,9 @@ class Plan:
         that of any statistic made of several sums, is None unless `assume_rows` was given; it is an upper bound (the mean
         at its worst) unless `assume_mean` was given too. A quantile's is in rows.
         Where HAVING or LIMIT select rows by noisy values it is not exceeded in any group, all together, as in the release.
-        None where the noise's width is private.
+        None where the noise's width is private. Of a tabulation it is a dict by table: the widest error of its cells.
         """
-        found = {n: e for c in self.procedure.columns(confidence) for n, e in zip(c.names, c.errors, strict=True)}
-        return next(iter(found.values())) if len(found) == 1 else found
+        return self.procedure.error(confidence)
 
     def error_times_rows(self, confidence: float) -> dict[str, float]:
         """Return, for each mean, its expected error times the number of rows in its group, a public figure."""

@@ -21,6 +21,7 @@ from sordino.ask.queries.sql.moments import reads_clock
 from sordino.ask.queries.sql.parse import SqlText, parse_question
 from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement, surrounds_questions
 from sordino.ask.queries.sql.text import is_same_table
+from sordino.ask.queries.tabulation import Tabulation
 from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss
@@ -98,7 +99,7 @@ def registered_procedure(question: object) -> RegisteredProcedure | None:
 # ---- What a person asks of a table, in Python or SQL, as a question of ours with its tables and its unit found. It
 # plans nothing
 
-Whole: TypeAlias = Aggregation | SqlText | MostCommon
+Whole: TypeAlias = Aggregation | SqlText | MostCommon | Tabulation
 Question: TypeAlias = PlannedQuestion | AggregateExpr | Sequence[AggregateExpr] | SqlText | str
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, runtime_checkable
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable, Integers, SparseCounts, VectorShare
 from sordino.ask.queries.aggregation import Aggregation
@@ -22,6 +22,8 @@ from sordino.core.release import Key, Output, Release
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
+
+    from sordino.core.noise.laws import NoiseLaw
 
 T = TypeVar("T")
 # what an adaptive algorithm may ask for: vectors alone are priced as Gaussian DP; "either" are vectors for epsilon first,
@@ -123,6 +125,80 @@ class ReleaseContent:
     outputs: tuple[Output, ...] = ()
     notes: tuple[str, ...] = ()
     chosen: tuple[tuple[str, Fraction | None], ...] = ()
+
+
+# ---- Questions that an algorithm over a Queryable answers
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedColumn:
+    """What is known of a column of an answer before it is paid: its error, and in words what the error is of.
+
+    `parts` are the errors of parts of it, such as of tables by their columns; `lines` say them in words, the many cut short.
+    """
+
+    name: str
+    question: str
+    error: float | None
+    unit: str
+    words: str
+    parts: tuple[tuple[tuple[str, ...], float], ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+class NoiseForecast(Protocol):
+    """What an algorithm may know while it plans: the declarations, its whole loss, and the noise that a query would get."""
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables count as neighbors."""
+
+    @property
+    def loss(self) -> Loss:
+        """What may be lost in all: epsilon, or rho."""
+
+    def laws(self, query: VectorQuery, loss: Loss) -> Sequence[NoiseLaw]:
+        """Return the law of each vector's noise, in whole steps; raises QuestionRefused where the query has no private answer."""
+
+
+class PreparedAlgorithm(Protocol):
+    """How a question will be answered by an algorithm over a Queryable: all that is settled before the charge.
+
+    `queries` are all that it will ask, so that their statements are written, and refused, before the charge. What they release
+    is answered: `answer` fails for no values that they may have.
+    """
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the answer's keys."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the answer has, where that is public."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the release says beside its numbers."""
+
+    @property
+    def squared_error(self) -> float:
+        """The sum of squared errors, by which one noise is preferred to another."""
+
+    def queries(self) -> Sequence[VectorQuery]:
+        """Return all queries that it will ask."""
+
+    def columns(self, confidence: float) -> Sequence[ExpectedColumn]:
+        """Return what is known beforehand of each column; errors are not exceeded with probability `confidence`."""
+
+    def error(self, confidence: float) -> Any:
+        """Return the expected error as `Plan.error` shows it."""
+
+    def answer(self, queryable: Queryable) -> ReleaseContent:
+        """Ask the queries, and return what the release holds."""
 
 
 class Adaptive(Protocol):

@@ -40,6 +40,7 @@ from sordino.ask.queries.sequences import (
     check_sequence,
 )
 from sordino.ask.queries.sql.parse import SqlText, sql
+from sordino.ask.queries.tabulation import Tabulation, check_tabulation
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import format_number, to_fraction
 from sordino.core.neighbors import ContributionBounds
@@ -49,7 +50,7 @@ from sordino.core.source import PublicTable
 _NODES: tuple[type, ...] = get_args(nodes.Node)
 _AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, DistinctSum, Quantile)
 _STEPS: tuple[type, ...] = (Join, Unnest, PerUnit, UnitSequence)
-_QUESTIONS: list[type] = [Aggregation, MostCommon]
+_QUESTIONS: list[type] = [Aggregation, MostCommon, Tabulation]
 _PARTS = (
     *_QUESTIONS,
     *(Grouping, PostProcessing, FormulaColumn, KeyList, UnitValue, ContributionBounds),
@@ -107,7 +108,7 @@ def registering_module(data: Any) -> str:
 
 def is_whole(question: object) -> bool:
     """Return whether this is a whole question, of which a list is a batch."""
-    return isinstance(question, (Aggregation, SqlText, MostCommon))
+    return isinstance(question, (Aggregation, SqlText, MostCommon, Tabulation))
 
 
 def question_to_json(question: Any) -> Any:
@@ -284,6 +285,8 @@ def _check(made: Any) -> Any:
                 nodes.depth(cast(nodes.Node, part))
     if isinstance(made, Aggregation):
         return _check_aggregation(made)
+    if isinstance(made, Tabulation):
+        return check_tabulation(made)
     if isinstance(made, Sum) and made.per_unit is not None and made.per_unit[0] > made.per_unit[1]:
         raise QuestionRefused("per_unit takes the lower bound first, such as per_unit=(0, 500)")
     if isinstance(made, DistinctSum) and made.power not in (0, 1, 2):

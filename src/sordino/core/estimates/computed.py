@@ -65,7 +65,9 @@ class Computed:
             replicates = self.statement.replicates(confidence)
         if replicates is None:
             return [(None, None)] * len(self.cells)
-        return find_ends(self.cells, replicates[:, self.column, list(self.places)], confidence)
+        assert self.statement is not None
+        rows = replicates[:, self.column, list(self.places)]
+        return find_ends(self.cells, rows, confidence, centered=self.statement.is_centered)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON data, without the statement, which the release holds."""

@@ -18,6 +18,7 @@ from sordino.core.estimates import (  # noqa: F401
     selected,
     selections,
     shown_count,
+    table_cells,
     time_values,
     weighted_sum,
 )

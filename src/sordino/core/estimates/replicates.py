@@ -20,6 +20,7 @@ from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.ranks import Ranks
 from sordino.core.estimates.selections import Choices
 from sordino.core.estimates.shown_count import ShownCount
+from sordino.core.estimates.table_cells import TableCells
 from sordino.core.estimates.time_values import TimeValues
 from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.lazy import load_feature
@@ -88,12 +89,20 @@ class ReleasedStatement:
         count = self._count(confidence)
         if count is None:
             return None
+        if self.is_centered:
+            count += 1
         if count not in self._found:
             blocks = {block.name: draw_block(block, count, self._stream(block)) for block in self.blocks}
             # Those of another confidence need not stay in memory.
             self._found.clear()
             self._found[count] = load_feature("run_replicates")(self, blocks, count)
         return self._found[count]
+
+    @property
+    def is_centered(self) -> bool:
+        """Whether the first replicate is what the others lie around: where the cells shown are not, as they were made whole."""
+        columns = (column for block in self.blocks for _, _, column in block.columns)
+        return any(isinstance(column, TableCells) and column.linear for column in columns)
 
     def _count(self, confidence: float) -> int | None:
         """Return how many replicates are drawn; None where that would be too many."""
@@ -138,7 +147,7 @@ def cells_of(column: tuple[Any, ...] | ColumnEstimate) -> Sequence[Any]:
 
 def explain_no_replicate(estimate: ColumnEstimate) -> str:
     """Return in words why the noise of an estimate cannot be drawn again; empty where it can."""
-    if has_joint_law(estimate):
+    if has_joint_law(estimate) or (isinstance(estimate, TableCells) and estimate.noise_law_is_known):
         return ""
     if isinstance(estimate, TimeValues):
         return explain_no_replicate(estimate.of) or "it is computed from a noisy date"
@@ -165,7 +174,19 @@ def draw_block(block: BlockAnswer, count: int, stream: ReplicateStream) -> dict[
                 vectors[place] = _draw_steps(part, count, stream)
             parts.append(vectors[place])
         draws[name] = _draw_values(estimate, parts)
+    for name, _, column in block.columns:
+        if isinstance(column, TableCells) and column.noise_law_is_known:
+            draws[name] = _draw_table_cells(column, count, stream)
     return draws
+
+
+def _draw_table_cells(of: TableCells, count: int, stream: ReplicateStream) -> Any:
+    """Return the cells of tables in each replicate; where they were made whole, the first are the linear estimates themselves."""
+    if not of.linear:
+        return of.draw(count, stream)
+    centers = np.array([[of.linear[place] for place in of.places or ()]])
+    values = np.concatenate([centers, of.draw(count - 1, stream)])
+    return np.rint(values) if of.unit.denominator == 1 else values
 
 
 def _draw_steps(of: Noisy, count: int, stream: ReplicateStream) -> Any:
@@ -184,17 +205,23 @@ def _draw_values(estimate: ColumnEstimate, parts: Sequence[Any]) -> Any:
     return combine_parts(estimate, parts)
 
 
-def find_ends(values: Sequence[Any], replicates: Any, confidence: float) -> list[tuple[Number | None, Number | None]]:
+def find_ends(
+    values: Sequence[Any], replicates: Any, confidence: float, *, centered: bool = False
+) -> list[tuple[Number | None, Number | None]]:
     """Return the interval of each value from its replicates, an array (replicates + 1, rows), the released one first.
 
     Theorem: for a function that is linear in the noise, the truth and the R replicates are exchangeable around the value, so
     the k-th from either end cover it with probability 1 - 2k / (R + 1), whatever R (Davison, Hinkley 1997, section 5.2.2);
     and so do those of an increasing function of one. For others it holds as far as they are linear within reach of the noise.
     So there is no interval where noise leaves no value in too many replicates, or moves it to one side.
+
+    Where `centered`, the first replicate is computed from unbiased estimates, and the values from what was made of these:
+    the interval is that of the unbiased value, and reaches further to the value that is shown.
     """
     released = replicates[0]
     # NaN sorts last
-    draws = np.sort(replicates[1:], axis=0)
+    draws = np.sort(replicates[2 if centered else 1 :], axis=0)
+    centers = replicates[1] if centered else released
     counts = np.isfinite(draws).sum(axis=0)
     ends: list[tuple[Number | None, Number | None]] = []
     for i, value in enumerate(values):
@@ -208,8 +235,8 @@ def find_ends(values: Sequence[Any], replicates: Any, confidence: float) -> list
         slack = _CLOSE * max(1.0, abs(value))
         same = abs(released[i] - value) <= slack
         row = draws[:count, i]
-        below = np.searchsorted(row, value - slack, "left") / count
-        above = 1 - np.searchsorted(row, value + slack, "right") / count
+        below = np.searchsorted(row, centers[i] - slack, "left") / count
+        above = 1 - np.searchsorted(row, centers[i] + slack, "right") / count
         if not same or max(below, above) > 0.5 + _MOVED:
             ends.append((None, None))
             continue

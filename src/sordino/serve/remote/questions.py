@@ -72,10 +72,13 @@ class RemotePlan:
     def error(self, confidence: float) -> Any:
         """Return the expected error, not exceeded with probability `confidence`, of each value by itself.
 
-        A number for a single column, a dict by column name for several. Another confidence than the plan's is asked of the
-        server again; an asynchronous plan states one, `plan(..., confidence=)`.
+        A number for a single column, a dict by column name for several; of a tabulation a dict by table. Another confidence
+        than the plan's is asked of the server again; an asynchronous plan states one, `plan(..., confidence=)`.
         """
-        errors = {column["name"]: column["expected_error"] for column in self._at(confidence)["columns"]}
+        columns = self._at(confidence)["columns"]
+        if all("columns" in part for column in columns for part in column["parts"] or [{}]):
+            return _errors_by_table(columns)
+        errors = {column["name"]: column["expected_error"] for column in columns}
         return next(iter(errors.values())) if len(errors) == 1 else errors
 
     def error_times_rows(self, confidence: float) -> dict[str, float]:
@@ -125,6 +128,15 @@ class RemotePlan:
 def _say_error(error: float, column: Mapping[str, Any]) -> str:
     value = column["error_unit"] == "value"
     return f"+-{show_number(error)}" if value else show_rows(error, column["error_unit"])
+
+
+def _errors_by_table(columns: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], Any]:
+    """Return the errors of each table of a tabulation: a number for one measure, a dict by name for several."""
+    tables: dict[tuple[str, ...], dict[str, float]] = {}
+    for column in columns:
+        for part in column["parts"]:
+            tables.setdefault(tuple(part["columns"]), {})[column["name"]] = part["expected_error"]
+    return {table: errors if len(columns) > 1 else errors[columns[0]["name"]] for table, errors in tables.items()}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,6 +11,7 @@ import sordino.lab.robust  # noqa: F401
 from sordino.ask.curator.plan import Plan, Share, Weights
 from sordino.ask.queries.question_records import question_from_json
 from sordino.ask.queries.sql.parse import SqlText, sql
+from sordino.ask.queries.sql.tabulation_plan import read_tabulation
 from sordino.core.errors import DeclarationChanged, DeclarationError, nearest
 from sordino.core.loss import Number, loss_to_numbers
 
@@ -20,10 +21,13 @@ _LONGEST = 200_000
 _MOST_QUESTIONS = 1000
 _LOSS = ("epsilon", "delta", "rho", "weights", "share", "scale", "assume_rows")
 _STATED = (*_LOSS, "on", "table", "error", "assume_mean", "declarations", "costs")
+# The ways to state a question, of which one is taken.
+_QUESTIONS = ("sql", "question", "tabulate")
 _BOUNDS = ("max_rows", "max_groups", "max_rows_per_group")
 _KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "sql": ((str,), "text"),
     "question": ((dict, list), "a question as sordino's Python client writes it"),
+    "tabulate": ((dict,), "tables to release together: an object with the keys of sordino tabulate's plan"),
     "table": ((str,), "text"),
     "error": ((str, int, float, list), "a number, or a list of them"),
     "assume_mean": ((int, float), "a number"),
@@ -119,8 +123,10 @@ def read_question_request(plain: Mapping[str, Any]) -> QuestionRequest:
         kinds, words = _KEYS[name]
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise DeclarationError(f"must be {words}", key=name)
-    if ("sql" in stated) == ("question" in stated):
+    if sum(name in stated for name in _QUESTIONS) != 1:
         raise DeclarationError('is missing; state the question, such as "SELECT COUNT(*) AS n FROM people"', key="sql")
+    if "tabulate" in stated and "table" not in stated:
+        raise DeclarationError('is missing; name the table that is tabulated, such as "people"', key="table")
     if len(stated.get("sql", "")) > _LONGEST:
         raise DeclarationError(f"must have at most {_LONGEST:,} characters", key="sql")
     if stated.get("on", "data") not in ("data", "dummy"):
@@ -139,11 +145,16 @@ def asked_schema() -> dict[str, Any]:
         name: {"type": [words[k] for k in kinds], "description": description}
         for name, (kinds, description) in _KEYS.items()
     }
-    either = [{"required": ["sql"]}, {"required": ["question"]}]
+    either = [{"required": [name]} for name in _QUESTIONS]
     return {"type": "object", "properties": properties, "oneOf": either, "additionalProperties": False}
 
 
 def _question(stated: Mapping[str, Any]) -> Any:
+    if "tabulate" in stated:
+        try:
+            return read_tabulation(stated["tabulate"])
+        except DeclarationError as error:
+            raise DeclarationError(error.rule, key=f"tabulate.{error.key}") from None
     if "question" in stated:
         return question_from_json(stated["question"])
     keys = stated.get("keys")

@@ -1,0 +1,190 @@
+"""Questions that an algorithm over a Queryable answers: priced, charged and stored as every other question.
+
+The question's class names the feature that prepares its algorithm, so nothing here knows what the algorithm does. What it
+prepares says, before the charge, which queries it will ask and how wrong the answer will be; after it, it runs in a
+session that answers queries up to the loss, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sordino.ask.curator.adaptive_session import AdaptiveSession, adaptive_event
+from sordino.ask.curator.plan import (
+    Answer,
+    DataAccess,
+    Plan,
+    PlannedColumn,
+    PlannedQuestion,
+    PlannedRows,
+    Procedure,
+    StatementWriter,
+    TableContext,
+    price,
+)
+from sordino.ask.curator.question_reading import register_procedure
+from sordino.ask.queries.query import refuse_foreign
+from sordino.ask.queries.queryable import PreparedAlgorithm, ReleaseContent, ScanQuery, VectorQuery
+from sordino.ask.queries.tabulation import Tabulation
+from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.accounting.gaussian_dp import vectors_rho_for
+from sordino.core.domain import Domain
+from sordino.core.lazy import load_feature
+from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
+from sordino.core.mechanisms.noise_choice import cheapest, smooth_vectors
+from sordino.core.neighbors import Neighbors
+from sordino.core.noise.laws import NoiseLaw
+from sordino.core.noise.rng import Rng
+from sordino.core.release import Release
+
+if TYPE_CHECKING:
+    from sordino.ask.engines.engine import Statement
+
+
+class AlgorithmQuestion(PlannedQuestion, Protocol):
+    """A question of which `algorithm` is the feature that prepares how it is answered."""
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the feature: a function of the question and a NoiseForecast that returns a PreparedAlgorithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The noise that a session of this loss would draw for a query; where `smooth`, rho counts Gaussian DP."""
+
+    domain: Domain
+    neighbors: Neighbors
+    loss: Loss
+    smooth: bool = False
+
+    def laws(self, query: VectorQuery, loss: Loss) -> Sequence[NoiseLaw]:
+        """Return the law of each vector's noise, in whole steps."""
+        parts = query.parts(self.domain, self.neighbors)
+        if self.smooth:
+            assert isinstance(loss, ZCDP)
+            mechanisms, _ = smooth_vectors(parts, loss.rho)
+        else:
+            mechanisms, _ = cheapest(parts, loss)
+        return [mechanism.law for mechanism in mechanisms]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlgorithmProcedure(Procedure):
+    """Answer a question by its prepared algorithm, in a session of the `inner` loss."""
+
+    table: TableContext
+    prepared: PreparedAlgorithm
+    inner: Loss
+    smooth: bool = False
+
+    def columns(self, confidence: float) -> Sequence[PlannedColumn]:
+        """Return what the algorithm knows beforehand of each column."""
+        noise = "discrete Laplace noise" if isinstance(self.inner, PureDP) else "discrete Gaussian noise"
+        return [
+            PlannedColumn(
+                (column.name,),
+                column.question,
+                (column.error,),
+                column.unit,
+                (column.words,),
+                tuple(
+                    {"columns": [*keys], "expected_error": error, "mechanism": noise} for keys, error in column.parts
+                ),
+                column.lines,
+            )
+            for column in self.prepared.columns(confidence)
+        ]
+
+    def error(self, confidence: float) -> Any:
+        """Return the expected error as the algorithm states it."""
+        return self.prepared.error(confidence)
+
+    def write(self, rows: StatementWriter) -> dict[str, Statement]:
+        """Write the statements of all queries that the algorithm will ask."""
+        statements: dict[str, Statement] = {}
+        for query in self.prepared.queries():
+            for scan in query.scans(self.table.domain) if isinstance(query, ScanQuery) else ():
+                if scan.key not in statements:
+                    statements[scan.key] = rows.write(scan.select(rows.primitives()))
+        return statements
+
+    def release(self, statements: dict[str, Statement], rows: DataAccess, rng: Rng) -> Answer | ReleaseContent:
+        """Run the algorithm in a session of its own."""
+
+        def answer_one(words: str, answer: Answer, event: Event, cost: Loss, spent: Loss, left: Loss) -> Release:
+            keys, outputs = answer
+            neighbors = self.table.neighbors
+            stated = neighbors.relation, neighbors.describe_unit(), self.table.declaration
+            # It is read by the algorithm alone, and never stored: it has no charge and no time of its own.
+            return Release(
+                words, keys, outputs, cost, spent, left, event, *stated, "", self.table.name, "", rng.private
+            )
+
+        session = AdaptiveSession(
+            rows=rows,
+            table=self.table,
+            loss=self.inner,
+            rng=rng,
+            make_release=answer_one,
+            smooth=self.smooth,
+            statements=statements,
+        )
+        try:
+            return self.prepared.answer(session)
+        finally:
+            session.close()
+
+
+def plan_by_algorithm(question: AlgorithmQuestion, table: TableContext, *, asked: Loss) -> Plan:
+    """Return the plan of a question that an algorithm answers; of (epsilon, delta) by the noise of the least squared error.
+
+    Raises QuestionRefused where the algorithm has no private answer to it. All that it may ask is asked of the forecast here,
+    so nothing that a session would refuse is charged.
+    """
+    prepare = load_feature(question.algorithm)
+    plans: list[AlgorithmProcedure] = []
+    for event, inner, smooth in _currencies(asked):
+        forecast = Forecast(table.domain, table.neighbors, inner, smooth)
+        prepared: PreparedAlgorithm = prepare(question, forecast)
+        for query in prepared.queries():
+            refuse_foreign(query)
+        rows = PlannedRows(prepared.rows)
+        notes = (*prepared.notes, *table.neighbors.describe_caps())
+        plans.append(
+            AlgorithmProcedure(
+                question=question,
+                event=event,
+                groups=prepared.groups,
+                rows=rows,
+                notes=notes,
+                table=table,
+                prepared=prepared,
+                inner=inner,
+                smooth=smooth,
+            )
+        )
+    best = min(plans, key=lambda procedure: procedure.prepared.squared_error)
+    return price(best, table, asked=asked)
+
+
+def _currencies(asked: Loss) -> list[tuple[Event, Loss, bool]]:
+    """Return how a session may count the loss: its event, the loss counted, and whether rho is of Gaussian DP.
+
+    Theorem: each event stands for all vectors of the session, by basic composition of epsilon, by composition of rho, or by
+    that of Gaussian DP; see `adaptive_session.plan_adaptive`.
+    """
+    if not isinstance(asked, ApproxDP):
+        return [(*adaptive_event(asked), False)]
+    pure = PureDP(asked.epsilon)
+    found: list[tuple[Event, Loss, bool]] = [(LaplaceEvent(asked.epsilon), pure, False)]
+    if asked.delta > 0:
+        smooth: Fraction | None = vectors_rho_for(asked.epsilon, asked.delta)
+        found.append((*adaptive_event(asked, smooth), smooth is not None))
+    return found
+
+
+register_procedure(Tabulation, plan_by_algorithm)

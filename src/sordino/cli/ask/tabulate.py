@@ -1,0 +1,227 @@
+"""`sordino tabulate`: release many tables by one plan file, and write each as CSV beside what is known of all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sordino.cli.shared import options as given
+from sordino.cli.shared.option_rules import goes_with, not_with
+from sordino.cli.shared.terminal import note, say
+from sordino.core.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from sordino.ask.curator.curator import Curator
+    from sordino.ask.curator.plan import Plan
+    from sordino.ask.queries.tabulation import Tabulation
+    from sordino.core.release import Release
+
+_LOSS = ("epsilon", "delta", "rho")
+# Characters of a plan file.
+_LARGEST = 2_000_000
+_TYPES = {"bool": "boolean", "int64": "integer", "double": "number", "date32[day]": "date"}
+
+
+def tabulate(
+    plan_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PLAN", help="TOML: tables, and measures, columns, where, finish, weights, table, a loss."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write: a new one, or an empty one."),
+        not_with("--plan"),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show the cost and the error of every table, and stop: it is free.")
+    ] = False,
+    epsilon: given.Epsilon = None,
+    delta: given.Delta = None,
+    rho: given.Rho = None,
+    spender: given.Spender = None,
+    confidence: given.Confidence = 0.95,
+    request_id: Annotated[
+        str | None,
+        given.option(
+            "--request-id",
+            "ID",
+            "Make the command safe to repeat: the same ID is charged once and returns the same answer.",
+        ),
+        not_with("--plan"),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Ask a made-up table of the declared shape instead: nothing is charged or read."
+        ),
+        not_with("--plan"),
+    ] = False,
+    form: Annotated[given.TextForm, goes_with("--plan")] = given.TextFormat.table,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
+) -> None:
+    """Release many tables of the same rows together: one charge, the least noise, and tables that agree.
+
+    PLAN states them: tables = [["region", "sex"], ["year"]], and if wanted [measures] such as income = "SUM(income)",
+    where = "age >= 18", finish = "whole", "linear" or "raw", and the loss, such as rho = "0.01".
+
+    FOLDER gets a CSV file a table with intervals, csv-metadata.json (CSV on the Web), and release.json, the whole release.
+    """
+    stated = _read_plan_file(plan_file)
+    loss = _read_loss(stated, {"epsilon": epsilon, "delta": delta, "rho": rho})
+    if plan:
+        curator, question = _open(stated, project, spender)
+        _show_plan(curator.plan(question, **loss), form, confidence=confidence, quiet=quiet)
+        return
+    if output is None:
+        raise DeclarationError(
+            "is missing: name a new folder for the tables, or --plan to see their errors", key="--output"
+        )
+    curator, question = _open(stated, project, spender)
+    with _new_folder(output) as folder:
+        release = curator.ask(question, request_id=request_id, on="dummy" if dry_run else "data", **loss)
+        _write(release, folder, output, confidence=confidence)
+    _report(release, output, quiet=quiet)
+
+
+def _read_plan_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            return tomllib.loads(lines.read(_LARGEST))
+    except OSError as error:
+        raise DeclarationError(f"the plan in {path} cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DeclarationError(f"the plan in {path} is not TOML: {error}") from None
+
+
+def _read_loss(stated: dict[str, Any], flags: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the loss, which the plan file states, or the command line, but not both."""
+    inside = {name: stated.pop(name) for name in _LOSS if name in stated}
+    beside = {name: value for name, value in flags.items() if value is not None}
+    if inside and beside:
+        named = next(iter(beside))
+        raise DeclarationError("is stated beside the loss of the plan file: leave one of them out", key=f"--{named}")
+    for name, value in inside.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise DeclarationError('must be a number, or text such as "1/3"', key=name)
+    return inside or beside
+
+
+def _open(stated: dict[str, Any], project: Path | None, spender: str | None) -> tuple[Curator, Tabulation]:
+    """Return the table and the question that a plan file names."""
+    from sordino.ask.queries.sql.tabulation_plan import read_tabulation
+    from sordino.cli.shared.opening import table_at
+
+    name = stated.pop("table", None)
+    if name is not None and not isinstance(name, str):
+        raise DeclarationError("must be the name of a table", key="table")
+    question = read_tabulation(stated)
+    return table_at(project, name, spender=spender), question
+
+
+def _show_plan(priced: Plan, form: given.TextFormat, *, confidence: float, quiet: bool) -> None:
+    from sordino.cli.shared.terminal import wrap
+
+    if form is given.TextFormat.json:
+        say(json.dumps(priced.to_dict(confidence=confidence), ensure_ascii=False, indent=2))
+        return
+    for label, text in priced.entries(confidence):
+        for line in wrap(label, text):
+            say(line)
+    note("nothing was spent; `sordino tabulate` with -o FOLDER in place of --plan spends it", quiet=quiet, aside=False)
+
+
+@contextmanager
+def _new_folder(target: Path) -> Iterator[Path]:
+    """Make a folder beside `target`, so that it is known before the charge that tables can be written; gone if unused."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise DeclarationError(f"{target} is there already: name a new folder, or an empty one", key="--output")
+    try:
+        made = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    except OSError as error:
+        raise DeclarationError(f"{target} cannot be written: {error.strerror}; name another place") from None
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _write(release: Release, folder: Path, target: Path, *, confidence: float) -> None:
+    """Write all files and put the folder in its place; what fails here was charged, and the release is on the ledger."""
+    from sordino.cli.shared.atomic_file import after_charge
+    from sordino.core.release_exports import write_csv
+
+    rule = f"the tables were released and charged ({release.charge}), but they cannot be written to {target}"
+    with after_charge(release.charge, lambda: f"{rule}; `sordino show {release.charge}` shows them at no cost"):
+        names = name_files(list(release.tables))
+        described = []
+        for columns, name in names.items():
+            table = release.tables.to_arrow(columns, confidence=confidence)
+            write_csv(table, folder / name)
+            described.append(_describe_table(table, columns, name))
+        about = {
+            "@context": "http://www.w3.org/ns/csvw",
+            "dc:title": release.question,
+            "dc:created": release.time,
+            "dc:description": f"Intervals (_low, _high) are at {100 * confidence:g}%.",
+            "notes": [release.summary(), *release.remarks],
+            "tables": described,
+        }
+        texts = {
+            "csv-metadata.json": json.dumps(about, indent=2, ensure_ascii=False),
+            "release.json": json.dumps(release.to_record(), ensure_ascii=False),
+        }
+        for name, text in texts.items():
+            (folder / name).write_text(text + "\n", encoding="utf-8")
+        os.chmod(folder, 0o755)
+        folder.replace(target)
+
+
+def _describe_table(table: Any, columns: Sequence[str], name: str) -> dict[str, Any]:
+    """Return what CSV on the Web says of a table: its file, and the name and type of each column."""
+    schema = [
+        {"name": field.name, "titles": field.name, "datatype": _TYPES.get(str(field.type), "string")}
+        for field in table.schema
+    ]
+    title = "by " + " and ".join(columns) if columns else "in all"
+    return {"url": name, "dc:title": title, "tableSchema": {"columns": schema}}
+
+
+def name_files(tables: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Return a file's name for each table: its columns, the total's "total", numbered where two would be alike.
+
+    >>> name_files([("region", "sex"), ("a b",), ("a-b",), ()])
+    {('region', 'sex'): 'region_sex.csv', ('a b',): 'a-b.csv', ('a-b',): 'a-b-2.csv', (): 'total.csv'}
+    """
+    names: dict[tuple[str, ...], str] = {}
+    taken: set[str] = set()
+    for table in tables:
+        stem = "_".join(re.sub(r"[^\w-]+", "-", column).strip("-") or "column" for column in table)[:120] or "total"
+        name = stem
+        number = 2
+        while name.lower() in taken:
+            name = f"{stem}-{number}"
+            number += 1
+        taken.add(name.lower())
+        names[table] = f"{name}.csv"
+    return names
+
+
+def _report(release: Release, target: Path, *, quiet: bool) -> None:
+    from sordino.cli.ask.render_release import cost_lines
+
+    note(f"wrote {len(release.tables):,} tables to {target}", quiet=quiet)
+    for line in cost_lines(release):
+        note(line, quiet=quiet and release.private, aside=True)

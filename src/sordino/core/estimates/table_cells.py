@@ -1,0 +1,207 @@
+"""Cells of tables that were released together: one measure of a tabulation, the tables one below the other."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from sordino.core.estimates.estimate import ESTIMATES, Number, estimate_to_dict
+from sordino.core.estimates.noisy import to_units
+from sordino.core.lazy import load_feature
+from sordino.core.noise.laws import NoiseLaw
+from sordino.core.noise.rng import ReplicateStream
+
+Finish = Literal["whole", "linear", "raw"]
+
+# What an end may be off by for the rounding of floats.
+_CLOSE = 1e-6
+
+# The column of a release of many tables that says which table a row is of.
+BY_COLUMNS = "by_columns"
+
+
+def name_table(columns: tuple[str, ...]) -> str:
+    """Return the name of a table: its columns, in order; nothing for the total.
+
+    >>> name_table(("region", "sex"))
+    'region, sex'
+    """
+    return ", ".join(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class CellNoise:
+    """The noise of each cell of one table, the same law for all of them.
+
+    It is `own` where the cell was measured by itself; else a weighted sum of independent noises, of which the variance, in
+    square units of the measure, and the excess kurtosis are held.
+    """
+
+    variance: float
+    excess: float = 0.0
+    own: NoiseLaw | None = None
+
+    def error(self, confidence: float, unit: Fraction) -> Number:
+        """Return the error that is not exceeded with probability `confidence`, in units of the measure."""
+        if self.own is not None:
+            return to_units(self.own.error(confidence), unit)
+        return math.sqrt(self.variance) * standard_quantile(float(confidence), round(self.excess, 6))
+
+
+@dataclass(frozen=True, slots=True)
+class TableStrategy:
+    """How the cells of tables follow from the noise that was added: all that is needed to draw that noise again.
+
+    `sizes` are the numbers of keys of all columns, `tables` the columns of each table in its own order, by their places.
+    `measured` are the columns of each vector with noise of the law beside it: residuals of tables, each in its own steps,
+    or marginals in steps of the measure (`sordino.tables`).
+    """
+
+    sizes: tuple[int, ...]
+    tables: tuple[tuple[int, ...], ...]
+    form: Literal["residuals", "marginals"]
+    measured: tuple[tuple[int, ...], ...]
+    laws: tuple[NoiseLaw, ...]
+
+
+@ESTIMATES.register("table cells")
+@dataclass(frozen=True, slots=True)
+class TableCells:
+    """One measure of all cells of several `tables`, which have `sizes` cells each, in order.
+
+    `cells` are shown. Where these were made whole and not negative, `linear` are the unbiased estimates that they were made
+    of: an interval is that of the linear estimate, cut at `least`, and reaches the cell that is shown. It covers as often as
+    the linear one does, since no true value lies below `least`, and reaching further covers more.
+    """
+
+    tables: tuple[tuple[str, ...], ...]
+    sizes: tuple[int, ...]
+    cells: tuple[int | float, ...]
+    linear: tuple[float, ...]
+    noise: tuple[CellNoise, ...]
+    unit: Fraction
+    least: int | None = None
+    strategy: TableStrategy | None = None
+    places: tuple[int, ...] | None = None
+
+    per_row: ClassVar[tuple[str, ...]] = ("places",)
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.tables) or len(self.noise) != len(self.tables):
+            raise ValueError("each table has a size and a noise")
+        if self.places is None:
+            object.__setattr__(self, "places", tuple(range(len(self.cells))))
+        if sum(self.sizes) != len(self.cells) or len(self.linear) not in (0, len(self.cells)):
+            raise ValueError("the tables have as many cells as their sizes say")
+
+    def starts(self) -> list[int]:
+        """Return where each table begins among the cells, and where the last one ends."""
+        return [0, *itertools.accumulate(self.sizes)]
+
+    def values(self) -> list[Number]:
+        """Return the cells."""
+        return [self.cells[i] for i in self._rows()]
+
+    def errors(self, confidence: float) -> list[Number]:
+        """Return the error of each cell's linear estimate, the same for all cells of a table."""
+        widths = self._widths(confidence)
+        return [widths[i] for i in self._rows()]
+
+    def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
+        """Return the interval of each cell by itself."""
+        widths = self._widths(confidence)
+        # Where cells were made whole, a true one is a whole number of steps, so ends move inwards to the next one.
+        whole = bool(self.linear) and self.unit.denominator == 1
+        ends: list[tuple[Number, Number]] = []
+        for i in self._rows():
+            cell = self.cells[i]
+            center = self.linear[i] if self.linear else cell
+            low = center - widths[i]
+            high = center + widths[i]
+            if whole:
+                low = math.ceil(low - _CLOSE)
+                high = math.floor(high + _CLOSE)
+            if self.least is not None:
+                low = max(low, self.least)
+                high = max(high, self.least)
+            ends.append((min(low, cell), max(high, cell)))
+        return ends
+
+    to_dict = estimate_to_dict
+
+    @property
+    def is_whole_release(self) -> bool:
+        """Whether these are all cells of all tables, in order."""
+        return self.places == tuple(range(len(self.cells)))
+
+    @property
+    def noise_law_is_known(self) -> bool:
+        """Whether the noise of all cells can be drawn again, jointly."""
+        return self.strategy is not None or all(noise.own is not None for noise in self.noise)
+
+    def draw(self, count: int, stream: ReplicateStream) -> Any:
+        """Return what the true values of the shown rows may be, in `count` replicates: the linear estimates less noise."""
+        released = np.array([float(cell) for cell in self.linear or self.cells])
+        if self.strategy is not None:
+            noise = load_feature("draw_table_noise")(self.strategy, count, stream) * float(self.unit)
+        else:
+            drawn = []
+            for size, cell in zip(self.sizes, self.noise, strict=True):
+                assert cell.own is not None
+                points = stream.points(count * size)
+                drawn.append(np.asarray(cell.own.quantiles(points)).reshape(count, size) * float(self.unit))
+            noise = np.concatenate(drawn, axis=1)
+        return (released[None, :] - noise)[:, list(self._rows())]
+
+    def _rows(self) -> Sequence[int]:
+        return self.places or ()
+
+    def _widths(self, confidence: float) -> list[Number]:
+        """Return the error of every cell."""
+        widths: list[Number] = []
+        for size, noise in zip(self.sizes, self.noise, strict=True):
+            widths += [noise.error(confidence, self.unit)] * size
+        return widths
+
+
+@functools.lru_cache(maxsize=1024)
+def standard_quantile(confidence: float, excess: float) -> float:
+    """Return the t with P(|X| > t) = 1 - confidence for a symmetric X of variance 1 and this excess kurtosis, from 0 to 3.
+
+    X is the difference of two gamma variables of shape 3 / excess: normal at 0, Laplace at 3, and between these the law of a
+    sum of as many alike Laplace variables (Kotz, Kozubowski, Podgorski 2001, section 4.1). Weighted sums of Laplace variables
+    are taken for the one with their variance and kurtosis.
+
+    >>> round(standard_quantile(0.95, 0.0), 4), round(standard_quantile(0.95, 3.0), 4)
+    (1.96, 2.1183)
+    """
+    if excess <= 1e-3:
+        return NormalDist().inv_cdf((1 + confidence) / 2)
+    shape = 3 / excess
+    step = 0.05
+    # X given G is normal of variance G / shape, and G is a gamma variable: the trapezoid rule in log G.
+    middle = math.log(shape)
+    logs = [middle + step * i for i in range(-400, 160)]
+    weights = [math.exp(shape * u - math.exp(u) - math.lgamma(shape)) * step for u in logs]
+    deviations = [math.sqrt(math.exp(u) / shape) for u in logs]
+    kept = [(w, d) for w, d in zip(weights, deviations, strict=True) if w > 1e-18]
+
+    def tail(t: float) -> float:
+        return sum(w * math.erfc(t / (d * math.sqrt(2))) for w, d in kept)
+
+    low = 0.0
+    high = 2.0
+    while tail(high) > 1 - confidence and high < 1e6:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if tail(middle) > 1 - confidence else (low, middle)
+    return high

@@ -1,0 +1,73 @@
+"""The tables of a tabulation, out of the release that holds all of their cells one below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sordino.core.errors import UnknownName, nearest
+from sordino.core.estimates.table_cells import TableCells, name_table
+from sordino.core.release_exports import arrow_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Of the columns NAME_low and NAME_high.
+CONFIDENCE = 0.95
+
+
+class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
+    """The tables of a release by their columns, as they were asked for: `tables["region", "sex"]`, `tables["year"]`.
+
+    Each is an Arrow table of its columns, then of each measure NAME, NAME_low and NAME_high, its interval at 95%.
+    """
+
+    def __init__(self, keys: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self._keys = {key.name: key for key in keys}
+        self._outputs = tuple(outputs)
+        cells: TableCells = outputs[0].estimate
+        starts = cells.starts()
+        self._rows = {
+            table: range(start, end) for table, start, end in zip(cells.tables, starts, starts[1:], strict=False)
+        }
+
+    def __getitem__(self, columns: str | Sequence[str]) -> pa.Table:
+        """Return one table; the order of its columns need not be that of the question."""
+        table = (columns,) if isinstance(columns, str) else tuple(columns)
+        return self.to_arrow(table, confidence=CONFIDENCE)
+
+    def to_arrow(self, columns: str | Sequence[str], *, confidence: float) -> pa.Table:
+        """Return one table with its intervals at another confidence."""
+        table = (columns,) if isinstance(columns, str) else tuple(columns)
+        rows = self._rows.get(table)
+        if rows is None:
+            same = [name for name in self._rows if sorted(name) == sorted(table)]
+            if not same:
+                near = nearest(name_table(table), [name_table(name) for name in self._rows])
+                raise UnknownName(f"no table by {name_table(table) or 'no column'} was asked for; {near}")
+            rows = self._rows[same[0]]
+        data: dict[str, Any] = {}
+        kinds: dict[str, str] = {}
+        for name in table:
+            data[name] = self._keys[name].labels[rows.start : rows.stop]
+            kinds[name] = self._keys[name].kind
+        for output in self._outputs:
+            ends = output.estimate.intervals(confidence)[rows.start : rows.stop]
+            data[output.name] = output.estimate.values()[rows.start : rows.stop]
+            data[f"{output.name}_low"] = [low for low, _ in ends]
+            data[f"{output.name}_high"] = [high for _, high in ends]
+        return arrow_table(data, kinds)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, columns: object) -> bool:
+        return ((columns,) if isinstance(columns, str) else columns) in self._rows
+
+    def __repr__(self) -> str:
+        names = [name_table(table) or "total" for table in self._rows]
+        shown = names if len(names) <= 6 else [*names[:6], f"{len(names) - 6:,} more"]
+        return f"<{len(names):,} tables: {'; '.join(shown)}>"

@@ -1,0 +1,191 @@
+"""Tabulations as data: plan files on the command line, the same keys over HTTP, and what is refused of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sordino as sd
+from serving import Served, served
+from sordino.ask.queries.sql.tabulation_plan import read_tabulation
+from sordino.cli.main import main
+from sordino.core.release import Release
+from sordino.serve.remote.questions import RemotePlan
+
+PLAN = """
+table = "people"
+tables = [["sex", "decade"], ["sex"], []]
+epsilon = 0.5
+where = "age < 90"
+
+[columns]
+decade = "BIN(age, 0, 30, 60, 120)"
+
+[measures]
+n = "COUNT(*)"
+years = "SUM(age)"
+
+[weights]
+"decade, sex" = 2
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path) as made:
+        yield made
+
+
+def write_plan(server: Served, text: str = PLAN) -> tuple[Path, Path, list[str]]:
+    """Return a plan file, a folder for its tables, and the options that name the project."""
+    path = server.service.project.path
+    assert path is not None
+    plan = path.parent / "plan.toml"
+    plan.write_text(text)
+    return plan, path.parent / "tables", ["--project", str(path)]
+
+
+def test_a_folder_of_tables(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, folder, project = write_plan(server)
+    assert main(["tabulate", str(plan), "-o", str(folder), *project]) == 0
+    assert "wrote 3 tables" in capsys.readouterr().err
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "csv-metadata.json",
+        "release.json",
+        "sex.csv",
+        "sex_decade.csv",
+        "total.csv",
+    ]
+    release = Release.from_dict(json.loads((folder / "release.json").read_text()))
+    with (folder / "sex_decade.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["n"] for row in rows] == [str(row["n"]) for row in release.tables["sex", "decade"].to_pylist()]
+    about = json.loads((folder / "csv-metadata.json").read_text())
+    for table in about["tables"]:
+        with (folder / table["url"]).open() as lines:
+            assert next(csv.reader(lines)) == [column["name"] for column in table["tableSchema"]["columns"]]
+    assert {column["name"]: column["datatype"] for column in about["tables"][0]["tableSchema"]["columns"]}[
+        "n"
+    ] == "integer"
+    assert release.charge == "c-0001"
+
+
+def test_a_plan_is_free_and_says_each_table(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, folder, project = write_plan(server)
+    assert main(["tabulate", str(plan), "--plan", *project]) == 0
+    words = capsys.readouterr().out
+    assert "sex, decade: +-" in words
+    assert "nothing was spent" in words
+    assert main(["tabulate", str(plan), "--plan", "--format", "json", *project]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [part["columns"] for part in data["columns"][0]["parts"]] == [["sex", "decade"], ["sex"], []]
+    assert not folder.exists()
+    assert server.send("GET", "/v1/releases").json()["releases"] == []
+
+
+def test_a_repeated_request_is_charged_once(server: Served) -> None:
+    plan, folder, project = write_plan(server)
+    for name in ("one", "two"):
+        assert main(["tabulate", str(plan), "-o", str(folder.parent / name), "--request-id", "r", *project]) == 0
+    first, second = ((folder.parent / name / "release.json").read_text() for name in ("one", "two"))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tables = 3", "tables must be a list of tables"),
+        ('tables = [["sex"]]\nfinnish = "raw"', "no such key; did you mean 'finish'"),
+        ('tables = [["sex"]', "is not TOML"),
+        ('tables = [["sexes"]]\nepsilon = 1', "sexes"),
+        ('tables = [["sex"]]', "loss"),
+        ('tables = [["sex"]]\nepsilon = true', "epsilon must be a number"),
+        ('tables = [["sex"]]\nepsilon = 1\nwhere = "age >"', "where"),
+        ('tables = [["sex"]]\nepsilon = 1\n[measures]\nx = "AVG(age)"', "the mean of age"),
+        ('tables = [["sex"]]\nepsilon = 1\n[measures]\nx = "COUNT(*), SUM(age)"', "not one aggregate"),
+        ('tables = [["sex"]]\nepsilon = 1\n[weights]\nage = 3', "not tabulated"),
+        ('tables = [["sex"]]\nepsilon = 1\n[columns]\nx = "age"', "no table names"),
+    ],
+)
+def test_a_plan_file_that_makes_no_sense_costs_nothing(
+    server: Served, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    plan, folder, project = write_plan(server, text)
+    assert main(["tabulate", str(plan), "-o", str(folder), *project]) in (2, 3)
+    assert words in capsys.readouterr().err
+    assert not folder.exists()
+    assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".tables")] == []
+    assert server.send("GET", "/v1/releases").json()["releases"] == []
+
+
+def test_a_folder_that_is_there_is_never_written_to(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, folder, project = write_plan(server)
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    assert main(["tabulate", str(plan), "-o", str(folder), *project]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert main(["tabulate", str(plan), *project]) == 2
+    assert main(["tabulate", str(plan), "--epsilon", "1", "--plan", *project]) == 2
+    assert server.send("GET", "/v1/releases").json()["releases"] == []
+
+
+def test_the_server_answers_the_keys_of_a_plan_file(server: Served) -> None:
+    body: dict[str, Any] = {
+        "table": "people",
+        "epsilon": "0.5",
+        "tabulate": {
+            "tables": [["sex", "decade"], ["sex"], []],
+            "columns": {"decade": "BIN(age, 0, 30, 60, 120)"},
+            "measures": {"n": "COUNT(*)", "years": "SUM(age)"},
+            "where": "age < 90",
+        },
+    }
+    plan = server.send("POST", "/v1/plan", json=body)
+    assert plan.status_code == 200, plan.text
+    far = RemotePlan({}, plan.json()).error(0.95)
+    assert list(far) == [("sex", "decade"), ("sex",), ()]
+    assert set(far["sex",]) == {"n", "years"}
+    answer = server.send("POST", "/v1/ask", json=body, headers={"idempotency-key": "k"})
+    assert answer.status_code == 200, answer.text
+    assert server.send("POST", "/v1/ask", json=body, headers={"idempotency-key": "k"}).json() == answer.json()
+    release = Release.from_dict(answer.json())
+    assert list(release.tables) == [("sex", "decade"), ("sex",), ()]
+    assert release.tables["sex"].num_rows == 2
+    python = {"table": "people", "epsilon": "0.5", "question": sd_question()}
+    assert server.send("POST", "/v1/plan", json=python).status_code == 200
+
+
+def sd_question() -> Any:
+    """Return a tabulation as Python's client sends it."""
+    from sordino.ask.queries.question_records import question_to_json
+
+    return question_to_json(sd.tabulate([["sex"]]))
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ({"table": None}, 400, "table"),
+        ({"tabulate": {}}, 400, "tabulate.tables"),
+        ({"tabulate": {"tables": [["sex"]], "finish": 3}}, 400, "tabulate.finish"),
+        ({"sql": "SELECT COUNT(*) FROM people"}, 400, "sql"),
+        ({"tabulate": {"tables": [["sex"], ["sex"]]}}, 422, "are the same"),
+        ({"tabulate": {"tables": [["sex"]], "where": "EXISTS (SELECT 1 FROM people)"}}, 422, ""),
+    ],
+)
+def test_bad_bodies_are_refused(server: Served, change: dict[str, Any], status: int, words: str) -> None:
+    body = {"table": "people", "epsilon": "0.5", "tabulate": {"tables": [["sex"]]}, **change}
+    answer = server.send("POST", "/v1/ask", json={name: value for name, value in body.items() if value is not None})
+    assert answer.status_code == status, answer.text
+    assert words in answer.text
+    assert server.send("GET", "/v1/releases").json()["releases"] == []
+
+
+def test_names_of_columns_are_never_read_as_sql() -> None:
+    question = read_tabulation({"tables": [["a); DROP", "b"]]})
+    assert [key.alias for key in question.keys] == ["a); DROP", "b"]
