@@ -86,7 +86,9 @@ def test_weights_move_the_loss_to_what_counts() -> None:
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 1, "delta": "1e-6"}, {"rho": "0.5"}], ids=["epsilon", "rho"])
-@pytest.mark.parametrize("split", [{}, {"weights": [7, 3, 1, 7]}, {"share": "error"}], ids=["equal", "weights", "error"])
+@pytest.mark.parametrize(
+    "split", [{}, {"weights": [7, 3, 1, 7]}, {"share": "error"}], ids=["equal", "weights", "error"]
+)
 def test_a_question_that_is_free_leaves_its_share_to_the_others(loss: dict[str, Any], split: dict[str, Any]) -> None:
     """Declared keys and public tables cost nothing, whatever part of the loss they have."""
     domain = sd.Domain({"town": sd.Category(["a", "b"]), "age": sd.Integer(0, 9)})

@@ -107,6 +107,19 @@ PERSONS = [
     "SELECT n, COUNT(*) FROM (SELECT (SELECT COUNT(*) FROM p WHERE p.who = t.id) AS n FROM t) u GROUP BY n",
     "SELECT COUNT(*) FROM (SELECT id FROM t WHERE x > 0 INTERSECT SELECT who FROM p EXCEPT SELECT id FROM t WHERE f > 3) u",
     "SELECT COUNT(*) FROM (SELECT id FROM t WHERE x > 2 UNION SELECT id FROM t WHERE f < 1) u",
+    # By several comparisons, of other columns than the units too.
+    "SELECT c, COUNT(*), SUM(x) FROM t a WHERE EXISTS (SELECT 1 FROM p WHERE p.who = a.id AND p.m > a.f AND p.m < a.x + 3) GROUP BY c",
+    "SELECT COUNT(*), SUM(x) FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b WHERE b.id = a.id AND b.c = a.c AND b.d < a.d)",
+    "SELECT c, COUNT(*) FROM t a WHERE x >= ALL (SELECT b.x FROM t b WHERE b.id = a.id) GROUP BY c",
+    "SELECT COUNT(*), SUM(f) FROM t a WHERE c IN (SELECT p.g FROM p WHERE p.who = a.id) OR x > ANY (SELECT m FROM p WHERE who = a.id)",
+    "SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM t a WHERE c NOT IN (SELECT b.c FROM t b WHERE b.id = a.id AND b.t) GROUP BY id) u",
+    "SELECT b.name, COUNT(*) FROM t JOIN bands b ON b.low <= t.x AND t.x < b.high WHERE EXISTS (SELECT 1 FROM p WHERE p.who = t.id"
+    " AND p.m = b.low) GROUP BY b.name",
+    # Of a person, whether it is elsewhere.
+    "SELECT k, COUNT(*), SUM(s) FROM (SELECT id, id IN (SELECT who FROM p) AS k, SUM(x) AS s FROM t GROUP BY id) u GROUP BY k",
+    "SELECT COUNT(*) FROM (SELECT id, id IN (SELECT who FROM p WHERE m > 1) AS k, COUNT(*) AS n FROM t GROUP BY id) u WHERE k AND n > 1",
+    # The public table first: its rows without a match are declared keys.
+    "SELECT l.letter, COUNT(t.x), SUM(t.f) FROM letters l LEFT JOIN t ON l.letter = UPPER(t.c) AND t.f > 0 GROUP BY l.letter",
 ]
 ROWS = [
     "SELECT c LIKE 'a%' ESCAPE '$' AS k, COUNT(*), SUM(x) FROM t WHERE c NOT LIKE '$_' ESCAPE '$' GROUP BY 1",

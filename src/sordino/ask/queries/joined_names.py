@@ -152,6 +152,13 @@ def _bind_values(
     """Return values of a unit with their table found, and all names in them."""
     name = find_shared(step.table, private, table, own)
     to = own if name is None else private[name]
+    unit = to.neighbors.id_column
+    if unit is not None and step.values.unit not in (None, unit):
+        raise QuestionRefused(
+            f"what stands beside a row of another query over {to.neighbors.people} rows is of the same {to.neighbors.people}: by "
+            f"{step.values.unit!r}, one person's rows would meet those of many others. Compare or join by the privacy unit "
+            f"{unit!r}; values of a {step.values.unit} are asked with GROUP BY {step.values.unit}"
+        )
     inner = Aggregation(where=step.having, groups=(), aggregates=(), steps=step.steps)
     bound = bind_names(
         inner,

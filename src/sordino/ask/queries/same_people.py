@@ -362,8 +362,12 @@ def _match(node: Exists, name: str | None, to: PrivateTable | None, table: str, 
     beside = conjoin([part for part in parts if part not in units])
     if beside is None:
         raise QuestionRefused(f"EXISTS compares nothing but {ours} with {theirs}: write it once")
-    column = describe(Exists(other, None, beside=rename(beside, {node.there(c): f"{other}.{c}" for c in _columns(own, to)})))
-    return UnitMatch(other, rename(beside, {node.there(c): f"{column}.{c}" for c in _columns(own, to)}), to, own, column)
+    column = describe(
+        Exists(other, None, beside=rename(beside, {node.there(c): f"{other}.{c}" for c in _columns(own, to)}))
+    )
+    return UnitMatch(
+        other, rename(beside, {node.there(c): f"{column}.{c}" for c in _columns(own, to)}), to, own, column
+    )
 
 
 def _columns(own: PrivateTable, to: PrivateTable | None) -> Mapping[str, Column]:
@@ -404,7 +408,9 @@ def _replace_exists(thing: Any, mark: Callable[[Exists], Name]) -> Any:
     if isinstance(thing, tuple):
         made = tuple(_replace_exists(item, mark) for item in thing)
         return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
-    if not is_dataclass(thing) or isinstance(thing, (type, UnitMark, UnitMatch, PrivateTable, PublicTable, PostProcessing)):
+    if not is_dataclass(thing) or isinstance(
+        thing, (type, UnitMark, UnitMatch, PrivateTable, PublicTable, PostProcessing)
+    ):
         return thing
     if hasattr(thing, "left") or hasattr(thing, "of"):
         depth(thing)  # type: ignore[arg-type]  # it looks at fields only

@@ -13,7 +13,7 @@ import datetime
 import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
@@ -22,6 +22,7 @@ from sordino.ask.queries.expressions.released import TOKEN
 from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations, count_united, join_unit_values
 from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
+from sordino.ask.queries.sql.row_unions import RowUnion, add_up_parts, put_source, unite_rows
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
 from sordino.core.errors import QuestionRefused
 from sordino.core.lazy import load_feature
@@ -183,6 +184,7 @@ def read_statement(
     splitter.public = {name.lower(): name for name in public}
     splitter.declared = frozenset(declared)
     splitter.unit = (unit or "").lower()
+    splitter.units = frozenset(name.lower() for name in units)
     splitter.determines = determines
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
@@ -400,8 +402,11 @@ class _Splitter:
         self.read_public: dict[str, None] = {}
         # Names of columns that hold true and false.
         self.truths: set[str] = set()
-        # The column of the privacy unit, in lower case.
+        # The column of the privacy unit, and those of all tables, in lower case.
         self.unit = ""
+        self.units: frozenset[str] = frozenset()
+        # Names of WITH for rows of several SELECTs, joined by UNION ALL.
+        self._unions: dict[str, RowUnion] = {}
 
     def read_weights(self, query: Any) -> None:
         """Take the hints of the statement's SELECTs, /*+ WEIGHT(3) */, out of its tree: each is of its SELECT's questions."""
@@ -494,7 +499,11 @@ class _Splitter:
             return
         for cte in list(clause.expressions):
             name = cte.alias.lower()
-            if self._is_of_rows(cte.this):
+            united = self._united_rows(cte.this)
+            if united is not None:
+                self._unions[name] = united
+                cte.pop()
+            elif self._is_of_rows(cte.this):
                 # Rows of the private table, or one a person, under another name: they stay within the blocks that read them.
                 self._release_constants(cte.this)
                 self._rows[name] = cte
@@ -517,8 +526,50 @@ class _Splitter:
         units = exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("units")))
         return query.args.get("group") is not None and self._is_question(probe.from_(units))
 
+    def _united_rows(self, query: Any) -> RowUnion | None:
+        """Return the SELECTs of rows that a query unites, a UNION or a SELECT of rows from one; None for any other query."""
+        exp = trees()
+        while isinstance(query, exp.Subquery):
+            query = query.this
+        if isinstance(query, exp.SetOperation):
+            return unite_rows(query, self._is_row_source)
+        if not isinstance(query, exp.Select) or self._aggregates_of(query) or query.find(exp.Window) is not None:
+            return None
+        if any(query.args.get(part) for part in ("group", "distinct", "limit", "offset", "qualify")):
+            return None
+        source, united = self._united_source(query)
+        if source is None or united is None:
+            return None
+        return replace(united, selects=tuple(put_source(query, source, part) for part in united.selects))
+
+    def _united_source(self, select: Any) -> tuple[Any, RowUnion | None]:
+        """Return the source of a SELECT that is rows of several, and their SELECTs; None and None where there is none."""
+        exp = trees()
+        found: list[tuple[Any, RowUnion]] = []
+        for source in self._sources(select):
+            united = self._unions.get(source.name.lower()) if isinstance(source, exp.Table) else None
+            if isinstance(source, exp.Subquery):
+                united = self._united_rows(source.this)
+            if united is not None:
+                found.append((source, united))
+        if len(found) > 1:
+            raise QuestionRefused(
+                "rows of one UNION ALL are not joined with those of another: ask about each by itself"
+            )
+        return found[0] if found else (None, None)
+
+    def _is_row_source(self, query: Any) -> bool:
+        return isinstance(query, trees().Select) and self._reads_rows(query) and not self._aggregates_of(query)
+
     def _split_select(self, select: Any) -> Any:
         exp = trees()
+        source, united = self._united_source(select)
+        if united is not None:
+            select = self._number_names(select)
+            keys = list(dict.fromkeys(key for one in self._key_sets(select) for key in one))
+            source, united = self._united_source(select)
+            assert united is not None
+            select = add_up_parts(select, source, united, keys, self._aggregates_of(select), units=self.units)
         # Counted outside of a block it would be the number of declared keys.
         self._count_keys(select)
         self._aggregate_keys(select)
