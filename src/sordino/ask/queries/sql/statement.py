@@ -783,6 +783,7 @@ class _Splitter:
         if (listed := self._list_keys(select)) is not None:
             return listed
         self._read_keys(select)
+        self._read_constants(select)
         self._drop_looked_up(select)
         _name_keys(select)
         sets = self._key_sets(select)
@@ -796,13 +797,17 @@ class _Splitter:
                 )
             raise QuestionRefused("rows of single persons are never released: ask for aggregates, or GROUP BY")
         names = {key: f"{KEY}{i}" for i, key in enumerate(keys)}
-        of_groups = self._values_of_groups(select, sets, names, aggregates)
+        several = len(sets) > 1
+        of_sets = [self._values_of_groups(select, one, names, aggregates, alone=not several) for one in sets]
+        of_groups = of_sets[0]
         aggregates = [node for node in aggregates if node not in of_groups]
         self.truths |= {name for key, name in names.items() if self._is_truth(key)}
         values = {aggregate: f"{VALUE}{i}" for i, aggregate in enumerate(aggregates)}
         # Without a key and an aggregate, a single row is left.
-        bare = not aggregates and not keys
-        tables = [] if bare else [self._add(select, one, names, values) for one in sets]
+        single = exp.Subquery(this=exp.Select(expressions=[exp.alias_(exp.Literal.number(1), "sordino_one")]))
+        tables = [
+            exp.to_table(self._add(select, one, names, values)) if aggregates or one else single.copy() for one in sets
+        ]
         outer = select.copy()
         groupings = {
             node: f"{GROUPING}{i}" for i, node in enumerate(dict.fromkeys(outer.find_all(exp.Grouping, exp.GroupingId)))
@@ -812,11 +817,15 @@ class _Splitter:
         having = select.args.get("having")
         if having is not None:
             outer.set("where", exp.Where(this=having.this.copy()))
-        source = exp.Subquery(this=exp.Select(expressions=[exp.alias_(exp.Literal.number(1), "sordino_one")]))
-        if not bare:
-            source = exp.to_table(tables[0])
-        if len(sets) > 1 or groupings:
-            source = self._union(tables, sets, names, values, groupings)
+        source = tables[0]
+        if several:
+            # Each grouping has its own values of groups, beside its keys.
+            united = {node: f"{VALUE}{len(values) + i}" for i, node in enumerate(of_groups)}
+            source = self._union(tables, sets, names, values, groupings, united, of_sets)
+            values |= united
+            of_groups = {}
+        elif groupings:
+            source = self._union(tables, sets, names, values, groupings, {}, of_sets)
         if of_groups:
             source.set("alias", exp.TableAlias(this=exp.to_identifier(_GROUPS)))
         outer = outer.from_(source)
@@ -842,31 +851,28 @@ class _Splitter:
         return outer
 
     def _values_of_groups(
-        self, select: Any, sets: list[tuple[Any, ...]], names: dict[Any, str], aggregates: list[Any]
+        self, select: Any, keys: tuple[Any, ...], every: dict[Any, str], aggregates: list[Any], *, alone: bool
     ) -> dict[Any, Any]:
         """Return what gives MODE, and STRING_AGG of DISTINCT declared values, of a group: sub-queries over other answers.
 
         MODE(x) is the value of x of the most rows, by the numbers of rows of each group and value. Beside other aggregates of
-        all rows it is a question of its own, as it is alone.
+        all rows it is a question of its own, as it is alone. `keys` are those of one grouping, `every` names those of all, of
+        which there is but one where `alone`.
         """
         exp = trees()
         found: dict[Any, Any] = {}
+        names = {key: every[key] for key in keys}
         for node in aggregates:
             mode = _mode(node)
             of = mode[0] if mode is not None else self._listed_of(node)
-            if of is None or (not names and (mode is None or len(aggregates) == 1)):
+            if of is None or (alone and not names and (mode is None or len(aggregates) == 1)):
                 continue
-            if len(sets) > 1:
-                word = "STRING_AGG" if mode is None else "MODE"
-                raise QuestionRefused(
-                    f"{word} goes with one GROUP BY: ask for each of ROLLUP's groupings, and UNION ALL"
-                )
             if not names and mode is not None and mode[1] is None:
                 with contextlib.suppress(QuestionRefused):
                     table = self._add(select, (), {}, {exp.Mode(this=of.copy()): f"{VALUE}0"})
                     found[node] = _one_value(exp.to_table(table), f"{VALUE}0")
                     continue
-            pairs = dict(names) if of in names else {**names, of: f"{KEY}{len(names)}"}
+            pairs = dict(names) if of in names else {**names, of: f"{KEY}{len(every)}"}
             value = exp.column(pairs[of], table=_VALUES)
             counted: dict[Any, str] = {}
             made = node.copy()
@@ -1032,6 +1038,9 @@ class _Splitter:
                 made = self._as_membership(node.this)
                 if made is not None:
                     node.replace(made)
+        for root in (select.args.get("where"), *self._aggregates_of(select), *select.expressions):
+            for node in [] if root is None else list(root.find_all(exp.Any, exp.All)):
+                self._compare_list(node)
         inside = [select.args.get("where"), group, *self._aggregates_of(select)]
         # An item that is a key is the same expression as in GROUP BY.
         keys = [] if group is None else group.expressions
@@ -1045,6 +1054,27 @@ class _Splitter:
                     self._release_list(node)
                 elif self._is_condition(node):
                     node.replace(self._release_correlated(node.this) or exp.column(self._release(node.this, "value")))
+
+    def _compare_list(self, node: Any) -> None:
+        """Put IN, or a comparison with the least or the largest, in the place of ANY and ALL of released values."""
+        exp = trees()
+        query = node.this.unnest()
+        comparison = node.parent
+        of_all = isinstance(node, exp.All)
+        if not isinstance(query, exp.Select) or not self._is_computed(query) or len(query.expressions) != 1:
+            return
+        if isinstance(comparison, (exp.EQ, exp.NEQ)) and isinstance(comparison, exp.NEQ) == of_all:
+            member = exp.In(this=comparison.this.copy(), query=exp.Subquery(this=query.copy()))
+            comparison.replace(exp.Not(this=member) if of_all else member)
+        elif isinstance(comparison, (exp.GT, exp.GTE, exp.LT, exp.LTE)) and comparison.expression is node:
+            inner = query.copy()
+            inner.set("expressions", [exp.alias_(inner.expressions[0].unalias(), "v")])
+            above = isinstance(comparison, (exp.GT, exp.GTE))
+            end = exp.Max if above == of_all else exp.Min
+            values = exp.Select(expressions=[end(this=exp.column("v"))]).from_(
+                exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("sordino_compared")))
+            )
+            node.replace(exp.Subquery(this=values))
 
     def _as_membership(self, query: Any) -> Any:
         """Return EXISTS over released or public rows as IN, where one equality links them to the block's rows; else None.
@@ -1215,6 +1245,42 @@ class _Splitter:
             if self._is_of_keys(of, keys):
                 for same in [item for item in select.walk() if item == node]:
                     same.replace(of.copy())
+
+    def _read_constants(self, select: Any) -> None:
+        """Put a constant in the place of its own MIN, MAX or ANY_VALUE: a group has it, and a table of any rows."""
+        exp = trees()
+        group = select.args.get("group")
+        of_groups = group is not None and not any(v for n, v in group.args.items() if n != "expressions")
+        for node in self._aggregates_of(select):
+            inner = node.this if isinstance(node, exp.IgnoreNulls) else node
+            if not isinstance(inner, (exp.Min, exp.Max, exp.AnyValue)) or inner.expressions:
+                continue
+            constant = self._constant_of(inner.this, select)
+            if constant is None:
+                continue
+            if not of_groups:
+                some = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+                constant = exp.Case(ifs=[exp.If(this=some, true=constant)])
+            for same in [item for item in select.walk() if item == node]:
+                same.replace(constant.copy())
+
+    def _constant_of(self, node: Any, select: Any) -> Any:
+        """Return the constant that an expression is in all rows that a SELECT reads; None where it may be anything else."""
+        exp = trees()
+        if isinstance(node, exp.Column):
+            joined = any(join.args.get("side") for join in select.args.get("joins") or [])
+            for source in [] if joined else self._sources(select):
+                query = source.this if isinstance(source, exp.Subquery) else None
+                if isinstance(source, exp.Table) and source.name.lower() in self._rows:
+                    query = self._rows[source.name.lower()].this
+                if not isinstance(query, exp.Select) or node.table.lower() not in ("", source.alias_or_name.lower()):
+                    continue
+                item = next((i for i in query.expressions if i.output_name.lower() == node.name.lower()), None)
+                if item is not None:
+                    return self._constant_of(item.unalias(), query)
+            return None
+        is_made = node is None or node.find(exp.Column, exp.Query, exp.AggFunc, exp.Window, exp.Star, exp.Anonymous)
+        return None if is_made else node.copy()
 
     def _lookups(self) -> dict[str, ReleasedQuery]:
         return {constant.name: constant for constant in self.constants if constant.kind == "lookup"}
@@ -1473,26 +1539,34 @@ class _Splitter:
 
     def _union(
         self,
-        tables: list[str],
+        tables: list[Any],
         sets: list[tuple[Any, ...]],
         names: dict[Any, str],
         values: dict[Any, str],
         groupings: dict[Any, str],
+        united: dict[Any, str],
+        of_sets: list[dict[Any, Any]],
     ) -> Any:
         """Return the rows of several groupings as one sub-query; keys that a grouping lacks are NULL.
+
+        `of_sets` are the values of groups of each grouping, and `united` their names.
 
         GROUPING(a, b) has a binary digit for each key, 1 where the grouping lacks it.
         """
         exp = trees()
         selects = []
-        for table, keys in zip(tables, sets, strict=True):
+        for table, keys, of_groups in zip(tables, sets, of_sets, strict=True):
             items = [exp.column(n) if k in keys else exp.alias_(exp.Null(), n) for k, n in names.items()]
             for node, name in groupings.items():
                 if any(key not in names for key in node.expressions):
                     raise QuestionRefused("GROUPING takes keys of GROUP BY")
                 digits = "".join(str(int(key not in keys)) for key in node.expressions) or "0"
                 items.append(exp.alias_(exp.Literal.number(int(digits, 2)), name))
-            selects.append(exp.Select(expressions=[*items, *map(exp.column, values.values())]).from_(table))
+            items += map(exp.column, values.values())
+            if united:
+                items += [exp.alias_(of_groups[node].copy(), name) for node, name in united.items()]
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(_GROUPS)))
+            selects.append(exp.Select(expressions=items).from_(table))
         whole = selects[0]
         for one in selects[1:]:
             whole = exp.union(whole, one, distinct=False)
