@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
 from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations, count_united, join_unit_values
+from sordino.ask.queries.sql.literal_tables import LiteralTable, join_literals, read_literals, write_series
 from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
 from sordino.ask.queries.sql.row_unions import RowUnion, add_up_parts, put_source, unite_rows
@@ -190,6 +191,7 @@ def read_statement(
     try:
         whole = _write(query)
         query = put_moment(rewrite_forms(query, declared), moment)
+        write_series(query)
         if unit is not None:
             add_up_pairs(query, unit)
         for select in list(query.find_all(trees().Select)) if units else []:
@@ -319,7 +321,7 @@ def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | 
     if not isinstance(query, exp.Select):
         return True
     parts = (exp.Window, exp.Qualify, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Grouping, exp.GroupingId, exp.Pivot)
-    if query.find(*parts, exp.SetOperation, exp.All, exp.Any) is not None:
+    if query.find(*parts, exp.SetOperation, exp.All, exp.Any, exp.Values, exp.GenerateSeries) is not None:
         return True
     # Alone, MODE is one question.
     if query.find(exp.Mode) is not None and (query.args.get("group") is not None or len(query.expressions) > 1):
@@ -327,6 +329,8 @@ def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | 
     for inner in query.find_all(exp.Select):
         if inner is query:
             continue
+        if inner.args.get("from_") is None and inner.args.get("from") is None:
+            return True
         holder = inner.parent.parent if isinstance(inner.parent, exp.Subquery) else inner.parent
         group = inner.args.get("group")
         keys = [] if group is None else group.expressions
@@ -407,6 +411,8 @@ class _Splitter:
         self.units: frozenset[str] = frozenset()
         # Names of WITH for rows of several SELECTs, joined by UNION ALL.
         self._unions: dict[str, RowUnion] = {}
+        # Names of WITH for rows that are written out.
+        self._literals: dict[str, LiteralTable] = {}
 
     def read_weights(self, query: Any) -> None:
         """Take the hints of the statement's SELECTs, /*+ WEIGHT(3) */, out of its tree: each is of its SELECT's questions."""
@@ -504,11 +510,15 @@ class _Splitter:
                 self._unions[name] = united
                 cte.pop()
             elif self._is_of_rows(cte.this):
+                self._join_literals(cte.this)
                 # Rows of the private table, or one a person, under another name: they stay within the blocks that read them.
                 self._release_constants(cte.this)
                 self._rows[name] = cte
                 cte.pop()
             else:
+                literals = read_literals(cte.this, self._literals, cte.alias_column_names)
+                if literals is not None:
+                    self._literals[name] = literals
                 self._written[name] = cte.this.copy()
                 cte.set("this", self.split(cte.this))
                 self._released[name] = cte
@@ -525,6 +535,13 @@ class _Splitter:
         probe = exp.Select(expressions=[exp.Count(this=exp.Star())])
         units = exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("units")))
         return query.args.get("group") is not None and self._is_question(probe.from_(units))
+
+    def _join_literals(self, select: Any) -> None:
+        """Put constants in the place of rows that a SELECT of private rows, or one in it, writes out and joins."""
+        exp = trees()
+        for one in [select, *(inner for inner in select.find_all(exp.Select) if inner is not select)]:
+            if self._reads_private(one):
+                join_literals(one, self._literals, self._columns_of(one))
 
     def _united_rows(self, query: Any) -> RowUnion | None:
         """Return the SELECTs of rows that a query unites, a UNION or a SELECT of rows from one; None for any other query."""
@@ -758,6 +775,7 @@ class _Splitter:
         before = (len(self.blocks), len(self.constants))
         try:
             probe = self._number_names(select)
+            self._join_literals(probe)
             self._join_constants(probe)
             self._release_constants(probe)
             # What is computed from its aggregates and keys, and sub-queries beside them, stay outside.
@@ -776,6 +794,7 @@ class _Splitter:
         """Return the SELECT over the answer of its keys and aggregates, which are asked as one question."""
         exp = trees()
         select = self._number_names(select)
+        self._join_literals(select)
         self._join_constants(select)
         self._release_constants(select)
         self._separate_lists(select)
@@ -1056,17 +1075,14 @@ class _Splitter:
                     node.replace(self._release_correlated(node.this) or exp.column(self._release(node.this, "value")))
 
     def _compare_list(self, node: Any) -> None:
-        """Put IN, or a comparison with the least or the largest, in the place of ANY and ALL of released values."""
+        """Put the least or the largest of released values in the place of ANY and ALL; those for equality are IN already."""
         exp = trees()
         query = node.this.unnest()
         comparison = node.parent
         of_all = isinstance(node, exp.All)
         if not isinstance(query, exp.Select) or not self._is_computed(query) or len(query.expressions) != 1:
             return
-        if isinstance(comparison, (exp.EQ, exp.NEQ)) and isinstance(comparison, exp.NEQ) == of_all:
-            member = exp.In(this=comparison.this.copy(), query=exp.Subquery(this=query.copy()))
-            comparison.replace(exp.Not(this=member) if of_all else member)
-        elif isinstance(comparison, (exp.GT, exp.GTE, exp.LT, exp.LTE)) and comparison.expression is node:
+        if isinstance(comparison, (exp.GT, exp.GTE, exp.LT, exp.LTE)) and comparison.expression is node:
             inner = query.copy()
             inner.set("expressions", [exp.alias_(inner.expressions[0].unalias(), "v")])
             above = isinstance(comparison, (exp.GT, exp.GTE))
