@@ -673,8 +673,9 @@ def _merge(outer: Any, inner: Any) -> Any:
     names = {e.alias_or_name.lower(): e.alias_or_name for e in inner.expressions}
     items: list[Any] = []
     for item in outer.expressions:
-        if isinstance(item, exp.Star):
-            items += [exp.alias_(e.unalias().copy(), e.alias_or_name, quoted=True) for e in inner.expressions]
+        star = item.this if isinstance(item, exp.Column) else item
+        if isinstance(star, exp.Star):
+            items += _expand_star(star, inner.expressions, replace)
             continue
         of = replace(item.unalias())
         name = item.alias or (names.get(item.name.lower(), "") if isinstance(item, exp.Column) else "")
@@ -695,6 +696,23 @@ def _merge(outer: Any, inner: Any) -> Any:
         kept.set("expressions", [c for c in kept.expressions if not _is_read(c, _source(outer))])
         made.set("with_", kept if kept.expressions else None)
     return made
+
+
+def _expand_star(star: Any, columns: list[Any], meaning: Callable[[Any], Any]) -> list[Any]:
+    """Return what * stands for: the columns, without those of EXCLUDE, with REPLACE's expressions and RENAME's names."""
+    from sqlglot import exp
+
+    given = {name.strip("_"): value or [] for name, value in star.args.items()}
+    left_out = {column.name.lower() for column in given.get("except", [])}
+    replaced = {item.alias.lower(): meaning(item.this) for item in given.get("replace", [])}
+    renamed = {item.this.name.lower(): item.alias for item in given.get("rename", [])}
+    items = []
+    for column in columns:
+        name = column.alias_or_name
+        if name.lower() not in left_out:
+            value = replaced.get(name.lower(), column.unalias())
+            items.append(exp.alias_(value.copy(), renamed.get(name.lower(), name), quoted=True))
+    return items
 
 
 def _is_read(named: Any, source: Any) -> bool:

@@ -64,7 +64,7 @@ def read_literals(query: Any, known: Mapping[str, LiteralTable], names: Sequence
     inner = literals_of(start.this, known)
     if inner is None:
         return None
-    if len(query.expressions) == 1 and query.expressions[0].is_star:
+    if len(query.expressions) == 1 and isinstance(query.expressions[0], exp.Star) and not any(query.expressions[0].args.values()):
         return _checked([name.lower() for name in names] or list(inner.columns), list(inner.rows))
     items = [item.unalias() for item in query.expressions]
     if not all(isinstance(item, exp.Column) and item.name.lower() in inner.columns for item in items):

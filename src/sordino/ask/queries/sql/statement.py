@@ -609,7 +609,7 @@ class _Splitter:
         for part in ("expressions", "having", "qualify", "order", "where"):
             parts = select.args.get(part)
             for root in parts if isinstance(parts, list) else [parts] if parts is not None else []:
-                self._split_scalars(root)
+                self._split_scalars(root, by_key=True)
         return select
 
     def _count_keys(self, select: Any) -> None:
@@ -711,11 +711,16 @@ class _Splitter:
         columns = [c.name.lower() for item in query.expressions for c in item.find_all(exp.Column)]
         return None if self.unit in columns or any(item.is_star for item in query.expressions) else query
 
-    def _split_scalars(self, root: Any) -> None:
+    def _split_scalars(self, root: Any, *, by_key: bool = False) -> None:
+        """Split the sub-queries in an expression; with `by_key` those too that are about one key of the rows around them."""
         exp = trees()
         for node in list(root.walk(prune=lambda n: isinstance(n, exp.Query))):
             if isinstance(node, exp.Subquery) and self._reads_private(node.this):
-                node.set("this", self.split(node.this))
+                asked = self._ask_by_key(node.this) if by_key else None
+                if asked is None:
+                    node.set("this", self.split(node.this))
+                else:
+                    node.replace(asked)
             elif isinstance(node, (exp.Select, exp.SetOperation)) and self._reads_private(node):
                 # As EXISTS and ALL have it.
                 node.replace(self.split(node.copy()))
@@ -998,11 +1003,36 @@ class _Splitter:
         return next((i.output_name for i in query.expressions if i.unalias() == group.expressions[0]), None)
 
     def _release_correlated(self, query: Any) -> Any:
-        """Return the released value of a row's key, for an aggregate of the rows whose key equals it; None for any other.
+        """Return the released value of a row's key, for an aggregate of the rows whose key equals it; None for any other."""
+        exp = trees()
+        grouped = self._group_by_link(query)
+        if grouped is None:
+            return None
+        made, outer, counts = grouped
+        found = exp.Anonymous(this=self._release(made, "lookup"), expressions=[outer.copy()])
+        return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if counts else found
+
+    def _ask_by_key(self, query: Any) -> Any:
+        """Return the answer of a row's key, outside of a private question: each key is asked once; None for any other query."""
+        exp = trees()
+        grouped = self._group_by_link(query)
+        if grouped is None:
+            return None
+        made, outer, counts = grouped
+        name = "sordino_by_key"
+        answers = exp.Subquery(this=self.split(made), alias=exp.TableAlias(this=exp.to_identifier(name)))
+        same = exp.EQ(this=exp.column("k", table=name), expression=outer.copy())
+        value = exp.Subquery(this=exp.Select(expressions=[exp.column("v", table=name)]).from_(answers).where(same))
+        return exp.Coalesce(this=value, expressions=[exp.Literal.number(0)]) if counts else value
+
+    def _group_by_link(self, query: Any) -> tuple[Any, Any, bool] | None:
+        """Return a correlated aggregate by its key k as v, the key of the row around it, and whether it counts; None for no such.
 
         (SELECT AVG(w.x) FROM t AS w WHERE w.k = o.k) is asked as SELECT w.k, AVG(w.x) FROM t AS w GROUP BY w.k.
         """
         exp = trees()
+        if not isinstance(query, exp.Select):
+            return None
         where = query.args.get("where")
         if where is None or len(query.expressions) != 1 or query.args.get("group") is not None:
             return None
@@ -1027,8 +1057,7 @@ class _Splitter:
                     "a correlated COUNT stands alone: of a key without rows it is 0, and all else is missing"
                 )
             made.set("expressions", [exp.alias_(own.copy(), "k"), exp.alias_(value, "v")])
-            found = exp.Anonymous(this=self._release(made, "lookup"), expressions=[outer[0].copy()])
-            return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if counts else found
+            return made, outer[0], counts
         return None
 
     def _is_one_row(self, source: Any) -> bool:
