@@ -109,7 +109,7 @@ def test_a_question_that_is_free_leaves_its_share_to_the_others(loss: dict[str, 
     split = {"weights": [3, 1]} if "weights" in split else split
     alone = people.plan(sd.sql("; ".join(paid)), **loss, **split)
     amounts = [plan.cost.amounts() for plan in batch.plans]
-    assert not any(amounts[0].values()) and not any(amounts[3].values())
+    assert not any([*amounts[0].values(), *amounts[3].values()])
     assert [plan.cost for plan in batch.plans[1:3]] == [plan.cost for plan in alone.plans]
     assert batch.cost == alone.cost
     assert batch.errors() == [0, *alone.errors(), 0]

@@ -143,8 +143,9 @@ def plan_batch(
 
     def plan_at(i: int, amount: Fraction) -> Plan:
         # Deltas add up; with rho it only says how the cost is reported.
-        is_shared = delta is not None and counted == "epsilon"
-        each = to_fraction(delta, name="delta") / sharing if is_shared else delta
+        each = delta
+        if delta is not None and counted == "epsilon":
+            each = to_fraction(delta, name="delta") / sharing
         made = plan(questions[i], **{counted: amount}, delta=each)
         if made.procedure.error_is_private:
             raise QuestionRefused(

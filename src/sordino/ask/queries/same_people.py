@@ -19,9 +19,10 @@ true or false column of it adds no rows and changes those of no other unit: all 
 none distorts it. So it is where these rows are made by steps of their own, such as one row a unit, a window, a join by the unit
 or a condition on a third table: each makes a unit's rows of that unit's rows alone.
 
-Theorem (match). Let each row have a true or false column: whether one of its unit's rows in the other table, bounded first as in a
-join, meets a condition on both. The column is a function of the row and of the bag of its unit's rows there, so it adds no rows
-and changes those of no other unit: all sensitivities stay. Here the cap is needed for the work alone: a row meets at most D others.
+Theorem (match). Let each row have a true or false column: whether one of its unit's rows in the other table, bounded first as
+in a join, meets a condition on both. The column is a function of the row and of the bag of its unit's rows there, so it adds no
+rows and changes those of no other unit: all sensitivities stay. The cap is needed for the work alone: a row meets at most D
+others.
 """
 
 from __future__ import annotations
@@ -356,8 +357,8 @@ def _match(node: Exists, name: str | None, to: PrivateTable | None, table: str, 
     units = [part for part in parts if _compares(part, {ours, f"{table}.{ours}"}, node.there(theirs))]
     if not units:
         raise QuestionRefused(
-            f"EXISTS over a private table asks about the same people: compare {table}.{ours} with {other}.{theirs}, their privacy "
-            "unit, beside all else"
+            f"EXISTS over a private table asks about the same people: compare {table}.{ours} with {other}.{theirs}, their "
+            "privacy unit, beside all else"
         )
     beside = conjoin([part for part in parts if part not in units])
     if beside is None:

@@ -793,7 +793,7 @@ def join_unit_values(select: Any, units: Container[str] | None = None) -> None:
 def _compare_members(select: Any, units: Container[str] | None) -> None:
     """Put EXISTS in the place of IN, ANY and ALL over rows of the row's own person, which compare it with each of them.
 
-    x IN (SELECT s.y FROM s WHERE s.k = t.k AND c) is EXISTS (SELECT 1 FROM s WHERE s.k = t.k AND c AND s.y = x), and x >= ALL (...)
+    x IN (SELECT s.y FROM s WHERE s.k = t.k AND c) is EXISTS (SELECT 1 FROM s WHERE s.k = t.k AND c AND s.y = x), and x >= ALL
     that there is no row with NOT (x >= s.y), where nothing is missing. With missing cells SQL's answer is true, false or
     unknown: unknown counts as false in a condition, and under NOT too.
     """
@@ -803,9 +803,9 @@ def _compare_members(select: Any, units: Container[str] | None) -> None:
     around = [source.alias_or_name.lower() for source in sources if source is not None]
     roots = [*select.expressions, *(p for n in ("where", "group", "having") if (p := select.args.get(n)) is not None)]
     for root in roots:
-        for node in list(root.walk(prune=lambda n: isinstance(n, kinds.Query) and n is not root)):
+        for node in list(root.walk(prune=lambda n: isinstance(n, kinds.Query))):
             member = _member_of(node)
-            query = None if member is None else member[2]
+            query: Any = None if member is None else member[2]
             source = _source(query) if isinstance(query, kinds.Select) else None
             if member is None or source is None or len(query.expressions) != 1 or query.args.get("where") is None:
                 continue

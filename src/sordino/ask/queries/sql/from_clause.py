@@ -991,7 +991,9 @@ def _change_star(
     """Return the columns of * without those of EXCLUDE, with the expressions of REPLACE and the names of RENAME."""
     given = {name.strip("_"): value for name, value in star.args.items() if value}
     for name in given.keys() - {"except", "replace", "rename"}:
-        raise QuestionRefused(f"{place.word(name)}* with {name.upper()} is not supported: EXCLUDE, REPLACE and RENAME are")
+        raise QuestionRefused(
+            f"{place.word(name)}* with {name.upper()} is not supported: EXCLUDE, REPLACE and RENAME are"
+        )
     left_out = [column.name.lower() for column in given.get("except", [])]
     replaced = {item.alias.lower(): item.this for item in given.get("replace", [])}
     renamed = {item.this.name.lower(): item.alias for item in given.get("rename", [])}

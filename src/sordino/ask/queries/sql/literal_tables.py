@@ -64,7 +64,11 @@ def read_literals(query: Any, known: Mapping[str, LiteralTable], names: Sequence
     inner = literals_of(start.this, known)
     if inner is None:
         return None
-    if len(query.expressions) == 1 and isinstance(query.expressions[0], exp.Star) and not any(query.expressions[0].args.values()):
+    if (
+        len(query.expressions) == 1
+        and isinstance(query.expressions[0], exp.Star)
+        and not any(query.expressions[0].args.values())
+    ):
         return _checked([name.lower() for name in names] or list(inner.columns), list(inner.rows))
     items = [item.unalias() for item in query.expressions]
     if not all(isinstance(item, exp.Column) and item.name.lower() in inner.columns for item in items):
@@ -99,7 +103,6 @@ def join_literals(select: Any, known: Mapping[str, LiteralTable], own: frozenset
     Joined without a condition there is one such row. Of several each row of the other side meets one at most, by comparisons of
     one value with constants; then a column is a choice among them. Raises QuestionRefused where it may meet two.
     """
-    exp = trees()
     joins = select.args.get("joins") or []
     part = "from_" if select.args.get("from_") is not None else "from"
     start = select.args.get(part)
@@ -153,13 +156,14 @@ def _join_one(select: Any, join: Any, table: LiteralTable, name: str, own: froze
             parts = []
     if len(table.rows) > _MOST_CHOICES:
         raise QuestionRefused(
-            f"{name} has {len(table.rows)} rows, above {_MOST_CHOICES} that are joined as they are written: declare it as a public table"
+            f"{name} has {len(table.rows)} rows, above {_MOST_CHOICES} that are joined as they are written: declare it as a "
+            "public table"
         )
     conditions = [[put(part, row) for part in parts] for row in table.rows]
     if len(table.rows) > 1 and not _are_apart(conditions):
         raise QuestionRefused(
-            f"a row of a person may meet two rows of {name}: compare one value with its columns for equality, or with ends that do "
-            "not overlap, x >= lo AND x < hi; or declare it as a public table"
+            f"a row of a person may meet two rows of {name}: compare one value with its columns for equality, or with ends that "
+            "do not overlap, x >= lo AND x < hi; or declare it as a public table"
         )
     join.pop()
     met = [exp.and_(*(part.copy() for part in condition)) if condition else None for condition in conditions]

@@ -128,8 +128,8 @@ def add_up_parts(
         if any(once for _, _, once in wanted) and place and not (apart and keys):
             if keys or any(not once for _, _, once in wanted):
                 raise QuestionRefused(
-                    "persons over UNION ALL are counted by themselves, and in all groups together: ask for their number alone, or "
-                    "for that of each SELECT"
+                    "persons over UNION ALL are counted by themselves, and in all groups together: ask for their number alone, "
+                    "or for that of each SELECT"
                 )
             _leave_out(part, select, source, union.selects[:place], items[place], units)
         part.set(
@@ -212,13 +212,13 @@ def _combine(
     one_column = len(items[0]) == 1
     if counts and union.distinct and one_column:
         person = exp.column(next(iter(items[0]))) if isinstance(person, exp.Star) else person
-    if counts and (union.distinct or isinstance(inner.this, exp.Distinct)) and _is_unit(person, items, units):
-        if not union.distinct or one_column:
-            return whole(exp.Count(this=exp.Distinct(expressions=[person.copy()])), once=True)
+    counts_once = counts and (union.distinct or isinstance(inner.this, exp.Distinct))
+    if counts_once and (not union.distinct or one_column) and _is_unit(person, items, units):
+        return whole(exp.Count(this=exp.Distinct(expressions=[person.copy()])), once=True)
     if union.distinct:
         raise QuestionRefused(
-            "UNION of rows of persons counts equal rows once, which is asked of the privacy unit alone: COUNT(*) of SELECT person "
-            "FROM a UNION SELECT person FROM b; or write UNION ALL"
+            "UNION of rows of persons counts equal rows once, which is asked of the privacy unit alone: COUNT(*) of SELECT "
+            "person FROM a UNION SELECT person FROM b; or write UNION ALL"
         )
     if counts and not isinstance(inner.this, exp.Distinct):
         return whole(inner.copy())

@@ -109,7 +109,8 @@ def _match(
     grouped = any(query.args.get(part) for part in ("group", "having", "qualify"))
     if inner.steps or inner.joined or inner.columns is None or grouped or _has_windows(query):
         raise QuestionRefused(
-            f"{at}EXISTS that compares its rows with the row around it reads one table, without joins, groups and windows of its own"
+            f"{at}EXISTS that compares its rows with the row around it reads one table, without joins, groups and windows of its "
+            "own"
         )
     asked = Exists(inner.table, None)
     base = None if inner.table == declared.table else inner.table

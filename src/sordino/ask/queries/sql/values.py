@@ -320,8 +320,8 @@ class Translator:
             return self.refuse(
                 self._place.word(word),
                 f"{word} over rows of a private table compares a row with those of its own person, so that WHERE of the "
-                "sub-query compares the privacy units, each column with its table: ... (SELECT o.x FROM visits o WHERE o.person = "
-                "v.person); or compare with what aggregates release, such as (SELECT AVG(x) FROM visits)",
+                "sub-query compares the privacy units, each column with its table: ... (SELECT o.x FROM visits o WHERE "
+                "o.person = v.person); or compare with what aggregates release, such as (SELECT AVG(x) FROM visits)",
             )
         if isinstance(item, kinds.Any) and isinstance(item.parent, kinds.Binary):
             of = item.this.unnest()
