@@ -92,7 +92,25 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = export_lazily(__name__)
+__getattr__, __dir__, __all__ = export_lazily(
+    __name__,
+    # The words of polars, pandas and SQL.
+    meant={
+        **dict.fromkeys(("len", "size"), "sd.count()"),
+        **dict.fromkeys(("n_unique", "nunique", "approx_n_unique"), "sd.count_distinct(column)"),
+        **dict.fromkeys(("avg", "average"), "sd.mean(column)"),
+        **dict.fromkeys(("stddev", "var"), "sd.std(column), or sd.variance(column)"),
+        **dict.fromkeys(("percentile", "quantiles"), "sd.quantile(column, 0.9)"),
+        **dict.fromkeys(("concat_str", "concat"), 'col("a").concat(col("b"))'),
+        **dict.fromkeys(("lit", "Literal"), '5 or "text" as they are'),
+        "corr": "sd.correlation(x, y)",
+        "cov": "sd.covariance(x, y)",
+        "mode": "sd.most_common(column)",
+        "hist": "sd.histogram(column)",
+        "read_csv": "sd.protect(path, ...)",
+        "DataFrame": "sd.protect(table, ...)",
+    },
+)
 register_features(
     {
         # Aggregates, as methods of the expressions below them.

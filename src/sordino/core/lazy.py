@@ -32,13 +32,16 @@ _EXPORT = re.compile(r"^    from (\S+) import \(?\s*(\w+) as \2,?\s*\)?$", re.MU
 
 
 def export_lazily(
-    package: str, *, removed: Mapping[str, str] = MappingProxyType({})
+    package: str,
+    *,
+    removed: Mapping[str, str] = MappingProxyType({}),
+    meant: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return the `__getattr__`, `__dir__` and `__all__` of a package that offers what it imports `if TYPE_CHECKING:`.
 
     Those imports are what type checkers read, and are never run: they are read here as text, so each name stands once, and
-    the source file must be there. `removed` maps a name that was offered once to what to use instead. Raises AttributeError,
-    as a plain module does, for any other name, with those words for a removed one.
+    the source file must be there. `removed` maps a name that was offered once to what to use instead, `meant` a name of other
+    libraries to the one here. Raises AttributeError, as a plain module does, for any other name, with those words.
     """
     spec: Any = sys.modules[package].__spec__
     source = spec.loader.get_data(spec.origin).decode("utf-8").replace("\r\n", "\n")
@@ -56,7 +59,8 @@ def export_lazily(
             raise AttributeError(f"{package}.{name} was removed: {removed[name]}")
         else:
             near = [] if name.startswith("_") else difflib.get_close_matches(name, known, n=1)
-            hint = f": did you mean {near[0]}?" if near else ""
+            word = meant.get(name, near[0] if near else "")
+            hint = f": did you mean {word}?" if word else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         setattr(sys.modules[package], name, found)
         return found

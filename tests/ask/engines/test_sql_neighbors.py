@@ -175,7 +175,7 @@ def blocks(text: str) -> list[str]:
     return [
         block
         for block, question in zip(asked.statement.blocks, asked.blocks, strict=True)
-        if isinstance(question, Aggregation)
+        if isinstance(question, Aggregation) and question.aggregates
     ]
 
 

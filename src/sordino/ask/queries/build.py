@@ -354,9 +354,12 @@ class Selection:
             made = node if made is None else Connective("and", made, node)
         return replace(self, condition=made)
 
-    def filter(self, *conditions: Expr) -> Selection:
-        """Return the selection of those rows that also meet each of the conditions: it is `where`."""
-        return self.where(*conditions)
+    def filter(self, *conditions: Expr, **equal: Any) -> Selection:
+        """Return the selection of those rows that also meet each of the conditions: it is `where`.
+
+        A keyword is a column that equals a value, as in polars: filter(job="cook").
+        """
+        return self.where(*conditions, *(col(name) == value for name, value in equal.items()))
 
     def group_by(self, *columns: Column, keys: Any = None, min_units: int = 1, **named: Column) -> Selection:
         """Return the selection grouped by columns, bins of numbers, parts of days; a keyword names the key's column.
@@ -436,7 +439,8 @@ def _flatten(
             )
         if not isinstance(item, (AggregateExpr, list, tuple)):
             raise QuestionRefused(
-                f"{word} takes aggregates, such as sd.count(), not a {type(item).__name__}: other questions are asked alone"
+                f"{word} takes aggregates, such as sd.count() or col('age').mean(), not a {type(item).__name__}: other questions "
+                "are asked alone"
             )
         flat.extend([item] if isinstance(item, AggregateExpr) else item)
     for name, item in named.items():

@@ -28,9 +28,9 @@ class TableFace(ABC):
         """Return the selection of the rows that meet each of the conditions; end it with `.agg(...)`."""
         return Selection().where(*conditions)
 
-    def filter(self, *conditions: Expr) -> Selection:
-        """Return the selection of the rows that meet each of the conditions: it is `where`."""
-        return Selection().where(*conditions)
+    def filter(self, *conditions: Expr, **equal: Any) -> Selection:
+        """Return the selection of the rows that meet each of the conditions, or have these values: it is `where`."""
+        return Selection().filter(*conditions, **equal)
 
     def with_columns(self, *columns: Expr, **named: str | Expr) -> Selection:
         """Return the table with more columns, each a name for an expression, for what comes after it."""
