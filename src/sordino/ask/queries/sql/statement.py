@@ -463,6 +463,12 @@ class _Splitter:
         schema = table.db.lower()
         if name in known and not schema:
             return
+        if isinstance(table.this, trees().Func):
+            word = str(table.this.this) if isinstance(table.this, trees().Anonymous) else table.this.sql_name()
+            raise QuestionRefused(
+                f"{word.upper()} is no table around private questions: FROM names declared tables, queries of WITH, VALUES, and "
+                "lists or series of constant ends"
+            )
         if name not in self.public or schema.startswith(_RESERVED):
             why = (
                 "is not declared, or is read row by row"
