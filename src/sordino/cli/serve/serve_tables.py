@@ -73,7 +73,7 @@ def start(
         else:
             service = open_service(project_path(project))
         write_log("off" if quiet else service.settings.log)
-        if not service.desk.accounts.all():
+        if not service.account_service.accounts.all():
             note("no accounts yet: sordino serve account add NAME --role officer", quiet=quiet)
         place = stack.enter_context(serving_sql(service, host=host, port=postgres_port))
         also = "" if place is None else f", SQL clients at {place}"

@@ -193,9 +193,9 @@ def _folder_schema(source: str) -> FileSchema:
 def _find(source: str, pattern: str) -> list[str]:
     """Return the files that a source names, here by the pattern."""
     if source.startswith(FAR):
-        from sordino.core.remote_files import find_far
+        from sordino.core.remote_files import find_remote
 
-        return find_far(source)
+        return find_remote(source)
     return [source] if Path(source).is_file() else sorted(glob.glob(pattern, recursive=True))
 
 
