@@ -288,8 +288,8 @@ AROUND = (
     "SELECT COUNT(*) AS n FROM people AS p WHERE p.age > (SELECT AVG(q.age) FROM people AS q WHERE q.job = p.job);",
     "SELECT COUNT(*) AS n FROM people WHERE job IN (SELECT job FROM people GROUP BY job ORDER BY COUNT(*) DESC LIMIT 2);",
     "SELECT job, COUNT(*) AS n FROM (SELECT job FROM people WHERE member UNION ALL SELECT job FROM people) AS t GROUP BY job;",
-    "SELECT b.band, COUNT(*) AS n FROM people JOIN (VALUES (0, 40, 'young'), (40, 200, 'old')) AS b(lo, hi, band)"
-    " ON age >= b.lo AND age < b.hi GROUP BY b.band;",
+    "SELECT b.name, COUNT(*) AS n FROM people JOIN (VALUES (0, 40, 'young'), (40, 200, 'old')) AS b(lo, hi, name)\n"
+    "ON age >= b.lo AND age < b.hi GROUP BY b.name;",
 )
 
 
