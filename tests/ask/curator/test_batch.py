@@ -94,7 +94,7 @@ def test_a_question_that_is_free_leaves_its_share_to_the_others(loss: dict[str, 
     domain = sd.Domain({"town": sd.Category(["a", "b"]), "age": sd.Integer(0, 9)})
     columns = sd.Domain({"town": sd.Category(["a", "b"]), "area": sd.Integer(0, 9)})
     towns = sd.public(pa.table({"town": ["a", "b"], "area": [1, 2]}), key="town", columns=columns)
-    people = sd.protect(
+    people: Any = sd.protect(
         {"people": pa.table({"town": ["a"], "age": [3]})},
         domain={"people": domain},
         neighbors="add_remove",

@@ -119,6 +119,8 @@ PERSONS = [
     " AND b.t) GROUP BY id) u",
     "SELECT b.name, COUNT(*) FROM t JOIN bands b ON b.low <= t.x AND t.x < b.high "
     "WHERE EXISTS (SELECT 1 FROM p WHERE p.who = t.id AND p.m = b.low) GROUP BY b.name",
+    "SELECT COUNT(*), SUM(s) FROM (SELECT id, SUM(x) AS s FROM t GROUP BY id) u WHERE EXISTS (SELECT 1 FROM p WHERE p.who = u.id"
+    " AND p.m > u.s AND p.m < u.s + 4)",
     # Of a person, whether it is elsewhere.
     "SELECT k, COUNT(*), SUM(s) FROM (SELECT id, id IN (SELECT who FROM p) AS k, SUM(x) AS s FROM t GROUP BY id) u GROUP BY k",
     "SELECT COUNT(*) FROM (SELECT id, id IN (SELECT who FROM p WHERE m > 1) AS k, COUNT(*) AS n FROM t GROUP BY id) u"

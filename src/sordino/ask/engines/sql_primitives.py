@@ -848,10 +848,12 @@ class SqlPrimitives(ABC):
         """
         copies = self._copies
         before = set(self._joined)
-        owner = self.let(self._unit())
-        row = self._add_step(
-            f"row_number() OVER (PARTITION BY {owner} ORDER BY {', '.join(self._window_ties())})",
-        )
+        owner = self._unit_text()
+        row = owner
+        # Of rows that are one a unit, the unit's name is the number.
+        if self._held.unit is not None:
+            ties = ", ".join(self._window_ties())
+            row = self._add_step(f"row_number() OVER (PARTITION BY {owner} ORDER BY {ties})")
         self._join_rows(table, name, left=True)
         unit = self.other_rows(table)._held.unit
         assert unit is not None

@@ -349,6 +349,7 @@ def mark_units(
 def _match(node: Exists, name: str | None, to: PrivateTable | None, table: str, own: PrivateTable) -> UnitMatch:
     """Return the step that a condition on both rows is; its column is named by what it says."""
     assert node.beside is not None
+    depth(node.beside)
     other = name or table
     if any(isinstance(at, Exists) for at in walk(node.beside)):
         raise QuestionRefused("EXISTS within a condition that compares two rows of a person is not supported")

@@ -478,7 +478,10 @@ class Scope:
             if others:
                 return others[0].column(place, item)
         if item.table and item.table.lower() not in self.names:
-            raise UnknownName(f"{place.of(item)}{item.table!r} is not the table asked about")
+            raise UnknownName(
+                f"{place.of(item)}{item.table!r} is not the table asked about; a sub-query compares with the rows around it by the "
+                "privacy unit, or by one key that GROUP BY could have, and by all else within EXISTS and IN alone"
+            )
         if self.columns is None:
             return col(item.name)
         if item.name.lower() not in self.columns:
