@@ -479,8 +479,8 @@ class Scope:
                 return others[0].column(place, item)
         if item.table and item.table.lower() not in self.names:
             raise UnknownName(
-                f"{place.of(item)}{item.table!r} is not the table asked about; a sub-query compares with the rows around it by the "
-                "privacy unit, or by one key that GROUP BY could have, and by all else within EXISTS and IN alone"
+                f"{place.of(item)}{item.table!r} is not the table asked about; a sub-query compares with the rows around it by "
+                "the privacy unit, or by one key that GROUP BY could have, and by all else within EXISTS and IN alone"
             )
         if self.columns is None:
             return col(item.name)
