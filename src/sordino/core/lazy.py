@@ -40,8 +40,9 @@ def export_lazily(
     """Return the `__getattr__`, `__dir__` and `__all__` of a package that offers what it imports `if TYPE_CHECKING:`.
 
     Those imports are what type checkers read, and are never run: they are read here as text, so each name stands once, and
-    the source file must be there. `removed` maps a name that was offered once to what to use instead, `meant` a name of other
-    libraries to the one here. Raises AttributeError, as a plain module does, for any other name, with those words.
+    the source file must be there. `removed` maps a name that was offered once to what to use instead,
+    `meant` one that others have. Raises AttributeError,
+    as a plain module does, for any other name, with those words for a removed one.
     """
     spec: Any = sys.modules[package].__spec__
     source = spec.loader.get_data(spec.origin).decode("utf-8").replace("\r\n", "\n")
@@ -59,8 +60,8 @@ def export_lazily(
             raise AttributeError(f"{package}.{name} was removed: {removed[name]}")
         else:
             near = [] if name.startswith("_") else difflib.get_close_matches(name, known, n=1)
-            word = meant.get(name, near[0] if near else "")
-            hint = f": did you mean {word}?" if word else ""
+            hint = f": did you mean {near[0]}?" if near else ""
+            hint = f": {meant[name]}" if name in meant else hint
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         setattr(sys.modules[package], name, found)
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 _ASK = "table.ask(question, epsilon=...)"
-_ROWS = "rows are never released; ask for an aggregate"
+_ROWS = "rows are never released; write agg(...) for an aggregate"
 _WINDOW = "an answer is computed with; write release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer')"
 # Of each class, what is meant by the words that others use: the word here, or a reason and what to do.
 _MEANT: dict[str, dict[str, str]] = {
@@ -77,7 +77,15 @@ _MEANT: dict[str, dict[str, str]] = {
         **dict.fromkeys(("aggregate", "summarize", "summarise"), "agg(...)"),
         **dict.fromkeys(("merge", "join_asof"), "join(table, on=...)"),
         **dict.fromkeys(("dropna", "drop_nulls"), 'where(col("age").is_not_null())'),
-        **dict.fromkeys(("size", "len", "count", "height", "shape"), "agg(sd.count())"),
+        **dict.fromkeys(("size", "len", "height", "shape"), "count()"),
+        **dict.fromkeys(("sql", "execute"), 'ask(sd.sql("SELECT ..."), epsilon=...)'),
+        **dict.fromkeys(("budget", "privacy_budget", "remaining_budget"), "remaining, or spent"),
+        **dict.fromkeys(("evaluate", "release", "get", "answer"), "ask(question, epsilon=...)"),
+        **dict.fromkeys(("apply", "map", "transform", "pipe"), "with_columns(name=expression)"),
+        **dict.fromkeys(
+            ("drop", "rename", "astype", "cast"), "a question names its columns; write agg(...) of those it needs"
+        ),
+        **dict.fromkeys(("plot", "chart"), "sd.plot(release), of an answer"),
         **dict.fromkeys(("nunique", "n_unique"), 'agg(sd.count_distinct("job"))'),
         **dict.fromkeys(("drop_duplicates", "unique", "distinct"), 'group_by("job").agg(sd.count())'),
         **dict.fromkeys(
@@ -90,7 +98,6 @@ _MEANT: dict[str, dict[str, str]] = {
         **dict.fromkeys(
             ("tail", "show", "sample_rows", "collect", "to_pandas", "to_polars", "to_dicts", "iter_rows"), _ROWS
         ),
-        **dict.fromkeys(("columns", "schema", "dtypes", "info"), "domain"),
         **dict.fromkeys(("isna", "isnull", "is_null", "null_count"), 'where(col("age").is_null()).agg(sd.count())'),
         **dict.fromkeys(
             ("group_by_dynamic", "resample", "groupby_dynamic"), 'group_by(col("day").dt.truncate("1mo")).agg(...)'
@@ -108,6 +115,8 @@ _MEANT: dict[str, dict[str, str]] = {
         "rename": "with_columns(new=col(old))",
         "crosstab": "group_by(one, other).agg(sd.count())",
         **dict.fromkeys(("plot", "boxplot"), "an answer is drawn; write sd.plot(release)"),
+        **dict.fromkeys(("to_csv", "to_parquet", "to_excel", "write_csv", "write_parquet", "values", "rows"), _ROWS),
+        **dict.fromkeys(("dtypes", "info", "types"), "schema"),
         **dict.fromkeys(("pivot", "pivot_table", "unpivot"), 'sd.sql("SELECT ... PIVOT ..."), or release.query'),
         "corr": 'agg(sd.correlation("age", "hours"))',
         "explode": "unnest(column)",
