@@ -385,7 +385,7 @@ def test_an_unknown_word_names_the_one_that_exists(people: Any, ask: Callable[[A
         (lambda t: t.agg(col("age").sum().over("job")), r"release\.query"),
         (lambda t: t.agg(col("age")), "value of each row, and rows are never released"),
         (lambda t: t.select("age"), "takes aggregates"),
-        (lambda t: t.agg({"age": "mean"}), r"col\(.age.\)\.mean\(\), not a dict"),
+        (lambda t: t.agg({"age": "mean"}), r"not a dict: write agg\(sd\.mean"),
         (lambda _: sd.when(col("age") > 3).otherwise(0), "needs its value"),
         (lambda _: sd.when(col("age") > 3, 1).then(0), "each condition has one value"),
         (lambda t: t.group_by("job").select(sd.count()), r"end group_by with \.agg"),
