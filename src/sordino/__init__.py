@@ -96,6 +96,13 @@ __version__ = "0.1.0"
 # What users of other libraries type, and what it is here.
 _MEANT = {
     **dict.fromkeys(("avg", "average"), "write sd.mean(column)"),
+    **dict.fromkeys(("len", "size"), "write sd.count()"),
+    **dict.fromkeys(("stddev", "var"), "write sd.std(column), or sd.variance(column)"),
+    **dict.fromkeys(("concat_str", "concat"), 'write col("a").concat(col("b"))'),
+    **dict.fromkeys(("lit", "Literal"), 'write 5 or "text" as they are'),
+    "corr": "write sd.correlation(x, y)",
+    "cov": "write sd.covariance(x, y)",
+    "hist": "write sd.histogram(column)",
     **dict.fromkeys(("nunique", "n_unique", "countDistinct"), "write sd.count_distinct(column)"),
     **dict.fromkeys(("mode", "value_counts"), "write table.value_counts(column), or sd.most_common(column)"),
     **dict.fromkeys(("percentile", "percentiles"), "write sd.quantile(column, level)"),

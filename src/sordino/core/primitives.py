@@ -12,7 +12,7 @@ make fail would reveal by its failure, at any price, whether such rows exist.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
@@ -154,6 +154,15 @@ class Primitives(Protocol):
 
     def mark_units(self, column: str, rows: Primitives, condition: exp.Expression | None) -> None:
         """Add a true or false `column`: whether the row's unit has `rows`, from `other_rows`, that meet a condition on them."""
+
+    def mark_matches(
+        self, column: str, table: str | None, condition: Callable[[Primitives], exp.Expression], *, name: str
+    ) -> None:
+        """Add a true or false `column`: whether the row's unit has rows in another private table that meet a condition beside it.
+
+        They are of this table where None, and bounded as declared. `condition` is of the row with one of them, whose columns are
+        named name.column there, and nowhere else.
+        """
 
     def join_values(
         self, columns: Mapping[str, str], rows: Primitives, condition: exp.Expression | None, *, key: str, left: bool

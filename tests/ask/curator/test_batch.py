@@ -85,6 +85,45 @@ def test_weights_move_the_loss_to_what_counts() -> None:
         assert heavy.errors()[0] < even.errors()[0]
 
 
+@pytest.mark.parametrize("loss", [{"epsilon": 1, "delta": "1e-6"}, {"rho": "0.5"}], ids=["epsilon", "rho"])
+@pytest.mark.parametrize(
+    "split", [{}, {"weights": [7, 3, 1, 7]}, {"share": "error"}], ids=["equal", "weights", "error"]
+)
+def test_a_question_that_is_free_leaves_its_share_to_the_others(loss: dict[str, Any], split: dict[str, Any]) -> None:
+    """Declared keys and public tables cost nothing, whatever part of the loss they have."""
+    domain = sd.Domain({"town": sd.Category(["a", "b"]), "age": sd.Integer(0, 9)})
+    columns = sd.Domain({"town": sd.Category(["a", "b"]), "area": sd.Integer(0, 9)})
+    towns = sd.public(pa.table({"town": ["a", "b"], "area": [1, 2]}), key="town", columns=columns)
+    people: Any = sd.protect(
+        {"people": pa.table({"town": ["a"], "age": [3]})},
+        domain={"people": domain},
+        neighbors="add_remove",
+        privacy_unit={"people": "row"},
+        budget=sd.ZCDP(100) if "rho" in loss else sd.ApproxDP(100, "1e-3"),
+        ledger=None,
+        public={"towns": towns},
+    )
+    paid = ["SELECT COUNT(*) FROM people", "SELECT SUM(age) FROM people"]
+    texts = ["SELECT DISTINCT town FROM people", *paid, "SELECT * FROM towns"]
+    batch = people.plan(sd.sql("; ".join(texts)), **loss, **split)
+    split = {"weights": [3, 1]} if "weights" in split else split
+    alone = people.plan(sd.sql("; ".join(paid)), **loss, **split)
+    amounts = [plan.cost.amounts() for plan in batch.plans]
+    assert not any([*amounts[0].values(), *amounts[3].values()])
+    assert [plan.cost for plan in batch.plans[1:3]] == [plan.cost for plan in alone.plans]
+    assert batch.cost == alone.cost
+    assert batch.errors() == [0, *alone.errors(), 0]
+    assert batch.describe().count("no error") == 2
+    assert [release.cost for release in people.ask(batch)] == [plan.cost for plan in batch.plans]
+
+
+def test_a_question_that_is_free_has_the_error_that_is_wanted() -> None:
+    people = protect(pa.table({"town": ["a"]}), sd.Domain({"town": sd.Category(["a", "b"])}), name="people")
+    batch = people.plan([people.group_by("town").agg([]), people.agg(sd.count())], error=10)
+    assert [plan.is_free for plan in batch.plans] == [True, False]
+    assert batch.plans[1].cost == people.plan(people.agg(sd.count()), error=10).cost
+
+
 def test_all_are_asked_or_none() -> None:
     held = curator(budget=sd.PureDP(1))
     batch = held.plan([S.agg(sd.count()), sd.most_common("occ")], epsilon=1)

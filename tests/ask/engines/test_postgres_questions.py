@@ -160,6 +160,21 @@ JOINS = [
     "SELECT COUNT(*) FROM people WHERE id IN (SELECT id FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY id ORDER BY day) > 1"
     " UNION SELECT v.id FROM visits v JOIN kinds k ON k.kind = v.kind AND k.price = 'high')",
 ]
+# A row beside those of its own person, by several comparisons; rows of several SELECTs, and rows that the text writes out.
+MATCHES = [
+    "SELECT region, COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.id = p.id AND v.cost > 3"
+    " AND v.cost < p.age AND MONTH(v.day) < 7) GROUP BY region",
+    "SELECT COUNT(*), SUM(cost) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM visits o WHERE o.id = v.id AND o.kind = v.kind"
+    " AND o.seen < v.seen)",
+    "SELECT COUNT(*) FROM visits v WHERE cost >= ALL (SELECT o.cost FROM visits o WHERE o.id = v.id)",
+    "SELECT COUNT(*), SUM(v) FROM (SELECT id, age AS v FROM people WHERE member UNION ALL SELECT id, cost FROM visits)"
+    " u WHERE v > 3",
+    "SELECT COUNT(*) FROM (SELECT id FROM people WHERE age > 50 UNION SELECT id FROM visits WHERE cost > 10) u",
+    "SELECT n, COUNT(*) FROM visits JOIN (VALUES (0, 4, 'low'), (4, 20, 'high')) b(lo, hi, n) ON cost >= lo AND cost < hi"
+    " GROUP BY n",
+    "SELECT CAST(DATE_TRUNC('month', day) AS VARCHAR) AS m, COUNT(*) FROM visits GROUP BY 1",
+    "SELECT region, MODE(age % 3) FROM people GROUP BY ROLLUP (region)",
+]
 QUESTIONS = [
     *WINDOWS,
     *VALUES,
@@ -205,6 +220,7 @@ QUESTIONS = [
     "SELECT CASE WHEN cost > 5 THEN MAKE_DATE(YEAR(day), MONTH(day), 1) ELSE DATE '2024-12-31' END AS k, COUNT(*) AS n FROM "
     "visits WHERE EXTRACT(YEAR FROM AGE(DATE '2026-02-15', day)) < 2 GROUP BY 1",
     "SELECT AVG(n) AS a, COUNT(*) AS c FROM (SELECT id, MONTH(day) AS m, COUNT(*) AS n FROM visits GROUP BY id, MONTH(day)) t",
+    *MATCHES,
 ]
 
 

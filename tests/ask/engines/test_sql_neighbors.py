@@ -22,7 +22,8 @@ import sordino as sd
 from ask.engines.test_unit_rows import DAYS, DOMAIN, SCHEMA, Exact, Row, rows
 from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.curator.plan import TableContext
-from sordino.ask.curator.question_reading import read_question
+from sordino.ask.curator.question_reading import read_question, read_statement_question
+from sordino.ask.curator.statement_procedure import StatementQuestion
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.engines.public import public_cells
 from sordino.ask.engines.table_layout import PeopleTable
@@ -108,6 +109,25 @@ PERSONS = [
     "SELECT n, COUNT(*) FROM (SELECT (SELECT COUNT(*) FROM p WHERE p.who = t.id) AS n FROM t) u GROUP BY n",
     "SELECT COUNT(*) FROM (SELECT id FROM t WHERE x > 0 INTERSECT SELECT who FROM p EXCEPT SELECT id FROM t WHERE f > 3) u",
     "SELECT COUNT(*) FROM (SELECT id FROM t WHERE x > 2 UNION SELECT id FROM t WHERE f < 1) u",
+    # By several comparisons, of other columns than the units too.
+    "SELECT c, COUNT(*), SUM(x) FROM t a WHERE EXISTS (SELECT 1 FROM p WHERE p.who = a.id AND p.m > a.f"
+    " AND p.m < a.x + 3) GROUP BY c",
+    "SELECT COUNT(*), SUM(x) FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b WHERE b.id = a.id AND b.c = a.c AND b.d < a.d)",
+    "SELECT c, COUNT(*) FROM t a WHERE x >= ALL (SELECT b.x FROM t b WHERE b.id = a.id) GROUP BY c",
+    "SELECT COUNT(*), SUM(f) FROM t a WHERE c IN (SELECT p.g FROM p WHERE p.who = a.id)"
+    " OR x > ANY (SELECT m FROM p WHERE who = a.id)",
+    "SELECT AVG(n) FROM (SELECT id, COUNT(*) AS n FROM t a WHERE c NOT IN (SELECT b.c FROM t b WHERE b.id = a.id"
+    " AND b.t) GROUP BY id) u",
+    "SELECT b.name, COUNT(*) FROM t JOIN bands b ON b.low <= t.x AND t.x < b.high "
+    "WHERE EXISTS (SELECT 1 FROM p WHERE p.who = t.id AND p.m = b.low) GROUP BY b.name",
+    "SELECT COUNT(*), SUM(s) FROM (SELECT id, SUM(x) AS s FROM t GROUP BY id) u WHERE EXISTS (SELECT 1 FROM p WHERE p.who = u.id"
+    " AND p.m > u.s AND p.m < u.s + 4)",
+    # Of a person, whether it is elsewhere.
+    "SELECT k, COUNT(*), SUM(s) FROM (SELECT id, id IN (SELECT who FROM p) AS k, SUM(x) AS s FROM t GROUP BY id) u GROUP BY k",
+    "SELECT COUNT(*) FROM (SELECT id, id IN (SELECT who FROM p WHERE m > 1) AS k, COUNT(*) AS n FROM t GROUP BY id) u"
+    " WHERE k AND n > 1",
+    # The public table first: its rows without a match are declared keys.
+    "SELECT l.letter, COUNT(t.x), SUM(t.f) FROM letters l LEFT JOIN t ON l.letter = UPPER(t.c) AND t.f > 0 GROUP BY l.letter",
 ]
 ROWS = [
     "SELECT c LIKE 'a%' ESCAPE '$' AS k, COUNT(*), SUM(x) FROM t WHERE c NOT LIKE '$_' ESCAPE '$' GROUP BY 1",
@@ -127,7 +147,13 @@ ROWS = [
     "SELECT m, COUNT(*), SUM(s) FROM (SELECT id, MODE(c) AS m, STDDEV_POP(f) AS s FROM t GROUP BY id) u GROUP BY m",
     "SELECT SUM(s) FROM (SELECT id, SUM(x) AS s, MAX(d) - MIN(d) AS span FROM t GROUP BY id) u WHERE span > 1",
 ]
-TEXTS = [*JOINS, *PERSONS, *ROWS]
+# Statements whose private questions are of one table: each of these is held to its own sensitivity, and their losses add up.
+STATEMENTS = [
+    "SELECT c, COUNT(*), SUM(v) FROM (SELECT c, x AS v FROM t WHERE f > 1 UNION ALL SELECT c, -f FROM t WHERE t) u GROUP BY c",
+    "SELECT COUNT(*) FROM (SELECT id FROM t WHERE x > 1 UNION SELECT id FROM t WHERE EXISTS (SELECT 1 FROM p WHERE who = id)) u",
+    "SELECT b.n, COUNT(*), SUM(x) FROM t JOIN (VALUES (0, 3, 'a'), (3, 9, 'b')) b(lo, hi, n) ON x >= lo AND x < hi GROUP BY b.n",
+    "SELECT c, MODE(x) FROM t GROUP BY ROLLUP (c)",
+]
 PUBLIC_ROWS = public_cells(PUBLIC)
 
 
@@ -145,11 +171,25 @@ def context(relation: Relation) -> TableContext:
     )
 
 
+def blocks(text: str) -> list[str]:
+    """Return the private questions of a statement, as texts."""
+    asked = read_statement_question(sd.sql(text), context("add_remove"))
+    assert isinstance(asked, StatementQuestion)
+    return [
+        block
+        for block, question in zip(asked.statement.blocks, asked.blocks, strict=True)
+        if isinstance(question, Aggregation) and question.aggregates
+    ]
+
+
 @functools.cache
 def bind(text: str, relation: Relation = "add_remove") -> Aggregation:
     asked = read_question(sd.sql(text), context(relation))
     assert isinstance(asked, Aggregation)
     return asked
+
+
+TEXTS = [*JOINS, *PERSONS, *ROWS, *(text for statement in STATEMENTS for text in blocks(statement))]
 
 
 def tables(here: list[Row], there: list[Row]) -> tuple[pa.Table, pa.Table]:

@@ -34,6 +34,11 @@ def untyped(name: str) -> Any:
     return col(name)
 
 
+def untyped_module() -> Any:
+    """Return the module, whose unknown words no type checker sees."""
+    return sd
+
+
 def per(key: Any) -> Callable[[Any], Any]:
     return lambda t: t.group_by(key=key).agg(sd.count())
 
@@ -55,6 +60,26 @@ SAME: Questions = [
         "filter after group_by",
         lambda t: t.group_by("job").filter(col("age") > 30).agg(sd.count()),
         lambda t: t.group_by("job").where(col("age") > 30).agg(sd.count()),
+    ),
+    (
+        "filter by values",
+        lambda t: t.filter(col("age") > 30, job="cook").agg(sd.count()),
+        lambda t: t.where(col("age") > 30, col("job") == "cook").agg(sd.count()),
+    ),
+    (
+        "filter by values after group_by",
+        lambda t: t.group_by("job").filter(age=30).agg(sd.count()),
+        lambda t: t.group_by("job").where(col("age") == 30).agg(sd.count()),
+    ),
+    (
+        "when then otherwise",
+        per(sd.when(col("age") > 60).then("old").when(col("age") > 18, "adult").otherwise("young")),
+        per(sd.when(col("age") > 60, "old").when(col("age") > 18).then("adult").otherwise("young")),
+    ),
+    (
+        "shift by a row",
+        lambda t: t.with_columns(b=col("age").shift().over("person", order_by="day")).agg(sd.mean("b")),
+        lambda t: t.with_columns(b=col("age").shift(1).over("person", order_by="day")).agg(sd.mean("b")),
     ),
     ("select", lambda t: t.select(col("age").mean(), n=sd.count()), lambda t: t.agg(sd.mean("age"), n=sd.count())),
     # columns
@@ -325,6 +350,18 @@ def test_the_answers_are_those_of_the_rows(people: Any) -> None:
         (lambda _: untyped("day").dt.dayofweek(), "did you mean weekday"),
         (lambda _: untyped("job").str.replace("a", "b"), "did you mean replace_all"),
         (lambda t: t.groupby("job"), "did you mean group_by"),
+        (lambda t: t.group_by_dynamic("day", every="1mo"), "dt.truncate"),
+        (lambda t: t.resample("M"), "dt.truncate"),
+        (lambda t: t.rename({"age": "years"}), "did you mean with_columns"),
+        (lambda t: t.crosstab("age", "job"), "did you mean group_by"),
+        (lambda t: t.drop("age"), "leave it out"),
+        (lambda t: t.lazy(), "leave it out"),
+        (lambda t: t.plot(), r"write sd\.plot"),
+        (lambda t: t.apply(len), "did you mean with_columns"),
+        (lambda _: untyped("age").eq(3), "did you mean =="),
+        (lambda _: untyped_module().len(), r"write sd\.count\(\)"),
+        (lambda _: untyped_module().n_unique("job"), r"write sd\.count_distinct"),
+        (lambda _: untyped_module().lit(3), "as they are"),
         (lambda t: t.assign(a=1), "did you mean with_columns"),
         (lambda t: t.where(col("age") > 3).aggregate(), "did you mean agg"),
         (lambda t: t.group_by("job").size(), r"did you mean count\(\)"),
@@ -348,6 +385,9 @@ def test_an_unknown_word_names_the_one_that_exists(people: Any, ask: Callable[[A
         (lambda t: t.agg(col("age").sum().over("job")), r"release\.query"),
         (lambda t: t.agg(col("age")), "value of each row, and rows are never released"),
         (lambda t: t.select("age"), "takes aggregates"),
+        (lambda t: t.agg({"age": "mean"}), r"not a dict: write agg\(sd\.mean"),
+        (lambda _: sd.when(col("age") > 3).otherwise(0), "needs its value"),
+        (lambda _: sd.when(col("age") > 3, 1).then(0), "each condition has one value"),
         (lambda t: t.group_by("job").select(sd.count()), r"end group_by with \.agg"),
         (lambda t: t.group_by("job").with_columns(a=col("age")), "before group_by"),
         (lambda t: t.with_columns(col("age") + 1), "named expressions"),

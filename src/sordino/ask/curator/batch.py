@@ -51,8 +51,8 @@ class Batch:
         return loss_from(amounts, delta=getattr(self.plans[0].cost, "delta", None) if "rho" in amounts else None)
 
     def errors(self) -> list[float]:
-        """Return the largest expected error of each question, at the confidence of the batch."""
-        return [_worst(plan, self.confidence) for plan in self.plans]
+        """Return the largest expected error of each question, at the confidence of the batch; 0 of one that is free."""
+        return [0.0 if plan.is_free else _worst(plan, self.confidence) for plan in self.plans]
 
     def check_covered(self, remaining: Loss) -> None:
         """Raise BudgetExhausted unless what is left covers all plans, so that nothing is asked where it does not."""
@@ -69,7 +69,7 @@ class Batch:
         lines = [f"cost       {self.cost.describe()} in all"]
         for plan in self.plans:
             off = _say_error(plan, self.confidence)
-            if _largest_error(plan, self.confidence) is not None:
+            if not plan.is_free and _largest_error(plan, self.confidence) is not None:
                 off += f" at {100 * self.confidence:g}%"
             lines.append(f"           {plan.cost.describe()}: {off}, {plan.words}")
         return "\n".join([*lines, *(f"ledger     {unknown}" for unknown in self._unknown())])
@@ -107,6 +107,8 @@ class Batch:
 
 
 def _say_error(plan: Plan, confidence: float) -> str:
+    if plan.is_free:
+        return "no error"
     column = plan.procedure.columns(confidence)[0]
     error = _largest_error(plan, confidence)
     if error is None:
@@ -137,11 +139,14 @@ def plan_batch(
         counted = "rho" if losses.get("rho") is not None else "epsilon"
 
     delta = losses.get("delta")
-    if delta is not None and counted == "epsilon":  # deltas add up; with rho it only says how the cost is reported
-        delta = to_fraction(delta, name="delta") / len(questions)
+    sharing = len(questions)
 
     def plan_at(i: int, amount: Fraction) -> Plan:
-        made = plan(questions[i], **{counted: amount}, delta=delta)
+        # Deltas add up; with rho it only says how the cost is reported.
+        each = delta
+        if delta is not None and counted == "epsilon":
+            each = to_fraction(delta, name="delta") / sharing
+        made = plan(questions[i], **{counted: amount}, delta=each)
         if made.procedure.error_is_private:
             raise QuestionRefused(
                 "the error of this question is private, so no loss can be planned from it: state a loss instead of "
@@ -151,7 +156,12 @@ def plan_batch(
 
     if error is None:
         total = read_loss(**losses).amounts()[counted]
-        return _share_out(plan_at, len(questions), total, confidence, split, assume_rows)
+        # Whether a question costs anything does not follow from the loss; one that does not leaves its share to the others.
+        equal = [plan_at(i, total / len(questions)) for i in range(len(questions))]
+        sharing = sum(not made.is_free for made in equal) or len(questions)
+        if sharing < len(questions):
+            equal = [made if made.is_free else plan_at(i, total / sharing) for i, made in enumerate(equal)]
+        return _share_out(plan_at, equal, total, confidence, split, assume_rows)
     if losses.get("epsilon") is not None or losses.get("rho") is not None or not split.is_equal:
         raise DeclarationError(
             f"{arg('error=')} finds the smallest loss itself: leave out epsilon, rho, weights and share"
@@ -173,7 +183,11 @@ def _for_errors(plan_at: PlanAt, wanted: Sequence[Number], confidence: float) ->
         if most <= 0:
             raise DeclarationError(f"error, what an answer may be off by, must be above 0, not {format_number(most)}")
         low, high = _LEAST, _MOST
-        if _worst(plan_at(i, high), confidence) > most:
+        largest = plan_at(i, high)
+        if largest.is_free:
+            plans.append(largest)
+            continue
+        if _worst(largest, confidence) > most:
             raise QuestionRefused(
                 f"no loss makes question {i + 1} as exact as +-{format_number(most)}: ask for a larger error"
             )
@@ -186,16 +200,20 @@ def _for_errors(plan_at: PlanAt, wanted: Sequence[Number], confidence: float) ->
 
 
 def _share_out(
-    plan_at: PlanAt, count: int, total: Fraction, confidence: float, split: LossSplit, rows: int | None
+    plan_at: PlanAt, equal: list[Plan], total: Fraction, confidence: float, split: LossSplit, rows: int | None
 ) -> Batch:
-    """Return the plans whose losses sum to `total`: equal, in proportion to weights, or of the least sum of errors."""
-    each = total / count
-    equal = [plan_at(i, each) for i in range(count)]
-    if split.is_equal:
+    """Return the plans whose losses sum to `total`: equal, in proportion to weights, or of the least sum of errors.
+
+    Questions that are free have no share.
+    """
+    paying = [i for i, plan in enumerate(equal) if not plan.is_free]
+    if split.is_equal or not paying:
         return Batch(tuple(equal), confidence)
     from sordino.ask.curator.loss_shares import check_scale, least_error_shares, relative_error, weigh
 
-    weights = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
+    each = total / len(paying)
+    given = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
+    weights = [given[i] for i in paying]
     shares = [w / sum(weights, Fraction(0)) for w in weights]
     if split.share != "equal":
         relative = split.share == "relative"
@@ -203,11 +221,14 @@ def _share_out(
             check_scale([p.question for p in equal if isinstance(p.question, Aggregation)], split)
 
         def errors_at(loss: Fraction) -> list[float]:
-            plans = [plan_at(i, loss) for i in range(count)]
+            plans = [plan_at(i, loss) for i in paying]
             return [relative_error(p, split, confidence, rows) if relative else _worst(p, confidence) for p in plans]
 
         shares = list(least_error_shares(weights, errors_at, loss=each))
-    return Batch(tuple(plan_at(i, share * total) for i, share in enumerate(shares)), confidence)
+    plans = list(equal)
+    for i, share in zip(paying, shares, strict=True):
+        plans[i] = plan_at(i, share * total)
+    return Batch(tuple(plans), confidence)
 
 
 def _worst(plan: Plan, confidence: float) -> float:

@@ -429,6 +429,11 @@ class Plan:
     unknown: str = ""
 
     @property
+    def is_free(self) -> bool:
+        """Whether it costs nothing at any loss, as what is answered from the declared keys or from public tables alone."""
+        return self.event.pure() == 0
+
+    @property
     def table_name(self) -> str:
         """The table that it was planned for."""
         return self.table.name

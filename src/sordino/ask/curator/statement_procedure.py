@@ -330,7 +330,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
             "TABLESAMPLE draws from the table that a statement names first: ask about the other one by itself"
         )
     plans = _plan_blocks(question, contexts, weights, asked)
-    if free := [place for place, plan in enumerate(plans) if _is_free(plan)]:
+    if free := [place for place, plan in enumerate(plans) if plan.is_free]:
         # What a question costs is known from its plan; whether it costs anything does not follow from the loss.
         weights = tuple(Fraction(0) if place in free else weight for place, weight in enumerate(weights))
         plans = _plan_blocks(question, contexts, weights, asked)
@@ -383,11 +383,6 @@ def _plan_blocks(
     )
 
 
-def _is_free(plan: Plan) -> bool:
-    """Return whether a plan runs nothing on the data."""
-    return isinstance(plan.event, Composed) and not plan.event.events
-
-
 def _plan_block(block: Aggregation | MostCommon, table: TableContext, asked: Loss) -> Plan:
     if isinstance(block, MostCommon):
         return plan_most_common(block, table, asked=asked)
@@ -410,7 +405,7 @@ def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str
     if len(plans) == 1:
         return [f"1 private question; {rest}", *notes]
     asked = [
-        f"{'nothing' if _is_free(plan) else plan.asked.describe()} for {plan.procedure.question.describe()}"
+        f"{'nothing' if plan.is_free else plan.asked.describe()} for {plan.procedure.question.describe()}"
         f"{f', of {about}' if about else ''}"
         for plan, about in zip(plans, question.tables, strict=True)
     ]

@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -835,16 +835,20 @@ class SqlPrimitives(ABC):
 
     def join_unit(self, table: str, *, left: bool, own: bool = False) -> None:
         """Join another private table, or this one once more, by the unit, its rows bounded before."""
-        other = self.other_rows(None if own else table)
-        other.bound_contributions((), None, totals=False)
-        kinds = {column: other._cell(column)[0] for column in other._layout.domain}
-        cells = [f"{other._cell(column)[1]} AS {quote_name(column)}" for column in kinds]
-        cells.append(f"{other._unit_text()} AS sordino_key_0")
-        rows = f"(SELECT {', '.join(cells)} FROM {other._stage(other._layout.source)})"
+        self._join_rows(None if own else table, table, left=left)
+
+    def _join_rows(self, other: str | None, table: str, *, left: bool) -> None:
+        """Join the rows of another private table, or of this one where None, that are called `table` from then on."""
+        joined = self.other_rows(other)
+        joined.bound_contributions((), None, totals=False)
+        kinds = {column: joined._cell(column)[0] for column in joined._layout.domain}
+        cells = [f"{joined._cell(column)[1]} AS {quote_name(column)}" for column in kinds]
+        cells.append(f"{joined._unit_text()} AS sordino_key_0")
+        rows = f"(SELECT {', '.join(cells)} FROM {joined._stage(joined._layout.source)})"
         self._join_units(rows, self._add_columns(table, kinds), left=left)
-        self._declared |= {f"{table}.{column}": other._layout.domain[column] for column in kinds}
-        assert other._layout.unit is not None
-        self._copies *= other._layout.unit.total_rows
+        self._declared |= {f"{table}.{column}": joined._layout.domain[column] for column in kinds}
+        assert joined._layout.unit is not None
+        self._copies *= joined._layout.unit.total_rows
 
     def is_decimal(self, column: str) -> bool:
         """Return whether a column's numbers are whole or stored as decimals; a value of a unit is taken for a double.
@@ -875,6 +879,37 @@ class SqlPrimitives(ABC):
         name = f"sordino_c{len(self._joined)}"
         self._join_units(has, f", sordino_r.sordino_key_0 IS NOT NULL AS {name}", left=True)
         self._joined[column] = ("BOOLEAN", name)
+        self._declared[column] = Boolean()
+
+    def mark_matches(
+        self, column: str, table: str | None, condition: Callable[[Primitives], exp.Expression], *, name: str
+    ) -> None:
+        """Add whether one of the rows that the row is joined with meets a condition; then each row is there once again.
+
+        Rows of a unit are numbered in an order that tells apart all that differ, so that the marks are, as a bag, a function of
+        the unit's rows.
+        """
+        copies = self._copies
+        before = set(self._joined)
+        owner = self._unit_text()
+        row = owner
+        # Of rows that are one a unit, the unit's name is the number.
+        if self._layout.unit is not None:
+            ties = ", ".join(self._window_ties())
+            row = self._add_step(f"row_number() OVER (PARTITION BY {owner} ORDER BY {ties})")
+        self._join_rows(table, name, left=True)
+        unit = self.other_rows(table)._layout.unit
+        assert unit is not None
+        matched = self._joined[f"{name}.{unit.column}"][1]
+        met = self.let(self._words(condition(self)))
+        of_row = f"OVER (PARTITION BY {owner}, {row}"
+        mark = self._add_step(f"(max(CASE WHEN {matched} IS NOT NULL AND {met} THEN 1 ELSE 0 END) {of_row}) = 1)")
+        first = self._add_step(f"row_number() {of_row} ORDER BY {row})")
+        self._restrict(f"{first} = 1")
+        # Which of the joined rows is left does not matter: no word names its cells, and they order no rows.
+        self._windows |= set(self._joined) - before
+        self._copies = copies
+        self._joined[column] = ("BOOLEAN", mark)
         self._declared[column] = Boolean()
 
     def join_values(

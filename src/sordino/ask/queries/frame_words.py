@@ -22,6 +22,8 @@ _MEANT: dict[str, dict[str, str]] = {
         **dict.fromkeys(("rank", "pct_change", "rolling", "rolling_mean"), _WINDOW),
         **dict.fromkeys(("size", "len"), "sd.count()"),
         **dict.fromkeys(("head", "tail", "sort", "item", "to_list", "sample", "limit"), _ROWS),
+        **dict.fromkeys(("eq", "ne", "gt", "ge", "lt", "le"), "==, !=, >, >=, < or <="),
+        **dict.fromkeys(("add", "sub", "mul", "truediv", "floordiv", "mod"), "+, -, *, /, // or %"),
         "isin": "is_in([...])",
         "pow": "power(exponent), or **",
         "cut": "bin(edges)",
@@ -32,7 +34,7 @@ _MEANT: dict[str, dict[str, str]] = {
         "average": "mean()",
         "variance": "var()",
         "stddev": "std()",
-        "mode": "sd.most_common(...)",
+        "mode": "sd.most_common(...), or MODE in sd.sql",
         "hist": "sd.histogram(...)",
         "corr": "sd.correlation(x, y)",
         "cov": "sd.covariance(x, y)",
@@ -96,6 +98,23 @@ _MEANT: dict[str, dict[str, str]] = {
         **dict.fromkeys(
             ("tail", "show", "sample_rows", "collect", "to_pandas", "to_polars", "to_dicts", "iter_rows"), _ROWS
         ),
+        **dict.fromkeys(("isna", "isnull", "is_null", "null_count"), 'where(col("age").is_null()).agg(sd.count())'),
+        **dict.fromkeys(
+            ("group_by_dynamic", "resample", "groupby_dynamic"), 'group_by(col("day").dt.truncate("1mo")).agg(...)'
+        ),
+        **dict.fromkeys(("rolling", "expanding", "ewm"), _WINDOW),
+        **dict.fromkeys(
+            ("apply", "map", "map_rows", "map_batches", "pipe", "transform"), "with_columns(name=expression)"
+        ),
+        **dict.fromkeys(
+            ("lazy", "compute", "persist", "cache", "copy", "clone"), "a question runs when it is asked; leave it out"
+        ),
+        **dict.fromkeys(
+            ("drop", "reset_index", "set_index"), "a question reads the columns that it names; leave it out"
+        ),
+        "rename": "with_columns(new=col(old))",
+        "crosstab": "group_by(one, other).agg(sd.count())",
+        **dict.fromkeys(("plot", "boxplot"), "an answer is drawn; write sd.plot(release)"),
         **dict.fromkeys(("to_csv", "to_parquet", "to_excel", "write_csv", "write_parquet", "values", "rows"), _ROWS),
         **dict.fromkeys(("dtypes", "info", "types"), "schema"),
         **dict.fromkeys(("pivot", "pivot_table", "unpivot"), 'sd.sql("SELECT ... PIVOT ..."), or release.query'),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -17,10 +18,10 @@ from sordino.ask.queries.per_unit import PerUnit, clip_unit_values
 from sordino.ask.queries.public_matches import PublicValues, conjoin, conjuncts, find_match, no_values
 from sordino.ask.queries.query import replace_names
 from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
-from sordino.ask.queries.same_people import UnitJoin, UnitMark, again, bind_unit_join, find_shared, seen_from
+from sordino.ask.queries.same_people import UnitJoin, UnitMark, UnitMatch, again, bind_unit_join, find_shared, seen_from
 from sordino.ask.queries.sequences import UnitSequence
 from sordino.ask.queries.unit_values import UnitValues, bind_values
-from sordino.core.domain import Domain, refused_list
+from sordino.core.domain import Boolean, Domain, refused_list
 from sordino.core.errors import QuestionRefused, UnknownName, hint_quotes, nearest
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.core.source import PrivateTable, PublicTable
@@ -76,6 +77,10 @@ def bind_names(
             steps.append(_bind_values(step, meant, private, table, own))
             rows = step_domain(domain, steps)
             joins = 0
+        elif isinstance(step, UnitMatch):
+            steps.append(replace(step, beside=replace_names(step.beside, partial(_name_beside, step, meant))))
+            rows = Domain({**rows.stored, step.column: Boolean()}, row_ceiling=rows.row_ceiling, steps=rows.steps)
+            joins = joins + 1
         elif isinstance(step, UnitMark):
             steps.append(_bind_mark(step, public, private, table, own, values))
             rows = step_domain(domain, steps)
@@ -115,6 +120,11 @@ def bind_names(
     return bound
 
 
+def _name_beside(step: UnitMatch, meant: _Names, name: str) -> Name:
+    """Return what a name in a condition on two rows of a person means: a column of either."""
+    return Name(name) if name.startswith(step.there("")) else meant.node(name)
+
+
 def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep]) -> PerUnit:
     """Return the step with its unit; raises QuestionRefused where a row of it would not be all rows of one unit."""
     if unit is None or unit.column is None:
@@ -142,6 +152,13 @@ def _bind_values(
     """Return values of a unit with their table found, and all names in them."""
     name = find_shared(step.table, private, table, own)
     to = own if name is None else private[name]
+    unit = to.neighbors.id_column
+    if unit is not None and step.values.unit not in (None, unit):
+        raise QuestionRefused(
+            f"what stands beside a row of another query over {to.neighbors.people} rows is of the same {to.neighbors.people}: by "
+            f"{step.values.unit!r}, one person's rows would meet those of many others. Compare or join by the privacy unit "
+            f"{unit!r}; values of a {step.values.unit} are asked with GROUP BY {step.values.unit}"
+        )
     inner = Aggregation(where=step.having, groups=(), aggregates=(), steps=step.steps)
     bound = bind_names(
         inner,

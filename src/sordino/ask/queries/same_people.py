@@ -18,6 +18,11 @@ Theorem (exists). Whether a unit has rows in a table that meet a condition is a 
 true or false column of it adds no rows and changes those of no other unit: all sensitivities stay. No cap is needed, so
 none distorts it. So it is where these rows are made by steps of their own, such as one row a unit, a window, a join by the unit
 or a condition on a third table: each makes a unit's rows of that unit's rows alone.
+
+Theorem (match). Let each row have a true or false column: whether one of its unit's rows in the other table, bounded first as
+in a join, meets a condition on both. The column is a function of the row and of the bag of its unit's rows there, so it adds no
+rows and changes those of no other unit: all sensitivities stay. The cap is needed for the work alone: a row meets at most D
+others.
 """
 
 from __future__ import annotations
@@ -28,10 +33,12 @@ from typing import Any, Literal
 
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.compile import bind_condition
-from sordino.ask.queries.expressions.nodes import Exists, Name, Node, depth, describe, plain, walk
+from sordino.ask.queries.expressions.nodes import Compare, Exists, Name, Node, depth, describe, plain, walk
+from sordino.ask.queries.formulas import rename
 from sordino.ask.queries.joins import Join, qualify
 from sordino.ask.queries.per_unit import PerUnit
 from sordino.ask.queries.post_processing import PostProcessing
+from sordino.ask.queries.public_matches import conjoin, conjuncts
 from sordino.ask.queries.row_steps import RowStep, apply_steps, step_domain
 from sordino.core.domain import Boolean, Column, Domain, List, keep_missing
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
@@ -95,6 +102,74 @@ class UnitJoin:
     def plain(self) -> Any:
         """Return the join as canonical JSON data."""
         return ["unit", self.table, self.how, self.to.declaration]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitMatch:
+    """Add a true or false column: whether the row's unit has rows in `table` that meet `beside`, of them and the row. A row step.
+
+    `to` is None where that is the question's own table, whose declaration is `own`. `column` is the column's name: what it says.
+    """
+
+    table: str
+    beside: Node
+    to: PrivateTable | None
+    own: PrivateTable
+    column: str
+
+    @property
+    def always_present(self) -> tuple[str, ...]:
+        """The columns that are never missing: a unit has such rows, or has none."""
+        return (self.column,)
+
+    @property
+    def reads(self) -> dict[str, PrivateTable]:
+        """The other private tables that it reads."""
+        return {} if self.to is None else {self.table: self.to}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many rows of a person it looks at, in words."""
+        neighbors = self._table.neighbors
+        most = neighbors.contributions
+        rows = "row" if most == 1 else "rows"
+        return (f"of {self.table}, at most {most:,} {rows} of one {neighbors.people} are compared with a row",)
+
+    @property
+    def _table(self) -> PrivateTable:
+        return self.own if self.to is None else self.to
+
+    def there(self, column: str) -> str:
+        """Return the name of a column of the rows that a row is compared with."""
+        return f"{self.column}.{column}"
+
+    def domain(self, domain: Domain) -> Domain:
+        """Return the domain with the column."""
+        bind_condition(self.beside, self._beside(domain))
+        columns: dict[str, Column | List] = {**domain.stored, self.column: Boolean()}
+        return Domain(columns, row_ceiling=domain.row_ceiling, unreadable_rows=domain.unreadable_rows)
+
+    def neighbors(self, neighbors: Neighbors) -> Neighbors:
+        """Return the relation as it is: no row comes or goes."""
+        return neighbors
+
+    def apply(self, on: Primitives, domain: Domain) -> Primitives:
+        """Return an engine's words with the column."""
+        condition = bind_condition(self.beside, self._beside(domain))
+        on.mark_matches(self.column, None if self.to is None else self.table, condition, name=self.column)
+        return on
+
+    def _beside(self, domain: Domain) -> Domain:
+        theirs = {self.there(name): keep_missing(column) for name, column in self._table.domain.columns.items()}
+        return Domain({**domain.stored, **theirs}, row_ceiling=domain.row_ceiling, steps=domain.steps)
+
+    def describe(self) -> str:
+        """Return the step in words."""
+        return f"with {self.column}"
+
+    def plain(self) -> Any:
+        """Return the step as canonical JSON data."""
+        return ["match", self.table, plain(self.beside), None if self.to is None else self.to.declaration]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +297,7 @@ def mark_units(
     question: Aggregation, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
 ) -> Aggregation:
     """Return the question with a step for each `exists` in its expressions, and the step's column in its place."""
-    found: list[UnitMark] = []
+    found: list[UnitMark | UnitMatch] = []
 
     def mark(node: Exists) -> Name:
         name = find_shared(node.table, private, table, own)
@@ -233,6 +308,10 @@ def mark_units(
                 f"a sub-query over a private table asks about the same people: compare {table}.{ours} with "
                 f"{name or table}.{theirs}, their privacy unit, not {node.on[0]} with {node.on[1]}"
             )
+        if node.beside is not None:
+            matched = _match(node, name, to, table, own)
+            found.append(matched)
+            return Name(matched.column)
         words = describe(replace(node, table=name or table, on=None))
         inner = Aggregation(node.matching, (), (), steps=node.steps)
         if any(isinstance(at, Exists) for at in walk(node.matching)) or node.steps:
@@ -246,6 +325,10 @@ def mark_units(
     after = 0  # the place behind the last step that makes other rows, which knows no marks made before
     for step in question.steps:
         found.clear()
+        if isinstance(step, UnitMatch):
+            name = find_shared(step.table, private, table, own)
+            steps.append(replace(step, to=None if name is None else private[name], own=own))
+            continue
         if isinstance(step, UnitMark):  # found before: its declaration is taken anew
             name = find_shared(step.table, private, table, own)
             steps.append(replace(step, to=None if name is None else private[name], own=own.domain))
@@ -256,8 +339,49 @@ def mark_units(
         after = len(steps) if isinstance(step, PerUnit) else after
     found.clear()
     body: Aggregation = _replace_exists(replace(question, steps=()), mark)
-    steps[after:after] = [m for i, m in enumerate(found) if m not in steps[after:] and m not in found[:i]]
+    marks = [m for i, m in enumerate(found) if m not in steps[after:] and m not in found[:i]]
+    steps[after:after] = [m for m in marks if isinstance(m, UnitMark)]
+    # A condition on both rows may name all columns of the row, those of joined tables too.
+    steps += [m for m in marks if isinstance(m, UnitMatch)]
     return replace(body, steps=tuple(steps))
+
+
+def _match(node: Exists, name: str | None, to: PrivateTable | None, table: str, own: PrivateTable) -> UnitMatch:
+    """Return the step that a condition on both rows is; its column is named by what it says."""
+    assert node.beside is not None
+    depth(node.beside)
+    other = name or table
+    if any(isinstance(at, Exists) for at in walk(node.beside)):
+        raise QuestionRefused("EXISTS within a condition that compares two rows of a person is not supported")
+    ours, theirs = _unit_column(own), _unit_column(to or own)
+    parts = conjuncts(node.beside)
+    units = [part for part in parts if _compares(part, {ours, f"{table}.{ours}"}, node.there(theirs))]
+    if not units:
+        raise QuestionRefused(
+            f"EXISTS over a private table asks about the same people: compare {table}.{ours} with {other}.{theirs}, their "
+            "privacy unit, beside all else"
+        )
+    beside = conjoin([part for part in parts if part not in units])
+    if beside is None:
+        raise QuestionRefused(f"EXISTS compares nothing but {ours} with {theirs}: write it once")
+    column = describe(
+        Exists(other, None, beside=rename(beside, {node.there(c): f"{other}.{c}" for c in _columns(own, to)}))
+    )
+    return UnitMatch(
+        other, rename(beside, {node.there(c): f"{column}.{c}" for c in _columns(own, to)}), to, own, column
+    )
+
+
+def _columns(own: PrivateTable, to: PrivateTable | None) -> Mapping[str, Column]:
+    return (own if to is None else to).domain.columns
+
+
+def _compares(part: Node, ours: set[str], theirs: str) -> bool:
+    """Return whether a condition is that a column of the row equals one of the rows beside it."""
+    if not isinstance(part, Compare) or part.op != "=":
+        return False
+    names = {side.name for side in (part.left, part.right) if isinstance(side, Name)}
+    return theirs in names and bool(names & ours)
 
 
 def find_shared(asked: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> str | None:
@@ -286,7 +410,9 @@ def _replace_exists(thing: Any, mark: Callable[[Exists], Name]) -> Any:
     if isinstance(thing, tuple):
         made = tuple(_replace_exists(item, mark) for item in thing)
         return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
-    if not is_dataclass(thing) or isinstance(thing, (type, UnitMark, PrivateTable, PublicTable, PostProcessing)):
+    if not is_dataclass(thing) or isinstance(
+        thing, (type, UnitMark, UnitMatch, PrivateTable, PublicTable, PostProcessing)
+    ):
         return thing
     if hasattr(thing, "left") or hasattr(thing, "of"):
         depth(thing)  # type: ignore[arg-type]  # it looks at fields only

@@ -1175,3 +1175,53 @@ SELECT day, COUNT(*) AS n, AVG(COUNT(*)) OVER (ORDER BY day RANGE BETWEEN INTERV
 SELECT APPROX_COUNT_DISTINCT(customer) AS n FROM orders;
 SELECT COUNT_IF(returned) AS r, COUNT_IF(returned) / COUNT(*) AS share FROM orders;
 SELECT AVG(price) AS a, MIN(price) AS lo FROM orders; -- refused: one row
+
+-- == Compared with a person's own rows
+SELECT COUNT(*) FROM orders o WHERE EXISTS (SELECT 1 FROM orders p WHERE p.customer = o.customer AND p.day > o.day AND p.day <= o.day + 30);
+SELECT COUNT(*) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM orders p WHERE p.customer = o.customer AND p.region = o.region AND p.day < o.day);
+SELECT EXISTS (SELECT 1 FROM orders p WHERE p.customer = o.customer AND p.channel = o.channel AND p.placed > o.placed) AS again, COUNT(*) AS n FROM orders o GROUP BY 1 ORDER BY 1;
+SELECT s.country, COUNT(*) AS n FROM orders o JOIN stores s ON s.store_id = o.store_id WHERE EXISTS (SELECT 1 FROM logins l WHERE l.customer = o.customer AND l.minutes > o.qty AND l.minutes < o.price) GROUP BY s.country ORDER BY s.country;
+SELECT region, COUNT(*) FROM orders o WHERE price >= ALL (SELECT p.price FROM orders p WHERE p.customer = o.customer) GROUP BY region ORDER BY region;
+SELECT COUNT(*) FROM orders o WHERE NOT rating > ANY (SELECT p.rating FROM orders p WHERE p.customer = o.customer AND p.returned);
+SELECT COUNT(*) FROM orders o WHERE o.channel IN (SELECT p.channel FROM orders p WHERE p.customer = o.customer AND p.placed < o.placed);
+SELECT COUNT(*) FROM orders o WHERE o.rating NOT IN (SELECT p.rating FROM orders p WHERE p.customer = o.customer AND p.returned);
+SELECT rating <> ALL (SELECT p.rating FROM orders p WHERE p.customer = o.customer AND p.returned) AS other, COUNT(*) AS n FROM orders o GROUP BY 1 ORDER BY 1;
+SELECT AVG(n) FROM (SELECT customer, COUNT(*) AS n FROM orders o WHERE EXISTS (SELECT 1 FROM (SELECT * FROM orders WHERE returned) p WHERE p.customer = o.customer AND p.region = o.region AND p.store_id = o.store_id) GROUP BY customer) q;
+SELECT COUNT(*) FROM orders WHERE price > ALL (SELECT AVG(price) FROM orders GROUP BY region);
+SELECT COUNT(*) FROM orders WHERE price < ANY (SELECT AVG(price) FROM orders GROUP BY region);
+SELECT COUNT(*) FROM orders o WHERE price >= ALL (SELECT p.price FROM orders p); -- refused: own person
+SELECT COUNT(*) FROM orders o WHERE EXISTS (SELECT 1 FROM orders p WHERE p.region = o.region AND p.day < o.day); -- refused: privacy unit
+
+-- == UNION ALL of rows
+SELECT region, COUNT(*) AS n FROM (SELECT region FROM orders WHERE qty > 3 UNION ALL SELECT region FROM orders WHERE returned) u GROUP BY region ORDER BY region;
+SELECT what, COUNT(*) AS n, COUNT(DISTINCT customer) AS people FROM (SELECT 'order' AS what, customer FROM orders UNION ALL SELECT 'login', customer FROM logins) u GROUP BY what ORDER BY what;
+WITH events AS (SELECT customer, qty AS v, returned AS bad FROM orders UNION ALL SELECT customer, minutes, failed FROM logins), large AS (SELECT * FROM events WHERE v > 2) SELECT bad, SUM(v) AS s, AVG(v) AS a, COUNT(v) FILTER (WHERE v > 5) AS n FROM large GROUP BY bad ORDER BY bad;
+SELECT COUNT(*) FROM (SELECT customer FROM orders WHERE returned UNION SELECT customer FROM logins WHERE failed) u;
+SELECT COUNT(DISTINCT customer) FROM (SELECT customer FROM orders WHERE returned UNION ALL SELECT customer FROM logins UNION ALL SELECT customer FROM orders WHERE qty > 9) u;
+SELECT region, COUNT(*) AS n FROM (SELECT * FROM orders WHERE returned UNION ALL SELECT * FROM orders WHERE member) u GROUP BY ROLLUP (region) ORDER BY region NULLS LAST;
+SELECT s.city, SUM(u.qty) AS n FROM (SELECT store_id, qty FROM orders UNION ALL SELECT store_id, -qty FROM orders WHERE returned) u JOIN stores s USING (store_id) GROUP BY s.city ORDER BY s.city;
+SELECT MEDIAN(v) FROM (SELECT qty AS v FROM orders UNION ALL SELECT minutes FROM logins) u; -- refused: UNION ALL of rows
+SELECT AVG(n) FROM (SELECT customer, COUNT(*) AS n FROM (SELECT customer FROM orders UNION ALL SELECT customer FROM logins) u GROUP BY customer) q; -- refused: values of one person
+SELECT COUNT(*) FROM (SELECT region FROM orders UNION SELECT device FROM logins) u; -- refused: privacy unit alone
+
+-- == Rows that the text writes out
+WITH params AS (SELECT DATE '2023-07-01' AS cutoff, 5 AS least) SELECT region, COUNT(*) AS n FROM orders CROSS JOIN params WHERE day >= cutoff AND qty >= params.least GROUP BY region ORDER BY region;
+WITH bands AS (SELECT * FROM (VALUES (1, 4, 'few'), (4, 11, 'many')) v(lo, hi, band)) SELECT band, COUNT(*) AS n FROM orders JOIN bands ON qty >= lo AND qty < hi GROUP BY band ORDER BY band;
+SELECT m.label, SUM(qty) AS n FROM orders o LEFT JOIN (VALUES ('web', 'online'), ('phone', 'call')) AS m(channel, label) ON o.channel = m.channel GROUP BY m.label ORDER BY m.label;
+SELECT COUNT(*) FROM orders JOIN (SELECT 'web' AS k UNION ALL SELECT 'shop') p ON orders.channel = p.k;
+SELECT COUNT(*) FROM orders JOIN (VALUES (1, 5), (4, 9)) v(lo, hi) ON qty BETWEEN lo AND hi; -- refused: may meet two rows
+WITH spine AS (SELECT CAST(UNNEST(generate_series(DATE '2024-01-01', DATE '2024-06-01', INTERVAL 1 MONTH)) AS DATE) AS month) SELECT spine.month, COALESCE(c.n, 0) AS n FROM spine LEFT JOIN (SELECT DATE_TRUNC('month', day) AS month, COUNT(*) AS n FROM orders WHERE returned GROUP BY 1) c USING (month) ORDER BY 1;
+SELECT h.h, COALESCE(c.n, 0) AS n FROM range(0, 24) AS h(h) LEFT JOIN (SELECT HOUR(placed) AS h, COUNT(*) AS n FROM orders GROUP BY 1) c ON c.h = h.h ORDER BY h.h;
+SELECT x, (SELECT COUNT(*) FROM orders) AS n FROM generate_series(1, 20000) t(x); -- refused: at most 10,000 rows
+SELECT region, MAX(made) AS made, COUNT(*) AS n FROM (SELECT region, DATE '2024-12-31' AS made FROM orders) q GROUP BY region ORDER BY region;
+SELECT MAX(made) AS made FROM (SELECT 7 AS made FROM orders) q;
+
+-- == Groupings, stars and keys of the rows around
+SELECT region, MODE(channel) AS m, COUNT(*) AS n FROM orders GROUP BY ROLLUP (region) ORDER BY region NULLS LAST;
+SELECT region, STRING_AGG(DISTINCT channel, ',' ORDER BY channel) AS c FROM orders GROUP BY ROLLUP (region) ORDER BY region NULLS LAST;
+SELECT * EXCLUDE (total) FROM (SELECT region, COUNT(*) AS n, SUM(qty) AS total FROM orders GROUP BY region) q ORDER BY region;
+SELECT * REPLACE (n * 2 AS n) RENAME (region AS place) FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) q ORDER BY 1;
+SELECT AVG(qty) AS q, COUNT(*) AS n FROM (SELECT * EXCLUDE (price) REPLACE (qty + 1 AS qty) FROM orders) q WHERE qty > 3;
+SELECT s.city, (SELECT COUNT(*) FROM orders o WHERE o.store_id = s.store_id) AS n FROM stores s ORDER BY s.city;
+SELECT s.city FROM stores s WHERE (SELECT SUM(o.qty) FROM orders o WHERE o.store_id = s.store_id AND o.returned) > 100 ORDER BY s.city;
+SELECT CAST(DATE_TRUNC('month', day) AS VARCHAR) AS m, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;

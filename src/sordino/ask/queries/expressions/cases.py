@@ -9,33 +9,57 @@ from sordino.ask.queries.expressions.expr import Expr, as_node
 from sordino.ask.queries.expressions.nodes import Exists, Node, When, depth
 from sordino.core.errors import QuestionRefused
 
+# Where a value is not given yet: None is one.
+_LATER: Any = object()
+
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """Conditions with their values so far; `.when(...)` adds one, `.otherwise(value)` ends them."""
+    """Conditions with their values so far; `.when(...)` adds one, `.otherwise(value)` ends them.
+
+    `condition` is the last one where it waits for its value, which `.then(value)` gives.
+    """
 
     pairs: tuple[tuple[Node, Node], ...]
+    condition: Node | None = None
 
-    def when(self, condition: Expr, value: Any) -> Cases:
+    def when(self, condition: Expr, value: Any = _LATER) -> Cases:
         """Return the cases with one more: `value` where `condition` is true and none before it is."""
-        return Cases((*self.pairs, _case(condition, value)))
+        self._check_then()
+        node = _condition(condition)
+        return Cases(self.pairs, node) if value is _LATER else Cases((*self.pairs, (node, as_node(value))))
+
+    def then(self, value: Any) -> Cases:
+        """Return the cases with the value of the last condition, as in polars; a text is itself, not a column."""
+        if self.condition is None:
+            raise QuestionRefused("then follows when(condition): each condition has one value")
+        return Cases((*self.pairs, (self.condition, as_node(value))))
 
     def otherwise(self, value: Any) -> Expr:
         """Return the expression: `value` where no condition is true; None means missing."""
+        self._check_then()
         made = None if value is None else as_node(value)
         for condition, chosen in reversed(self.pairs):
             made = When(condition, chosen, made)
         return Expr(cast("Node", made))
 
+    def _check_then(self) -> None:
+        if self.condition is not None:
+            raise QuestionRefused(
+                "when(condition) needs its value: when(condition, value), or when(condition).then(value)"
+            )
 
-def when(condition: Expr, value: Any) -> Cases:
+
+def when(condition: Expr, value: Any = _LATER) -> Cases:
     """Begin a choice: `value` where `condition` is true. Values are numbers; or all text, as keys to group by.
 
     >>> from sordino import col
     >>> when(col("age") < 18, "minor").when(col("age") < 65, "adult").otherwise("senior")
     <Expr (if age < 18 then 'minor' else (if age < 65 then 'adult' else 'senior'))>
+
+    The value may follow, as in polars: `when(col("age") < 18).then("minor").otherwise("adult")`.
     """
-    return Cases((_case(condition, value),))
+    return Cases(()).when(condition, value)
 
 
 def exists(table: str, condition: Expr | None = None) -> Expr:
@@ -57,7 +81,7 @@ def exists(table: str, condition: Expr | None = None) -> Expr:
     return Expr(Exists(table, None if condition is None else condition.node))
 
 
-def _case(condition: Expr, value: Any) -> tuple[Node, Node]:
+def _condition(condition: Expr) -> Node:
     if not isinstance(condition, Expr):
         raise QuestionRefused('when takes a condition, such as when(col("age") > 30, 1).otherwise(0)')
-    return condition.node, as_node(value)
+    return condition.node

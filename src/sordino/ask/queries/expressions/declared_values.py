@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 100_000
 _LONGEST_PATTERN = 1_000
+_FEW_VALUES = 32  # of more, what they stand for is looked up by halving
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +156,32 @@ def value_keys(of: DeclaredValues) -> tuple[tuple[Any, ...], Build]:
     labels = tuple(dict.fromkeys(v for v in of.values if v is not None))
     if not labels:
         raise QuestionRefused("every declared value is missing there: there is nothing to group by")
-    codes = {v: [i for i, w in enumerate(of.values) if w == v and type(w) is type(v)] for v in labels}
+    codes: dict[Any, list[int]] = {v: [] for v in labels}
+    for i, value in enumerate(of.values):
+        if value is not None:
+            codes[value].append(i)
 
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
         code = of.build(on)
+        if len(of.values) > _FEW_VALUES:
+            # A choice among so many would hold the code's text once for each: a day cast to text took 30 s to write.
+            places = {v: i for i, v in enumerate(labels)}
+            place = _look_up(on, code, [None if v is None else places[v] for v in of.values], missing=-1)
+            known = exp.GTE(this=place, expression=whole(0))
+            return exp.paren(exp.Case(ifs=[exp.If(this=known, true=place.copy())]))
         ifs = [exp.If(this=on.is_code(code.copy(), codes[v]), true=whole(i)) for i, v in enumerate(labels)]
         return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
     return labels, build
+
+
+def _look_up(on: Primitives, code: exp.Expression, results: Sequence[int | None], *, missing: int) -> exp.Expression:
+    """Return the result of a code, which is its place among them; `missing` for None."""
+    numbers = [missing if result is None else result for result in results]
+    starts = [i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1]]
+    return on.look_up(code, starts, [numbers[i] for i in (0, *starts)])
 
 
 def number_of_text(node: TextFunction, of: DeclaredValues) -> BoundNumber:
@@ -180,6 +197,11 @@ def number_of_text(node: TextFunction, of: DeclaredValues) -> BoundNumber:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
+        if len(of.values) > _FEW_VALUES:
+            absent = min(n for n in steps.values if n is not None) - 1
+            number = _look_up(on, of.build(on), steps.values, missing=absent)
+            known = exp.GT(this=number, expression=whole(absent))
+            return exp.paren(exp.Case(ifs=[exp.If(this=known, true=number.copy())]))
         labels, place = value_keys(steps)
         code = place(on)
         ifs = [exp.If(this=exp.EQ(this=code.copy(), expression=whole(i)), true=whole(v)) for i, v in enumerate(labels)]

@@ -427,9 +427,10 @@ class Expr:
     ) -> Expr:
         """Return a date or datetime moved by months and days of the clock, and by hours and seconds.
 
-        With `n` the value of so many rows before among the person's rows, after where below 0, as in polars: end it with
-        `.over("id", order_by="day")`.
+        With `n`, or with nothing, the value of so many rows before among the person's rows, after where below 0, as in polars:
+        end it with `.over("id", order_by="day")`.
         """
+        n = 1 if n is None and not (months or days or hours or seconds) else n
         if n is not None:
             if (
                 isinstance(n, bool)

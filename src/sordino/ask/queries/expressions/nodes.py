@@ -111,12 +111,18 @@ class Exists:
     """The row's unit has rows in private table `table` that meet `matching`, a condition on that table's columns.
 
     `on` are the column of each side that a question compares, the privacy units where None. `steps` make the rows of the table's.
+    `beside` is a condition on both rows, in which the columns of the table's are named as `there` has it; it compares the units.
     """
 
     table: str
     matching: Node | None
     on: tuple[str, str] | None = None
     steps: tuple[Any, ...] = ()
+    beside: Node | None = None
+
+    def there(self, column: str) -> str:
+        """Return the name of a column of the table's rows beside those of the row itself."""
+        return f"{self.table} (there).{column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,15 +306,18 @@ def plain(node: Node | None) -> Any:
     if isinstance(node, Windowed):
         order = [[plain(by), descending] for by, descending in node.order]
         return [*parts, node.kind, plain(node.of), [plain(p) for p in node.partition], order, node.offset, node.running]
-    if isinstance(node, Exists) and node.steps:
+    if isinstance(node, Exists) and (node.steps or node.beside is not None):
         on = None if node.on is None else list(node.on)
-        return [*parts, node.table, plain(node.matching), on, [step.plain() for step in node.steps]]
+        beside = [] if node.beside is None else [plain(node.beside)]
+        return [*parts, node.table, plain(node.matching), on, [step.plain() for step in node.steps], *beside]
     for field in node.__dataclass_fields__:
         item = getattr(node, field)
         if isinstance(item, Fraction):
             parts.append(format_number(item))
         elif isinstance(item, tuple):
             parts += [] if field == "steps" else [[_value(i) for i in item]]
+        elif field == "beside":
+            continue
         elif item is None or isinstance(item, (str, datetime.date)):
             parts.append(item if item is None else _value(item))
         else:
@@ -427,7 +436,8 @@ def _words(node: Node, outer: int) -> str:
             return f"bin({_words(node.of, 0)}, width {format_number(node.width or Fraction(0))})"
         return f"bin({_words(node.of, 0)}, [{', '.join(map(_value, node.edges))}])"
     if isinstance(node, Exists):
-        which = "" if node.matching is None else f" where {_words(node.matching, 0)}"
+        conditions = [_words(c, 0) for c in (node.matching, node.beside) if c is not None]
+        which = f" where {' and '.join(conditions)}" if conditions else ""
         made = "".join(f", {step.describe()}" for step in node.steps)
         return f"exists({node.table}{made}{which})"
     if isinstance(node, Windowed):

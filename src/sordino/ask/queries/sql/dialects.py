@@ -673,8 +673,9 @@ def _merge(outer: Any, inner: Any) -> Any:
     names = {e.alias_or_name.lower(): e.alias_or_name for e in inner.expressions}
     items: list[Any] = []
     for item in outer.expressions:
-        if isinstance(item, exp.Star):
-            items += [exp.alias_(e.unalias().copy(), e.alias_or_name, quoted=True) for e in inner.expressions]
+        star = item.this if isinstance(item, exp.Column) else item
+        if isinstance(star, exp.Star):
+            items += _expand_star(star, inner.expressions, replace)
             continue
         of = replace(item.unalias())
         name = item.alias or (names.get(item.name.lower(), "") if isinstance(item, exp.Column) else "")
@@ -695,6 +696,23 @@ def _merge(outer: Any, inner: Any) -> Any:
         kept.set("expressions", [c for c in kept.expressions if not _is_read(c, _source(outer))])
         made.set("with_", kept if kept.expressions else None)
     return made
+
+
+def _expand_star(star: Any, columns: list[Any], meaning: Callable[[Any], Any]) -> list[Any]:
+    """Return what * stands for: the columns, without those of EXCLUDE, with REPLACE's expressions and RENAME's names."""
+    from sqlglot import exp
+
+    given = {name.strip("_"): value or [] for name, value in star.args.items()}
+    left_out = {column.name.lower() for column in given.get("except", [])}
+    replaced = {item.alias.lower(): meaning(item.this) for item in given.get("replace", [])}
+    renamed = {item.this.name.lower(): item.alias for item in given.get("rename", [])}
+    items = []
+    for column in columns:
+        name = column.alias_or_name
+        if name.lower() not in left_out:
+            value = replaced.get(name.lower(), column.unalias())
+            items.append(exp.alias_(value.copy(), renamed.get(name.lower(), name), quoted=True))
+    return items
 
 
 def _is_read(named: Any, source: Any) -> bool:
@@ -745,6 +763,7 @@ def join_unit_values(select: Any, units: Container[str] | None = None) -> None:
     """
     from sqlglot import exp as kinds
 
+    _compare_members(select, units)
     group = select.args.get("group")
     roots = [*select.expressions, *(part for part in (select.args.get("where"), group) if part is not None)]
     inside = (kinds.From, kinds.Join, kinds.In, kinds.Exists, kinds.Any, kinds.All)
@@ -769,6 +788,113 @@ def join_unit_values(select: Any, units: Container[str] | None = None) -> None:
             join, taken[node.copy()] = made
             select.append("joins", join)
         node.replace(taken[node].copy())
+
+
+def _compare_members(select: Any, units: Container[str] | None) -> None:
+    """Put EXISTS in the place of IN, ANY and ALL over rows of the row's own person, which compare it with each of them.
+
+    x IN (SELECT s.y FROM s WHERE s.k = t.k AND c) is EXISTS (SELECT 1 FROM s WHERE s.k = t.k AND c AND s.y = x), and x >= ALL
+    that there is no row with NOT (x >= s.y), where nothing is missing. With missing cells SQL's answer is true, false or
+    unknown: unknown counts as false in a condition, and under NOT too.
+    """
+    from sqlglot import exp as kinds
+
+    sources = [_source(select), *(join.this for join in select.args.get("joins") or [])]
+    around = [source.alias_or_name.lower() for source in sources if source is not None]
+    roots = [*select.expressions, *(p for n in ("where", "group", "having") if (p := select.args.get(n)) is not None)]
+    for root in roots:
+        for node in list(root.walk(prune=lambda n: isinstance(n, kinds.Query))):
+            member = _member_of(node)
+            query: Any = None if member is None else member[2]
+            source = _source(query) if isinstance(query, kinds.Select) else None
+            if member is None or source is None or len(query.expressions) != 1 or query.args.get("where") is None:
+                continue
+            if not _has_only(query, {"expressions", "from_", "from", "where", "distinct"}):
+                continue
+            inner = source.alias_or_name.lower()
+            value = query.expressions[0].unalias().copy()
+            links = [
+                other
+                for equality in query.args["where"].find_all(kinds.EQ)
+                for one, other in ((equality.this, equality.expression), (equality.expression, equality.this))
+                if isinstance(one, kinds.Column) and isinstance(other, kinds.Column)
+                if other.table.lower() in around and other.table.lower() != inner
+                if units is None or other.name.lower() in units
+            ]
+            if not links or value.find(kinds.AggFunc, kinds.Query, kinds.Star) is not None:
+                continue
+            own = member[1].copy()
+            if any(not column.table for column in own.find_all(kinds.Column)) and len(around) != 1:
+                continue
+            for side, name in ((own, around[0]), (value, inner)):
+                for column in side.find_all(kinds.Column):
+                    column.set("table", column.args.get("table") or kinds.to_identifier(name))
+            node.replace(_member_truth(node, member[0], member[3], own, value, query))
+
+
+def _member_of(node: Any) -> tuple[Any, Any, Any, bool] | None:
+    """Return how a condition compares a value with each of a sub-query's rows, the value, the query, and whether with all."""
+    from sqlglot import exp as kinds
+
+    def unwrap(query: Any) -> Any:
+        while isinstance(query, (kinds.Subquery, kinds.Paren)):
+            query = query.this
+        return query
+
+    if isinstance(node, kinds.In) and node.args.get("query") is not None:
+        return kinds.EQ, node.this, unwrap(node.args["query"]), False
+    comparisons = (kinds.EQ, kinds.NEQ, kinds.LT, kinds.LTE, kinds.GT, kinds.GTE)
+    if isinstance(node, comparisons) and isinstance(node.expression, (kinds.Any, kinds.All)):
+        return type(node), node.this, unwrap(node.expression.this), isinstance(node.expression, kinds.All)
+    return None
+
+
+def _member_truth(node: Any, operator: Any, of_all: bool, own: Any, value: Any, query: Any) -> Any:
+    """Return the condition that a comparison with each row of a query is, where the condition `node` stands."""
+    from sqlglot import exp as kinds
+
+    compared = operator(this=own, expression=value)
+    # Of ALL the rows that do not meet it count.
+    met = kinds.Not(this=kinds.paren(compared)) if of_all else compared
+    unmet = compared if of_all else kinds.Not(this=kinds.paren(compared))
+
+    def exists(condition: Any) -> Any:
+        rows = query.copy()
+        rows.set("expressions", [kinds.Literal.number(1)])
+        rows.set("distinct", None)
+        rows.set("where", kinds.Where(this=kinds.and_(rows.args["where"].this, condition.copy())))
+        return kinds.Exists(this=rows)
+
+    def is_not_true(condition: Any) -> Any:
+        return kinds.Not(this=kinds.paren(kinds.Is(this=kinds.paren(condition.copy()), expression=kinds.true())))
+
+    def signed(condition: Any) -> Any:
+        return kinds.paren(kinds.Not(this=condition)) if of_all else condition
+
+    sign = _sign(node)
+    if sign is not None:
+        # What is unknown makes neither ANY nor NOT ALL true, and neither ALL nor NOT ANY.
+        return signed(exists(met if (sign > 0) != of_all else is_not_true(unmet)))
+    unknown = kinds.Is(this=kinds.paren(compared.copy()), expression=kinds.Null())
+    ifs = [
+        kinds.If(this=exists(met), true=kinds.false() if of_all else kinds.true()),
+        kinds.If(this=exists(unknown), true=kinds.Null()),
+    ]
+    return kinds.Case(ifs=ifs, default=kinds.true() if of_all else kinds.false())
+
+
+def _sign(node: Any) -> int | None:
+    """Return 1 where a condition counts as it is if it is true, -1 where it does under NOT; None where its value is shown."""
+    from sqlglot import exp as kinds
+
+    sign = 1
+    at = node
+    while isinstance(at.parent, (kinds.And, kinds.Or, kinds.Paren, kinds.Not)):
+        at = at.parent
+        sign = -sign if isinstance(at, kinds.Not) else sign
+    is_choice = isinstance(at.parent, kinds.If) and at.parent.this is at
+    by_value = is_choice and isinstance(at.parent.parent, kinds.Case) and at.parent.parent.this is not None
+    return sign if isinstance(at.parent, kinds.Where) or (is_choice and not by_value) else None
 
 
 def _unit_values_of(node: Any, name: str, around: set[str], units: Container[str] | None) -> tuple[Any, Any] | None:

@@ -478,7 +478,10 @@ class Scope:
             if others:
                 return others[0].column(place, item)
         if item.table and item.table.lower() not in self.names:
-            raise UnknownName(f"{place.of(item)}{item.table!r} is not the table asked about")
+            raise UnknownName(
+                f"{place.of(item)}{item.table!r} is not the table asked about; a sub-query compares with the rows around it by "
+                "the privacy unit, or by one key that GROUP BY could have, and by all else within EXISTS and IN alone"
+            )
         if self.columns is None:
             return col(item.name)
         if item.name.lower() not in self.columns:
@@ -967,13 +970,10 @@ def _project(
     """Return the columns that one item of a sub-query's SELECT makes."""
     kinds = trees()
     if isinstance(item, kinds.Star):
-        for name, value in item.args.items():
-            if value:
-                raise QuestionRefused(f"{place.word(name.strip('_'))}* with {name.strip('_').upper()} is not supported")
-        made = scope.every()
+        made = _change_star(place, item, scope.every(), values)
     elif isinstance(item, kinds.Column) and isinstance(item.this, kinds.Star):
         joined = next((j for j in scope.joined if j.alias == item.table.lower()), None)
-        made = dict(scope.columns or {}) if joined is None else joined.every()
+        made = _change_star(place, item.this, dict(scope.columns or {}) if joined is None else joined.every(), values)
     else:
         inner, name = (item.this, item.alias) if isinstance(item, kinds.Alias) else (item, item.alias_or_name)
         if not name:
@@ -986,6 +986,32 @@ def _project(
             raise QuestionRefused(
                 f"{place.of(item)}a sub-query has two columns named {low!r}: name one of them with AS"
             )
+    return made
+
+
+def _change_star(
+    place: Place, star: Any, columns: Mapping[str, tuple[str, Expr]], values: Translator
+) -> dict[str, tuple[str, Expr]]:
+    """Return the columns of * without those of EXCLUDE, with the expressions of REPLACE and the names of RENAME."""
+    given = {name.strip("_"): value for name, value in star.args.items() if value}
+    for name in given.keys() - {"except", "replace", "rename"}:
+        raise QuestionRefused(
+            f"{place.word(name)}* with {name.upper()} is not supported: EXCLUDE, REPLACE and RENAME are"
+        )
+    left_out = [column.name.lower() for column in given.get("except", [])]
+    replaced = {item.alias.lower(): item.this for item in given.get("replace", [])}
+    renamed = {item.this.name.lower(): item.alias for item in given.get("rename", [])}
+    for low in (*left_out, *replaced, *renamed):
+        if low not in columns:
+            raise UnknownName(f"{place.word('*')}* has no column {low!r}; {nearest(low, columns)}")
+    made: dict[str, tuple[str, Expr]] = {}
+    for low, (name, value) in columns.items():
+        if low in left_out:
+            continue
+        new = renamed.get(low, name)
+        made[new.lower()] = (new, values.value(replaced[low]) if low in replaced else value)
+    for _, value in made.values():
+        depth(value.node)
     return made
 
 

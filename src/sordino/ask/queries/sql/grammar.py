@@ -218,6 +218,12 @@ CLAUSE_FORMS: tuple[tuple[str, str, str], ...] = (
         "by the privacy unit",
     ),
     (
+        "compared with them",
+        "SELECT COUNT(*) FROM visits AS p WHERE EXISTS (SELECT 1 FROM visits AS q WHERE q.id = p.id AND q.day > p.day"
+        " AND q.day <= p.day + 30)",
+        "by any conditions beside the privacy units, of another table of the same people too; IN, `= ANY` and `>= ALL` as well",
+    ),
+    (
         "joins",
         "SELECT j.sector, COUNT(*) FROM people JOIN jobs AS j ON people.job = j.job GROUP BY j.sector",
         "public tables, by key, by an expression of the row, or by a range that one public row meets: "
@@ -266,7 +272,12 @@ constant of the one around it: a number, a list for IN, or a number for each key
 or a join by the one key of a grouped query). Keys, layout and noise of the outer question follow from the range that the
 declarations give the value, into which it is clipped, and never from the value.
 
-Not read there: RANDOM, table functions, WITH RECURSIVE, LATERAL, and any correlation but by one key."""
+Over UNION ALL of rows of persons COUNT, SUM and AVG are added up from those of its SELECTs, each a private question; UNION of
+persons, and COUNT(DISTINCT person), count each once. Rows that the text writes out, VALUES and SELECT of constants, are joined to
+rows of persons where each meets one at most. Lists and series of constant ends, UNNEST([...]) and generate_series, are tables
+there, of at most 10,000 rows.
+
+Not read there: RANDOM, other table functions, WITH RECURSIVE, LATERAL, and any correlation but by one key."""
 AROUND = (
     "SELECT job, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct FROM people GROUP BY job;",
     "SELECT AVG(n) FROM (SELECT job, COUNT(*) AS n FROM people GROUP BY job) AS t;",
@@ -276,6 +287,9 @@ AROUND = (
     "SELECT job, COUNT(*) AS n FROM people WHERE age > (SELECT AVG(age) FROM people) GROUP BY job;",
     "SELECT COUNT(*) AS n FROM people AS p WHERE p.age > (SELECT AVG(q.age) FROM people AS q WHERE q.job = p.job);",
     "SELECT COUNT(*) AS n FROM people WHERE job IN (SELECT job FROM people GROUP BY job ORDER BY COUNT(*) DESC LIMIT 2);",
+    "SELECT job, COUNT(*) AS n FROM (SELECT job FROM people WHERE member UNION ALL SELECT job FROM people) AS t GROUP BY job;",
+    "SELECT b.name, COUNT(*) AS n FROM people JOIN (VALUES (0, 40, 'young'), (40, 200, 'old')) AS b(lo, hi, name)\n"
+    "ON age >= b.lo AND age < b.hi GROUP BY b.name;",
 )
 
 

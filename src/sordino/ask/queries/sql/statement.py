@@ -13,14 +13,16 @@ import datetime
 import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
 from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations, count_united, join_unit_values
+from sordino.ask.queries.sql.literal_tables import LiteralTable, join_literals, read_literals, write_series
 from sordino.ask.queries.sql.moments import put_moment
+from sordino.ask.queries.sql.row_unions import RowUnion, add_up_parts, put_source, unite_rows
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
 from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
 from sordino.core.errors import QuestionRefused
@@ -183,11 +185,13 @@ def read_statement(
     splitter.public = {name.lower(): name for name in public}
     splitter.declared = frozenset(declared)
     splitter.unit = (unit or "").lower()
+    splitter.units = frozenset(name.lower() for name in units)
     splitter.determines = determines
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
         whole = _write(query)
         query = put_moment(rewrite_forms(query, declared), moment)
+        write_series(query)
         if unit is not None:
             add_up_pairs(query, unit)
         for select in list(query.find_all(trees().Select)) if units else []:
@@ -317,7 +321,7 @@ def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | 
     if not isinstance(query, exp.Select):
         return True
     parts = (exp.Window, exp.Qualify, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Grouping, exp.GroupingId, exp.Pivot)
-    if query.find(*parts, exp.SetOperation, exp.All, exp.Any) is not None:
+    if query.find(*parts, exp.SetOperation, exp.All, exp.Any, exp.Values, exp.GenerateSeries) is not None:
         return True
     # Alone, MODE is one question.
     if query.find(exp.Mode) is not None and (query.args.get("group") is not None or len(query.expressions) > 1):
@@ -325,6 +329,8 @@ def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | 
     for inner in query.find_all(exp.Select):
         if inner is query:
             continue
+        if inner.args.get("from_") is None and inner.args.get("from") is None:
+            return True
         holder = inner.parent.parent if isinstance(inner.parent, exp.Subquery) else inner.parent
         group = inner.args.get("group")
         keys = [] if group is None else group.expressions
@@ -400,8 +406,13 @@ class _Splitter:
         self.read_public: dict[str, None] = {}
         # Names of columns that hold true and false.
         self.truths: set[str] = set()
-        # The column of the privacy unit, in lower case.
+        # The column of the privacy unit, and those of all tables, in lower case.
         self.unit = ""
+        self.units: frozenset[str] = frozenset()
+        # Names of WITH for rows of several SELECTs, joined by UNION ALL.
+        self._unions: dict[str, RowUnion] = {}
+        # Names of WITH for rows that are written out.
+        self._literals: dict[str, LiteralTable] = {}
 
     def read_weights(self, query: Any) -> None:
         """Take the hints of the statement's SELECTs, /*+ WEIGHT(3) */, out of its tree: each is of its SELECT's questions."""
@@ -452,6 +463,12 @@ class _Splitter:
         schema = table.db.lower()
         if name in known and not schema:
             return
+        if isinstance(table.this, trees().Func):
+            word = str(table.this.this) if isinstance(table.this, trees().Anonymous) else table.this.sql_name()
+            raise QuestionRefused(
+                f"{word.upper()} is no table around private questions: FROM names declared tables, queries of WITH, VALUES, and "
+                "lists or series of constant ends"
+            )
         if name not in self.public or schema.startswith(_RESERVED):
             why = (
                 "is not declared, or is read row by row"
@@ -494,12 +511,20 @@ class _Splitter:
             return
         for cte in list(clause.expressions):
             name = cte.alias.lower()
-            if self._is_of_rows(cte.this):
+            united = self._united_rows(cte.this)
+            if united is not None:
+                self._unions[name] = united
+                cte.pop()
+            elif self._is_of_rows(cte.this):
+                self._join_literals(cte.this)
                 # Rows of the private table, or one a person, under another name: they stay within the blocks that read them.
                 self._release_constants(cte.this)
                 self._rows[name] = cte
                 cte.pop()
             else:
+                literals = read_literals(cte.this, self._literals, cte.alias_column_names)
+                if literals is not None:
+                    self._literals[name] = literals
                 self._written[name] = cte.this.copy()
                 cte.set("this", self.split(cte.this))
                 self._released[name] = cte
@@ -517,8 +542,57 @@ class _Splitter:
         units = exp.Subquery(this=query.copy(), alias=exp.TableAlias(this=exp.to_identifier("units")))
         return query.args.get("group") is not None and self._is_question(probe.from_(units))
 
+    def _join_literals(self, select: Any) -> None:
+        """Put constants in the place of rows that a SELECT of private rows, or one in it, writes out and joins."""
+        exp = trees()
+        for one in [select, *(inner for inner in select.find_all(exp.Select) if inner is not select)]:
+            if self._reads_private(one):
+                join_literals(one, self._literals, self._columns_of(one))
+
+    def _united_rows(self, query: Any) -> RowUnion | None:
+        """Return the SELECTs of rows that a query unites, a UNION or a SELECT of rows from one; None for any other query."""
+        exp = trees()
+        while isinstance(query, exp.Subquery):
+            query = query.this
+        if isinstance(query, exp.SetOperation):
+            return unite_rows(query, self._is_row_source)
+        if not isinstance(query, exp.Select) or self._aggregates_of(query) or query.find(exp.Window) is not None:
+            return None
+        if any(query.args.get(part) for part in ("group", "distinct", "limit", "offset", "qualify")):
+            return None
+        source, united = self._united_source(query)
+        if source is None or united is None:
+            return None
+        return replace(united, selects=tuple(put_source(query, source, part) for part in united.selects))
+
+    def _united_source(self, select: Any) -> tuple[Any, RowUnion | None]:
+        """Return the source of a SELECT that is rows of several, and their SELECTs; None and None where there is none."""
+        exp = trees()
+        found: list[tuple[Any, RowUnion]] = []
+        for source in self._sources(select):
+            united = self._unions.get(source.name.lower()) if isinstance(source, exp.Table) else None
+            if isinstance(source, exp.Subquery):
+                united = self._united_rows(source.this)
+            if united is not None:
+                found.append((source, united))
+        if len(found) > 1:
+            raise QuestionRefused(
+                "rows of one UNION ALL are not joined with those of another: ask about each by itself"
+            )
+        return found[0] if found else (None, None)
+
+    def _is_row_source(self, query: Any) -> bool:
+        return isinstance(query, trees().Select) and self._reads_rows(query) and not self._aggregates_of(query)
+
     def _split_select(self, select: Any) -> Any:
         exp = trees()
+        source, united = self._united_source(select)
+        if united is not None:
+            select = self._number_names(select)
+            keys = list(dict.fromkeys(key for one in self._key_sets(select) for key in one))
+            source, united = self._united_source(select)
+            assert united is not None
+            select = add_up_parts(select, source, united, keys, self._aggregates_of(select), units=self.units)
         # Counted outside of a block it would be the number of declared keys.
         self._count_keys(select)
         self._aggregate_keys(select)
@@ -541,7 +615,7 @@ class _Splitter:
         for part in ("expressions", "having", "qualify", "order", "where"):
             parts = select.args.get(part)
             for root in parts if isinstance(parts, list) else [parts] if parts is not None else []:
-                self._split_scalars(root)
+                self._split_scalars(root, by_key=True)
         return select
 
     def _count_keys(self, select: Any) -> None:
@@ -643,11 +717,16 @@ class _Splitter:
         columns = [c.name.lower() for item in query.expressions for c in item.find_all(exp.Column)]
         return None if self.unit in columns or any(item.is_star for item in query.expressions) else query
 
-    def _split_scalars(self, root: Any) -> None:
+    def _split_scalars(self, root: Any, *, by_key: bool = False) -> None:
+        """Split the sub-queries in an expression; with `by_key` those too that are about one key of the rows around them."""
         exp = trees()
         for node in list(root.walk(prune=lambda n: isinstance(n, exp.Query))):
             if isinstance(node, exp.Subquery) and self._reads_private(node.this):
-                node.set("this", self.split(node.this))
+                asked = self._ask_by_key(node.this) if by_key else None
+                if asked is None:
+                    node.set("this", self.split(node.this))
+                else:
+                    node.replace(asked)
             elif isinstance(node, (exp.Select, exp.SetOperation)) and self._reads_private(node):
                 # As EXISTS and ALL have it.
                 node.replace(self.split(node.copy()))
@@ -707,6 +786,7 @@ class _Splitter:
         before = (len(self.blocks), len(self.constants))
         try:
             probe = self._number_names(select)
+            self._join_literals(probe)
             self._join_constants(probe)
             self._release_constants(probe)
             # What is computed from its aggregates and keys, and sub-queries beside them, stay outside.
@@ -725,6 +805,7 @@ class _Splitter:
         """Return the SELECT over the answer of its keys and aggregates, which are asked as one question."""
         exp = trees()
         select = self._number_names(select)
+        self._join_literals(select)
         self._join_constants(select)
         self._release_constants(select)
         self._separate_lists(select)
@@ -732,6 +813,7 @@ class _Splitter:
         if (listed := self._list_keys(select)) is not None:
             return listed
         self._read_keys(select)
+        self._read_constants(select)
         self._drop_looked_up(select)
         _name_keys(select)
         sets = self._key_sets(select)
@@ -745,13 +827,17 @@ class _Splitter:
                 )
             raise QuestionRefused("rows of single persons are never released: ask for aggregates, or GROUP BY")
         names = {key: f"{KEY}{i}" for i, key in enumerate(keys)}
-        of_groups = self._values_of_groups(select, sets, names, aggregates)
+        several = len(sets) > 1
+        of_sets = [self._values_of_groups(select, one, names, aggregates, alone=not several) for one in sets]
+        of_groups = of_sets[0]
         aggregates = [node for node in aggregates if node not in of_groups]
         self.truths |= {name for key, name in names.items() if self._is_truth(key)}
         values = {aggregate: f"{VALUE}{i}" for i, aggregate in enumerate(aggregates)}
         # Without a key and an aggregate, a single row is left.
-        bare = not aggregates and not keys
-        tables = [] if bare else [self._add(select, one, names, values) for one in sets]
+        single = exp.Subquery(this=exp.Select(expressions=[exp.alias_(exp.Literal.number(1), "sordino_one")]))
+        tables = [
+            exp.to_table(self._add(select, one, names, values)) if aggregates or one else single.copy() for one in sets
+        ]
         outer = select.copy()
         groupings = {
             node: f"{GROUPING}{i}" for i, node in enumerate(dict.fromkeys(outer.find_all(exp.Grouping, exp.GroupingId)))
@@ -761,11 +847,15 @@ class _Splitter:
         having = select.args.get("having")
         if having is not None:
             outer.set("where", exp.Where(this=having.this.copy()))
-        source = exp.Subquery(this=exp.Select(expressions=[exp.alias_(exp.Literal.number(1), "sordino_one")]))
-        if not bare:
-            source = exp.to_table(tables[0])
-        if len(sets) > 1 or groupings:
-            source = self._union(tables, sets, names, values, groupings)
+        source = tables[0]
+        if several:
+            # Each grouping has its own values of groups, beside its keys.
+            united = {node: f"{VALUE}{len(values) + i}" for i, node in enumerate(of_groups)}
+            source = self._union(tables, sets, names, values, groupings, united, of_sets)
+            values |= united
+            of_groups = {}
+        elif groupings:
+            source = self._union(tables, sets, names, values, groupings, {}, of_sets)
         if of_groups:
             source.set("alias", exp.TableAlias(this=exp.to_identifier(_GROUPS)))
         outer = outer.from_(source)
@@ -791,31 +881,28 @@ class _Splitter:
         return outer
 
     def _values_of_groups(
-        self, select: Any, sets: list[tuple[Any, ...]], names: dict[Any, str], aggregates: list[Any]
+        self, select: Any, keys: tuple[Any, ...], every: dict[Any, str], aggregates: list[Any], *, alone: bool
     ) -> dict[Any, Any]:
         """Return what gives MODE, and STRING_AGG of DISTINCT declared values, of a group: sub-queries over other answers.
 
         MODE(x) is the value of x of the most rows, by the numbers of rows of each group and value. Beside other aggregates of
-        all rows it is a question of its own, as it is alone.
+        all rows it is a question of its own, as it is alone. `keys` are those of one grouping, `every` names those of all, of
+        which there is but one where `alone`.
         """
         exp = trees()
         found: dict[Any, Any] = {}
+        names = {key: every[key] for key in keys}
         for node in aggregates:
             mode = _mode(node)
             of = mode[0] if mode is not None else self._listed_of(node)
-            if of is None or (not names and (mode is None or len(aggregates) == 1)):
+            if of is None or (alone and not names and (mode is None or len(aggregates) == 1)):
                 continue
-            if len(sets) > 1:
-                word = "STRING_AGG" if mode is None else "MODE"
-                raise QuestionRefused(
-                    f"{word} goes with one GROUP BY: ask for each of ROLLUP's groupings, and UNION ALL"
-                )
             if not names and mode is not None and mode[1] is None:
                 with contextlib.suppress(QuestionRefused):
                     table = self._add(select, (), {}, {exp.Mode(this=of.copy()): f"{VALUE}0"})
                     found[node] = _one_value(exp.to_table(table), f"{VALUE}0")
                     continue
-            pairs = dict(names) if of in names else {**names, of: f"{KEY}{len(names)}"}
+            pairs = dict(names) if of in names else {**names, of: f"{KEY}{len(every)}"}
             value = exp.column(pairs[of], table=_VALUES)
             counted: dict[Any, str] = {}
             made = node.copy()
@@ -922,11 +1009,36 @@ class _Splitter:
         return next((i.output_name for i in query.expressions if i.unalias() == group.expressions[0]), None)
 
     def _release_correlated(self, query: Any) -> Any:
-        """Return the released value of a row's key, for an aggregate of the rows whose key equals it; None for any other.
+        """Return the released value of a row's key, for an aggregate of the rows whose key equals it; None for any other."""
+        exp = trees()
+        grouped = self._group_by_link(query)
+        if grouped is None:
+            return None
+        made, outer, counts = grouped
+        found = exp.Anonymous(this=self._release(made, "lookup"), expressions=[outer.copy()])
+        return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if counts else found
+
+    def _ask_by_key(self, query: Any) -> Any:
+        """Return the answer of a row's key, outside of a private question: each key is asked once; None for any other query."""
+        exp = trees()
+        grouped = self._group_by_link(query)
+        if grouped is None:
+            return None
+        made, outer, counts = grouped
+        name = "sordino_by_key"
+        answers = exp.Subquery(this=self.split(made), alias=exp.TableAlias(this=exp.to_identifier(name)))
+        same = exp.EQ(this=exp.column("k", table=name), expression=outer.copy())
+        value = exp.Subquery(this=exp.Select(expressions=[exp.column("v", table=name)]).from_(answers).where(same))
+        return exp.Coalesce(this=value, expressions=[exp.Literal.number(0)]) if counts else value
+
+    def _group_by_link(self, query: Any) -> tuple[Any, Any, bool] | None:
+        """Return a correlated aggregate by its key k as v, the key of the row around it, and whether it counts; None for no such.
 
         (SELECT AVG(w.x) FROM t AS w WHERE w.k = o.k) is asked as SELECT w.k, AVG(w.x) FROM t AS w GROUP BY w.k.
         """
         exp = trees()
+        if not isinstance(query, exp.Select):
+            return None
         where = query.args.get("where")
         if where is None or len(query.expressions) != 1 or query.args.get("group") is not None:
             return None
@@ -951,8 +1063,7 @@ class _Splitter:
                     "a correlated COUNT stands alone: of a key without rows it is 0, and all else is missing"
                 )
             made.set("expressions", [exp.alias_(own.copy(), "k"), exp.alias_(value, "v")])
-            found = exp.Anonymous(this=self._release(made, "lookup"), expressions=[outer[0].copy()])
-            return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if counts else found
+            return made, outer[0], counts
         return None
 
     def _is_one_row(self, source: Any) -> bool:
@@ -981,6 +1092,9 @@ class _Splitter:
                 made = self._as_membership(node.this)
                 if made is not None:
                     node.replace(made)
+        for root in (select.args.get("where"), *self._aggregates_of(select), *select.expressions):
+            for node in [] if root is None else list(root.find_all(exp.Any, exp.All)):
+                self._compare_list(node)
         inside = [select.args.get("where"), group, *self._aggregates_of(select)]
         # An item that is a key is the same expression as in GROUP BY.
         keys = [] if group is None else group.expressions
@@ -994,6 +1108,24 @@ class _Splitter:
                     self._release_list(node)
                 elif self._is_condition(node):
                     node.replace(self._release_correlated(node.this) or exp.column(self._release(node.this, "value")))
+
+    def _compare_list(self, node: Any) -> None:
+        """Put the least or the largest of released values in the place of ANY and ALL; those for equality are IN already."""
+        exp = trees()
+        query = node.this.unnest()
+        comparison = node.parent
+        of_all = isinstance(node, exp.All)
+        if not isinstance(query, exp.Select) or not self._is_computed(query) or len(query.expressions) != 1:
+            return
+        if isinstance(comparison, (exp.GT, exp.GTE, exp.LT, exp.LTE)) and comparison.expression is node:
+            inner = query.copy()
+            inner.set("expressions", [exp.alias_(inner.expressions[0].unalias(), "v")])
+            above = isinstance(comparison, (exp.GT, exp.GTE))
+            end = exp.Max if above == of_all else exp.Min
+            values = exp.Select(expressions=[end(this=exp.column("v"))]).from_(
+                exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("sordino_compared")))
+            )
+            node.replace(exp.Subquery(this=values))
 
     def _as_membership(self, query: Any) -> Any:
         """Return EXISTS over released or public rows as IN, where one equality links them to the block's rows; else None.
@@ -1164,6 +1296,42 @@ class _Splitter:
             if self._is_of_keys(of, keys):
                 for same in [item for item in select.walk() if item == node]:
                     same.replace(of.copy())
+
+    def _read_constants(self, select: Any) -> None:
+        """Put a constant in the place of its own MIN, MAX or ANY_VALUE: a group has it, and a table of any rows."""
+        exp = trees()
+        group = select.args.get("group")
+        of_groups = group is not None and not any(v for n, v in group.args.items() if n != "expressions")
+        for node in self._aggregates_of(select):
+            inner = node.this if isinstance(node, exp.IgnoreNulls) else node
+            if not isinstance(inner, (exp.Min, exp.Max, exp.AnyValue)) or inner.expressions:
+                continue
+            constant = self._constant_of(inner.this, select)
+            if constant is None:
+                continue
+            if not of_groups:
+                some = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(0))
+                constant = exp.Case(ifs=[exp.If(this=some, true=constant)])
+            for same in [item for item in select.walk() if item == node]:
+                same.replace(constant.copy())
+
+    def _constant_of(self, node: Any, select: Any) -> Any:
+        """Return the constant that an expression is in all rows that a SELECT reads; None where it may be anything else."""
+        exp = trees()
+        if isinstance(node, exp.Column):
+            joined = any(join.args.get("side") for join in select.args.get("joins") or [])
+            for source in [] if joined else self._sources(select):
+                query = source.this if isinstance(source, exp.Subquery) else None
+                if isinstance(source, exp.Table) and source.name.lower() in self._rows:
+                    query = self._rows[source.name.lower()].this
+                if not isinstance(query, exp.Select) or node.table.lower() not in ("", source.alias_or_name.lower()):
+                    continue
+                item = next((i for i in query.expressions if i.output_name.lower() == node.name.lower()), None)
+                if item is not None:
+                    return self._constant_of(item.unalias(), query)
+            return None
+        is_made = node is None or node.find(exp.Column, exp.Query, exp.AggFunc, exp.Window, exp.Star, exp.Anonymous)
+        return None if is_made else node.copy()
 
     def _lookups(self) -> dict[str, ReleasedQuery]:
         return {constant.name: constant for constant in self.constants if constant.kind == "lookup"}
@@ -1422,26 +1590,34 @@ class _Splitter:
 
     def _union(
         self,
-        tables: list[str],
+        tables: list[Any],
         sets: list[tuple[Any, ...]],
         names: dict[Any, str],
         values: dict[Any, str],
         groupings: dict[Any, str],
+        united: dict[Any, str],
+        of_sets: list[dict[Any, Any]],
     ) -> Any:
         """Return the rows of several groupings as one sub-query; keys that a grouping lacks are NULL.
+
+        `of_sets` are the values of groups of each grouping, and `united` their names.
 
         GROUPING(a, b) has a binary digit for each key, 1 where the grouping lacks it.
         """
         exp = trees()
         selects = []
-        for table, keys in zip(tables, sets, strict=True):
+        for table, keys, of_groups in zip(tables, sets, of_sets, strict=True):
             items = [exp.column(n) if k in keys else exp.alias_(exp.Null(), n) for k, n in names.items()]
             for node, name in groupings.items():
                 if any(key not in names for key in node.expressions):
                     raise QuestionRefused("GROUPING takes keys of GROUP BY")
                 digits = "".join(str(int(key not in keys)) for key in node.expressions) or "0"
                 items.append(exp.alias_(exp.Literal.number(int(digits, 2)), name))
-            selects.append(exp.Select(expressions=[*items, *map(exp.column, values.values())]).from_(table))
+            items += map(exp.column, values.values())
+            if united:
+                items += [exp.alias_(of_groups[node].copy(), name) for node, name in united.items()]
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(_GROUPS)))
+            selects.append(exp.Select(expressions=items).from_(table))
         whole = selects[0]
         for one in selects[1:]:
             whole = exp.union(whole, one, distinct=False)

@@ -58,7 +58,7 @@ def rewrite_forms(query: Any, declared: DeclaredLists) -> Any:
             made = _pivot(node, declared)
         elif isinstance(node, exp.Count) and node.this is None:
             made = exp.Count(this=exp.Star())
-        elif isinstance(node, exp.Subquery) and _is_constant(node.this):
+        elif isinstance(node, exp.Subquery) and not _is_source(node) and _is_constant(node.this):
             made = exp.Paren(this=node.this.expressions[0].unalias())
         if made is not None:
             node.replace(made)
@@ -79,6 +79,11 @@ def _put_windows(select: Any) -> None:
             if not window.args.get(part) and value:
                 window.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
     select.set("windows", None)
+
+
+def _is_source(node: Any) -> bool:
+    """Return whether a sub-query is one of the tables that FROM names."""
+    return isinstance(node.parent, (trees().From, trees().Join))
 
 
 def _is_constant(query: Any) -> bool:

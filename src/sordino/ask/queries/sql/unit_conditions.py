@@ -9,13 +9,16 @@ for all others.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sordino.ask.queries.expressions.expr import Expr
-from sordino.ask.queries.expressions.nodes import Exists, Name
+from sordino.ask.queries.expressions.nodes import Connective, Exists, Name, depth
+from sordino.ask.queries.formulas import rename
 from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, UnitRows, read_unit_rows, scope_of
 from sordino.ask.queries.sql.text import Place, only_known, trees
-from sordino.core.errors import QuestionRefused
+from sordino.ask.queries.sql.values import Translator
+from sordino.core.errors import QuestionRefused, UnknownName, nearest
 
 _KNOWN = {
     *("expressions", "from_", "from", "where", "distinct", "with_", "with"),
@@ -70,18 +73,15 @@ def _correlate(place: Place, query: Any, scope: Scope, declared: DeclaredNames) 
         parts = [p.unnest() for part in parts for p in (part.flatten() if isinstance(part, kinds.And) else [part])]
     found = [(part, _compare_units(place, part, inner, scope)) for part in parts]
     pairs = [pair for _, pair in found if pair is not None]
+    around = {*scope.names, *(joined.alias for joined in scope.joined)} - inner.names
+    rest = [part for part, pair in found if pair is None]
+    compared = any(c.table.lower() in around for part in rest for c in part.find_all(kinds.Column))
+    if pairs and (compared or len(pairs) > 1):
+        return _match(place, query, parts, inner, scope, declared)
     if len(pairs) != 1:
         raise QuestionRefused(
             f"{place.word('EXISTS')}EXISTS is about the row's own unit: WHERE compares its privacy unit with the other table's, "
             f"once; or {_WRITE}"
-        )
-    rest = [part for part, pair in found if pair is None]
-    for column in [
-        c for part in rest for c in part.find_all(kinds.Column) if c.table.lower() in scope.names - inner.names
-    ]:
-        raise QuestionRefused(
-            f"{place.of(column)}beside the privacy units, EXISTS compares its rows with {column.table}.{column.name} once, by <, "
-            ">, <=, >= or <>: for more, JOIN the tables by the unit with all of it in ON, and COUNT(DISTINCT ...)"
         )
     alone = query.copy()
     alone.set("where", kinds.Where(this=kinds.and_(*rest)) if rest else None)
@@ -90,6 +90,56 @@ def _correlate(place: Place, query: Any, scope: Scope, declared: DeclaredNames) 
     alone.set("expressions", [key.copy() for key in group.expressions] if group is not None else [kinds.Star()])
     alone.set("distinct", None)
     return _exists(read_unit_rows(place, alone, declared, scope.known), pairs[0])
+
+
+def _match(
+    place: Place,
+    query: Any,
+    parts: list[Any],
+    inner: Scope,
+    outer: Scope,
+    declared: DeclaredNames,
+) -> Expr:
+    """EXISTS (SELECT * FROM other WHERE c), where c compares rows of the other table with the row around it.
+
+    That c compares the privacy units too, the curator says, who knows them.
+    """
+    kinds = trees()
+    at = place.word("EXISTS")
+    grouped = any(query.args.get(part) for part in ("group", "having", "qualify"))
+    if inner.steps or inner.joined or inner.columns is None or grouped or _has_windows(query):
+        raise QuestionRefused(
+            f"{at}EXISTS that compares its rows with the row around it reads one table, without joins, groups and windows of its "
+            "own"
+        )
+    asked = Exists(inner.table, None)
+    base = None if inner.table == declared.table else inner.table
+    names = {name: asked.there(name) for name, _ in declared.columns_of(base).values()}
+    theirs = {low: Expr(rename(value.node, names)) for low, (_, value) in inner.columns.items()}
+
+    def column(item: Any) -> Expr:
+        if not _is_of(item, inner):
+            return declared.column(place, item, outer)
+        if item.name.lower() not in theirs:
+            raise UnknownName(
+                f"{place.of(item)}column {item.name!r} is not declared in {inner.table}; {nearest(item.name, theirs)}"
+            )
+        return theirs[item.name.lower()]
+
+    def refuse(item: Any) -> None:
+        if isinstance(item, (kinds.In, kinds.Exists)) and item.find(kinds.Query) is not None:
+            raise QuestionRefused(f"{at}a condition within EXISTS that compares two rows of a person has no sub-query")
+
+    translator = Translator(place, column, refuse)
+    beside = translator.value(kinds.and_(*(part.copy() for part in parts))).node
+    if inner.where is not None:
+        beside = Connective("and", rename(inner.where, names), beside)
+    depth(beside)
+    return Expr(replace(asked, beside=beside))
+
+
+def _has_windows(query: Any) -> bool:
+    return any(item.find(trees().Window) is not None for item in query.expressions)
 
 
 def _compare_units(place: Place, part: Any, inner: Scope, outer: Scope) -> tuple[Name, Name] | None:

@@ -315,6 +315,14 @@ class Translator:
         kinds = trees()
         if isinstance(item, kinds.AggFunc):
             return self._refuse_aggregate(item)
+        if isinstance(item, (kinds.Any, kinds.All)) and isinstance(item.this.unnest(), kinds.Query):
+            word = type(item).__name__.upper()
+            return self.refuse(
+                self._place.word(word),
+                f"{word} over rows of a private table compares a row with those of its own person, so that WHERE of the "
+                "sub-query compares the privacy units, each column with its table: ... (SELECT o.x FROM visits o WHERE "
+                "o.person = v.person); or compare with what aggregates release, such as (SELECT AVG(x) FROM visits)",
+            )
         if isinstance(item, kinds.Any) and isinstance(item.parent, kinds.Binary):
             of = item.this.unnest()
             given = isinstance(of, (kinds.Placeholder, kinds.Parameter))
@@ -346,7 +354,7 @@ class Translator:
         name = self._place.name(item) or _NAMES.get(type(item).__name__, type(item).__name__.upper())
         return self.refuse(
             self._place.of(item) or self._place.word(name) or self._place.word("?") or self._place.word("$"),
-            f"{name} is not supported of the rows of a private table: `sordino sql` lists the functions that are",
+            f"{name} is not supported of the rows of a private table: {_INSTEAD.get(name.upper(), _LISTED)}",
         )
 
     def _refuse_aggregate(self, item: Any) -> QuestionRefused:
@@ -384,6 +392,19 @@ class Translator:
 
     def refuse(self, place: str, message: str) -> QuestionRefused:
         return QuestionRefused(place + message)
+
+
+_LISTED = "`sordino sql` lists the functions that are"
+# What is written instead of functions that other dialects have.
+_INSTEAD = {
+    "DATE_FORMAT": "write STRFTIME(x, '%Y-%m'), or name the dialect",
+    "FORMAT_DATE": "write STRFTIME(x, '%Y-%m'), or name the dialect",
+    "EPOCH_MS": "write EPOCH(x) * 1000",
+    "EPOCH_US": "write EPOCH(x) * 1000000",
+    "UNIX_TIMESTAMP": "write EPOCH(x)",
+    "TO_NUMBER": "write CAST(x AS INTEGER)",
+    "ISNULL": "write COALESCE(x, y)",
+}
 
 
 def _are_same(one: Expr, other: Expr) -> Expr:
