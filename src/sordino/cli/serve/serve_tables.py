@@ -78,7 +78,10 @@ def start(
         place = stack.enter_context(serving_sql(service, host=host, port=postgres_port))
         also = "" if place is None else f", SQL clients at {place}"
         listening = f"serving at http://{host}:{port}{also}; stop with Ctrl-C"
-        serve_app(workbench_app(service), host=host, port=port, ready=lambda: note(listening, quiet=quiet))
+        app = workbench_app(service)
+        if service.store.note is not None:
+            note(service.store.note, quiet=quiet)
+        serve_app(app, host=host, port=port, ready=lambda: note(listening, quiet=quiet))
 
 
 def open_workbench(
@@ -94,4 +97,4 @@ def open_workbench(
     need_server()
     from sordino.serve.workbench.local_service import serve_owner
 
-    serve_owner(project_path(project), port=port, show=lambda link: print(link, flush=True))
+    serve_owner(project_path(project), port=port, show=lambda link: print(link, flush=True), tell=note)
