@@ -324,6 +324,8 @@ def serve_app(app: Any, *, host: str, port: int, ready: Callable[[], None] | Non
         host=host,
         port=port,
         access_log=False,
+        # The program says where lines of the log go.
+        log_config=None,
         log_level="warning",
         server_header=False,
         date_header=False,
