@@ -25,8 +25,8 @@ from sordino.ask.queries.sql.parse import sql
 from sordino.core.loss import PureDP
 from sordino.core.noise.rng import Rng
 from sordino.lab.datasets.census import write_census_project
-from sordino.serve.server.asked import Asked
 from sordino.serve.server.opening import open_service
+from sordino.serve.server.question_request import QuestionRequest
 
 ANALYSTS = 64
 COUNT = "SELECT COUNT(*) AS n FROM people WHERE age > 64"
@@ -42,10 +42,10 @@ def run(seconds: float = 5.0, rows: int = 1_000_000) -> dict[str, Any]:
         service = open_service(project)
         tokens = []
         for i in range(ANALYSTS):
-            account = service.desk.accounts.add(f"a{i}", "analyst")
-            tokens.append(service.desk.accounts.make_token(account, "bench")[1])
+            account = service.account_service.accounts.add(f"a{i}", "analyst")
+            tokens.append(service.account_service.accounts.make_token(account, "bench")[1])
             service.set_share("bench", f"a{i}", "people", lambda _: PureDP(1))
-        visitor, asked = service.desk.enter(tokens[0]), Asked(sql(COUNT), epsilon="1e-6")
+        visitor, asked = service.account_service.enter(tokens[0]), QuestionRequest(sql(COUNT), epsilon="1e-6")
         beside = []
         for _ in range(100):
             start = time.perf_counter()

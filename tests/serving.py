@@ -61,12 +61,12 @@ class Served:
 
     def __post_init__(self) -> None:
         quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-        self.service.desk.accounts = Accounts(self.service.store, hasher=quick)
+        self.service.account_service.accounts = Accounts(self.service.store, hasher=quick)
         self.app = curator_app(self.service)
 
     def add(self, name: str, role: str, *, epsilon: str | None = None) -> str:
-        account = self.service.desk.accounts.add(name, role)
-        self.tokens[name] = self.service.desk.accounts.make_token(account, "test")[1]
+        account = self.service.account_service.accounts.add(name, role)
+        self.tokens[name] = self.service.account_service.accounts.make_token(account, "test")[1]
         if epsilon is not None:
             share = PureDP(epsilon)
             self.service.set_share("test", name, "people", lambda _: share)

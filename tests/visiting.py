@@ -49,8 +49,8 @@ class Person:
 
 def person_of(server: Served, name: str = "ana") -> Person:
     """Sign in by the form."""
-    desk = server.service.desk
-    desk.accounts.set_password(desk.accounts.find(name), PASSWORD)
+    account_service = server.service.account_service
+    account_service.accounts.set_password(account_service.accounts.find(name), PASSWORD)
     server.app = workbench_app(server.service)
     body = {"name": name, "password": PASSWORD}
     answer = server.send("POST", "/sign-in", who=None, headers={"origin": "http://test"}, data=body)

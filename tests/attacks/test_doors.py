@@ -194,7 +194,7 @@ def test_names_tokens_headers_and_addresses_of_http_are_texts(tmp_path: Path) ->
                 served.send("POST", "/v1/plan", json={"sql": TOWNS, "epsilon": 1, "keys": [[text], ["oslo"]]}),
             ]
             assert all(answer.status_code < 500 for answer in answers), [a.status_code for a in answers]
-        accounts = served.service.desk.accounts
+        accounts = served.service.account_service.accounts
         assert {one.name for one in accounts.all()} == names
         assert not trap.exists()
         assert opened.ask(COUNT, epsilon="1000").answered

@@ -233,11 +233,12 @@ def _forms(visitors: Visitors, routes: Sequence[tuple[str, str]]) -> list[Form]:
 
 def _sign_in(server: Served) -> dict[str, Caller]:
     """Give everyone a token and a session, whatever requests have done to them."""
-    desk, found = server.service.desk, {}
+    account_service = server.service.account_service
+    found: dict[str, Caller] = {}
     for name, role in {"ana": "analyst", "ben": "analyst", "ola": "officer", "udo": "auditor"}.items():
-        account = desk.accounts.change(desk.accounts.find(name), role=role, disabled=False)
-        cookie, session = desk.begin_session(account, by="test")
-        found[name] = Caller(desk.accounts.make_token(account, "test")[1], f"sordino={cookie}", session.csrf)
+        account = account_service.accounts.change(account_service.accounts.find(name), role=role, disabled=False)
+        cookie, session = account_service.begin_session(account, by="test")
+        found[name] = Caller(account_service.accounts.make_token(account, "test")[1], f"sordino={cookie}", session.csrf)
     return found
 
 

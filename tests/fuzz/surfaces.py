@@ -236,7 +236,7 @@ def http(place: Path) -> Iterator[Surface]:
 
         def read(sent: tuple[str, bytes]) -> None:
             path, body = sent
-            before = server.service.desk is not None and _remaining(server)
+            before = server.service.account_service is not None and _remaining(server)
             answer = server.send("POST", path, content=body, headers={"content-type": "application/json"})
             assert answer.status_code < 500, f"{answer.status_code} {answer.text[:200]}"
             assert not any(secret in answer.text for secret in (*secrets, CANARY)), "a secret in an answer"

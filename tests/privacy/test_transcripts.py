@@ -16,7 +16,7 @@ import sordino as sd
 from answers.plain_questions import Questions
 from answers.plain_shapes import EVERY_KIND, draw_question
 from answers.town_tables import FORMATS
-from privacy.transcripts import Asked, ask_fixed, compare_transcripts, open_neighbors
+from privacy.transcripts import Transcript, ask_fixed, compare_transcripts, open_neighbors
 from sordino.core.mechanisms.additive_noise import Gaussian, Laplace
 
 LOSSES: tuple[dict[str, Any], ...] = ({"epsilon": 1}, {"epsilon": 2, "delta": "1e-2"}, {"epsilon": 1, "delta": "1e-6"})
@@ -79,7 +79,7 @@ def test_a_row_too_many_and_another_shape_are_found(tmp_path: Path, monkeypatch:
     question = next(q for q in iter(lambda: drawn.question("aggregates"), None) if q.text.startswith("SELECT COUNT(*)"))
     here, there = (ask_fixed(side.here, question, LOSSES[0], monkeypatch) for side in (first, second))
     assert any("moved by" in words for words in compare_transcripts(here, there, whole=True))
-    refused = Asked(raised="EngineFailed: no")
+    refused = Transcript(raised="EngineFailed: no")
     assert compare_transcripts(here, refused, whole=False)[0].startswith("another shape")
 
 

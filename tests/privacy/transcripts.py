@@ -54,7 +54,7 @@ class Given:
 
 
 @dataclass
-class Asked:
+class Transcript:
     """One run: what each mechanism was given, in order, and the release, or what was raised."""
 
     given: list[Given] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Asked:
 
 
 @contextmanager
-def fixed_transcript(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fixed_transcript(asked: Transcript, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let mechanisms note what they are given, and answer with public constants."""
 
     def vector(self: Any, exact: Any, rng: Any) -> list[int]:
@@ -93,9 +93,11 @@ def fixed_transcript(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield
 
 
-def ask_fixed(connection: sd.Connection, question: Question, loss: dict[str, Any], patch: pytest.MonkeyPatch) -> Asked:
+def ask_fixed(
+    connection: sd.Connection, question: Question, loss: dict[str, Any], patch: pytest.MonkeyPatch
+) -> Transcript:
     """Ask a question with a fixed transcript; both runs draw the same words, so that their samples have the same key."""
-    asked = Asked()
+    asked = Transcript()
     for table in ("people", "visits"):
         connection.table(table)._rng = sd.Rng.seeded(7)
     with fixed_transcript(asked, patch):
@@ -112,7 +114,7 @@ def ask_fixed(connection: sd.Connection, question: Question, loss: dict[str, Any
     return asked
 
 
-def compare_transcripts(here: Asked, there: Asked, *, whole: bool) -> list[str]:
+def compare_transcripts(here: Transcript, there: Transcript, *, whole: bool) -> list[str]:
     """Return what tells two neighbors apart beyond what was paid for; `whole` where every mechanism's output was fixed."""
     found = []
     if here.shape != there.shape:

@@ -22,7 +22,7 @@ _CONNECT, _READ = 10, 60  # seconds
 _BLOCK = 2**18  # bytes that are fetched at least: what unpacks a file asks for few at a time
 
 
-class FarStore(Protocol):
+class RemoteStore(Protocol):
     """Find and open the files of one kind of server; paths are without their "s3://".
 
     Raises FileNotFoundError, PermissionError, or another OSError where the server cannot be reached.
@@ -34,7 +34,7 @@ class FarStore(Protocol):
     def ls(self, path: str) -> list[dict[str, Any]]:
         """Return what a folder holds."""
 
-    def open(self, path: str) -> FarFile:
+    def open(self, path: str) -> RemoteFile:
         """Open a file."""
 
 
@@ -51,14 +51,14 @@ def check_address(address: str) -> None:
         )
 
 
-def check_far(address: str, store: FarStore) -> None:
+def check_remote(address: str, store: RemoteStore) -> None:
     """Raise SourceError unless the file, or the folder that a pattern starts with, is there and may be read."""
     plain = re.split(r"[*?\[]", address, maxsplit=1)[0]
     place = address if plain == address else os.path.dirname(plain)
     _explain(address, lambda: store.info(_strip(place)))
 
 
-def list_far(folder: str, store: FarStore) -> list[str]:
+def list_remote(folder: str, store: RemoteStore) -> list[str]:
     """Return the names in a folder on another machine, nothing where there is no such folder."""
     try:
         return [str(entry["name"]).rstrip("/").rpartition("/")[2] for entry in store.ls(_strip(folder))]
@@ -66,29 +66,29 @@ def list_far(folder: str, store: FarStore) -> list[str]:
         return []
 
 
-def open_far(address: str) -> FarFile:
+def open_remote(address: str) -> RemoteFile:
     """Open a file on another machine; raises SourceError."""
-    file: FarFile = _explain(address, lambda: far_store(address).open(_strip(address)))
+    file: RemoteFile = _explain(address, lambda: remote_store(address).open(_strip(address)))
     return file
 
 
-def find_far(address: str) -> list[str]:
+def find_remote(address: str) -> list[str]:
     """Return the addresses of the Parquet files of a folder, of those that meet a pattern, or of the one file."""
     if not address.endswith("/") and "*" not in address:
         return [address]
     scheme, _, path = address.partition("://")
     wanted = f"{path}*.parquet" if address.endswith("/") else path
     root = os.path.dirname(re.split(r"[*?\[]", path, maxsplit=1)[0])
-    found = _explain(address, lambda: _walk(far_store(address), root))
+    found = _explain(address, lambda: _walk(remote_store(address), root))
     return sorted(f"{scheme}://{name}" for name in found if fnmatch.fnmatchcase(name, wanted))
 
 
-def far_store(address: str) -> FarStore:
+def remote_store(address: str) -> RemoteStore:
     """Return the store that an address lies in; raises SourceError where the library that reads it is not installed."""
     return _Bucket() if address.startswith("s3") else _Site(address.partition("://")[0])
 
 
-class FarFile(io.RawIOBase):
+class RemoteFile(io.RawIOBase):
     """Read a file of known size by ranges, from several threads at once.
 
     DuckDB lets the threads of one scan share a file, and each of them seeks and then reads: between the two another
@@ -168,10 +168,10 @@ class _Bucket:
 
         return self._list(FileSelector(path.rstrip("/")))
 
-    def open(self, path: str) -> FarFile:
+    def open(self, path: str) -> RemoteFile:
         size = self.info(path)["size"]
         file = self._files.open_input_file(path)
-        return FarFile(size, lambda start, length: bytes(file.read_at(length, start)))
+        return RemoteFile(size, lambda start, length: bytes(file.read_at(length, start)))
 
     def _list(self, wanted: Any) -> list[dict[str, Any]]:
         from pyarrow.fs import FileType
@@ -204,7 +204,7 @@ class _Site:
     def ls(self, path: str) -> list[dict[str, Any]]:
         return [self.info(path)]
 
-    def open(self, path: str) -> FarFile:
+    def open(self, path: str) -> RemoteFile:
         size, state = self._size(path)
 
         def fetch(start: int, length: int) -> bytes:
@@ -214,7 +214,7 @@ class _Site:
                 raise OSError("the file is not as it was")
             return found
 
-        return FarFile(size, fetch)
+        return RemoteFile(size, fetch)
 
     def _size(self, path: str) -> tuple[int, str]:
         """Return a file's length, and by what the server names its state."""
@@ -273,7 +273,7 @@ def _strip(address: str) -> str:
     return address.partition("://")[2]
 
 
-def _walk(store: FarStore, folder: str) -> list[str]:
+def _walk(store: RemoteStore, folder: str) -> list[str]:
     """Return the names of all files below a folder."""
     found: list[str] = []
     for entry in store.ls(folder):

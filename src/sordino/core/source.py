@@ -32,7 +32,7 @@ class Format:
     `title` is what errors call one. A file is known by one of its `endings`, an address by one of its `prefixes`. Where
     `of_lines`, each line is a row or none, and the file may be compressed; where `of_several`, it holds several tables, and
     `relation` names one. `engine` is DuckDB where empty; `engines` may read it instead, where the declaration says so.
-    `is_far` where files behind S3 and HTTP are read. `check` raises DeclarationError for an address that is none. `provider`
+    `is_remote` where files behind S3 and HTTP are read. `check` raises DeclarationError for an address that is none. `provider`
     says whose code reads it, where that is not Sordino's own.
     """
 
@@ -44,7 +44,7 @@ class Format:
     of_several: bool = False
     engine: str = ""
     engines: tuple[str, ...] = ()
-    is_far: bool = False
+    is_remote: bool = False
     check: Callable[[str], None] | None = None
     provider: str = ""
 
@@ -63,9 +63,9 @@ def _check_url(url: str) -> None:
 FORMATS: dict[str, Format] = {
     known.name: known
     for known in (
-        Format("csv", "CSV", (".csv", ".data", ".txt", ".tsv"), of_lines=True, is_far=True),
-        Format("jsonl", "JSON lines", (".jsonl", ".ndjson"), of_lines=True, is_far=True),
-        Format("parquet", "Parquet", (".parquet", ".pq"), engines=("spark",), is_far=True),
+        Format("csv", "CSV", (".csv", ".data", ".txt", ".tsv"), of_lines=True, is_remote=True),
+        Format("jsonl", "JSON lines", (".jsonl", ".ndjson"), of_lines=True, is_remote=True),
+        Format("parquet", "Parquet", (".parquet", ".pq"), engines=("spark",), is_remote=True),
         Format("arrow", "an Arrow file", (".arrow", ".feather", ".ipc")),
         Format("duckdb", "a DuckDB file", (".duckdb", ".db", ".ddb"), of_several=True),
         Format("sqlite", "a SQLite file", (".sqlite", ".sqlite3"), of_several=True),
@@ -214,8 +214,8 @@ class Source:
             )
         if kept.check is not None:
             kept.check(self.path)
-        if self.is_far:
-            self._check_far()
+        if self.is_remote:
+            self._check_remote()
         if kept.of_several != (self.relation is not None):
             what = kept.title if kept.of_several else "a DuckDB file"
             raise DeclarationError(
@@ -237,25 +237,25 @@ class Source:
         return FORMATS[self.format].of_lines
 
     @property
-    def is_far(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether it lies on another machine, in S3 or behind HTTP, and is read from here."""
         return self.path.startswith(FAR) and not self.engine
 
     @property
     def place(self) -> str:
         """Its address or its absolute path, without a slash at the end."""
-        return self.path.rstrip("/") if self.is_far else str(Path(self.path).absolute())
+        return self.path.rstrip("/") if self.is_remote else str(Path(self.path).absolute())
 
     @property
     def is_folder(self) -> bool:
         """Whether it is a folder of Parquet files, in sub-folders named key=value."""
         return self.format == "parquet" and not self.engine and self.path.endswith(("/", "\\"))
 
-    def _check_far(self) -> None:
+    def _check_remote(self) -> None:
         from sordino.core.remote_files import check_address
 
         check_address(self.path)
-        if not FORMATS[self.format].is_far:
+        if not FORMATS[self.format].is_remote:
             raise DeclarationError(
                 f"{self.format} is read on this machine only: copy it here, or store the table as Parquet"
             )
@@ -460,9 +460,9 @@ def open_binary(path: str) -> IO[bytes]:
     """Open a file, here or on another machine."""
     if not path.startswith(FAR):
         return open(path, "rb")
-    from sordino.core.remote_files import open_far
+    from sordino.core.remote_files import open_remote
 
-    return io.BufferedReader(open_far(path))
+    return io.BufferedReader(open_remote(path))
 
 
 def _escape(sign: str) -> str:

@@ -21,7 +21,7 @@ from far_server import FileServer, serve_files, serve_s3
 from protecting import protect
 from sordino.ask.engines.readers.file_schema import read_schema
 from sordino.ask.queries.build import Selection
-from sordino.core.remote_files import FarFile
+from sordino.core.remote_files import RemoteFile
 from sordino.core.source import Csv, Source, source_from
 from sordino.errors import ChargedError, DeclarationError, SourceError
 
@@ -280,10 +280,10 @@ def test_a_bucket_that_goes_away(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_read_on(folder: Path, site: FileServer) -> None:
-    from sordino.core.remote_files import open_far
+    from sordino.core.remote_files import open_remote
 
     (folder / "moving.bin").write_bytes(b"a" * 600_000)
-    with open_far(f"{site.url}/moving.bin") as file:
+    with open_remote(f"{site.url}/moving.bin") as file:
         assert file.read(300_000) == b"a" * 300_000
         (folder / "moving.bin").write_bytes(b"b" * 600_000)
         with pytest.raises(OSError, match="not as it was"):
@@ -298,7 +298,7 @@ def test_threads_that_share_a_file_read_what_each_of_them_sought() -> None:
         time.sleep(0.0005)
         return held[start : start + length]
 
-    file, wrong = FarFile(len(held), fetch), []
+    file, wrong = RemoteFile(len(held), fetch), []
 
     def work(seed: int) -> None:
         draw = random.Random(seed)
@@ -319,12 +319,12 @@ def test_threads_that_share_a_file_read_what_each_of_them_sought() -> None:
 
 def test_a_file_is_read_on_from_where_the_last_read_ended() -> None:
     held = random.Random(2).randbytes(900_000)
-    file = FarFile(len(held), lambda start, length: held[start : start + length])
+    file = RemoteFile(len(held), lambda start, length: held[start : start + length])
     parts = [file.read(size) for size in (10, 0, 300_000, 1, 7)]
     file.seek(-5, 2)
     assert b"".join(parts) == held[:300_018]
     assert file.read() == held[-5:]
     assert file.read() == b""
-    short = FarFile(100, lambda _, length: b"x" * (length - 1))
+    short = RemoteFile(100, lambda _, length: b"x" * (length - 1))
     with pytest.raises(OSError, match="ends before its end"):
         short.read(100)

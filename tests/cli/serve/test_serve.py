@@ -97,15 +97,15 @@ def test_what_an_officer_does_on_the_command_line_counts_as_theirs(project: Path
         assert main(("serve", "account", *words)) == 0
     assert main(("serve", "account", "share", "cy", "--epsilon", "2", "--by", "cy")) == 2
     service = open_service(project)
-    accounts = service.desk.accounts
+    accounts = service.account_service.accounts
     cy = accounts.find("cy")
     did = {
-        name: service.desk.two_person.involvement(
+        name: service.account_service.two_person.involvement(
             visitor_of_account(accounts.find(name), via="token"), account=cy.id, spender="cy"
         )
         for name in ("ola", "otto")
     }
     assert did == {"ola": "funded", "otto": None}
-    said = [(line["account"], line["object"]) for line in service.desk.audit_log.lines()]
+    said = [(line["account"], line["object"]) for line in service.account_service.audit_log.lines()]
     assert ("ola", "cy added as analyst, on the command line") in said
     service.close()

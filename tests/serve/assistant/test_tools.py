@@ -23,7 +23,7 @@ import sordino as sd
 from far import far_project, free_port
 from serving import COUNT, Served, served
 from sordino.errors import NotAllowed
-from sordino.serve.assistant.backends import AssistantBackend, FarBackend, ServedBackend
+from sordino.serve.assistant.backends import AssistantBackend, RemoteBackend, ServedBackend
 from sordino.serve.assistant.tools import assistant_server
 
 TOOLS = ["tables", "dummy", "plan", "ask", "budget", "explain"]
@@ -79,8 +79,10 @@ WAITS = "approve_above = {epsilon = 0.5}"
 
 
 def decide_and_ask_again(server: Served, backend: AssistantBackend, request: str) -> None:
-    officer = server.service.desk.enter(server.tokens["ola"])
-    server.service.desk.approvals.decide(server.service.desk.approvals.find(1), officer, "approved")
+    officer = server.service.account_service.enter(server.tokens["ola"])
+    server.service.account_service.approvals.decide(
+        server.service.account_service.approvals.find(1), officer, "approved"
+    )
     answers, _, _ = backend.ask({"sql": COUNT, "epsilon": "0.9"}, request)
     assert answers[0]["cost"] == {"epsilon": 0.9}
 
@@ -140,7 +142,7 @@ def test_an_approval_lets_the_same_request_through(tmp_path: Path) -> None:
     with far_project(tmp_path, serve=WAITS) as (server, url):
         backends: list[AssistantBackend] = [ServedBackend(server.service, "ana")]
         with sd.connect(url, token=server.tokens["ana"]) as far:
-            backends.append(FarBackend(far))
+            backends.append(RemoteBackend(far))
 
             async def run(backend: AssistantBackend) -> str:
                 async with Client(assistant_server(backend)) as client:
@@ -159,7 +161,9 @@ def test_an_account_without_the_role_or_the_share_asks_nothing(tmp_path: Path) -
             with pytest.raises(NotAllowed):
                 ServedBackend(server.service, name).ask({"sql": COUNT, "epsilon": "0.1"}, None)
         ana = ServedBackend(server.service, "ana")
-        server.service.desk.accounts.change(server.service.desk.accounts.find("ana"), disabled=True)
+        server.service.account_service.accounts.change(
+            server.service.account_service.accounts.find("ana"), disabled=True
+        )
         with pytest.raises(NotAllowed):
             ana.plan({"sql": COUNT, "epsilon": "0.1"})
 

@@ -12,7 +12,7 @@ import sordino as sd
 from far import CuttingProxy, KillableServer, far_project, free_port
 from serving import served
 from sordino.errors import InDoubt, SourceError
-from sordino.serve.remote.questions import FarQuestions
+from sordino.serve.remote.questions import RemoteQuestions
 from sordino.serve.remote.transport import Call, Pause, Reply, exchange
 
 
@@ -108,7 +108,7 @@ def test_a_question_still_under_way_is_waited_for() -> None:
 
 
 def test_each_question_gets_an_id_of_its_own() -> None:
-    asked = FarQuestions("https://curator.example", patience=1, dialect=None, begin=lambda _: None)
+    asked = RemoteQuestions("https://curator.example", patience=1, dialect=None, begin=lambda _: None)
     asked.tables = {"people": {"declaration": "d"}}
     calls = []
     for _ in range(3):

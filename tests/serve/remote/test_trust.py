@@ -107,10 +107,10 @@ def test_a_plan_that_costs_otherwise_now_is_not_asked(tmp_path: Path) -> None:
 
 
 def _decide(server: Served, state: str) -> None:
-    officer = server.service.desk.enter(server.tokens["ola"])
-    while not (found := server.service.desk.approvals.all(state="waiting")):
+    officer = server.service.account_service.enter(server.tokens["ola"])
+    while not (found := server.service.account_service.approvals.all(state="waiting")):
         time.sleep(0.01)
-    server.service.desk.approvals.decide(found[0], officer, state)
+    server.service.account_service.approvals.decide(found[0], officer, state)
 
 
 @pytest.fixture

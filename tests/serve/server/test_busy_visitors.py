@@ -77,8 +77,10 @@ def test_a_hundred_sign_ins_at_once_leave_every_route_answerable(
 @pytest.mark.attack("try one password on every name", source="CWE-307; MITRE ATT&CK T1110.003, password spraying")
 def test_wrong_passwords_of_one_address_are_throttled_whatever_the_names(tmp_path: Path) -> None:
     with served(tmp_path, serve='origin = "https://curator.example"') as server:
-        server.service.desk.accounts.set_password(server.service.desk.accounts.find("ana"), PASSWORD)
-        server.service.desk._throttle._passwords._clock = lambda: 0.0  # it does not fill up meanwhile
+        server.service.account_service.accounts.set_password(
+            server.service.account_service.accounts.find("ana"), PASSWORD
+        )
+        server.service.account_service._throttle._passwords._clock = lambda: 0.0  # it does not fill up meanwhile
         one, other = {"x-forwarded-for": "203.0.113.7"}, {"x-forwarded-for": "203.0.113.7, 198.51.100.4"}
         found = [sign_in(server, f"nobody{i}", "wrong password", **one) for i in range(40)]
         assert found == [401] * 30 + [429] * 10
@@ -92,7 +94,7 @@ def test_wrong_passwords_of_one_address_are_throttled_whatever_the_names(tmp_pat
 
 
 def test_right_passwords_of_one_address_are_not_throttled(server: Served) -> None:
-    accounts = server.service.desk.accounts
+    accounts = server.service.account_service.accounts
     names = [f"a{i}" for i in range(8)]
     for name in names:
         server.add(name, "analyst")
@@ -110,20 +112,20 @@ def test_right_passwords_of_one_address_are_not_throttled(server: Served) -> Non
     ],
 )
 def test_one_household_is_one_address(server: Served, addresses: list[str], throttled: bool) -> None:
-    desk = server.service.desk
+    account_service = server.service.account_service
     for i in range(30):
-        desk._throttle.take_password(f"n{i}", addresses[0])
+        account_service._throttle.take_password(f"n{i}", addresses[0])
     if throttled:
         with pytest.raises(TooManyRequests):
-            desk._throttle.take_password("m", addresses[1])
+            account_service._throttle.take_password("m", addresses[1])
     else:
-        desk._throttle.take_password("m", addresses[1])
+        account_service._throttle.take_password("m", addresses[1])
 
 
 @pytest.mark.attack("stop everybody with slow questions", source="CWE-400")
 def test_questions_of_one_account_leave_threads_for_others(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, go_on = CuratorService.plan, threading.Event()
-    own = server.service.desk.enter(server.tokens["ana"]).account
+    own = server.service.account_service.enter(server.tokens["ana"]).account
 
     def slow(service: CuratorService, visitor: Any, asked: Any) -> Any:
         assert visitor.account != own or go_on.wait(60)

@@ -221,10 +221,10 @@ def test_no_account_is_named_like_a_share_of_the_project_file(tmp_path: Path) ->
     service = open_service(path)
     officer = Visitor(1, "ola", "officer", "ola", "token")
     try:
-        for add in (partial(service.desk.add_account, officer), service.desk.accounts.add):
+        for add in (partial(service.account_service.add_account, officer), service.account_service.accounts.add):
             with pytest.raises(DeclarationError, match="names a share that the project file declares"):
                 add("research", "analyst")
-        assert service.desk.add_account(officer, "rita", "analyst").name == "rita"
-        assert [account.name for account in service.desk.accounts.all()] == ["rita"]
+        assert service.account_service.add_account(officer, "rita", "analyst").name == "rita"
+        assert [account.name for account in service.account_service.accounts.all()] == ["rita"]
     finally:
         service.close()

@@ -15,12 +15,12 @@ import sordino as sd
 from serving import COUNT, Served, served, write_project
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.errors import BudgetExhausted
-from sordino.serve.server.asked import Asked
 from sordino.serve.server.opening import open_service
+from sordino.serve.server.question_request import QuestionRequest
 
 
-def asked(epsilon: str) -> Asked:
-    return Asked(sd.sql(COUNT), epsilon=epsilon)
+def asked(epsilon: str) -> QuestionRequest:
+    return QuestionRequest(sd.sql(COUNT), epsilon=epsilon)
 
 
 def test_of_two_officers_one_decides(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_64_analysts_overspend_nothing_and_none_starves(tmp_path: Path) -> None:
         names = [f"a{i}" for i in range(64)]
         for name in names:
             server.add(name, "analyst", epsilon="1")
-        visitors = [server.service.desk.enter(server.tokens[name]) for name in names]
+        visitors = [server.service.account_service.enter(server.tokens[name]) for name in names]
         answered: Counter[str] = Counter()
         rounds: list[Counter[str]] = []
 
@@ -137,7 +137,7 @@ def test_equal_keys_at_two_servers_get_one_answer_for_one_charge(
     assert Counter(answer.status_code for answer in answers) == {200: 120}
     assert len({answer.text for answer in answers}) == 15
     assert len(first.service.ledger("people").charges()) == 15
-    lines = [line for line in first.service.desk.audit_log.lines() if line["action"] == "question.ask"]
+    lines = [line for line in first.service.account_service.audit_log.lines() if line["action"] == "question.ask"]
     assert len(lines) == 120
     for server in (first, second):
         server.service.close()

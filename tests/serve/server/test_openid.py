@@ -107,7 +107,7 @@ def organisation(provider: Provider, tmp_path: Path) -> Iterator[Served]:
     provider.claims, provider.signs = {}, None
     openid = f'origin = "http://test"\nopenid = {{issuer = "{provider.url}", client = "{CLIENT}"}}'
     with served(tmp_path, serve=openid) as made:
-        made.service.desk.accounts.add("eva", "analyst", subject=f"{provider.url} eva-at-work")
+        made.service.account_service.accounts.add("eva", "analyst", subject=f"{provider.url} eva-at-work")
         yield made
 
 
@@ -135,7 +135,9 @@ def test_who_is_bound_to_none_does_not(organisation: Served, provider: Provider)
     address, cookie = begin(organisation)
     refused = come_back(organisation, provider.sign_in(address, "somebody"), cookie)
     assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
-    organisation.service.desk.accounts.change(organisation.service.desk.accounts.find("eva"), disabled=True)
+    organisation.service.account_service.accounts.change(
+        organisation.service.account_service.accounts.find("eva"), disabled=True
+    )
     address, cookie = begin(organisation)
     assert come_back(organisation, provider.sign_in(address, "eva-at-work"), cookie).status_code == 403
 

@@ -65,7 +65,7 @@ def test_a_share_caps_its_spender_and_no_other(server: Served) -> None:
 
 
 def test_a_token_spends_the_share_that_it_was_made_for(server: Served) -> None:
-    accounts = server.service.desk.accounts
+    accounts = server.service.account_service.accounts
     server.tokens["for ben"] = accounts.make_token(accounts.find("ana"), "for ben", spender="ben")[1]
     assert server.ask(epsilon="0.5", who="for ben").status_code == 200
     shares = server.service.ledger("people").shares()
@@ -73,7 +73,7 @@ def test_a_token_spends_the_share_that_it_was_made_for(server: Served) -> None:
 
 
 def test_a_disabled_account_asks_nothing(server: Served) -> None:
-    accounts = server.service.desk.accounts
+    accounts = server.service.account_service.accounts
     accounts.change(accounts.find("ana"), disabled=True)
     assert server.ask().status_code == 401
     assert server.ask(who="ben").status_code == 200
@@ -109,8 +109,8 @@ def test_a_question_above_the_threshold_waits_for_an_officer(tmp_path: Path) -> 
         waiting = server.ask(epsilon="0.6", key="k")
         assert (waiting.status_code, waiting.json()["exit_code"]) == (202, 7)
         assert len(server.service.ledger("people").charges()) == 1
-        officer = server.service.desk.enter(server.tokens["ola"])
-        approvals = server.service.desk.approvals
+        officer = server.service.account_service.enter(server.tokens["ola"])
+        approvals = server.service.account_service.approvals
         (found,) = approvals.all(state="waiting")
         assert found.to_dict()["cost"] == {"epsilon": 0.6}
         approvals.decide(found, officer, "approved")
@@ -125,8 +125,8 @@ def test_a_question_above_the_threshold_waits_for_an_officer(tmp_path: Path) -> 
 def test_a_question_that_an_officer_declined_is_never_asked(tmp_path: Path) -> None:
     with served(tmp_path, serve="approve_above = {epsilon = 0.5}") as server:
         assert server.ask(epsilon="0.6", key="k").status_code == 202
-        officer = server.service.desk.enter(server.tokens["ola"])
-        approvals = server.service.desk.approvals
+        officer = server.service.account_service.enter(server.tokens["ola"])
+        approvals = server.service.account_service.approvals
         (found,) = approvals.all(state="waiting")
         approvals.decide(found, officer, "declined", reason="too dear")
         refused = server.ask(epsilon="0.6", key="k")
@@ -191,7 +191,7 @@ def test_the_id_of_what_waits_and_of_a_fit_names_the_same(tmp_path: Path) -> Non
     with served(tmp_path, serve="approve_above = {epsilon = 0.5}") as server:
         waiting = server.ask(epsilon="0.6", key="k").json()
         assert server.ask(epsilon="0.6", key=waiting["request"]).json() == waiting
-        assert len(server.service.desk.approvals.all()) == 1
+        assert len(server.service.account_service.approvals.all()) == 1
         jobs = [
             server.send("POST", "/v1/models", headers={"idempotency-key": key}, json=FIT).json()["id"]
             for key in ("fit", "1:fit")

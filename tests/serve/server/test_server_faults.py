@@ -135,17 +135,18 @@ def test_a_clock_set_back_lets_nobody_in_for_longer(tmp_path: Path) -> None:
     wall, steady = [NOON], [0.0]
     with served(tmp_path) as server:
         server.service.store.clock = ForwardClock(lambda: wall[0], steady=lambda: steady[0])
-        desk = server.service.desk
+        account_service = server.service.account_service
         ends = (NOON + datetime.timedelta(hours=1)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        server.tokens["brief"] = desk.accounts.make_token(desk.accounts.find("ana"), "brief", expires=ends)[1]
-        cookie = desk.sessions.begin(desk.accounts.find("ana"))
+        ana = account_service.accounts.find("ana")
+        server.tokens["brief"] = account_service.accounts.make_token(ana, "brief", expires=ends)[1]
+        cookie = account_service.sessions.begin(account_service.accounts.find("ana"))
         first = server.ask(key="k", who="brief").json()
         wall[0] = NOON - DAY
         assert server.ask(key="k", who="brief").json() == first
         assert server.ask(key="l", who="brief").json()["charge"] == "c-0002"
         steady[0] = 3601.0
         assert server.ask(key="m", who="brief").status_code == 401
-        assert desk.sessions.find(cookie).visitor.name == "ana"
+        assert account_service.sessions.find(cookie).visitor.name == "ana"
         steady[0] = 13 * 3600.0
         assert server.send("GET", "/v1/me", who=None, headers={"cookie": f"sordino={cookie}"}).status_code == 401
         lines = server.send("GET", "/v1/audit", who="udo").json()["lines"]

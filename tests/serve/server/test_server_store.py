@@ -16,7 +16,7 @@ from sordino.serve.server.account_schema import MIGRATIONS
 from sordino.serve.server.accounts import Accounts
 from sordino.serve.server.database import ServerDatabase, StoreUnusable
 from sordino.serve.server.locks import SharedWrites
-from sordino.serve.server.model_desk import ModelDesk
+from sordino.serve.server.model_service import ModelService
 from sordino.serve.server.opening import open_service
 
 
@@ -63,7 +63,7 @@ def test_a_store_of_a_newer_version_or_another_program_is_refused(tmp_path: Path
 
 def test_a_store_of_this_version_is_migrated_and_keeps_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(tmp_path) as server:
-        before = [account.to_dict() for account in server.service.desk.accounts.all()]
+        before = [account.to_dict() for account in server.service.account_service.accounts.all()]
         token = server.tokens["ana"]
     later = (*MIGRATIONS, lambda db: db.execute(text("ALTER TABLE accounts ADD COLUMN note TEXT")))
     monkeypatch.setattr("sordino.serve.server.database.MIGRATIONS", later)
@@ -135,7 +135,7 @@ def test_a_model_that_cannot_be_kept_says_that_the_charge_stands(
     def gone(*_: object, **__: object) -> int:
         raise StoreUnusable
 
-    monkeypatch.setattr(ModelDesk, "_keep", gone)
+    monkeypatch.setattr(ModelService, "_keep", gone)
     fit = {"table": "people", "method": "independent", "epsilon": "0.1"}
     job = server.send("POST", "/v1/models", json=fit).json()["id"]
     found = server.send("GET", f"/v1/jobs/{job}").json()

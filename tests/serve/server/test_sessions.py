@@ -21,7 +21,9 @@ JSON = {"content-type": "application/json"}
 @pytest.fixture
 def people(server: Served) -> Served:
     for name in ("ana", "ola"):
-        server.service.desk.accounts.set_password(server.service.desk.accounts.find(name), PASSWORD)
+        server.service.account_service.accounts.set_password(
+            server.service.account_service.accounts.find(name), PASSWORD
+        )
     return server
 
 
@@ -57,7 +59,9 @@ def test_a_session_asks_with_its_cookie_and_its_token(people: Served) -> None:
 
 def test_over_tls_the_cookie_is_of_this_host_alone(tmp_path: Path) -> None:
     with served(tmp_path, serve='origin = "https://curator.example"') as server:
-        server.service.desk.accounts.set_password(server.service.desk.accounts.find("ana"), PASSWORD)
+        server.service.account_service.accounts.set_password(
+            server.service.account_service.accounts.find("ana"), PASSWORD
+        )
         begun = sign_in(server, origin="https://curator.example")
         assert begun.headers["set-cookie"].startswith("__Host-sordino=")
         assert "; Secure" in begun.headers["set-cookie"]
@@ -73,13 +77,13 @@ def test_a_session_ends_for_good(people: Served) -> None:
 
 
 def test_sessions_end_with_the_password_the_role_and_the_account(people: Served) -> None:
-    desk = people.service.desk
-    officer = desk.enter(people.tokens["ola"])
+    account_service = people.service.account_service
+    officer = account_service.enter(people.tokens["ola"])
     for change in (
-        lambda: desk.change_password(officer, "ana", PASSWORD),
-        lambda: desk.change_account(officer, "ana", role="auditor"),
-        lambda: desk.change_account(officer, "ana", role="analyst"),
-        lambda: desk.change_account(officer, "ana", disabled=True),
+        lambda: account_service.change_password(officer, "ana", PASSWORD),
+        lambda: account_service.change_account(officer, "ana", role="auditor"),
+        lambda: account_service.change_account(officer, "ana", role="analyst"),
+        lambda: account_service.change_account(officer, "ana", disabled=True),
     ):
         cookie = cookie_of(sign_in(people))
         assert people.send("GET", "/v1/me", who=None, headers=cookie).status_code == 200
@@ -121,7 +125,7 @@ def test_every_try_at_a_password_takes_the_same_work(people: Served, monkeypatch
         return verify(hasher, stored, password)
 
     monkeypatch.setattr(PasswordHasher, "verify", count)
-    accounts = people.service.desk.accounts
+    accounts = people.service.account_service.accounts
     accounts.change(accounts.find("udo"), disabled=True)
     for name in ("ana", "nobody", "ben", "udo", "'; --", "x" * 500):
         assert sign_in(people, name, "wrong password").status_code == 401

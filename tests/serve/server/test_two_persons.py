@@ -27,7 +27,7 @@ APPROVE = "approve_above = {epsilon = 0.5}"
 def make(server: Served, officer: str) -> None:
     made = server.send("POST", "/v1/accounts", who=officer, json={"name": "cy", "role": "analyst"})
     assert made.status_code == 201
-    accounts = server.service.desk.accounts
+    accounts = server.service.account_service.accounts
     server.tokens["cy"] = accounts.make_token(accounts.find("cy"), "test")[1]
 
 
@@ -89,7 +89,9 @@ def test_a_site_with_one_officer_says_so_and_the_log_tells_it(tmp_path: Path) ->
         make(server, "ola")
         fund(server, "ola")
         assert decide(server, "ola").status_code == 200
-        (line,) = [one for one in server.service.desk.audit_log.lines() if one["action"] == "approval.decide"]
+        (line,) = [
+            one for one in server.service.account_service.audit_log.lines() if one["action"] == "approval.decide"
+        ]
         assert line["outcome"].startswith("approved, by one person: the officer funded the account")
 
 
@@ -152,7 +154,7 @@ def test_a_statement_counts_under_each_table_that_it_asks_about(tmp_path: Path) 
                 assert server.ask(count, epsilon=epsilon, key=f"{epsilon} {table}").status_code == found
         assert server.ask(weighed, epsilon="0.4", key="b0", who="ben").status_code == 200
         spent = server.service._spent_in_a_day
-        ana, ben = (server.service.desk.enter(server.tokens[who]) for who in ("ana", "ben"))
+        ana, ben = (server.service.account_service.enter(server.tokens[who]) for who in ("ana", "ben"))
         assert [spent(ana, table)["epsilon"] for table in ("people", "calls")] == [1, 1]
         assert [spent(ben, table)["epsilon"] for table in ("people", "calls")] == [Fraction("0.1"), Fraction("0.3")]
 
@@ -209,13 +211,13 @@ def test_what_could_not_be_charged_waits_for_nobody(tmp_path: Path) -> None:
         assert (refused.status_code, refused.json()["exit_code"]) == (402, 4)
         fit = {"table": "people", "method": "independent", "epsilon": "3"}
         assert server.send("POST", "/v1/models", headers={"idempotency-key": "f"}, json=fit).status_code == 402
-        assert server.service.desk.approvals.all() == []
+        assert server.service.account_service.approvals.all() == []
 
 
 def test_a_question_that_waits_is_in_the_log_once(tmp_path: Path) -> None:
     with served(tmp_path, serve=APPROVE) as server:
         for _ in range(3):
             assert server.ask(COUNT, epsilon="0.6", key="k").status_code == 202
-        lines = [one for one in server.service.desk.audit_log.lines() if one["action"] == "approval.request"]
+        lines = [one for one in server.service.account_service.audit_log.lines() if one["action"] == "approval.request"]
         assert [(one["account"], one["outcome"]) for one in lines] == [("ana", "waiting")]
         assert lines[0]["object"].startswith("1: people: ")

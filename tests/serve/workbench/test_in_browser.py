@@ -13,9 +13,9 @@ from browsing import opened_browser
 from collecting import store_reports, task_of
 from serving import COUNT, Served, served
 from sordino.errors import ApprovalNeeded
-from sordino.serve.server.asked import read_asked
-from sordino.serve.server.evaluation_desk import EvaluationDesk
-from sordino.serve.server.model_desk import ModelDesk
+from sordino.serve.server.evaluation_service import EvaluationService
+from sordino.serve.server.model_service import ModelService
+from sordino.serve.server.question_request import read_question_request
 from sordino.serve.workbench.local_door import open_door
 from sordino.serve.workbench.workbench_app import workbench_app
 from visiting import PASSWORD, listening
@@ -34,7 +34,9 @@ def browser() -> Iterator[Any]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
     with served(tmp_path_factory.mktemp("site"), serve="approve_above = {epsilon = 1}") as server:
         for name in ("ana", "ola"):
-            server.service.desk.accounts.set_password(server.service.desk.accounts.find(name), PASSWORD)
+            server.service.account_service.accounts.set_password(
+                server.service.account_service.accounts.find(name), PASSWORD
+            )
         with listening(workbench_app(server.service)) as address:
             yield server, address
 
@@ -129,19 +131,21 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str
     """Give a site with something on every page."""
     serve = 'approve_above = {epsilon = 1}\ncollections = ["reports.db"]'
     with served(tmp_path_factory.mktemp("rich"), serve=serve) as server:
-        visitor = server.service.desk.enter(server.tokens["ana"])
-        server.service.ask(visitor, read_asked({"sql": COUNT, "epsilon": "0.1"}), request="axe")
+        visitor = server.service.account_service.enter(server.tokens["ana"])
+        server.service.ask(visitor, read_question_request({"sql": COUNT, "epsilon": "0.1"}), request="axe")
         with suppress(ApprovalNeeded):
-            server.service.ask(visitor, read_asked({"sql": COUNT, "epsilon": "1.5"}), request="waits")
-        models = ModelDesk(server.service)
+            server.service.ask(visitor, read_question_request({"sql": COUNT, "epsilon": "1.5"}), request="waits")
+        models = ModelService(server.service)
         models.fit(visitor, {"table": "people", "epsilon": "0.3"})
         models.close()  # waits for it
-        models = ModelDesk(server.service)
-        EvaluationDesk(models).begin(visitor, 1, {"epsilon": "0.3", "predict": "age > 50"})
+        models = ModelService(server.service)
+        EvaluationService(models).begin(visitor, 1, {"epsilon": "0.3", "predict": "age > 50"})
         models.close()
         store_reports(server.service.settings.collections[0], task_of(), ["tea", "milk"] * 50)
         for name in ("ana", "ola", "udo"):
-            server.service.desk.accounts.set_password(server.service.desk.accounts.find(name), PASSWORD)
+            server.service.account_service.accounts.set_password(
+                server.service.account_service.accounts.find(name), PASSWORD
+            )
         with listening(workbench_app(server.service)) as address:
             yield server, address
 
@@ -232,7 +236,7 @@ def test_the_keyboard_alone_fits_a_model_and_makes_a_token(browser: Any, rich: t
     page.keyboard.type("notebook")
     page.keyboard.press("Enter")
     secret = page.locator("#secret").input_value()
-    assert server.service.desk.enter(secret).name == "ana"
+    assert server.service.account_service.enter(secret).name == "ana"
     assert complaints == []
     page.context.close()
 

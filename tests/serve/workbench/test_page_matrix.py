@@ -178,7 +178,7 @@ def test_what_answers_in_place_shows_nothing_of_others(people: dict[str, Person]
 
 def test_the_owner_has_all_but_accounts(people: dict[str, Person]) -> None:
     server = people["ana"].server
-    before, app = server.service.desk.sessions, server.app
+    before, app = server.service.account_service.sessions, server.app
     try:
         secret = open_door(server.service)
         server.app = workbench_app(server.service)
@@ -193,7 +193,7 @@ def test_the_owner_has_all_but_accounts(people: dict[str, Person]) -> None:
         wait_for(owner, owner.post("/models/fit", **FIT).headers["location"])
         assert server.service.ledger("people").charges()[-1].spender is None
     finally:
-        server.service.desk.sessions, server.app = before, app
+        server.service.account_service.sessions, server.app = before, app
 
 
 @pytest.fixture(scope="module")

@@ -96,9 +96,12 @@ def test_every_form_needs_its_token_and_this_origin(server: Served) -> None:
         assert who.post(path, origin="https://evil.example", **fields).status_code == 403, path
         assert who.post(path, origin="null", **fields).status_code == 403, path
     assert server.service.ledger("people").charges() == []
-    desk = server.service.desk
-    assert not desk.accounts.find("udo").disabled
-    assert [len(desk.accounts.tokens(desk.accounts.find(name))) for name in ("ana", "udo")] == [1, 1]
+    account_service = server.service.account_service
+    assert not account_service.accounts.find("udo").disabled
+    assert [len(account_service.accounts.tokens(account_service.accounts.find(name))) for name in ("ana", "udo")] == [
+        1,
+        1,
+    ]
     assert person.get("/").status_code == 200
 
 
@@ -149,7 +152,7 @@ def test_an_officer_decides_at_the_desk(tmp_path: Path, server: Served) -> None:
     assert officer.post("/desk/shares", budget="people", spender="eva", epsilon="3/4").status_code == 303
     assert "0 of 0.75 spent" in officer.get("/desk").text
     assert officer.post("/desk/accounts/eva", disabled="yes").status_code == 303
-    assert server.service.desk.accounts.find("eva").disabled
+    assert server.service.account_service.accounts.find("eva").disabled
     refused = officer.post("/desk/shares", budget="people", spender="eva", epsilon="99")
     assert refused.status_code == 400
     assert "account.change" in officer.get("/desk/audit").text
@@ -252,7 +255,7 @@ def hostile_texts(served: Served, person: Person, officer: Person) -> dict[str, 
     texts["wait"] = person.post(
         "/question/ask", sql="SELECT COUNT(*) AS n FROM people", epsilon="2.25", request_id=HOSTILE[1]
     ).text
-    assert [one.state for one in served.service.desk.approvals.all()] == ["waiting"]
+    assert [one.state for one in served.service.account_service.approvals.all()] == ["waiting"]
     assert officer.post("/desk/approvals/1", decision="declined", reason=HOSTILE[0]).status_code == 303
     labels = [HOSTILE[0], HOSTILE[1]]
     task = task_of(GRR(labels, epsilon=2), name="drinks", question=HOSTILE[0])
@@ -338,7 +341,7 @@ def test_a_person_changes_the_password_and_makes_tokens(server: Served) -> None:
     assert server.send("GET", "/v1/me", who=None, headers={"authorization": f"Bearer {secret}"}).json()["name"] == "ana"
     assert secret not in person.get("/account").text  # shown once
     assert "2999-01-31" in person.get("/account").text
-    number = server.service.desk.accounts.tokens(server.service.desk.accounts.find("ana"))[-1].id
+    number = server.service.account_service.accounts.tokens(server.service.account_service.accounts.find("ana"))[-1].id
     assert officer.post(f"/desk/accounts/ana/tokens/{number}").status_code == 303
     assert server.send("GET", "/v1/me", who=None, headers={"authorization": f"Bearer {secret}"}).status_code == 401
     assert person.post("/account/tokens", name="x", ends="tomorrow").status_code == 400
@@ -352,7 +355,7 @@ def test_a_person_changes_the_password_and_makes_tokens(server: Served) -> None:
     assert Person(server, changed.headers["set-cookie"].split(";")[0]).get("/account").status_code == 200
     assert officer.post("/desk/accounts/ana/password", new="set by an officer").status_code == 303
     assert officer.post("/desk/accounts/ana", role="auditor").status_code == 303
-    account = server.service.desk.check_password("ana", "set by an officer")
+    account = server.service.account_service.check_password("ana", "set by an officer")
     assert account.role == "auditor"
     assert officer.post("/desk/accounts/ola/password", new="own password here").status_code == 403
 
@@ -384,7 +387,7 @@ def test_openid_is_offered_where_it_is_configured(tmp_path: Path) -> None:
     assert 'href="/v1/openid/login"' in shown
     assert "https://login.example/r" in shown
     assert officer.post("/desk/accounts", name="eva", role="analyst", subject="s-1").status_code == 303
-    found = made.service.desk.accounts.with_subject("https://login.example/r s-1")
+    found = made.service.account_service.accounts.with_subject("https://login.example/r s-1")
     assert found is not None
     assert found.name == "eva"
     assert "s-1" in officer.get("/desk/accounts/eva").text

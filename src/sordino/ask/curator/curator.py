@@ -257,7 +257,7 @@ class Curator(TableFace):
         if confirm is not None:
             confirm(self._charging.look_back(plan))
         if on == "dummy":
-            return self._practise(plan)
+            return self._ask_dummy(plan)
         identity = plan.identity()
         others = plan.reads
         self._charging.declare(others)
@@ -280,7 +280,7 @@ class Curator(TableFace):
 
     def _ask_batch(self, batch: Batch, *, on: str) -> list[Release]:
         if on == "dummy":
-            return [self._practise(plan) for plan in batch.plans]
+            return [self._ask_dummy(plan) for plan in batch.plans]
         batch.check_covered(self.remaining)
         return [self.ask(plan) for plan in batch.plans]
 
@@ -508,7 +508,7 @@ class Curator(TableFace):
                 refused = truer_refusal(question, self._table, refused, other)
             raise refused.in_sql() from None
 
-    def _practise(self, plan: Plan) -> Release:
+    def _ask_dummy(self, plan: Plan) -> Release:
         # Two threads that come first at once open one each, and the later one stays: a lock would not cross a fork.
         engine = self._dummy_engine or open_dummy(self._table)
         self._dummy_engine = engine

@@ -143,7 +143,7 @@ class DuckDBEngine:
         self._counted: set[str] = set()  # Parquet sources whose footers state as many rows as their pages hold
         self._pins = PinnedFiles(self._directory)
         self._headers: dict[str, list[str] | None] = {}  # the header line of each CSV source that has one
-        self._far: RemoteSources | None = None  # those that lie on other machines
+        self._remote: RemoteSources | None = None  # those that lie on other machines
         self._is_parents = False  # and this process a fork of its own
         try:
             self._connection = self._connect(tables, public or {})
@@ -217,8 +217,8 @@ class DuckDBEngine:
 
     def snapshot(self) -> AbstractContextManager[DuckDBEngine]:
         """Give the engine itself, which is one state of its files. Raises SourceError where one elsewhere is gone."""
-        if self._far is not None:
-            self._far.check()
+        if self._remote is not None:
+            self._remote.check()
         return nullcontext(self)
 
     @property
@@ -247,7 +247,7 @@ class DuckDBEngine:
         if statement.reads_no_column:
             self._check_footers()
         answer = self._answer(statement)
-        if answer is None and self._far is not None and not self._far.are_there():
+        if answer is None and self._remote is not None and not self._remote.are_there():
             raise EngineFailed(cause="the source, on another machine, could not be read any more")
         self._check_whole()
         if answer is None and self._mend():
@@ -490,13 +490,13 @@ class DuckDBEngine:
                 read = read_parquet(files.patterns, folders=source.is_folder, several=files.several)
                 connection.execute(f"{create} {read}")
                 self._files[view] = files
-                contradicts = not source.is_far and _contradicts_itself(files)
+                contradicts = not source.is_remote and _contradicts_itself(files)
             else:
                 if source.csv is not None and source.csv.header:
                     self._headers[quote_name(view)] = source.csv.cells(header_line(path, at=link))
                 for text in _view_lines(view, table, at=link):
                     connection.execute(text)
-                if not source.is_far:
+                if not source.is_remote:
                     self._lines[view] = link, table
         except duckdb_error():
             failed = True
@@ -515,7 +515,7 @@ class DuckDBEngine:
         path = source.place
         folder = path if source.is_folder else ""
         several = source.is_folder or _is_pattern(source)
-        if source.is_far:
+        if source.is_remote:
             pattern = path if _is_pattern(source) else literal_path(path)
             pattern += "/**/*.parquet" if source.is_folder else ""
             return _ParquetFiles((), pattern, folder, several, table)
@@ -536,8 +536,8 @@ class DuckDBEngine:
         links: dict[str, str] = {}
         for view, source in sources.items():
             place = source.place
-            if source.is_far:
-                self._open_far(connection, source)
+            if source.is_remote:
+                self._open_remote(connection, source)
             elif not _is_pattern(source) and not (os.path.isdir if source.is_folder else os.path.isfile)(place):
                 raise SourceError(
                     f"source {source.path!r} is missing: there is no such {'folder' if source.is_folder else 'file'}"
@@ -548,7 +548,7 @@ class DuckDBEngine:
                 folders.append(place)
                 continue
             paths.append(place)
-            if not source.is_far and not _is_pattern(source):
+            if not source.is_remote and not _is_pattern(source):
                 link = self._pins.pin(source)
                 links |= {} if link == place else {view: link}
             plain = re.split(f"[{re.escape(WILD)}]", place, maxsplit=1)[0]
@@ -559,11 +559,11 @@ class DuckDBEngine:
         self._pins.settle()
         return links
 
-    def _open_far(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
+    def _open_remote(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
         from sordino.ask.engines.remote_tables import RemoteSources
 
-        self._far = self._far or RemoteSources()
-        self._far.open(connection, source)
+        self._remote = self._remote or RemoteSources()
+        self._remote.open(connection, source)
 
     def _public_schema(self, name: str) -> Mapping[str, str]:
         schema = dict(self._schema(f'"{public_name(name)}"'))
@@ -678,7 +678,7 @@ def _is_loaded(source: Source | pa.Table) -> bool:
 
 def _is_pattern(source: Source) -> bool:
     has_wildcards = source.format == "parquet" and any(c in source.path for c in WILD)
-    return has_wildcards and (source.is_far or not os.path.isfile(source.place))
+    return has_wildcards and (source.is_remote or not os.path.isfile(source.place))
 
 
 def _register(connection: duckdb.DuckDBPyConnection, view: str, table: pa.Table) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.ask.engines.readers.lake_tables import check_folder
 from sordino.core.errors import SourceError
-from sordino.core.remote_files import FarFile, FarStore, check_far, far_store, list_far
+from sordino.core.remote_files import RemoteFile, RemoteStore, check_remote, list_remote, remote_store
 
 if TYPE_CHECKING:
     import duckdb
@@ -19,7 +19,7 @@ class RemoteSources:
     """Remember the sources of an engine that lie on other machines."""
 
     def __init__(self) -> None:
-        self._stores: dict[str, FarStore] = {}
+        self._stores: dict[str, RemoteStore] = {}
 
     def open(self, connection: duckdb.DuckDBPyConnection, source: Source) -> None:
         """Let a connection read a source; raises SourceError unless it is there, and its files are the table."""
@@ -27,17 +27,17 @@ class RemoteSources:
         scheme = address.partition("://")[0]
         store = next((s for known, s in self._stores.items() if known.startswith(f"{scheme}://")), None)
         if store is None:
-            store = far_store(address)
-            connection.register_filesystem(_far_system(scheme, store))
+            store = remote_store(address)
+            connection.register_filesystem(_remote_file_system(scheme, store))
             connection.execute("SET enable_external_file_cache = false")
-        check_far(address, store)
-        check_folder(source, lambda folder: list_far(folder, store))
+        check_remote(address, store)
+        check_folder(source, lambda folder: list_remote(folder, store))
         self._stores[address] = store
 
     def check(self) -> None:
         """Raise SourceError unless all of them are there."""
         for address, store in self._stores.items():
-            check_far(address, store)
+            check_remote(address, store)
 
     def are_there(self) -> bool:
         """Return whether all of them are there."""
@@ -48,7 +48,7 @@ class RemoteSources:
         return True
 
 
-def _far_system(scheme: str, store: FarStore) -> Any:
+def _remote_file_system(scheme: str, store: RemoteStore) -> Any:
     """Return the file system that reads addresses of a scheme; raises SourceError where fsspec is not installed."""
     try:
         from fsspec import AbstractFileSystem
@@ -67,7 +67,7 @@ def _far_system(scheme: str, store: FarStore) -> Any:
         found = store.ls(strip(path))
         return found if detail else [entry["name"] for entry in found]
 
-    def open_file(_: Any, path: str, mode: str = "rb", **_how: Any) -> FarFile:
+    def open_file(_: Any, path: str, mode: str = "rb", **_how: Any) -> RemoteFile:
         if mode != "rb":
             raise PermissionError("files on other machines are only read")
         return store.open(strip(path))
@@ -76,4 +76,4 @@ def _far_system(scheme: str, store: FarStore) -> Any:
         return datetime.now(UTC)  # so DuckDB takes nothing that it remembers of a file for the file
 
     words = {"info": info, "modified": modified, "ls": ls, "open": open_file, "_strip_protocol": staticmethod(strip)}
-    return type("FarSystem", (AbstractFileSystem,), {"protocol": scheme, "cachable": False, **words})()
+    return type("RemoteFileSystem", (AbstractFileSystem,), {"protocol": scheme, "cachable": False, **words})()

@@ -209,6 +209,6 @@ def _place(table: DeclaredTable) -> Path | None:
     source = table.source
     if not isinstance(source, Source):
         return None
-    far = source.is_far or source.engine
+    far = source.is_remote or source.engine
     where = [source.path if far else source.place, source.format, source.relation]
     return marks_directory().parent / "compared" / hash_of(canonical([table.name, where, table.declaration]))

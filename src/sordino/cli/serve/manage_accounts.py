@@ -44,9 +44,11 @@ def add_account(
     if openid is not None and issuer is None:
         raise DeclarationError("--openid needs a provider: state [serve] openid in the project file")
     officer = _officer(service, by)
-    account = service.desk.accounts.add(name, role.value, subject=None if openid is None else f"{issuer} {openid}")
+    account = service.account_service.accounts.add(
+        name, role.value, subject=None if openid is None else f"{issuer} {openid}"
+    )
     _note(service, officer, "made", account.id)
-    service.desk.audit_log.append(
+    service.account_service.audit_log.append(
         officer or _BY, "account.change", f"{name} added as {role.value}{_HERE * bool(officer)}"
     )
     note(f"added {name}; `sordino serve account token {name}` or `... password {name}` lets it in", quiet=False)
@@ -54,7 +56,7 @@ def add_account(
 
 def list_accounts(form: TextForm = TextFormat.table, project: ProjectPath = None) -> None:
     """List the accounts, without any secret."""
-    accounts = [account.to_dict() for account in _service(project).desk.accounts.all()]
+    accounts = [account.to_dict() for account in _service(project).account_service.accounts.all()]
     if form is TextFormat.json:
         say(json.dumps({"schema": 1, "accounts": accounts}, indent=2))
         return
@@ -73,11 +75,11 @@ def disable_account(
     """Disable an account: its sessions end and its tokens are refused. What it spent stays spent."""
     service = _service(project)
     officer = _officer(service, by)
-    changed = service.desk.accounts.change(service.desk.accounts.find(name), disabled=not enable)
+    changed = service.account_service.accounts.change(service.account_service.accounts.find(name), disabled=not enable)
     if enable:
         _note(service, officer, "changed", changed.id)
     did = f"{name} {'enabled' if enable else 'disabled'}{_HERE * bool(officer)}"
-    service.desk.audit_log.append(officer or _BY, "account.change", did)
+    service.account_service.audit_log.append(officer or _BY, "account.change", did)
 
 
 def make_token(
@@ -90,11 +92,11 @@ def make_token(
     """Make a token for a program and print it. It is shown only once: the store keeps its hash."""
     service = _service(project)
     officer = _officer(service, by)
-    account = service.desk.accounts.find(name)
-    _, secret = service.desk.accounts.make_token(account, label, spender=spender)
+    account = service.account_service.accounts.find(name)
+    _, secret = service.account_service.accounts.make_token(account, label, spender=spender)
     # whoever makes a token may ask with it
     _note(service, officer, "made a token of", account.id)
-    service.desk.audit_log.append(officer or _BY, "token.make", f"{name}: {label}{_HERE * bool(officer)}")
+    service.account_service.audit_log.append(officer or _BY, "token.make", f"{name}: {label}{_HERE * bool(officer)}")
     say(secret)
 
 
@@ -102,11 +104,11 @@ def set_password(name: Name, by: By = None, project: ProjectPath = None) -> None
     """Set the password of an account, typed twice in a terminal or read from the first line of standard input."""
     service = _service(project)
     officer = _officer(service, by)
-    account = service.desk.accounts.find(name)
+    account = service.account_service.accounts.find(name)
     typed = typer.prompt("Password", hide_input=True, confirmation_prompt=True) if sys.stdin.isatty() else ""
-    service.desk.accounts.set_password(account, typed or sys.stdin.readline().rstrip("\n"))
+    service.account_service.accounts.set_password(account, typed or sys.stdin.readline().rstrip("\n"))
     _note(service, officer, "reset the password of", account.id)
-    service.desk.audit_log.append(officer or _BY, "password.change", f"{name}{_HERE * bool(officer)}")
+    service.account_service.audit_log.append(officer or _BY, "password.change", f"{name}{_HERE * bool(officer)}")
 
 
 def set_share(
@@ -133,7 +135,7 @@ def _officer(service: CuratorService, name: str | None) -> Visitor | None:
 
     if name is None:
         return None
-    account = service.desk.accounts.find(name)
+    account = service.account_service.accounts.find(name)
     if account.role != "officer" or account.disabled:
         raise DeclarationError(f"must name an officer's account, and {name!r} is none", key="--by")
     return visitor_of_account(account, via="local")
@@ -141,7 +143,7 @@ def _officer(service: CuratorService, name: str | None) -> Visitor | None:
 
 def _note(service: CuratorService, officer: Visitor | None, did: str, account: int) -> None:
     if officer is not None:
-        service.desk.two_person.note(officer, did, account=account)
+        service.account_service.two_person.note(officer, did, account=account)
 
 
 def _service(project: Path | None) -> CuratorService:

@@ -77,7 +77,7 @@ def start(
         write_log(form)
         # A log of JSON has no other lines.
         tell = log_note if form == "json" else partial(note, quiet=quiet)
-        if not service.desk.accounts.all():
+        if not service.account_service.accounts.all():
             tell("no accounts yet: sordino serve account add NAME --role officer")
         place = stack.enter_context(serving_sql(service, host=host, port=postgres_port))
         also = "" if place is None else f", SQL clients at {place}"

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.core.loss import Loss
 from sordino.core.release import Release
-from sordino.serve.remote.connection import FarTable, Target
-from sordino.serve.remote.questions import FarBatch, FarBudget, FarPlan, FarQuestions, FitWords, LossWords, fit_far
+from sordino.serve.remote.connection import RemoteTableFace, Target
+from sordino.serve.remote.questions import (
+    FitWords,
+    LossWords,
+    RemoteBatch,
+    RemoteBudget,
+    RemotePlan,
+    RemoteQuestions,
+    fit_remote,
+)
 from sordino.serve.remote.transport import AsyncTransport, check_url, find_token, refuse_near
 
 if TYPE_CHECKING:
@@ -27,7 +35,7 @@ class AsyncConnection:
         self, url: str, *, token: str | None, dialect: str | None, patience: float, timeout: float, verify: Any
     ) -> None:
         self._transport = AsyncTransport(check_url(url), find_token(token), timeout=timeout, verify=verify)
-        self._asked = FarQuestions(check_url(url), patience=patience, dialect=dialect, begin=self._transport.run)
+        self._asked = RemoteQuestions(check_url(url), patience=patience, dialect=dialect, begin=self._transport.run)
 
     async def refresh(self) -> None:
         """Read what the server declares now; where it changed, questions were refused until this."""
@@ -41,24 +49,24 @@ class AsyncConnection:
         """Return a declared table, or the only one there is; raises UnknownName."""
         return AsyncTable(self._asked, self._asked.find_table(name), self._transport)
 
-    async def plan(self, question: SqlText, **words: Unpack[LossWords]) -> FarPlan | FarBatch:
+    async def plan(self, question: SqlText, **words: Unpack[LossWords]) -> RemotePlan | RemoteBatch:
         """Return the plan of a SELECT, of the table that it names; of several SELECTs their batch."""
         return await self._transport.run(self._asked.plan(question, None, words))
 
     async def ask(
         self,
-        question: SqlText | FarPlan | FarBatch,
+        question: SqlText | RemotePlan | RemoteBatch,
         *,
         request_id: str | None = None,
         on: Target = "data",
-        confirm: Callable[[FarPlan], None] | None = None,
+        confirm: Callable[[RemotePlan], None] | None = None,
         **words: Unpack[LossWords],
     ) -> Release | list[Release]:
         """Return the private answer of a SELECT or a plan, or those of several, as `AsyncTable.ask`."""
         operation = self._asked.ask(question, None, words, request_id=request_id, on=on, confirm=confirm)
         return await self._transport.run(operation)
 
-    async def budgets(self, name: str | None = None) -> list[FarBudget]:
+    async def budgets(self, name: str | None = None) -> list[RemoteBudget]:
         """Return how each budget stands, or the one named; costs nothing."""
         return await self._transport.run(self._asked.budgets(name))
 
@@ -103,10 +111,10 @@ class AsyncConnection:
         return f"<AsyncConnection to {self._asked.url}: tables {', '.join(self._asked.tables)}>"
 
 
-class AsyncTable(FarTable):
+class AsyncTable(RemoteTableFace):
     """Answer questions about one far table, each call to be awaited."""
 
-    def __init__(self, asked: FarQuestions, name: str, transport: AsyncTransport) -> None:
+    def __init__(self, asked: RemoteQuestions, name: str, transport: AsyncTransport) -> None:
         super().__init__(asked, name)
         self._transport = transport
 
@@ -120,7 +128,7 @@ class AsyncTable(FarTable):
         *,
         request_id: str | None = None,
         on: Target = "data",
-        confirm: Callable[[FarPlan], None] | None = None,
+        confirm: Callable[[RemotePlan], None] | None = None,
         **words: Unpack[LossWords],
     ) -> Any:
         """Return the private answer, charged once however often the connection is lost, as `RemoteTable.ask`."""
@@ -136,7 +144,7 @@ class AsyncTable(FarTable):
         **words: Unpack[FitWords],
     ) -> Model:
         """Return a synthetic model of the table, which the server fits, as `RemoteTable.fit_model`."""
-        fitted = fit_far(self._asked, self._name, method, words, request_id=request_id, watch=watch)
+        fitted = fit_remote(self._asked, self._name, method, words, request_id=request_id, watch=watch)
         return await self._transport.run(fitted)
 
     async def spent(self) -> Loss:

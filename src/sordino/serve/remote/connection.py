@@ -13,8 +13,16 @@ from sordino.core.domain import Domain
 from sordino.core.loss import Loss
 from sordino.core.neighbors import Neighbors
 from sordino.core.release import Release
-from sordino.serve.remote.questions import FarBatch, FarBudget, FarPlan, FarQuestions, FitWords, LossWords, fit_far
-from sordino.serve.remote.transport import NotFar, Transport, check_url, find_token, refuse_near
+from sordino.serve.remote.questions import (
+    FitWords,
+    LossWords,
+    RemoteBatch,
+    RemoteBudget,
+    RemotePlan,
+    RemoteQuestions,
+    fit_remote,
+)
+from sordino.serve.remote.transport import NotRemote, Transport, check_url, find_token, refuse_near
 
 if TYPE_CHECKING:
     from sordino.synth.model import Model
@@ -40,7 +48,7 @@ class RemoteConnection:
         verify: Any = True,
     ) -> None:
         self._transport = Transport(check_url(url), find_token(token), timeout=timeout, verify=verify)
-        self._asked = FarQuestions(check_url(url), patience=patience, dialect=dialect, begin=self._transport.run)
+        self._asked = RemoteQuestions(check_url(url), patience=patience, dialect=dialect, begin=self._transport.run)
         self.refresh()
 
     def refresh(self) -> None:
@@ -55,24 +63,24 @@ class RemoteConnection:
         """Return a declared table, or the only one there is; raises UnknownName."""
         return RemoteTable(self._asked, self._asked.find_table(name), self._transport)
 
-    def plan(self, question: SqlText, **words: Unpack[LossWords]) -> FarPlan | FarBatch:
+    def plan(self, question: SqlText, **words: Unpack[LossWords]) -> RemotePlan | RemoteBatch:
         """Return the plan of a SELECT, of the table that it names; of several SELECTs their batch."""
         return _plan(self._asked, self._transport, question, None, words)
 
     def ask(
         self,
-        question: SqlText | FarPlan | FarBatch,
+        question: SqlText | RemotePlan | RemoteBatch,
         *,
         request_id: str | None = None,
         on: Target = "data",
-        confirm: Callable[[FarPlan], None] | None = None,
+        confirm: Callable[[RemotePlan], None] | None = None,
         **words: Unpack[LossWords],
     ) -> Release | list[Release]:
         """Return the private answer of a SELECT or a plan, or those of several, as `RemoteTable.ask`."""
         operation = self._asked.ask(question, None, words, request_id=request_id, on=on, confirm=confirm)
         return self._transport.run(operation)
 
-    def budgets(self, name: str | None = None) -> list[FarBudget]:
+    def budgets(self, name: str | None = None) -> list[RemoteBudget]:
         """Return how each budget stands, or the one named: `.cap`, `.spent`, `.remaining`, `.own`; costs nothing."""
         return self._transport.run(self._asked.budgets(name))
 
@@ -112,10 +120,10 @@ class RemoteConnection:
         return f"<RemoteConnection to {self._asked.url}: tables {', '.join(self._asked.tables)}>"
 
 
-class FarTable(TableFace):
+class RemoteTableFace(TableFace):
     """Know a far table: what is declared about it."""
 
-    def __init__(self, asked: FarQuestions, name: str) -> None:
+    def __init__(self, asked: RemoteQuestions, name: str) -> None:
         self._asked = asked
         self._name = name
 
@@ -140,16 +148,16 @@ class FarTable(TableFace):
     def __getattr__(self, name: str) -> Any:
         """Refuse by name what a local table has and a far one cannot."""
         error = refuse_near(name, self)
-        raise error if isinstance(error, NotFar) else unknown_word(self, name, kind="rows")
+        raise error if isinstance(error, NotRemote) else unknown_word(self, name, kind="rows")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r} at {self._asked.url}>"
 
 
-class RemoteTable(FarTable):
+class RemoteTable(RemoteTableFace):
     """Answer questions about one far table, charged to your share: `plan` is free, `ask` is charged once."""
 
-    def __init__(self, asked: FarQuestions, name: str, transport: Transport) -> None:
+    def __init__(self, asked: RemoteQuestions, name: str, transport: Transport) -> None:
         super().__init__(asked, name)
         self._transport = transport
 
@@ -163,7 +171,7 @@ class RemoteTable(FarTable):
         *,
         request_id: str | None = None,
         on: Target = "data",
-        confirm: Callable[[FarPlan], None] | None = None,
+        confirm: Callable[[RemotePlan], None] | None = None,
         **words: Unpack[LossWords],
     ) -> Any:
         """Return the private answer of a plan, or of a question with its loss, as `Curator.ask`; a batch's answers as a list.
@@ -186,7 +194,7 @@ class RemoteTable(FarTable):
 
         `watch` is called with each stage and the seconds so far. The model is a local one: sampling and answers are free.
         """
-        fitted = fit_far(self._asked, self._name, method, words, request_id=request_id, watch=watch)
+        fitted = fit_remote(self._asked, self._name, method, words, request_id=request_id, watch=watch)
         return self._transport.run(fitted)
 
     @property
@@ -216,13 +224,13 @@ class RemoteTable(FarTable):
 
 
 def _plan(
-    asked: FarQuestions, transport: Transport, question: Any, table: str | None, words: LossWords
-) -> FarPlan | FarBatch:
+    asked: RemoteQuestions, transport: Transport, question: Any, table: str | None, words: LossWords
+) -> RemotePlan | RemoteBatch:
     plan = transport.run(asked.plan(question, table, words))
-    if isinstance(plan, FarBatch):
+    if isinstance(plan, RemoteBatch):
         return plan
 
     def again(confidence: float) -> dict[str, Any]:
         return cast("dict[str, Any]", transport.run(asked.plan_at(plan.asked, confidence)))
 
-    return FarPlan(plan.asked, plan.said, again)
+    return RemotePlan(plan.asked, plan.said, again)

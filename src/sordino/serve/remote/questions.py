@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from sordino.synth.model import Model
 
 
-# ---- FarPlan, FarBatch and FarBudget: what a server says of a question's price and of a budget. Nothing here is spent
+# ---- RemotePlan, RemoteBatch and RemoteBudget: what a server says of a question's price and of a budget. Nothing here is spent
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FarPlan:
+class RemotePlan:
     """Hold a question with its whole cost and its expected error, as a server planned it; give it to `ask`.
 
     `cost`, `.error(0.95)`, `table_name`, `names`, `notes` and `earlier` are those of a local `Plan`; `to_dict()` is what
@@ -128,7 +128,7 @@ def _say_error(error: float, column: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FarBatch:
+class RemoteBatch:
     """Hold the plans of several questions, as a server made them; give it to `ask` for a list of releases."""
 
     asked: Mapping[str, Any] = field(repr=False)
@@ -145,9 +145,9 @@ class FarBatch:
         return float(self.said["confidence"])
 
     @property
-    def plans(self) -> tuple[FarPlan, ...]:
+    def plans(self) -> tuple[RemotePlan, ...]:
         """The plan of each question, to read; they are asked together."""
-        return tuple(FarPlan({}, plan) for plan in self.said["plans"])
+        return tuple(RemotePlan({}, plan) for plan in self.said["plans"])
 
     def errors(self) -> list[float]:
         """Return the largest expected error of each question, at the confidence of the batch."""
@@ -170,7 +170,7 @@ class FarBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class FarBudget:
+class RemoteBudget:
     """State how a budget stands, as `sordino budget --format json`; `own` is your share of it, None for an officer."""
 
     said: Mapping[str, Any]
@@ -220,7 +220,7 @@ class FarBudget:
         return dict(self.said)
 
 
-# ---- FarQuestions: what one may ask of a server, as operations without a network; both clients run these
+# ---- RemoteQuestions: what one may ask of a server, as operations without a network; both clients run these
 
 T = TypeVar("T")
 _NUMBERS = ("epsilon", "delta", "rho")
@@ -241,7 +241,7 @@ class LossWords(TypedDict, total=False):
     assume_mean: float | None
 
 
-class FarQuestions:
+class RemoteQuestions:
     """Say what is asked of one server. `tables` is what it declares, once `load` was run; its digests go with each question."""
 
     def __init__(
@@ -289,13 +289,13 @@ class FarQuestions:
 
     # ---- questions
 
-    def plan(self, question: Any, table: str | None, words: LossWords) -> Operation[FarPlan | FarBatch]:
+    def plan(self, question: Any, table: str | None, words: LossWords) -> Operation[RemotePlan | RemoteBatch]:
         """Return what a question would cost."""
         body = self._state(question, table, words)
         reply = yield from self._post("/v1/plan", body)
         if "plans" in reply:
-            return FarBatch(body, reply)
-        return FarPlan(body, reply)
+            return RemoteBatch(body, reply)
+        return RemotePlan(body, reply)
 
     def plan_at(self, asked: Mapping[str, Any], confidence: float) -> Operation[Any]:
         """Return what a plan says at another confidence."""
@@ -309,10 +309,10 @@ class FarQuestions:
         *,
         request_id: str | None,
         on: str,
-        confirm: Callable[[FarPlan], None] | None,
+        confirm: Callable[[RemotePlan], None] | None,
     ) -> Operation[Release | list[Release]]:
         """Return the private answer, charged once however often it has to be sent; of a batch, the list of them."""
-        planned = isinstance(question, (FarPlan, FarBatch))
+        planned = isinstance(question, (RemotePlan, RemoteBatch))
         if planned and any(v is not None for v in words.values()):
             raise DeclarationError(
                 "a plan states its loss already: ask(plan), without epsilon, delta, rho, or shares of it"
@@ -323,12 +323,14 @@ class FarQuestions:
             question = yield from self.plan(question, table, words)
             planned = True
         if planned:
-            for plan in question.plans if isinstance(question, FarBatch) else [question]:
+            for plan in question.plans if isinstance(question, RemoteBatch) else [question]:
                 if confirm is not None:
                     confirm(plan)
         stated = _again(question) if planned else self._state(question, table, words)
         body = stated if on == "data" else {**stated, "on": on}
-        several = isinstance(question, FarBatch) or (isinstance(question, SqlText) and len(question.statements()) > 1)
+        several = isinstance(question, RemoteBatch) or (
+            isinstance(question, SqlText) and len(question.statements()) > 1
+        )
 
         def read(said: Any) -> Operation[Release | list[Release]]:
             yield from ()
@@ -388,12 +390,12 @@ class FarQuestions:
 
     # ---- what was released
 
-    def budgets(self, name: str | None) -> Operation[list[FarBudget]]:
+    def budgets(self, name: str | None) -> Operation[list[RemoteBudget]]:
         """Return how budgets stand."""
         reply = yield from self.get("/v1/budgets", budget=name)
-        return [FarBudget(one) for one in reply["budgets"]]
+        return [RemoteBudget(one) for one in reply["budgets"]]
 
-    def budget_of(self, table: str) -> Operation[FarBudget]:
+    def budget_of(self, table: str) -> Operation[RemoteBudget]:
         """Return how the budget stands that a table draws on."""
         return (yield from self.budgets(self.tables[table]["budget"]))[0]
 
@@ -446,11 +448,11 @@ def new_request() -> str:
     return base64.urlsafe_b64encode(Rng.secure().bytes(18)).decode()
 
 
-def _again(planned: FarPlan | FarBatch) -> dict[str, Any]:
+def _again(planned: RemotePlan | RemoteBatch) -> dict[str, Any]:
     """Return the body that asks what was planned, at that very cost."""
     if not planned.asked:
         raise DeclarationError("this plan is one of a batch: ask(batch) asks them together")
-    plans = planned.said["plans"] if isinstance(planned, FarBatch) else [planned.said]
+    plans = planned.said["plans"] if isinstance(planned, RemoteBatch) else [planned.said]
     return {**planned.asked, "costs": [plan["cost"] for plan in plans]}
 
 
@@ -502,8 +504,8 @@ class FitWords(TypedDict, total=False):
     rho: Number | None
 
 
-def fit_far(
-    asked: FarQuestions,
+def fit_remote(
+    asked: RemoteQuestions,
     table: str,
     method: str,
     words: FitWords,
@@ -531,7 +533,7 @@ def fit_far(
 
 
 def _await_model(
-    asked: FarQuestions, job: dict[str, Any], watch: Callable[[str, float], None] | None
+    asked: RemoteQuestions, job: dict[str, Any], watch: Callable[[str, float], None] | None
 ) -> Operation[Model]:
     from sordino.synth.model import load
 

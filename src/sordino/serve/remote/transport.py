@@ -45,7 +45,7 @@ _NEAR = {
 }
 
 
-class NotFar(QuestionRefused, AttributeError):
+class NotRemote(QuestionRefused, AttributeError):
     """Say that a local table has this, and a far one cannot."""
 
 
@@ -82,10 +82,10 @@ def error_of(problem: Mapping[str, Any]) -> SordinoError:
     return error
 
 
-def refuse_near(name: str, what: object) -> NotFar | AttributeError:
+def refuse_near(name: str, what: object) -> NotRemote | AttributeError:
     """Return the error of asking something far for what it does not have; that of a local one says why."""
     if name in _NEAR:
-        return NotFar(f"{name} is not to be had from far away: {_NEAR[name]}")
+        return NotRemote(f"{name} is not to be had from far away: {_NEAR[name]}")
     return AttributeError(f"{type(what).__name__!r} object has no attribute {name!r}")
 
 

@@ -31,7 +31,7 @@ def open_census_demo(directory: Path, *, rows: int = 30_000) -> tuple[CuratorSer
     credentials = {}
     for name, role in _WHO.items():
         password = make_secret("demo")[-16:]
-        service.desk.accounts.add(name, role, password=password)
+        service.account_service.accounts.add(name, role, password=password)
         credentials[name] = role, password
     service.set_share("the demo", "ana", "people", lambda _: PureDP(1))
     return service, credentials

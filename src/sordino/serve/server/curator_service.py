@@ -43,15 +43,15 @@ from sordino.core.loss import Loss, loss_to_numbers, to_fraction
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Release
 from sordino.serve.server.access import OWNER, NotThere, Visitor, check_access, sees_all
-from sordino.serve.server.account_desk import AccountDesk
 from sordino.serve.server.account_schema import JOBS
+from sordino.serve.server.account_service import AccountService
 from sordino.serve.server.accounts import check_name
 from sordino.serve.server.answer_time import PlanningTime, PublicClock
-from sordino.serve.server.asked import Asked
-from sordino.serve.server.asked_texts import AskedTexts, describe_asked
 from sordino.serve.server.database import ServerDatabase, text_of_time
 from sordino.serve.server.locks import Job, KeyedLocks
 from sordino.serve.server.logs import Metrics
+from sordino.serve.server.question_request import QuestionRequest
+from sordino.serve.server.question_texts import QuestionTexts, describe_asked
 from sordino.serve.server.request_ids import RequestIds, names_of_parts
 
 LONGEST_REQUEST = 200
@@ -60,7 +60,7 @@ LONGEST_REQUEST = 200
 class CuratorService:
     """Serve the tables of a project to accounts: each spends a share, and an officer approves what costs much.
 
-    `desk` lets people in, and has accounts, approvals and the audit log. `public_clock` says when an answer may leave:
+    `account_service` lets people in, and has accounts, approvals and the audit log. `public_clock` says when an answer may leave:
     whoever sends one waits for it, `started = service.public_clock.start()` on arrival and `.sleep(started)` before it goes.
     """
 
@@ -73,10 +73,10 @@ class CuratorService:
         self.project = replace(project, budgets=MappingProxyType(opened))
         self._base.project = self.project
         self.store = store
-        self.desk = AccountDesk(
+        self.account_service = AccountService(
             store, reserved={who for one in project.budgets.values() for who in one.shares}, settings=self.settings
         )
-        self._texts = AskedTexts(store)
+        self._texts = QuestionTexts(store)
         self.public_clock = PublicClock(self.settings.answer_every)
         self._spending: dict[str, Connection] = {}
         self._statuses: dict[str, tuple[str, BudgetStatus]] = {}
@@ -104,7 +104,7 @@ class CuratorService:
             tables.append({"name": name, "budget": table.budget, **plain, "declaration": digest})
         return tables
 
-    def plan(self, visitor: Visitor, asked: Asked) -> Plan | Batch:
+    def plan(self, visitor: Visitor, asked: QuestionRequest) -> Plan | Batch:
         """Return what a question would cost and how wrong its answer would be; nothing is spent.
 
         Only the visitor's own earlier answers are named.
@@ -115,14 +115,14 @@ class CuratorService:
             return replace(plan, plans=tuple(self._only_own(visitor, part) for part in plan.plans))
         return self._only_own(visitor, plan)
 
-    def ask(self, visitor: Visitor, asked: Asked, *, request: str | None = None) -> list[Release]:
+    def ask(self, visitor: Visitor, asked: QuestionRequest, *, request: str | None = None) -> list[Release]:
         """Return the answers of a question, one for each SELECT: charged to the visitor's share and the budget, once.
 
         With a `request` id, asking the same again gives the stored answers. Raises ApprovalNeeded where an officer has to
         approve first; after that the same id gets the answer. Whoever sends the answer on waits for `public_clock`.
         """
         if asked.on == "dummy":
-            return self._practise(visitor, asked)
+            return self._ask_dummy(visitor, asked)
         check_access(visitor, "question.ask", owner=visitor.account)
         plan = self._plan(visitor, asked)
         plans = _plans_of(plan)
@@ -136,7 +136,7 @@ class CuratorService:
             return self._ask_all(visitor, asked, bound, list(zip(curators, plans, descriptions, strict=True)))
 
     def _ask_all(
-        self, visitor: Visitor, asked: Asked, bound: str | None, parts: Sequence[tuple[Curator, Plan, Any]]
+        self, visitor: Visitor, asked: QuestionRequest, bound: str | None, parts: Sequence[tuple[Curator, Plan, Any]]
     ) -> list[Release]:
         """Return the answers of planned questions, once what is new of them is approved and covered."""
         names: list[str | None] = [None] * len(parts) if bound is None else [*names_of_parts(bound, len(parts))]
@@ -174,16 +174,16 @@ class CuratorService:
             outcome = type(error).__name__
             raise
         finally:
-            self.desk.audit_log.append_if_able(visitor, "question.ask", about, outcome, *noted)
+            self.account_service.audit_log.append_if_able(visitor, "question.ask", about, outcome, *noted)
         return release
 
-    def _plan(self, visitor: Visitor, asked: Asked) -> Plan | Batch:
+    def _plan(self, visitor: Visitor, asked: QuestionRequest) -> Plan | Batch:
         if visitor.role == OWNER.role:
             return self._plan_unlimited(asked)
         with self._planning.planning(visitor.account):
             return self._plan_unlimited(asked)
 
-    def _plan_unlimited(self, asked: Asked) -> Plan | Batch:
+    def _plan_unlimited(self, asked: QuestionRequest) -> Plan | Batch:
         asked.check_length()
         # The engine of a table is opened once.
         with self._lock:
@@ -198,7 +198,7 @@ class CuratorService:
         asked.check_seen(_plans_of(plan))
         return plan
 
-    def _plan_in_python(self, asked: Asked) -> Plan | Batch:
+    def _plan_in_python(self, asked: QuestionRequest) -> Plan | Batch:
         try:
             plan: Plan | Batch = self._base.table(asked.table).plan(asked.question, **asked.loss)
         except QuestionRefused as error:
@@ -208,7 +208,7 @@ class CuratorService:
             raise type(error)(str(error)) from None
         return plan
 
-    def _practise(self, visitor: Visitor, asked: Asked) -> list[Release]:
+    def _ask_dummy(self, visitor: Visitor, asked: QuestionRequest) -> list[Release]:
         check_access(visitor, "question.practise")
         return [
             self._base.table(plan.table_name).ask(plan, on="dummy") for plan in _plans_of(self._plan(visitor, asked))
@@ -268,7 +268,7 @@ class CuratorService:
             return
         cost = Batch(tuple(plans), 0.95).cost
         # an officer is not asked to approve what could not be charged
-        state = None if bound is None else self.desk.approvals.state_of(bound)
+        state = None if bound is None else self.account_service.approvals.state_of(bound)
         if state != "approved":
             for budget in {self.project.tables[plan.table_name].budget for plan in plans}:
                 one = [plan for plan in plans if self.project.tables[plan.table_name].budget == budget]
@@ -282,11 +282,11 @@ class CuratorService:
             explain_loss(p.cost, p.event, p.neighbors.relation, p.protects.describe_unit()) for p in plans
         )
         try:
-            self.desk.approvals.require(visitor, bound, plans, cost=loss_to_numbers(cost), reveals=reveals)
+            self.account_service.approvals.require(visitor, bound, plans, cost=loss_to_numbers(cost), reveals=reveals)
         except ApprovalNeeded as error:
             if state is None:
                 about = f"{error.approval}: {'; '.join(f'{p.table_name}: {p.words}' for p in plans)}"
-                self.desk.audit_log.append_if_able(visitor, "approval.request", about, "waiting")
+                self.account_service.audit_log.append_if_able(visitor, "approval.request", about, "waiting")
             raise
 
     @contextmanager
@@ -400,8 +400,8 @@ class CuratorService:
         else:
             ledger.declare_share(spender, loss)
         if isinstance(who, Visitor):
-            self.desk.two_person.note(who, "funded", spender=spender)
-        self.desk.audit_log.append(who, "share.change", f"{spender} of {declared.name}: {loss.describe()}")
+            self.account_service.two_person.note(who, "funded", spender=spender)
+        self.account_service.audit_log.append(who, "share.change", f"{spender} of {declared.name}: {loss.describe()}")
 
     def charges(self, visitor: Visitor, *, budget: str | None = None) -> list[tuple[str, Charge]]:
         """Return the charges that a visitor may see, each with its budget's name, oldest first."""

@@ -11,15 +11,15 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from sordino.core.errors import DeclarationError
-from sordino.serve.server.collection_desk import CollectionDesk
+from sordino.serve.server.collection_service import CollectionService
 from sordino.serve.server.curator_service import CuratorService
-from sordino.serve.server.evaluation_desk import EvaluationDesk
+from sordino.serve.server.evaluation_service import EvaluationService
 from sordino.serve.server.http_guard import HttpGuard
 from sordino.serve.server.http_request import add_error_handlers, respond
 from sordino.serve.server.http_service import COLLECTIONS, DESK, MODELS_AND_JOBS, OPENID, QUESTIONS, RETURN_PATH
 from sordino.serve.server.jobs import WorkQueue
 from sordino.serve.server.logs import Metrics
-from sordino.serve.server.model_desk import ModelDesk
+from sordino.serve.server.model_service import ModelService
 from sordino.serve.server.openid import OpenIdProvider
 
 _ABOUT = (
@@ -48,9 +48,9 @@ def curator_app(service: CuratorService) -> HttpGuard:
     )
     app.state.service = service
     app.state.work = WorkQueue(threads=48, each=8, waiting=56)
-    app.state.models = ModelDesk(service)
-    app.state.evaluations = EvaluationDesk(app.state.models)
-    app.state.collections = CollectionDesk(service)
+    app.state.models = ModelService(service)
+    app.state.evaluations = EvaluationService(app.state.models)
+    app.state.collections = CollectionService(service)
     app.state.openid = _openid(service)
     metrics = service.metrics
     add_error_handlers(app)

@@ -65,7 +65,7 @@ async def session_of(request: Request) -> Session:
     cookie = request.cookies.get(cookie_name(request))
     if cookie is None:
         raise SignInNeeded("sign in, or send a token: Authorization: Bearer TOKEN")
-    session = await run_in_threadpool(service_of(request).desk.sessions.find, cookie)
+    session = await run_in_threadpool(service_of(request).account_service.sessions.find, cookie)
     # For the log.
     request.scope["sordino.account"] = session.visitor.name
     return session
@@ -87,7 +87,9 @@ async def visitor_of(request: Request) -> Visitor:
     scheme, _, secret = authorization.partition(" ")
     if scheme.lower() != "bearer" or not secret or len(secret) > 200:
         raise SignInNeeded("send a token: Authorization: Bearer TOKEN")
-    visitor = await run_in_threadpool(lambda: service_of(request).desk.enter(secret, address=address_of(request)))
+    visitor = await run_in_threadpool(
+        lambda: service_of(request).account_service.enter(secret, address=address_of(request))
+    )
     # For the log.
     request.scope["sordino.account"] = visitor.name
     return visitor

@@ -16,9 +16,8 @@ from sordino.core.loss import loss_to_numbers
 from sordino.core.release import Release
 from sordino.serve.server.access import Visitor
 from sordino.serve.server.accounts import Account
-from sordino.serve.server.asked import asked_schema, read_asked
-from sordino.serve.server.collection_desk import CollectionDesk
-from sordino.serve.server.evaluation_desk import EVALUATION_SCHEMA, EvaluationDesk
+from sordino.serve.server.collection_service import CollectionService
+from sordino.serve.server.evaluation_service import EVALUATION_SCHEMA, EvaluationService
 from sordino.serve.server.http_request import (
     PROBLEMS,
     StoredInt,
@@ -36,8 +35,9 @@ from sordino.serve.server.http_request import (
     visitor_of,
 )
 from sordino.serve.server.jobs import ShortQueue
-from sordino.serve.server.model_desk import FIT_SCHEMA, ModelDesk
+from sordino.serve.server.model_service import FIT_SCHEMA, ModelService
 from sordino.serve.server.openid import TRY_SECONDS, OpenIdProvider, OpenIdTry
+from sordino.serve.server.question_request import asked_schema, read_question_request
 from sordino.serve.server.sessions import SESSION_HOURS, Session
 
 # ---- The routes of collections: what their collectors have by now. Reports go to a collector, never here
@@ -46,28 +46,30 @@ COLLECTIONS = APIRouter(prefix="/v1", tags=["collections"], responses=PROBLEMS)
 Who = Annotated[Visitor, Depends(visitor_of)]
 
 
-def _desk(request: Request) -> CollectionDesk:
-    desk: CollectionDesk = request.app.state.collections
-    return desk
+def _collection_service(request: Request) -> CollectionService:
+    collection_service: CollectionService = request.app.state.collections
+    return collection_service
 
 
 @COLLECTIONS.get("/collections")
 async def list_collections(request: Request, visitor: Who) -> Response:
     """Return the collections of the project: name, question, reports so far, epsilons, whether each is closed."""
-    collections = await run_in_threadpool(_desk(request).list_collections, visitor)
+    collections = await run_in_threadpool(_collection_service(request).list_collections, visitor)
     return respond({"schema": 1, "collections": collections})
 
 
 @COLLECTIONS.get("/collections/{name}")
 async def estimate(request: Request, visitor: Who, name: str, confidence: float = 0.95) -> Response:
     """Return the estimates of a collection with their intervals, as `sordino local estimate --format json`."""
-    return respond(await run_in_threadpool(lambda: _desk(request).estimate(visitor, name, confidence=confidence)))
+    return respond(
+        await run_in_threadpool(lambda: _collection_service(request).estimate(visitor, name, confidence=confidence))
+    )
 
 
 @COLLECTIONS.post("/collections/{name}/close")
 async def close(request: Request, visitor: Who, name: str) -> Response:
     """Close a collection for ever."""
-    await run_in_threadpool(_desk(request).close, visitor, name)
+    await run_in_threadpool(_collection_service(request).close, visitor, name)
     return respond({"schema": 1})
 
 
@@ -101,9 +103,11 @@ async def sign_in(request: Request) -> Response:
     if not request.headers.get("content-type", "").startswith("application/json"):
         raise NotAllowed("send JSON with content-type application/json: a form of another site cannot")
     fields = await _fields(request, "name password")
-    desk = service_of(request).desk
+    account_service = service_of(request).account_service
     address = address_of(request)
-    cookie, session = await run_in_threadpool(lambda: desk.sign_in(fields["name"], fields["password"], address=address))
+    cookie, session = await run_in_threadpool(
+        lambda: account_service.sign_in(fields["name"], fields["password"], address=address)
+    )
     answer = respond(_session(session))
     set_cookie(request, answer, cookie, seconds=SESSION_HOURS * 3600)
     return answer
@@ -119,7 +123,7 @@ async def show_session(session: Annotated[Session, Depends(session_of)]) -> Resp
 async def sign_out(request: Request, visitor: Who) -> Response:
     """End the session."""
     cookie = request.cookies.get(cookie_name(request), "")
-    await run_in_threadpool(service_of(request).desk.sign_out, visitor, cookie)
+    await run_in_threadpool(service_of(request).account_service.sign_out, visitor, cookie)
     answer = respond({"schema": 1})
     set_cookie(request, answer, "", seconds=0)
     return answer
@@ -142,7 +146,7 @@ async def show_visitor(visitor: Who) -> Response:
 @DESK.get("/accounts")
 async def list_accounts(request: Request, visitor: Who) -> Response:
     """Return the accounts; an analyst sees its own."""
-    accounts = await run_in_threadpool(service_of(request).desk.list_accounts, visitor)
+    accounts = await run_in_threadpool(service_of(request).account_service.list_accounts, visitor)
     return respond({"schema": 1, "accounts": [account.to_dict() for account in accounts]})
 
 
@@ -150,8 +154,8 @@ async def list_accounts(request: Request, visitor: Who) -> Response:
 async def add_account(request: Request, visitor: Who) -> Response:
     """Add an account with a name and a role, with a password or without."""
     fields = await _fields(request, "name role", "password")
-    desk = service_of(request).desk
-    account: Account = await run_in_threadpool(lambda: desk.add_account(visitor, **fields))
+    account_service = service_of(request).account_service
+    account: Account = await run_in_threadpool(lambda: account_service.add_account(visitor, **fields))
     return respond(account.to_dict(), 201)
 
 
@@ -161,8 +165,8 @@ async def change_account(request: Request, visitor: Who, name: str) -> Response:
     fields = await _fields(request, "", "role disabled")
     if not isinstance(fields.get("disabled", False), bool) or not isinstance(fields.get("role", ""), str):
         raise DeclarationError("state role as text, or disabled as true or false")
-    desk = service_of(request).desk
-    changed: Account = await run_in_threadpool(lambda: desk.change_account(visitor, name, **fields))
+    account_service = service_of(request).account_service
+    changed: Account = await run_in_threadpool(lambda: account_service.change_account(visitor, name, **fields))
     return respond(changed.to_dict())
 
 
@@ -170,8 +174,10 @@ async def change_account(request: Request, visitor: Who, name: str) -> Response:
 async def change_password(request: Request, visitor: Who, name: str) -> Response:
     """Set a password: one's own with the `old` one, another's as an officer. All sessions of the account end."""
     fields = await _fields(request, "new", "old")
-    desk = service_of(request).desk
-    await run_in_threadpool(lambda: desk.change_password(visitor, name, fields["new"], old=fields.get("old")))
+    account_service = service_of(request).account_service
+    await run_in_threadpool(
+        lambda: account_service.change_password(visitor, name, fields["new"], old=fields.get("old"))
+    )
     return respond({"schema": 1})
 
 
@@ -194,7 +200,7 @@ async def set_share(request: Request, visitor: Who, budget: str, spender: str) -
 @DESK.get("/accounts/{name}/tokens")
 async def list_tokens(request: Request, visitor: Who, name: str) -> Response:
     """Return the tokens of an account, never the secrets."""
-    tokens = await run_in_threadpool(service_of(request).desk.list_tokens, visitor, name)
+    tokens = await run_in_threadpool(service_of(request).account_service.list_tokens, visitor, name)
     return respond({"schema": 1, "tokens": [token.to_dict() for token in tokens]})
 
 
@@ -202,14 +208,14 @@ async def list_tokens(request: Request, visitor: Who, name: str) -> Response:
 async def make_token(request: Request, visitor: Who) -> Response:
     """Make a token for one's own account; its secret is in this answer, and nowhere else ever again."""
     fields = await _fields(request, "name")
-    token, secret = await run_in_threadpool(service_of(request).desk.make_token, visitor, fields["name"])
+    token, secret = await run_in_threadpool(service_of(request).account_service.make_token, visitor, fields["name"])
     return respond({**token.to_dict(), "secret": secret}, 201)
 
 
 @DESK.delete("/tokens/{number}")
 async def revoke_token(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Revoke a token."""
-    await run_in_threadpool(service_of(request).desk.revoke_token, visitor, number)
+    await run_in_threadpool(service_of(request).account_service.revoke_token, visitor, number)
     return respond({"schema": 1})
 
 
@@ -219,15 +225,15 @@ async def revoke_token(request: Request, visitor: Who, number: StoredInt) -> Res
 @DESK.get("/approvals")
 async def list_approvals(request: Request, visitor: Who, state: str | None = None) -> Response:
     """Return what waits for an officer, or did: question, plans, cost, and what it reveals; an analyst sees its own."""
-    desk = service_of(request).desk
-    approvals = await run_in_threadpool(lambda: desk.list_approvals(visitor, state=state))
+    account_service = service_of(request).account_service
+    approvals = await run_in_threadpool(lambda: account_service.list_approvals(visitor, state=state))
     return respond({"schema": 1, "approvals": [one.to_dict() for one in approvals]})
 
 
 @DESK.get("/approvals/{number}")
 async def show_approval(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return one of them."""
-    found = await run_in_threadpool(service_of(request).desk.find_approval, visitor, number)
+    found = await run_in_threadpool(service_of(request).account_service.find_approval, visitor, number)
     return respond(found.to_dict())
 
 
@@ -238,16 +244,18 @@ async def decide(request: Request, visitor: Who, number: StoredInt) -> Response:
     if fields["decision"] not in ("approved", "declined"):
         raise DeclarationError('must be "approved" or "declined"', key="decision")
     reason = None if "reason" not in fields else str(fields["reason"])[:2000]
-    desk = service_of(request).desk
-    decided = await run_in_threadpool(lambda: desk.decide(visitor, number, fields["decision"], reason=reason))
+    account_service = service_of(request).account_service
+    decided = await run_in_threadpool(
+        lambda: account_service.decide(visitor, number, fields["decision"], reason=reason)
+    )
     return respond(decided.to_dict())
 
 
 @DESK.get("/audit")
 async def read_audit_log(request: Request, visitor: Who, after: StoredInt = 0, most: StoredInt = 1000) -> Response:
     """Return who did what when, oldest first, after the line of a number."""
-    desk = service_of(request).desk
-    lines = await run_in_threadpool(lambda: desk.read_audit_log(visitor, after=after, most=most))
+    account_service = service_of(request).account_service
+    lines = await run_in_threadpool(lambda: account_service.read_audit_log(visitor, after=after, most=most))
     return respond({"schema": 1, "lines": lines})
 
 
@@ -268,28 +276,28 @@ _SAMPLE = {
 RequestId = Annotated[str | None, Header(alias="Idempotency-Key")]
 
 
-def _desk_http_models(request: Request) -> ModelDesk:
-    desk: ModelDesk = request.app.state.models
-    return desk
+def _models(request: Request) -> ModelService:
+    model_service: ModelService = request.app.state.models
+    return model_service
 
 
-def _evaluations(request: Request) -> EvaluationDesk:
-    desk: EvaluationDesk = request.app.state.evaluations
-    return desk
+def _evaluations(request: Request) -> EvaluationService:
+    evaluation_service: EvaluationService = request.app.state.evaluations
+    return evaluation_service
 
 
 @MODELS_AND_JOBS.post("/models", openapi_extra=body_of(FIT_SCHEMA))
 async def fit(request: Request, visitor: Who, key: RequestId = None) -> Response:
     """Begin to fit a model, charged once; the answer is its job. With an Idempotency-Key the same call again is the same job."""
     body = await read_json(request)
-    job = await run_work(request, visitor, lambda: _desk_http_models(request).fit(visitor, body, request=key))
+    job = await run_work(request, visitor, lambda: _models(request).fit(visitor, body, request=key))
     return respond(job.to_dict(), 201)
 
 
 @MODELS_AND_JOBS.get("/models")
 async def list_models(request: Request, visitor: Who) -> Response:
     """Return the models: number, table, charge, moment."""
-    return respond({"schema": 1, "models": await run_in_threadpool(_desk_http_models(request).list_models, visitor)})
+    return respond({"schema": 1, "models": await run_in_threadpool(_models(request).list_models, visitor)})
 
 
 @MODELS_AND_JOBS.get("/models/{number}")
@@ -297,14 +305,14 @@ async def show_model(request: Request, visitor: Who, number: StoredInt, confiden
     """Return what a model is, as `sordino synth show --format json`."""
     if not 0 < confidence < 1:
         raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
-    model = await run_work(request, visitor, lambda: _desk_http_models(request).model(visitor, number))
+    model = await run_work(request, visitor, lambda: _models(request).model(visitor, number))
     return respond(model.to_dict(confidence=confidence))
 
 
 @MODELS_AND_JOBS.get("/models/{number}/file")
 async def send_model(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a model as a file, which `sd.synth.load` reads."""
-    model = await run_work(request, visitor, lambda: _desk_http_models(request).model(visitor, number))
+    model = await run_work(request, visitor, lambda: _models(request).model(visitor, number))
     headers = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{number}.model"'}
     return Response(
         await run_work(request, visitor, model.to_bytes), media_type="application/octet-stream", headers=headers
@@ -328,9 +336,9 @@ async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
     independent = body.get("independent", False)
     if not isinstance(independent, bool):
         raise DeclarationError("must be true or false", key="independent")
-    desk = _desk_http_models(request)
+    models = _models(request)
     parts = await run_work(
-        request, visitor, lambda: desk.sample(visitor, number, rows=rows, where=where, independent=independent)
+        request, visitor, lambda: models.sample(visitor, number, rows=rows, where=where, independent=independent)
     )
     return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers={"cache-control": "no-store"})
 
@@ -338,8 +346,8 @@ async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
 @MODELS_AND_JOBS.post("/models/{number}/answer", openapi_extra=body_of(asked_schema()))
 async def answer(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a model's own answer to a question, free, as `sordino synth answer --format json`."""
-    question = read_asked(await read_json(request))
-    release = await run_work(request, visitor, lambda: _desk_http_models(request).answer(visitor, number, question))
+    question = read_question_request(await read_json(request))
+    release = await run_work(request, visitor, lambda: _models(request).answer(visitor, number, question))
     return respond(release.to_dict(confidence=question.confidence))
 
 
@@ -369,14 +377,14 @@ async def send_evaluation(request: Request, visitor: Who, number: StoredInt, eva
 @MODELS_AND_JOBS.get("/jobs")
 async def list_jobs(request: Request, visitor: Who) -> Response:
     """Return jobs, each with its stage and elapsed time."""
-    jobs = await run_in_threadpool(_desk_http_models(request).list_jobs, visitor)
+    jobs = await run_in_threadpool(_models(request).list_jobs, visitor)
     return respond({"schema": 1, "jobs": [job.to_dict() for job in jobs]})
 
 
 @MODELS_AND_JOBS.get("/jobs/{number}")
 async def show_job(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a job; when it is done, `model` is the number of its model."""
-    return respond((await run_in_threadpool(_desk_http_models(request).find_job, visitor, number)).to_dict())
+    return respond((await run_in_threadpool(_models(request).find_job, visitor, number)).to_dict())
 
 
 # ---- The routes by which people of an organisation sign in: to the provider, and back
@@ -408,7 +416,7 @@ async def begin_openid(request: Request) -> Response:
 
     address, begun = await run_in_threadpool(begin)
     answer = RedirectResponse(address, 303, headers={"cache-control": "no-store"})
-    sealed = service_of(request).desk.sessions.seal(_PURPOSE, begun.to_text().encode().hex())
+    sealed = service_of(request).account_service.sessions.seal(_PURPOSE, begun.to_text().encode().hex())
     secure = address.startswith("https://") and (service_of(request).settings.origin or "").startswith("https://")
     # lax: the provider sends the browser back from another site
     answer.set_cookie(
@@ -425,7 +433,7 @@ async def finish_openid(request: Request, state: str = "", code: str = "") -> Re
     sealed = request.cookies.get(_COOKIE)
     if sealed is None:
         raise SignInNeeded("sign in again: this browser began no sign-in here, or too long ago")
-    text = bytes.fromhex(service.desk.sessions.unseal(_PURPOSE, sealed)).decode()
+    text = bytes.fromhex(service.account_service.sessions.unseal(_PURPOSE, sealed)).decode()
     try:
         begun = OpenIdTry.from_text(text)
     except (json.JSONDecodeError, TypeError):
@@ -436,10 +444,10 @@ async def finish_openid(request: Request, state: str = "", code: str = "") -> Re
             return provider.finish(begun, state=state, code=code)
 
     subject = await run_in_threadpool(finish)
-    account = await run_in_threadpool(service.desk.accounts.with_subject, subject)
+    account = await run_in_threadpool(service.account_service.accounts.with_subject, subject)
     if account is None or account.disabled:
         raise NotAllowed(f"no account is bound to {subject}: an officer can bind one")
-    cookie, _ = await run_in_threadpool(lambda: service.desk.begin_session(account, by="openid"))
+    cookie, _ = await run_in_threadpool(lambda: service.account_service.begin_session(account, by="openid"))
     # a page, not a redirect: what follows a redirect from another site brings no strict cookie
     answer = HTMLResponse(_ARRIVED, headers={"cache-control": "no-store"})
     set_cookie(request, answer, cookie, seconds=SESSION_HOURS * 3600)
@@ -462,7 +470,7 @@ async def list_tables(request: Request, visitor: Who) -> Response:
 @QUESTIONS.post("/plan", openapi_extra=body_of(asked_schema()))
 async def plan(request: Request, visitor: Who) -> Response:
     """Return what a question would cost and how wrong its answer would be; free, as `sordino plan --format json`."""
-    question = read_asked(await read_json(request))
+    question = read_question_request(await read_json(request))
 
     def work() -> Any:
         plans = service_of(request).plan(visitor, question)
@@ -479,7 +487,7 @@ async def ask(request: Request, visitor: Who, key: RequestId = None) -> Response
     """
     service = service_of(request)
     started = service.public_clock.start()
-    question = read_asked(await read_json(request))
+    question = read_question_request(await read_json(request))
 
     def work() -> list[Release]:
         try:

@@ -10,8 +10,8 @@ from sordino import errors
 from sordino.core.errors import SordinoError
 from sordino.serve.server.access import NotThere
 from sordino.serve.server.approvals import AlreadyDecided
-from sordino.serve.server.asked import OutOfDate, TooLarge
 from sordino.serve.server.database import StoreUnusable
+from sordino.serve.server.question_request import OutOfDate, TooLarge
 
 _PATH = re.compile(
     r"(?<![^\s'\"(])(?:/[^\s/'\"]+)+/(?=[^\s/'\"]+\.toml\b)"

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded
 from sordino.serve.server.access import OWNER, NotThere, Visitor, check_access, sees_all
-from sordino.serve.server.account_desk import AccountDesk
+from sordino.serve.server.account_service import AccountService
 from sordino.serve.server.accounts import Token
 from sordino.serve.server.http_request import StoredInt, address_of, check_origin, cookie_name, service_of, set_cookie
 from sordino.serve.server.sessions import SESSION_HOURS, Session
@@ -34,7 +34,7 @@ async def show_account(request: Request, session: Reading) -> Response:
 @ACCOUNT_PAGES.post("/account/password")
 async def change_password(request: Request, session: Changing) -> Response:
     """Change one's own password; the other sessions of the account end, and this one begins anew."""
-    desk = _desk(request, session.visitor)
+    account_service = _account_service(request, session.visitor)
     visitor = session.visitor
     fields = await pick(request, "old", "new", "again")
     if fields["new"] != fields["again"]:
@@ -42,11 +42,11 @@ async def change_password(request: Request, session: Changing) -> Response:
 
     def work() -> str:
         try:
-            desk.change_password(visitor, visitor.name, fields["new"], old=fields["old"])
+            account_service.change_password(visitor, visitor.name, fields["new"], old=fields["old"])
         # The session is sound: whoever mistyped is not signed out.
         except SignInNeeded:
             raise NotAllowed("the present password is wrong, so it was not changed") from None
-        cookie, _ = desk.begin_session(desk.find_account(visitor, visitor.name), by="password")
+        cookie, _ = account_service.begin_session(account_service.find_account(visitor, visitor.name), by="password")
         return cookie
 
     answer = go("/account")
@@ -57,73 +57,77 @@ async def change_password(request: Request, session: Changing) -> Response:
 @ACCOUNT_PAGES.post("/account/tokens")
 async def make_token(request: Request, session: Changing) -> Response:
     """Make a token, and show its secret this once."""
-    desk = _desk(request, session.visitor)
+    account_service = _account_service(request, session.visitor)
     fields = await pick(request, "name", "ends")
     expires = None if not fields["ends"] else _end_of(fields["ends"])
-    token, secret = await run_in_threadpool(lambda: desk.make_token(session.visitor, fields["name"], expires=expires))
+    token, secret = await run_in_threadpool(
+        lambda: account_service.make_token(session.visitor, fields["name"], expires=expires)
+    )
     return await _own_page(request, session, made=(token.name, secret))
 
 
 @ACCOUNT_PAGES.post("/account/tokens/{number}")
 async def revoke_token(request: Request, session: Changing, number: StoredInt) -> Response:
     """Revoke a token of one's own."""
-    desk = _desk(request, session.visitor)
-    await run_in_threadpool(_revoke, desk, session.visitor, session.visitor.name, number)
+    account_service = _account_service(request, session.visitor)
+    await run_in_threadpool(_revoke, account_service, session.visitor, session.visitor.name, number)
     return go("/account")
 
 
 @ACCOUNT_PAGES.get("/desk/accounts/{name}")
 async def show_account_of(request: Request, session: Reading, name: str) -> Response:
     """Show an account to an officer: role, password, tokens."""
-    desk = _desk(request, session.visitor)
+    account_service = _account_service(request, session.visitor)
     visitor = session.visitor
     check_access(visitor, "account.change")
-    account = await run_in_threadpool(desk.find_account, visitor, name)
-    tokens = await run_in_threadpool(desk.list_tokens, visitor, name)
+    account = await run_in_threadpool(account_service.find_account, visitor, name)
+    tokens = await run_in_threadpool(account_service.list_tokens, visitor, name)
     return page(request, "account_of.html", session, account=account, tokens=[_words(token) for token in tokens])
 
 
 @ACCOUNT_PAGES.post("/desk/accounts/{name}/password")
 async def set_password(request: Request, session: Changing, name: str) -> Response:
     """Set the password of another's account; all its sessions end."""
-    desk = _desk(request, session.visitor)
+    account_service = _account_service(request, session.visitor)
     visitor = session.visitor
     check_access(visitor, "account.change")
     if name == visitor.name:
         raise NotAllowed("change your own password on the page of your account")
     new = (await pick(request, "new"))["new"]
-    await run_in_threadpool(lambda: desk.change_password(visitor, name, new))
+    await run_in_threadpool(lambda: account_service.change_password(visitor, name, new))
     return go(f"/desk/accounts/{quote(name, safe='')}")
 
 
 @ACCOUNT_PAGES.post("/desk/accounts/{name}/tokens/{number}")
 async def revoke_token_of(request: Request, session: Changing, name: str, number: StoredInt) -> Response:
     """Revoke a token of an account."""
-    desk = _desk(request, session.visitor)
+    account_service = _account_service(request, session.visitor)
     check_access(session.visitor, "account.change")
-    await run_in_threadpool(_revoke, desk, session.visitor, name, number)
+    await run_in_threadpool(_revoke, account_service, session.visitor, name, number)
     return go(f"/desk/accounts/{quote(name, safe='')}")
 
 
-def _desk(request: Request, visitor: Visitor) -> AccountDesk:
-    """Return the desk; raises NotThere where there are no accounts."""
+def _account_service(request: Request, visitor: Visitor) -> AccountService:
+    """Return the service; raises NotThere where there are no accounts."""
     if visitor.role == OWNER.role:
         raise NotThere
-    return service_of(request).desk
+    return service_of(request).account_service
 
 
-def _revoke(desk: AccountDesk, visitor: Visitor, name: str, number: int) -> None:
-    if number not in [token.id for token in desk.list_tokens(visitor, name)]:
+def _revoke(account_service: AccountService, visitor: Visitor, name: str, number: int) -> None:
+    if number not in [token.id for token in account_service.list_tokens(visitor, name)]:
         raise NotThere
-    desk.revoke_token(visitor, number)
+    account_service.revoke_token(visitor, number)
 
 
 async def _own_page(request: Request, session: Session, *, made: tuple[str, str] | None = None) -> Response:
     visitor = session.visitor
-    desk = _desk(request, visitor)
-    account = await run_in_threadpool(desk.find_account, visitor, visitor.name)
-    tokens = await run_in_threadpool(desk.list_tokens, visitor, visitor.name)
-    approvals = [] if sees_all(visitor, "approval.read") else await run_in_threadpool(desk.list_approvals, visitor)
+    account_service = _account_service(request, visitor)
+    account = await run_in_threadpool(account_service.find_account, visitor, visitor.name)
+    tokens = await run_in_threadpool(account_service.list_tokens, visitor, visitor.name)
+    approvals = (
+        [] if sees_all(visitor, "approval.read") else await run_in_threadpool(account_service.list_approvals, visitor)
+    )
     words: dict[str, Any] = {"account": account, "tokens": [_words(token) for token in tokens], "made": made}
     return page(request, "account.html", session, approvals=[one.to_dict() for one in reversed(approvals)], **words)
 
@@ -158,9 +162,11 @@ async def sign_in(request: Request) -> Response:
     """Begin a session with a name and a password, sent by a form of this very origin."""
     _check_form(request)
     fields = await pick(request, "name", "password")
-    desk = service_of(request).desk
+    account_service = service_of(request).account_service
     address = address_of(request)
-    cookie, _ = await run_in_threadpool(lambda: desk.sign_in(fields["name"], fields["password"], address=address))
+    cookie, _ = await run_in_threadpool(
+        lambda: account_service.sign_in(fields["name"], fields["password"], address=address)
+    )
     return _begin(request, cookie)
 
 
@@ -168,7 +174,7 @@ async def sign_in(request: Request) -> Response:
 async def enter(request: Request) -> Response:
     """Begin the owner's session with the secret of the link, once."""
     _check_form(request)
-    door = service_of(request).desk.sessions
+    door = service_of(request).account_service.sessions
     if not isinstance(door, LocalSessions):
         raise NotThere
     return _begin(request, door.enter((await pick(request, "secret"))["secret"]))
@@ -178,7 +184,7 @@ async def enter(request: Request) -> Response:
 async def sign_out(request: Request, session: Changing) -> Response:
     """End the session."""
     cookie = request.cookies.get(cookie_name(request), "")
-    await run_in_threadpool(service_of(request).desk.sign_out, session.visitor, cookie)
+    await run_in_threadpool(service_of(request).account_service.sign_out, session.visitor, cookie)
     answer = go("/sign-in")
     set_cookie(request, answer, "", seconds=0)
     return answer

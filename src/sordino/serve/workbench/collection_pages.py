@@ -10,28 +10,28 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from sordino.core.errors import DeclarationError
-from sordino.serve.server.collection_desk import CollectionDesk
+from sordino.serve.server.collection_service import CollectionService
 from sordino.serve.workbench.page_route import Changing, PageRoute, Reading, fragment, go, page, pick
 
 COLLECTION_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
-def _desk(request: Request) -> CollectionDesk:
-    desk: CollectionDesk = request.app.state.collections
-    return desk
+def _collection_service(request: Request) -> CollectionService:
+    collection_service: CollectionService = request.app.state.collections
+    return collection_service
 
 
 @COLLECTION_PAGES.get("/collections")
 async def show_collections(request: Request, session: Reading) -> Response:
     """Show the collections of the project."""
-    collections = await run_in_threadpool(_desk(request).list_collections, session.visitor)
+    collections = await run_in_threadpool(_collection_service(request).list_collections, session.visitor)
     return page(request, "collections.html", session, collections=collections)
 
 
 @COLLECTION_PAGES.get("/collections/{name}")
 async def show_collection(request: Request, session: Reading, name: str) -> Response:
     """Show one collection as it stands; its script looks again and again."""
-    collection = await run_in_threadpool(_desk(request).estimate, session.visitor, name)
+    collection = await run_in_threadpool(_collection_service(request).estimate, session.visitor, name)
     words: dict[str, Any] = {"one": collection, "labels": [_bar(label) for label in collection["labels"]]}
     if request.headers.get("x-fragment") == "1":
         return fragment("collection_state.html", **words)
@@ -43,7 +43,7 @@ async def close_collection(request: Request, session: Changing, name: str) -> Re
     """Close a collection for ever."""
     if (await pick(request, "sure"))["sure"] != "on":
         raise DeclarationError("tick that it is to be closed: this cannot be undone", key="sure")
-    await run_in_threadpool(_desk(request).close, session.visitor, name)
+    await run_in_threadpool(_collection_service(request).close, session.visitor, name)
     return go(f"/collections/{quote(name, safe='')}")
 
 

@@ -27,8 +27,8 @@ async def show_desk(request: Request, session: Reading) -> Response:
     visitor = session.visitor
     check_access(visitor, "audit.read")
     budgets = await run_in_threadpool(service.budgets, visitor)
-    approvals = await run_in_threadpool(service.desk.list_approvals, visitor)
-    accounts = await run_in_threadpool(service.desk.list_accounts, visitor)
+    approvals = await run_in_threadpool(service.account_service.list_approvals, visitor)
+    accounts = await run_in_threadpool(service.account_service.list_accounts, visitor)
     words: dict[str, Any] = {"budgets": [_amounts(one) for one in budgets], "accounts": accounts}
     waiting = [_waiting(one.to_dict()) for one in approvals if one.state == "waiting"]
     decided = [one.to_dict() for one in reversed(approvals) if one.state != "waiting"][:20]
@@ -38,8 +38,8 @@ async def show_desk(request: Request, session: Reading) -> Response:
 @DESK_PAGES.get("/desk/audit")
 async def show_audit_log(request: Request, session: Reading, after: StoredInt = 0) -> Response:
     """Show who did what when."""
-    desk = service_of(request).desk
-    lines = await run_in_threadpool(lambda: desk.read_audit_log(session.visitor, after=after, most=_LINES))
+    account_service = service_of(request).account_service
+    lines = await run_in_threadpool(lambda: account_service.read_audit_log(session.visitor, after=after, most=_LINES))
     further = lines[-1]["id"] if len(lines) == _LINES else None
     return page(request, "audit.html", session, lines=lines, further=further)
 
@@ -60,13 +60,13 @@ async def decide(request: Request, session: Changing, number: StoredInt) -> Resp
     fields = await pick(request, "decision", "reason")
     if fields["decision"] not in ("approved", "declined"):
         raise DeclarationError("is approved or declined", key="decision")
-    desk = service_of(request).desk
+    account_service = service_of(request).account_service
     state = fields["decision"]
     reason = fields["reason"][:2000] or None
     if state == "approved":
-        await run_in_threadpool(lambda: desk.decide(session.visitor, number, "approved", reason=reason))
+        await run_in_threadpool(lambda: account_service.decide(session.visitor, number, "approved", reason=reason))
     else:
-        await run_in_threadpool(lambda: desk.decide(session.visitor, number, "declined", reason=reason))
+        await run_in_threadpool(lambda: account_service.decide(session.visitor, number, "declined", reason=reason))
     return go("/desk")
 
 
@@ -105,7 +105,9 @@ async def add_account(request: Request, session: Changing) -> Response:
     subject = f"{issuer} {fields['subject']}" if fields["subject"] else None
 
     def work() -> None:
-        service.desk.add_account(session.visitor, fields["name"], fields["role"], password=password, subject=subject)
+        service.account_service.add_account(
+            session.visitor, fields["name"], fields["role"], password=password, subject=subject
+        )
 
     await run_in_threadpool(work)
     return go("/desk")
@@ -117,8 +119,8 @@ async def change_account(request: Request, session: Changing, name: str) -> Resp
     fields = await pick(request, "role", "disabled")
     role = fields["role"] or None
     disabled = {"yes": True, "no": False}.get(fields["disabled"])
-    desk = service_of(request).desk
-    await run_in_threadpool(lambda: desk.change_account(session.visitor, name, role=role, disabled=disabled))
+    account_service = service_of(request).account_service
+    await run_in_threadpool(lambda: account_service.change_account(session.visitor, name, role=role, disabled=disabled))
     return go("/desk")
 
 

@@ -57,7 +57,7 @@ def make_key() -> str:
 
 def open_door(service: CuratorService) -> str:
     """Let the owner of the project in, by the secret that is returned, in place of accounts."""
-    service.desk.accounts.add_owner()
+    service.account_service.accounts.add_owner()
     door = LocalSessions(service.store)
-    service.desk.sessions = door
+    service.account_service.sessions = door
     return door.link_secret

@@ -14,12 +14,12 @@ from sordino.core.errors import ApprovalNeeded, DeclarationError, QuestionRefuse
 from sordino.reporting.charts import plot
 from sordino.reporting.picture import Picture, darken, encode_picture, read_picture
 from sordino.serve.server.access import NotThere
-from sordino.serve.server.asked import read_asked
-from sordino.serve.server.evaluation_desk import EvaluationDesk
+from sordino.serve.server.evaluation_service import EvaluationService
 from sordino.serve.server.http_request import StoredInt, read_form, run_work, service_of
 from sordino.serve.server.jobs import Job
-from sordino.serve.server.model_desk import ModelDesk
+from sordino.serve.server.model_service import ModelService
 from sordino.serve.server.problems import words_of
+from sordino.serve.server.question_request import read_question_request
 from sordino.serve.server.sessions import Session
 from sordino.serve.workbench.page_route import (
     HEADERS,
@@ -101,22 +101,22 @@ Place = Annotated[int, Field(ge=0, le=10_000)]
 _SHOWN = 10
 
 
-def _models(request: Request) -> ModelDesk:
-    desk: ModelDesk = request.app.state.models
-    return desk
+def _models(request: Request) -> ModelService:
+    model_service: ModelService = request.app.state.models
+    return model_service
 
 
-def _evaluations(request: Request) -> EvaluationDesk:
-    desk: EvaluationDesk = request.app.state.evaluations
-    return desk
+def _evaluations(request: Request) -> EvaluationService:
+    evaluation_service: EvaluationService = request.app.state.evaluations
+    return evaluation_service
 
 
 @MODEL_PAGES.get("/models")
 async def show_models(request: Request, session: Reading) -> Response:
     """Show the models that the visitor may use, the jobs, and which tables may be modelled."""
-    desk = _models(request)
-    models = await run_in_threadpool(desk.list_models, session.visitor)
-    jobs = await run_in_threadpool(desk.list_jobs, session.visitor)
+    model_service = _models(request)
+    models = await run_in_threadpool(model_service.list_models, session.visitor)
+    jobs = await run_in_threadpool(model_service.list_jobs, session.visitor)
     tables = await run_in_threadpool(service_of(request).tables, session.visitor)
     return page(request, "models.html", session, models=models[::-1], jobs=jobs[:-21:-1], tables=tables)
 
@@ -198,9 +198,9 @@ def _job_words(job: Job) -> dict[str, Any]:
 @MODEL_PAGES.get("/models/{number}")
 async def show_model(request: Request, session: Reading, number: StoredInt) -> Response:
     """Show what a model is, and what can be had of it."""
-    desk = _models(request)
+    model_service = _models(request)
     visitor = session.visitor
-    model = await run_work(request, visitor, lambda: desk.model(visitor, number))
+    model = await run_work(request, visitor, lambda: model_service.model(visitor, number))
     done = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
     about = {**model.to_dict(), "sentence": model.describe()}
     words: dict[str, Any] = {"number": number, "model": about, "evaluations": done, "request_id": new_request()}
@@ -226,13 +226,13 @@ async def export_model(request: Request, session: Reading, number: StoredInt) ->
 async def show_rows(request: Request, session: Changing, number: StoredInt) -> Response:
     """Answer a few drawn rows, free."""
     form = await read_form(request)
-    desk = _models(request)
+    model_service = _models(request)
     try:
         rows = whole_number(form, "rows").get("rows")
         count = _SHOWN if rows is None else min(rows, _SHOWN)
         options = _drawn_as(form)
         parts = await run_work(
-            request, session.visitor, lambda: list(desk.sample(session.visitor, number, rows=count, **options))
+            request, session.visitor, lambda: list(model_service.sample(session.visitor, number, rows=count, **options))
         )
     except (DeclarationError, QuestionRefused) as error:
         return fragment("problem.html", words=words_of(error))
@@ -245,9 +245,11 @@ async def export_rows(request: Request, session: Changing, number: StoredInt) ->
     """Return drawn rows as CSV, free."""
     form = await read_form(request)
     rows = whole_number(form, "rows").get("rows")
-    desk = _models(request)
+    model_service = _models(request)
     options = _drawn_as(form)
-    parts = await run_work(request, session.visitor, lambda: desk.sample(session.visitor, number, rows=rows, **options))
+    parts = await run_work(
+        request, session.visitor, lambda: model_service.sample(session.visitor, number, rows=rows, **options)
+    )
     return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers=_file(f"sordino-{number}.csv"))
 
 
@@ -261,7 +263,7 @@ async def answer(request: Request, session: Changing, number: StoredInt) -> Resp
     """Answer the model's own answer to a question, free."""
     form = await read_form(request)
     try:
-        question = read_asked({"sql": form.get("sql", "")})
+        question = read_question_request({"sql": form.get("sql", "")})
         release = await run_work(
             request, session.visitor, lambda: _models(request).answer(session.visitor, number, question)
         )
@@ -292,10 +294,10 @@ async def evaluate(request: Request, session: Changing, number: StoredInt) -> Re
     form = await read_form(request)
     options = read_evaluation(form)
     key = form.get("request_id") or new_request()
-    desk = _evaluations(request)
+    evaluations = _evaluations(request)
     try:
         job = await run_work(
-            request, session.visitor, lambda: desk.begin(session.visitor, number, options, request=key)
+            request, session.visitor, lambda: evaluations.begin(session.visitor, number, options, request=key)
         )
     except ApprovalNeeded as error:
         return _wait(request, session, error, form, f"/models/{number}/evaluations")
@@ -313,8 +315,8 @@ async def show_evaluation(request: Request, session: Reading, number: StoredInt,
 @MODEL_PAGES.get("/models/{number}/evaluations/{evaluation}/file")
 async def export_evaluation(request: Request, session: Reading, number: StoredInt, evaluation: StoredInt) -> Response:
     """Return the page that `sordino synth report` writes."""
-    desk = _evaluations(request)
-    text = await run_work(request, session.visitor, lambda: desk.page(session.visitor, number, evaluation))
+    evaluations = _evaluations(request)
+    text = await run_work(request, session.visitor, lambda: evaluations.page(session.visitor, number, evaluation))
     return Response(text, media_type="text/html", headers=_file(f"sordino-evaluation-{evaluation}.html"))
 
 

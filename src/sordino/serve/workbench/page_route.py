@@ -66,7 +66,7 @@ Changing = Annotated[Session, Depends(_change)]
 
 def page(request: Request, template: str, session: Session | None, *, status: int = 200, **words: Any) -> Response:
     """Return a page from a template; every word in it is escaped."""
-    local = isinstance(request.app.state.service.desk.sessions, LocalSessions)
+    local = isinstance(request.app.state.service.account_service.sessions, LocalSessions)
     may = () if session is None else [a for a in ACCESS if ACCESS[a][session.visitor.role] != "none"]
     lacks = () if request.app.state.collections.any else ("/collections",)
     links = [(path, name) for path, name, action in _NAVIGATION if action in may and path not in lacks]

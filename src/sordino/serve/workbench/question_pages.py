@@ -19,10 +19,10 @@ from sordino.core.errors import ApprovalNeeded, DeclarationError, QuestionRefuse
 from sordino.core.loss import to_fraction
 from sordino.core.release import Release, show_columns
 from sordino.serve.server.access import NotThere, Visitor
-from sordino.serve.server.asked import Asked, read_asked
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.http_request import read_form, run_work, service_of
 from sordino.serve.server.problems import words_of
+from sordino.serve.server.question_request import QuestionRequest, read_question_request
 from sordino.serve.workbench.page_route import Changing, PageRoute, Reading, float_of, fragment, go, new_request, page
 
 # ---- A question built without SQL: measure, filters, groups become the text of one SELECT. It sees declared columns
@@ -368,12 +368,12 @@ def _text(service: CuratorService, visitor: Visitor, form: Mapping[str, str]) ->
     return build_select(table_of(service, visitor, form.get("table", "")), form)
 
 
-def _read_question(form: Mapping[str, str], text: str, *, on: str = "data") -> Asked:
+def _read_question(form: Mapping[str, str], text: str, *, on: str = "data") -> QuestionRequest:
     stated: dict[str, Any] = {name: form[name] for name in ("epsilon", "delta", "rho") if form.get(name)}
     if form.get("assume_rows"):
         with contextlib.suppress(ValueError):
             stated["assume_rows"] = int(form["assume_rows"])
-    question = read_asked({"sql": text, "on": on, **stated})
+    question = read_question_request({"sql": text, "on": on, **stated})
     assert isinstance(question.question, SqlText)
     return question
 

@@ -92,7 +92,7 @@ async def export(request: Request, session: Reading, budget: str, charge: str, k
     text = await run_in_threadpool(service.asked_text, session.visitor, charge, budget=budget)
     if kind in ("py", "ipynb") and text is None:
         raise DeclarationError("what this answer was asked with was not noted, so there is no program that repeats it")
-    local = isinstance(service.desk.sessions, LocalSessions)
+    local = isinstance(service.account_service.sessions, LocalSessions)
     address = None if local else service.settings.origin or str(request.base_url).rstrip("/")
     content = await run_work(request, session.visitor, lambda: _export(kind, release, text, budget, address))
     disposition = f'attachment; filename="sordino-{charge}.{kind}"'

@@ -165,7 +165,7 @@ async def _converse(port: SqlPort, sent: bytes) -> None:
     left, right = socket.socketpair()
     with left, right:
         _, writer = await asyncio.open_connection(sock=left)
-        accounts = port.served.service.desk.accounts
+        accounts = port.served.service.account_service.accounts
         token = accounts.tokens(accounts.find("ana"))[0].id
         session = SqlSession(port.served.service, port.server._catalog, token=token, database="sordino")
         connection = WireConnection(

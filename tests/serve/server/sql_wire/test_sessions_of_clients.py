@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from serving import COUNT
 from sordino.core.loss import read_loss
 from sordino.errors import SordinoError
-from sordino.serve.server.asked import read_asked
 from sordino.serve.server.curator_service import LONGEST_REQUEST
+from sordino.serve.server.question_request import read_question_request
 from sordino.serve.server.sql_wire.sqlstates import WireError
 from sordino.serve.server.sql_wire.wire_settings import WireSettings
 from sql_clients import SqlPort, serve_sql
@@ -130,9 +130,9 @@ def test_a_value_that_is_set_breaks_no_later_statement(port: SqlPort, name: str,
     }
     stated: dict[str, Any] = {**session.words({}), **losses.get(name, {})}
     service = port.served.service
-    visitor = service.desk.enter(port.tokens["ana"])
+    visitor = service.account_service.enter(port.tokens["ana"])
     try:
-        asked = read_asked({"sql": COUNT, "dialect": "postgres", **stated})
+        asked = read_question_request({"sql": COUNT, "dialect": "postgres", **stated})
         if name in ("delta", "rho"):  # this budget counts epsilon alone
             read_loss(epsilon=asked.epsilon, delta=asked.delta, rho=asked.rho)
         elif not name.startswith(("min_", "max_")):  # which go with private keys, and with a privacy unit, alone

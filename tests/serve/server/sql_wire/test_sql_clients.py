@@ -268,7 +268,7 @@ def test_roles_hold_by_the_wire(port: SqlPort) -> None:
 
 def test_a_token_alone_signs_in_and_only_while_it_is_good(tmp_path: Path) -> None:
     with serve_sql(tmp_path) as port:
-        accounts = port.served.service.desk.accounts
+        accounts = port.served.service.account_service.accounts
         for who, password in (("ana", "wrong"), ("ana", port.tokens["ben"]), ("nobody", port.tokens["ana"])):
             with pytest.raises(psycopg.OperationalError, match="do not fit"):
                 psycopg.connect(**{**port.options(), "user": who, "password": password})
@@ -293,7 +293,7 @@ def test_a_token_alone_signs_in_and_only_while_it_is_good(tmp_path: Path) -> Non
 def test_who_guesses_tokens_is_logged_and_then_waits(tmp_path: Path) -> None:
     with serve_sql(tmp_path) as port:
         # the bucket does not fill up meanwhile, however busy the machine is
-        port.served.service.desk._throttle._tokens._clock = lambda: 0.0
+        port.served.service.account_service._throttle._tokens._clock = lambda: 0.0
         said = []
         for _ in range(32):
             with pytest.raises(psycopg.OperationalError) as refused:
@@ -303,7 +303,7 @@ def test_who_guesses_tokens_is_logged_and_then_waits(tmp_path: Path) -> None:
         assert "too many tries" in said[-1]
         with port.connect() as connection:  # a good token is let in all the same
             assert connection.execute("SELECT 1").fetchone()
-        lines = port.served.service.desk.audit_log.lines()
+        lines = port.served.service.account_service.audit_log.lines()
         assert ("ana", "session.begin", "sql", "refused") in {
             (line["account"], line["action"], line["object"], line["outcome"]) for line in lines
         }
@@ -328,8 +328,8 @@ def test_what_an_officer_has_to_approve(tmp_path: Path) -> None:
         with pytest.raises(psycopg.Error) as waits:
             connection.execute(COUNT.encode())
         assert waits.value.sqlstate == "SD002"
-        desk = port.served.service.desk
-        desk.decide(visitor_of_account(desk.accounts.find("ola"), via="test"), 1, "approved")
+        account_service = port.served.service.account_service
+        account_service.decide(visitor_of_account(account_service.accounts.find("ola"), via="test"), 1, "approved")
         first = connection.execute(COUNT.encode()).fetchone()
         assert connection.execute(COUNT.encode()).fetchone() == first
     assert len(port.served.service.ledger("people").charges()) == 1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import SourceError
-from sordino.core.remote_files import far_store, list_far
+from sordino.core.remote_files import list_remote, remote_store
 from sordino.core.source import Source
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def check_folder(source: Source, names: Callable[[str], Sequence[str]] | None = 
     if source.format != "parquet" or not (is_pattern or source.is_folder or os.path.isdir(plain)):
         return
     folder = os.path.dirname(plain) if is_pattern else plain
-    kind = _kind_of(folder, names or (_list_far(source.path) if source.is_far else _list_here))
+    kind = _kind_of(folder, names or (_list_remote(source.path) if source.is_remote else _list_here))
     if kind:
         raise SourceError(
             f"source {source.path!r} holds the files of {'a Delta' if kind == 'delta' else 'an Iceberg'} table, among them "
@@ -80,9 +80,9 @@ def _kind_of(folder: str, names: Callable[[str], Sequence[str]]) -> str:
     return "iceberg" if any(n.endswith(".metadata.json") for n in names(f"{above}/metadata")) else ""
 
 
-def _list_far(address: str) -> Callable[[str], Sequence[str]]:
-    store = far_store(address)
-    return lambda folder: list_far(folder, store)
+def _list_remote(address: str) -> Callable[[str], Sequence[str]]:
+    store = remote_store(address)
+    return lambda folder: list_remote(folder, store)
 
 
 def _list_here(folder: str) -> Sequence[str]:

@@ -15,8 +15,8 @@ from typing import Any, Literal
 from sordino.ask.curator.batch import Batch
 from sordino.core.release import Release
 from sordino.serve.server.access import Visitor
-from sordino.serve.server.asked import Asked, read_asked
 from sordino.serve.server.curator_service import CuratorService
+from sordino.serve.server.question_request import QuestionRequest, read_question_request
 from sordino.serve.server.sql_wire.answer_rows import answer_columns, answer_rows, notices_of
 from sordino.serve.server.sql_wire.declared_catalog import DeclaredCatalog
 from sordino.serve.server.sql_wire.sqlstates import WireError
@@ -124,7 +124,7 @@ class SqlSession:
         self.status = "E" if self.status == "T" else self.status
 
     def _visitor(self) -> Visitor:
-        return self._service.desk.accounts.visitor_of_number(self._token, via="sql")
+        return self._service.account_service.accounts.visitor_of_number(self._token, via="sql")
 
     def _dispatch(self, visitor: Visitor, statement: Statement) -> Outcome:
         verb = statement.verb
@@ -189,8 +189,10 @@ class SqlSession:
         names = self._catalog.names(statement.text)
         return names is not None and self._catalog.knows(names)
 
-    def _read(self, statement: Statement) -> Asked:
-        return read_asked({"sql": statement.text, "dialect": "postgres", **self.settings.words(statement.loss)})
+    def _read(self, statement: Statement) -> QuestionRequest:
+        return read_question_request(
+            {"sql": statement.text, "dialect": "postgres", **self.settings.words(statement.loss)}
+        )
 
     def _ask(self, visitor: Visitor, statement: Statement) -> Outcome:
         question = self._read(statement)
@@ -300,7 +302,7 @@ class SqlSession:
         return Outcome("ROLLBACK" if undo else "COMMIT", notices=notices)
 
 
-def _answer(release: Release, asked: Asked, *, intervals: bool) -> Outcome:
+def _answer(release: Release, asked: QuestionRequest, *, intervals: bool) -> Outcome:
     rows = answer_rows(release, intervals=intervals, confidence=asked.confidence)
     columns = answer_columns(release, intervals=intervals)
     return Outcome(f"SELECT {len(rows)}", columns, rows, notices_of(release, asked.confidence))

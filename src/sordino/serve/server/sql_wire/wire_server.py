@@ -296,7 +296,7 @@ class WireServer:
     ) -> tuple[int, str]:
         """Return the number of the token that a client has shown to have, and the account's name."""
         name = startup.get("user", "")
-        accounts = self.service.desk.accounts
+        accounts = self.service.account_service.accounts
         loop = asyncio.get_running_loop()
         binding = self._binding if writer.get_extra_info("ssl_object") is not None else None
         offered = (_PLAIN,) if binding is None else (_BOUND, _PLAIN)
@@ -317,7 +317,7 @@ class WireServer:
         except SignInNeeded:
             address = str((writer.get_extra_info("peername") or ("",))[0])
             await loop.run_in_executor(
-                self._sign_ins, lambda: self.service.desk.record_refusal(name, address=address, by="sql")
+                self._sign_ins, lambda: self.service.account_service.record_refusal(name, address=address, by="sql")
             )
             raise
         await loop.run_in_executor(self._sign_ins, lambda: accounts.visitor_of_number(token, via="sql"))

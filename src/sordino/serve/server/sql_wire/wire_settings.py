@@ -17,7 +17,7 @@ _WORDS = {"on": ("data", "dummy"), "share": get_args(Share)}
 _WHOLE = ("assume_rows", "min_units", "max_rows", "max_groups", "max_rows_per_group")
 # The most of each number; of the others 10**9, as in a question.
 _MOST = {"assume_rows": 10**15 - 1}
-# By the names of read_asked.
+# By the names of read_question_request.
 _OWN = (*_LOSS, "confidence", "share", "on", *_WHOLE)
 _PREFIX = "sordino."
 _KNOWN = {f"{_PREFIX}{name}" for name in (*_OWN, "intervals", "request")}
@@ -143,7 +143,7 @@ class WireSettings:
         return self._values.get("sordino.request") or None
 
     def words(self, stated: Mapping[str, str]) -> dict[str, Any]:
-        """Return what a question is asked with, by read_asked's names; a loss `stated` beside it is all of its loss."""
+        """Return a question's settings by read_question_request's names; a loss `stated` beside it is all of its loss."""
         words: dict[str, Any] = {}
         for name in _OWN:
             value = self._values.get(_PREFIX + name)

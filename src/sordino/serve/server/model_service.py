@@ -1,4 +1,4 @@
-"""ModelDesk: synthetic models over the network - a fit is a job, charged once and approved as a question is; the rest is free.
+"""ModelService: synthetic models over the network - a fit is a job, charged once and approved as a question is; the rest is free.
 
 Access is checked as in CuratorService. A model holds released numbers only.
 """
@@ -23,10 +23,10 @@ from sordino.core.loss import LossArguments, read_loss, show_arguments
 from sordino.core.release import Release
 from sordino.serve.server.access import NotThere, Visitor, check_access, sees_all
 from sordino.serve.server.account_schema import MODELS
-from sordino.serve.server.asked import Asked
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.database import StoreUnusable
 from sordino.serve.server.jobs import Job, Jobs
+from sordino.serve.server.question_request import QuestionRequest
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.methods import FitRequest
 from sordino.synth.model import Model, load
@@ -61,7 +61,7 @@ FIT_SCHEMA: Mapping[str, Any] = {
 }
 
 
-class ModelDesk:
+class ModelService:
     """Fit models for accounts of a service, and let them sample and ask those."""
 
     def __init__(self, service: CuratorService) -> None:
@@ -100,7 +100,7 @@ class ModelDesk:
                 outcome = type(error).__name__
                 raise
             finally:
-                self.service.desk.audit_log.append_if_able(visitor, "model.fit", table, outcome)
+                self.service.account_service.audit_log.append_if_able(visitor, "model.fit", table, outcome)
             try:
                 return self._keep(visitor, model, table)
             except StoreUnusable:
@@ -195,7 +195,7 @@ class ModelDesk:
         condition = None if where is None else parse_condition(where, model.columns)
         return csv_lines(iter([model.sample(count, where=condition, independent=independent)]))
 
-    def answer(self, visitor: Visitor, number: int, asked: Asked) -> Release:
+    def answer(self, visitor: Visitor, number: int, asked: QuestionRequest) -> Release:
         """Return a model's own answer to a question, free."""
         return self.model(visitor, number).answer(asked.question)
 

@@ -1,4 +1,4 @@
-"""Asked: a question as it came in from outside, with what may be lost to it - the same for every way in. It asks nothing."""
+"""QuestionRequest: a question as it came in from outside, with the loss stated for it, for every way in. It asks nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TooLarge(DeclarationError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionRequest:
     """Hold a question, or several as SQL text, with the loss stated for it; `table` names the table of one that is no SQL.
 
     `declarations` and `costs` are what whoever asks has seen of tables and plans: nothing else is answered.
@@ -106,10 +106,10 @@ class Asked:
             raise DeclarationError("this plan does not match what its question costs here: plan again")
 
 
-def read_asked(plain: Mapping[str, Any]) -> Asked:
+def read_question_request(plain: Mapping[str, Any]) -> QuestionRequest:
     """Return the question that JSON data states, by the names of the command line's flags; raises DeclarationError.
 
-    >>> read_asked({"sql": "SELECT COUNT(*) FROM people", "epsilon": "0.5"}).epsilon
+    >>> read_question_request({"sql": "SELECT COUNT(*) FROM people", "epsilon": "0.5"}).epsilon
     '0.5'
     """
     stated = {name: value for name, value in plain.items() if value is not None}
@@ -129,11 +129,11 @@ def read_asked(plain: Mapping[str, Any]) -> Asked:
     if not 0 < confidence < 1:
         raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
     fields = {name: stated[name] for name in _STATED if name in stated}
-    return Asked(_question(stated), confidence=confidence, **fields)
+    return QuestionRequest(_question(stated), confidence=confidence, **fields)
 
 
 def asked_schema() -> dict[str, Any]:
-    """Return the JSON Schema of what `read_asked` reads."""
+    """Return the JSON Schema of what `read_question_request` reads."""
     words = {str: "string", int: "integer", float: "number", dict: "object", list: "array"}
     properties = {
         name: {"type": [words[k] for k in kinds], "description": description}

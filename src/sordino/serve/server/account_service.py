@@ -1,4 +1,4 @@
-"""AccountDesk: what people do with accounts, passwords, tokens and approvals. Access is checked as in CuratorService."""
+"""AccountService: what people do with accounts, passwords, tokens and approvals. Access is checked as in CuratorService."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sordino.serve.server.logs import AuditLog
 from sordino.serve.server.sessions import Session, Sessions, SignInThrottle
 
 
-class AccountDesk:
+class AccountService:
     """Let people in, and let them see and change what their role includes."""
 
     def __init__(

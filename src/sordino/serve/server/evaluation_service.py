@@ -1,4 +1,4 @@
-"""EvaluationDesk: how far a model's rows lie from its table, over the network - a job, charged once, approved as a question is.
+"""EvaluationService: how far a model's rows lie from its table - a job, charged once, approved as a question is.
 
 Access is checked as in CuratorService. A page that was paid for is kept, and holds released numbers only.
 """
@@ -21,7 +21,7 @@ from sordino.serve.server.access import NotThere, Visitor, check_access
 from sordino.serve.server.account_schema import EVALUATIONS
 from sordino.serve.server.database import StoreUnusable
 from sordino.serve.server.jobs import Job
-from sordino.serve.server.model_desk import ModelDesk, price_run
+from sordino.serve.server.model_service import ModelService, price_run
 from sordino.synth.evaluation.evaluation import Evaluation
 from sordino.synth.evaluation.evaluator import evaluate
 from sordino.synth.watched_table import Stages, WatchedTable
@@ -38,10 +38,10 @@ EVALUATION_SCHEMA: Mapping[str, Any] = {
 }
 
 
-class EvaluationDesk:
-    """Compare the models of a ModelDesk with the tables that they are of."""
+class EvaluationService:
+    """Compare the models of a ModelService with the tables that they are of."""
 
-    def __init__(self, models: ModelDesk) -> None:
+    def __init__(self, models: ModelService) -> None:
         self._models = models
         self._service = models.service
         self._store = models.service.store
@@ -76,7 +76,9 @@ class EvaluationDesk:
                 outcome = type(error).__name__
                 raise
             finally:
-                self._service.desk.audit_log.append_if_able(visitor, "model.evaluate", f"{table}: {number}", outcome)
+                self._service.account_service.audit_log.append_if_able(
+                    visitor, "model.evaluate", f"{table}: {number}", outcome
+                )
             enter("drawing the pictures")
             try:
                 self._keep(visitor, number, evaluation)

@@ -1,4 +1,4 @@
-"""CollectionDesk: the collections that a project names in [serve], as their collectors' stores hold them by now.
+"""CollectionService: the collections that a project names in [serve], as their collectors' stores hold them by now.
 
 It reads counts of randomised reports, which reveal no more than the reports do. Access is checked as in CuratorService.
 """
@@ -20,12 +20,12 @@ from sordino.serve.server.access import NotThere, Visitor, check_access
 from sordino.serve.server.curator_service import CuratorService
 
 
-class CollectionDesk:
+class CollectionService:
     """Show collections and close them. A collector is started where its signed task is, never from here."""
 
     def __init__(self, service: CuratorService) -> None:
         self._stores = service.settings.collections
-        self._log = service.desk.audit_log
+        self._log = service.account_service.audit_log
 
     @property
     def any(self) -> bool:

@@ -16,9 +16,9 @@ from sordino.core.errors import QuestionRefused
 from sordino.core.loss import Loss, format_number, to_fraction
 from sordino.core.release import Release
 from sordino.serve.server.account_schema import TEXTS
-from sordino.serve.server.asked import Asked
 from sordino.serve.server.database import ServerDatabase
 from sordino.serve.server.locks import Job
+from sordino.serve.server.question_request import QuestionRequest
 
 Record = dict[str, Any]
 _NUMBERS = ("epsilon", "delta", "rho")
@@ -33,7 +33,7 @@ _NOTE = text(
 _LOCK = 0x536F7254
 
 
-class AskedTexts:
+class QuestionTexts:
     """Hold the texts of one store."""
 
     def __init__(self, store: ServerDatabase) -> None:
@@ -66,7 +66,7 @@ def _take_turns(db: Connection) -> None:
         db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
 
 
-def describe_asked(asked: Asked, made: Plan | Batch) -> list[Record | None]:
+def describe_asked(asked: QuestionRequest, made: Plan | Batch) -> list[Record | None]:
     """Return, for each plan of what was asked, the question and the words that ask it again by itself, as JSON data.
 
     One of a batch is asked again at its own part of the loss.
@@ -79,7 +79,7 @@ def describe_asked(asked: Asked, made: Plan | Batch) -> list[Record | None]:
     return [_record(asked, q, _cost(p.cost)) for q, p in zip(questions, made.plans, strict=True)]
 
 
-def _record(asked: Asked, question: object, loss: Mapping[str, Any]) -> Record | None:
+def _record(asked: QuestionRequest, question: object, loss: Mapping[str, Any]) -> Record | None:
     try:
         plain = {"question": question_to_json(question)}
     # The question holds a table of rows, which is not data to note.
@@ -88,7 +88,7 @@ def _record(asked: Asked, question: object, loss: Mapping[str, Any]) -> Record |
     return {**plain, **loss, **{n: getattr(asked, n) for n in _PLAIN if getattr(asked, n) is not None}}
 
 
-def _state(asked: Asked) -> Record:
+def _state(asked: QuestionRequest) -> Record:
     record: Record = {n: _text(getattr(asked, n), n) for n in _NUMBERS if getattr(asked, n) is not None}
     if asked.weights is not None:
         record["weights"] = _texts(asked.weights, "weights")
