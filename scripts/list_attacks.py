@@ -52,16 +52,14 @@ def find_tries(tests: Path = ROOT / "tests") -> list[Try]:
 
 
 def _tries_of(tree: ast.Module, file: str) -> Iterator[Try]:
-    common = [
-        mark
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
-        for mark in (node.value.elts if isinstance(node.value, ast.List) else [node.value])
-    ]
+    named = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    stated = named.get("pytestmark", ast.List([]))
+    common = stated.elts if isinstance(stated, ast.List) else [stated]
     for node in tree.body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not node.name.startswith("test_"):
             continue
-        marks = [*node.decorator_list, *common]
+        # A mark of several tests has a name.
+        marks = [named.get(ast.unparse(mark), mark) for mark in (*node.decorator_list, *common)]
         for mark in marks:
             if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.attack":
                 name, source = _arguments(mark)

@@ -151,7 +151,7 @@ def _densities_at(at: dict[str, Any], sensitivity: float) -> tuple[Densities | N
     for row in at["posteriors"]:
         alike.setdefault(row["answer"], []).append(row)
     if len(alike) > MOST_LINES:
-        return None, f"{len(alike):,} different answers: densities are drawn of {MOST_LINES} at most"
+        return None, f"{len(alike):,} different answers: too many to draw their densities ({MOST_LINES} at most)"
     if at["epsilon"] == 0:
         return None, "at epsilon 0 the noise has no scale: it has no density, and the prior stands"
     if sensitivity == 0:
@@ -300,8 +300,11 @@ def _bars(risks: Risks) -> Any:
     # of many worlds none is likely: on an axis from 0 to 1 their bars would have no length
     longest = max(max(prior, posterior) for _, prior, posterior in beliefs)
     scale = alt.Scale(domain=[0, 1 if longest > 0.25 else longest * 1.1])
+    # Few enough that labels of five digits stand apart.
+    axis = alt.Axis(tickCount=5)
+    title = f"posterior (tick: prior), {risks.seen}"
     bars = base.mark_bar(color=COLORS[0]).encode(
-        x=alt.X(field="posterior", type="quantitative", title=f"posterior (tick: prior), {risks.seen}", scale=scale)
+        x=alt.X(field="posterior", type="quantitative", title=title, scale=scale, axis=axis)
     )
     ticks = base.mark_tick(color=COLORS[1], thickness=3).encode(x=alt.X(field="prior", type="quantitative"))
     return alt.layer(bars, ticks).properties(width=300, height=alt.Step(22))

@@ -116,7 +116,7 @@ def test_densities_in_the_picture(run: Run, tmp_path: Path) -> None:
     path.unlink()
     many = ("--universe", "1,2,4,8,16,32", "--size", "3", "--query", "mean")
     assert run("epsilon", "worlds", *many, *at).code == 0
-    assert "20 different answers: densities are drawn of 12 at most" in path.read_text()
+    assert "20 different answers: too many to draw their densities (12 at most)" in path.read_text()
 
 
 @pytest.mark.each(2)

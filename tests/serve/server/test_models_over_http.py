@@ -231,7 +231,10 @@ def test_what_a_killed_server_left_is_stopped_at_once_unless_another_serves(tmp_
     def state_in_workbench(of: int) -> str:
         service = open_service(tmp_path / "sordino.toml")
         try:
+            assert service.store.note is None
             workbench_app(service)
+            assert service.store.note is not None
+            assert "another process serves from this store" in service.store.note
             with service.store.read() as db:
                 found: str = db.execute(select(JOBS.c.state).where(JOBS.c.id == of)).scalar_one()
                 return found

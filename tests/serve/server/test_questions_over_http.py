@@ -172,6 +172,43 @@ def test_a_key_names_one_question_one_list_or_one_job(first: str, second: str, s
     assert charges() == before
 
 
+@pytest.mark.parametrize("sql", [ONE, TWO])
+def test_the_id_that_an_answer_states_names_the_same_question(sql: str, server: Served) -> None:
+    longest = "k" * 200
+    first = server.ask(sql, key=longest).json()
+    assert server.ask(sql, key=f"1:{longest}").json() == first
+    releases = first if isinstance(first, list) else [first]
+    # each part of a list has an id of its own, by which it is answered alone
+    for question, release in zip(sql.split("; "), releases, strict=True):
+        assert server.ask(question, epsilon=str(release["cost"]["epsilon"]), key=release["request"]).json() == release
+    assert len(server.service.ledger("people").charges()) == len(releases)
+    # of anybody else it is an id like any other
+    server.ask(ONE, key="short")
+    assert server.ask(ONE, key="1:short", who="ben").json()["request"] == "2:1:short"
+
+
+def test_the_id_of_what_waits_and_of_a_fit_names_the_same(tmp_path: Path) -> None:
+    with served(tmp_path, serve="approve_above = {epsilon = 0.5}") as server:
+        waiting = server.ask(epsilon="0.6", key="k").json()
+        assert server.ask(epsilon="0.6", key=waiting["request"]).json() == waiting
+        assert len(server.service.account_service.approvals.all()) == 1
+        jobs = [
+            server.send("POST", "/v1/models", headers={"idempotency-key": key}, json=FIT).json()["id"]
+            for key in ("fit", "1:fit")
+        ]
+        assert jobs[0] == jobs[1]
+
+
+def test_a_key_that_begins_with_ones_own_number_stays_ones_own(server: Served) -> None:
+    longer = server.ask(ONE, key="1:k").json()
+    shorter = server.ask(TWO.split("; ")[1], key="k").json()
+    assert (longer["request"], shorter["request"]) == ("1:1:k", "1:k")
+    assert server.ask(ONE, key="1:k").json() == longer
+    assert server.ask(ONE, key="1:1:k").json() == longer
+    assert server.ask(TWO.split("; ")[1], key="k").json() == shorter
+    assert len(server.service.ledger("people").charges()) == 2
+
+
 def test_a_key_names_one_question_over_all_budgets(tmp_path: Path) -> None:
     path = write_project(tmp_path)
     text = path.read_text()

@@ -15,25 +15,28 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 
 from places import ROOT
 from serving import COUNT, Served, served
+from sordino.cli.main import main
 from sordino.serve.server.answer_time import PublicClock
 from sordino.serve.server.jobs import WorkQueue
 from sordino.serve.server.logs import log_request, write_log
 from sql_clients import serve_sql
 
-LOG = logging.getLogger("sordino.server")
+LOGS = [logging.getLogger(name) for name in ("sordino.server", "uvicorn", "asyncio")]
 
 
 @pytest.fixture(autouse=True)
 def untouched() -> Iterator[None]:
-    before = LOG.handlers, LOG.propagate, LOG.level
+    before = [(log, log.handlers, log.propagate, log.level) for log in LOGS]
     yield
-    LOG.handlers, LOG.propagate = before[0], before[1]
-    LOG.setLevel(before[2])
+    for log, handlers, propagate, level in before:
+        log.handlers, log.propagate = handlers, propagate
+        log.setLevel(level)
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -61,6 +64,43 @@ def test_a_request_is_one_line_that_says_nothing_of_what_was_asked(
     assert all(row["level"] == "info" and row["seconds"] >= 0 and row["time"].endswith("Z") for row in rows)
     for hidden in ("SELECT", "secret", "a-key", charge, "here", "127.0.0.1", *server.tokens.values()):
         assert not any(hidden in line for line in said), hidden
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_whoever_writes_to_the_log_a_line_is_a_line(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also what uvicorn and asyncio write, and errors of our own: where they were raised, never their words."""
+    write_log(form)
+    for name in ("uvicorn.error", "asyncio", "sordino.server"):
+        try:
+            raise KeyError("SELECT secret\nFROM people")
+        except KeyError:
+            logging.getLogger(name).exception("Exception in\n%s\n", "ASGI application")
+        logging.getLogger(name).warning("Invalid HTTP request received.")
+    said = lines(capsys)
+    assert len(said) == 6
+    assert "secret" not in "".join(said)
+    for i, line in enumerate(said):
+        assert (" error " if form == "text" else '"level": "error"') in line or i % 2
+        assert "test_request_log.py:" in line or i % 2
+        if form == "json":
+            assert json.loads(line)["message"] in ("Exception in ASGI application", "Invalid HTTP request received.")
+
+
+def test_a_server_logs_json_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(tmp_path, serve='log = "json"') as made:
+        path = made.service.project.path
+
+    def listen(server: uvicorn.Server) -> None:
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+        server.started = True
+
+    monkeypatch.setattr(uvicorn.Server, "run", listen)
+    assert main(["serve", str(path)]) == 0
+    messages = [json.loads(line)["message"] for line in lines(capsys)]
+    assert messages[0].startswith("serving at http://127.0.0.1:8000")
+    assert messages[1:] == ["Invalid HTTP request received."]
 
 
 def test_off_keeps_warnings(server: Served, capsys: pytest.CaptureFixture[str]) -> None:

@@ -217,7 +217,12 @@ class PerUnit:
 
     def neighbors(self, neighbors: Neighbors) -> Neighbors:
         """Return the relation of the units: one row each, of all of its rows."""
-        assert neighbors.unit is not None
+        # A table's own questions take its unit; the laboratory is given question and unit apart.
+        if neighbors.unit is None or neighbors.unit.column != self.unit:
+            raise QuestionRefused(
+                f"one value per {self.unit!r} is asked, which is not the privacy unit: give "
+                f"privacy_unit=PrivacyUnit({self.unit!r}, max_rows=...)"
+            )
         unit = PrivacyUnit(neighbors.unit.column, max_rows=1, of=neighbors.unit.of)
         return Neighbors(neighbors.relation, unit, capped=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,7 +61,7 @@ def start(
     need_server()
     from sordino.local.collector.service import serve_app
     from sordino.serve.server.census_demo import open_census_demo
-    from sordino.serve.server.logs import write_log
+    from sordino.serve.server.logs import log_note, write_log
     from sordino.serve.server.opening import open_service
     from sordino.serve.server.sql_wire.wire_server import serving_sql
     from sordino.serve.workbench.workbench_app import workbench_app
@@ -72,13 +73,19 @@ def start(
                 say(f"http://{host}:{port}/  {name} ({role}) signs in with {password}")
         else:
             service = open_service(project_path(project))
-        write_log("off" if quiet else service.settings.log)
+        form = "off" if quiet else service.settings.log
+        write_log(form)
+        # A log of JSON has no other lines.
+        tell = log_note if form == "json" else partial(note, quiet=quiet)
         if not service.account_service.accounts.all():
-            note("no accounts yet: sordino serve account add NAME --role officer", quiet=quiet)
+            tell("no accounts yet: sordino serve account add NAME --role officer")
         place = stack.enter_context(serving_sql(service, host=host, port=postgres_port))
         also = "" if place is None else f", SQL clients at {place}"
         listening = f"serving at http://{host}:{port}{also}; stop with Ctrl-C"
-        serve_app(workbench_app(service), host=host, port=port, ready=lambda: note(listening, quiet=quiet))
+        app = workbench_app(service)
+        if service.store.note is not None:
+            tell(service.store.note)
+        serve_app(app, host=host, port=port, ready=lambda: tell(listening))
 
 
 def open_workbench(
@@ -94,4 +101,4 @@ def open_workbench(
     need_server()
     from sordino.serve.workbench.local_service import serve_owner
 
-    serve_owner(project_path(project), port=port, show=lambda link: print(link, flush=True))
+    serve_owner(project_path(project), port=port, show=lambda link: print(link, flush=True), tell=note)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import combinations
+from typing import cast
 
 import numpy as np
 
+from sordino.ask.curator.plan import PlannedQuestion
+from sordino.ask.curator.question_reading import registered_procedure
 from sordino.ask.queries.aggregates.quantile import Quantile
 from sordino.ask.queries.aggregates.sums import Average, require_bounds
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.build import as_aggregation
 from sordino.ask.queries.sensitivity_rules import stack
+from sordino.ask.queries.sql.parse import SqlText, parse_question
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import format_number
@@ -131,6 +135,26 @@ def _rise_of_quantile(
 # It knows declared bounds, never data; the rules of counts and sums stand in `sordino.ask.queries.sensitivity_rules`.
 
 
+def _read_noisy(question: object, domain: Domain) -> Aggregation:
+    """Return the question whose numbers get noise of a sensitivity; raises QuestionRefused for what is released otherwise."""
+    if isinstance(question, SqlText):
+        # Its table is whichever it names: only declarations are needed of it.
+        question = parse_question(question, table=question.parse(tuple(domain)).table, columns=tuple(domain))
+    own = question if not isinstance(question, Aggregation) and registered_procedure(question) is not None else None
+    aggregation = Aggregation(None, (), ()) if own is not None else as_aggregation(question)
+    selections = [a for a in aggregation.aggregates if isinstance(a, Quantile)]
+    if not selections and aggregation.aggregates:
+        return aggregation
+    what = selections[0].describe() if selections else aggregation.describe()
+    if own is not None:
+        what = cast(PlannedQuestion, own).describe()
+    are = "are" if what.startswith("the quantiles") else "is"
+    how = "released by a procedure of its own" if own is not None else "chosen by a selection"
+    raise QuestionRefused(
+        f"{what} {are} {how}, and no noise of a sensitivity is added to it: ask for the sensitivity of counts, sums or means"
+    )
+
+
 def worst_case_sensitivity(
     question: object, domain: Domain, *, neighbors: str, privacy_unit: str | PrivacyUnit, n: int | None = None
 ) -> Sensitivity:
@@ -153,15 +177,8 @@ def worst_case_sensitivity(
 
     Dwork, McSherry, Nissim, Smith, "Calibrating Noise to Sensitivity in Private Data Analysis" (2006), section 2.
     """
-    aggregation = as_aggregation(question)
     between = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
-    selections = [a for a in aggregation.aggregates if isinstance(a, Quantile)]
-    if selections or not aggregation.aggregates:
-        what = selections[0].describe() if selections else aggregation.describe()
-        raise QuestionRefused(
-            f"{what} is chosen by a selection, and no noise of a sensitivity is added to it: ask for the sensitivity of counts, "
-            "sums or means"
-        )
+    aggregation = _read_noisy(question, domain)
     means = [a for a in aggregation.aggregates if isinstance(a, Average)]
     if not means:
         if n is not None:

@@ -6,10 +6,11 @@ import asyncio
 import base64
 import gc
 import signal
+import socket
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -24,8 +25,10 @@ from sordino.local.collector.report_store import Store, token_hash
 # ---- Open files: how many connections a server may hold, so that data, ledgers and stores can always be opened
 # beside them
 
-BACKLOG = 128
-"""Connections that the system accepts ahead of a server, which cannot refuse them before it holds them."""
+ACCEPTED_AT_ONCE = 8
+"""Connections that a listener accepts in one turn of its loop, before it can refuse any: asyncio's `backlog`."""
+# Connections that wait in the system until they are accepted, where they take no descriptor of the process.
+_QUEUE = 128
 # For files that are no connection: data, ledgers, stores, temporary files, and connections being refused.
 _RESERVE = 256
 _UNLIMITED = 1 << 16
@@ -53,6 +56,13 @@ def most_connections(*, http: int, sql: int) -> tuple[int, int]:
     spare = raise_open_files() - _RESERVE
     most_sql = min(sql, max(_FEWEST, spare // 4))
     return min(http, max(_FEWEST, spare - most_sql)), most_sql
+
+
+def lengthen_queue(listeners: Iterable[Any]) -> None:
+    """Let more connections wait for a listener than it accepts at once; both are `backlog` to asyncio."""
+    for listener in listeners:
+        with socket.fromfd(listener.fileno(), listener.family, listener.type) as same:
+            same.listen(_QUEUE)
 
 
 # ---- HTTP connections that may not keep a server waiting: headers arrive whole, in seconds and a stated size, and
@@ -290,6 +300,15 @@ _MOST_SQL = 256
 _GRACE = 10
 
 
+class _Server(uvicorn.Server):
+    """Listen with a longer queue than what is accepted at once."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            lengthen_queue(server.sockets)
+
+
 def serve_app(app: Any, *, host: str, port: int, ready: Callable[[], None] | None = None) -> None:
     """Serve an application until SIGINT or SIGTERM; requests under way are answered first.
 
@@ -305,6 +324,8 @@ def serve_app(app: Any, *, host: str, port: int, ready: Callable[[], None] | Non
         host=host,
         port=port,
         access_log=False,
+        # The program says where lines of the log go.
+        log_config=None,
         log_level="warning",
         server_header=False,
         date_header=False,
@@ -312,10 +333,10 @@ def serve_app(app: Any, *, host: str, port: int, ready: Callable[[], None] | Non
         timeout_graceful_shutdown=_GRACE,
         timeout_keep_alive=30,
         http=limited_http(most_connections(http=_MOST_HTTP, sql=_MOST_SQL)[0]),
-        backlog=BACKLOG,
+        backlog=ACCEPTED_AT_ONCE,
         lifespan="on",
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     gc.collect()
     # What is loaded by now stays: looking through it again and again makes some posts wait for tens of milliseconds.
     gc.freeze()

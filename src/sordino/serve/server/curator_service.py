@@ -133,13 +133,12 @@ class CuratorService:
             if bound is not None:
                 budgets = [self.project.tables[part.table_name].budget for part in plans]
                 self.request_ids.claim(bound, list(zip(budgets, plans, strict=True)))
-            return self._ask_all(visitor, asked, request, list(zip(curators, plans, descriptions, strict=True)))
+            return self._ask_all(visitor, asked, bound, list(zip(curators, plans, descriptions, strict=True)))
 
     def _ask_all(
-        self, visitor: Visitor, asked: QuestionRequest, request: str | None, parts: Sequence[tuple[Curator, Plan, Any]]
+        self, visitor: Visitor, asked: QuestionRequest, bound: str | None, parts: Sequence[tuple[Curator, Plan, Any]]
     ) -> list[Release]:
         """Return the answers of planned questions, once what is new of them is approved and covered."""
-        bound = self.bind(visitor, request)
         names: list[str | None] = [None] * len(parts) if bound is None else [*names_of_parts(bound, len(parts))]
         new = [
             plan
@@ -147,7 +146,7 @@ class CuratorService:
             if not self._is_known(curator, plan, name)
         ]
         if new:
-            self.require_approval(visitor, request, [plan for _, plan, _ in parts])
+            self.require_approval(visitor, bound, [plan for _, plan, _ in parts])
         if len(new) > 1:
             Batch(tuple(new), asked.confidence).check_covered(parts[0][0].remaining)
         return [
@@ -244,9 +243,11 @@ class CuratorService:
         """Return a visitor's request id bound to the account, so that nobody meets another's; None without one."""
         if request is None:
             return None
-        if not 0 < len(request) <= LONGEST_REQUEST or not request.isprintable():
+        bound = self.request_ids.bind(visitor.account, request)
+        # One that was sent back as an answer states it is bound already, and longer by that.
+        if bound != request and not (0 < len(request) <= LONGEST_REQUEST and request.isprintable()):
             raise DeclarationError(f"must be 1 to {LONGEST_REQUEST} printable characters", key="the request id")
-        return f"{visitor.account}:{request}"
+        return bound
 
     def _is_known(self, curator: Curator, plan: Plan, request: str | None) -> bool:
         """Return whether a request was charged before, answered or not: then it was approved, where it had to be."""
@@ -258,24 +259,25 @@ class CuratorService:
     def _is_stored(self, curator: Curator, plan: Plan, request: str | None) -> bool:
         return request is not None and curator.ledger.recall(request, plan.identity()) is not None
 
-    def require_approval(self, visitor: Visitor, request: str | None, plans: Sequence[Plan]) -> None:
-        """Raise ApprovalNeeded where plans together cost more than an analyst spends alone, and no officer approved them."""
+    def require_approval(self, visitor: Visitor, bound: str | None, plans: Sequence[Plan]) -> None:
+        """Raise ApprovalNeeded where plans together cost more than an analyst spends alone, and no officer approved them.
+
+        `bound` is the request id as `bind` returns it.
+        """
         if not self.needs_officer(visitor, plans):
             return
         cost = Batch(tuple(plans), 0.95).cost
-        bound = self.bind(visitor, request)
         # an officer is not asked to approve what could not be charged
         state = None if bound is None else self.account_service.approvals.state_of(bound)
         if state != "approved":
             for budget in {self.project.tables[plan.table_name].budget for plan in plans}:
                 one = [plan for plan in plans if self.project.tables[plan.table_name].budget == budget]
                 Batch(tuple(one), 0.95).check_covered(self.curator(visitor, one[0].table_name).remaining)
-        if request is None:
+        if bound is None:
             raise QuestionRefused(
                 "this costs more than an analyst spends alone, so an officer has to approve it: ask with a request id "
                 "(Idempotency-Key), by which the answer is fetched afterwards"
             )
-        assert bound is not None
         reveals = " ".join(
             explain_loss(p.cost, p.event, p.neighbors.relation, p.protects.describe_unit()) for p in plans
         )

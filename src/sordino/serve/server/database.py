@@ -127,6 +127,13 @@ class ServerDatabase:
         """Give whether no other process serves from this store, which is never known of one on a server: see `Presence`."""
         return nullcontext(False) if self._presence is None else self._presence.arrive()
 
+    @property
+    def note(self) -> str | None:
+        """What whoever starts a process on this store is told: that another one served from its file before."""
+        if self._presence is None or not self._presence.taken:
+            return None
+        return "another process serves from this store already: both answer, and what it has under way goes on"
+
     @contextmanager
     def hold(self, name: str) -> Iterator[None]:
         """Hold what has this name against all threads and processes that serve from the store; StoreUnusable as above."""

@@ -88,7 +88,7 @@ class EvaluationService:
             return number
 
         with self._service.summing(visitor):
-            self._service.require_approval(visitor, request, [priced])
+            self._service.require_approval(visitor, bound, [priced])
             return self._models.jobs.begin(
                 visitor.account, "evaluation", {**options, "model": number}, work, request=bound
             )

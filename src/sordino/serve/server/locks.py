@@ -154,6 +154,8 @@ class Presence:
     def __init__(self, store: Path) -> None:
         self._path = store.with_name(store.name + "-lock")
         self._file: int | None = None
+        # Whether another process held it when this one arrived.
+        self.taken = False
 
     @contextmanager
     def arrive(self) -> Iterator[bool]:
@@ -171,8 +173,9 @@ class Presence:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             alone = True
         # another process serves, or the file system has no such locks: then nobody can know that it is alone
-        except OSError:
+        except OSError as error:
             alone = False
+            self.taken = isinstance(error, BlockingIOError)
         try:
             yield alone
         finally:

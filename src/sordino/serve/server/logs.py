@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import traceback
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -69,6 +71,8 @@ class AuditLog:
 # measures too: an answer of private data leaves on the public clock.
 
 _FIELDS = ("method", "route", "status", "seconds", "account")
+# What the libraries that listen have to say, such as of a request that is no HTTP, is a line like any other.
+_LISTENERS = ("uvicorn", "asyncio")
 
 
 def log_request(*, method: str, route: str, status: int, seconds: float, account: str) -> None:
@@ -89,14 +93,27 @@ def write_log(form: str) -> None:
     """Write the server's log to standard error, one line a record; "off" leaves requests out, and keeps warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
-    _LOG.handlers = [handler]
-    _LOG.propagate = False
-    _LOG.setLevel(logging.WARNING if form == "off" else logging.INFO)
+    for log in (_LOG, *map(logging.getLogger, _LISTENERS)):
+        log.handlers = [handler]
+        log.propagate = False
+        log.setLevel(logging.WARNING if form == "off" else logging.INFO)
+
+
+def log_note(text: str) -> None:
+    """Write a line of the server about itself, such as where it listens."""
+    _LOG.info(text)
 
 
 def _fields_of(record: logging.LogRecord) -> dict[str, object]:
     moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    head: dict[str, object] = {"time": moment, "level": record.levelname.lower(), "message": record.getMessage()}
+    message = " ".join(record.getMessage().split())
+    head: dict[str, object] = {"time": moment, "level": record.levelname.lower(), "message": message}
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None:
+        # The places of a trace, innermost last: an error's words and the lines of a trace may hold what was asked.
+        frames = traceback.extract_tb(error.__traceback__)
+        places = " ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
+        head |= {"error": type(error).__name__, "trace": places}
     return head | {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
 
 
@@ -113,8 +130,7 @@ class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment, level, message, *values = _fields_of(record).items()
         words = [f"{name}={_plain(value)}" for name, value in values]
-        text = str(message[1]).replace("\n", " ").replace("\r", " ")
-        return " ".join([str(moment[1]), str(level[1]), text, *words])
+        return " ".join([str(moment[1]), str(level[1]), str(message[1]), *words])
 
 
 def _plain(value: object) -> str:

@@ -111,7 +111,7 @@ class ModelService:
             )
 
         with self.service.summing(visitor):
-            self.service.require_approval(visitor, request, [priced])
+            self.service.require_approval(visitor, bound, [priced])
             return self.jobs.begin(visitor.account, "fit", options, work, request=bound)
 
     def _prepare(self, visitor: Visitor, asked: Mapping[str, Any]) -> tuple[dict[str, Any], FitRequest, Curator, Plan]:

@@ -15,7 +15,7 @@ from sqlalchemy import select, text
 from sordino.ask.curator.plan import Plan
 from sordino.core.errors import QuestionRefused
 from sordino.core.ledger.ledger import Ledger
-from sordino.serve.server.account_schema import JOBS, REQUESTS
+from sordino.serve.server.account_schema import APPROVALS, JOBS, REQUESTS
 from sordino.serve.server.database import ServerDatabase
 
 # two servers may write the same list at once: both then find the one that was first
@@ -34,6 +34,17 @@ class RequestIds:
     def __init__(self, store: ServerDatabase, ledgers: Callable[[], Iterable[tuple[str, Ledger]]]) -> None:
         self._store = store
         self._ledgers = ledgers
+
+    def bind(self, account: int, request: str) -> str:
+        """Return an account's request id as ledgers and answers state it: behind the account's number, as in `6:a`.
+
+        Such an id, sent back, names what it names there, unless the account began something of its own under the longer one.
+        """
+        prefix = f"{account}:"
+        bound = prefix + request
+        if request.startswith(prefix) and self._is_known(request) and not self._is_known(bound):
+            return request
+        return bound
 
     def claim(self, request: str, plans: Sequence[tuple[str, Plan]]) -> None:
         """Raise QuestionRefused where the id names something else; `plans` are with their budgets.
@@ -71,6 +82,14 @@ class RequestIds:
             listed = db.execute(select(REQUESTS.c.digest).where(REQUESTS.c.request == request)).scalar()
         if listed is not None or self._is_charged(request) or self._is_charged(names_of_parts(request, 2)[0]):
             raise QuestionRefused(f"this request id was used for a question{_RULE}")
+
+    def _is_known(self, request: str) -> bool:
+        """Return whether an account began or was charged for anything by a bound id, or waits for an officer's decision."""
+        with self._store.read() as db:
+            for table in (REQUESTS, JOBS, APPROVALS):
+                if db.execute(select(table.c.request).where(table.c.request == request)).first() is not None:
+                    return True
+        return self._is_charged(request)
 
     def _is_charged(self, request: str, *, beside: str | None = None) -> bool:
         return any(ledger.has_request(request) for budget, ledger in self._ledgers() if budget != beside)

@@ -11,8 +11,11 @@ from sordino.serve.workbench.local_door import open_door
 from sordino.serve.workbench.workbench_app import workbench_app
 
 
-def serve_owner(project: Path, *, port: int, show: Callable[[str], None]) -> None:
-    """Serve the pages of a project on loopback; `show` is given the link that lets one browser in, once."""
+def serve_owner(project: Path, *, port: int, show: Callable[[str], None], tell: Callable[[str], None]) -> None:
+    """Serve the pages of a project on loopback; `show` is given the link that lets one browser in, once, `tell` a note."""
     service = open_service(project)
     link = f"http://127.0.0.1:{port}/sign-in#{open_door(service)}"
-    serve_app(workbench_app(service), host="127.0.0.1", port=port, ready=lambda: show(link))
+    app = workbench_app(service)
+    if service.store.note is not None:
+        tell(service.store.note)
+    serve_app(app, host="127.0.0.1", port=port, ready=lambda: show(link))

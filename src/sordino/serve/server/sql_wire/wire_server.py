@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes
 
 from sordino.core.errors import DeclarationError, SignInNeeded, SordinoError
 from sordino.core.noise.rng import Rng
-from sordino.local.collector.service import BACKLOG, most_connections
+from sordino.local.collector.service import ACCEPTED_AT_ONCE, lengthen_queue, most_connections
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.jobs import WorkQueue
 from sordino.serve.server.scram import ScramExchange
@@ -124,7 +124,9 @@ class WireServer:
         self._accounts: Counter[str] = Counter()
         self._running: dict[int, tuple[int, WireConnection]] = {}
         self._numbers = 0
+        # Those that count as connections, and those that were ended for newer ones and are not done yet.
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
 
     @contextmanager
     def serving(self, *, host: str, port: int) -> Iterator[WireServer]:
@@ -140,7 +142,8 @@ class WireServer:
 
         async def listen() -> None:
             try:
-                server = await loop.create_server(self._protocol, host, port, backlog=BACKLOG)
+                server = await loop.create_server(self._protocol, host, port, backlog=ACCEPTED_AT_ONCE)
+                lengthen_queue(server.sockets)
             except OSError as error:
                 started.append(error)
                 ready.set()
@@ -168,9 +171,10 @@ class WireServer:
             self._sign_ins.shutdown(wait=True, cancel_futures=True)
 
     async def _end(self) -> None:
-        for task in self._tasks:
+        tasks = self._tasks | self._ending
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _protocol(self) -> asyncio.StreamReaderProtocol:
         return asyncio.StreamReaderProtocol(_Reader(limit=1 << 16), self._begin)
@@ -186,12 +190,14 @@ class WireServer:
         self._tasks.add(task)
         self._starting[writer] = task
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ending.discard)
 
     def _end_oldest_start(self) -> bool:
         """End the connection that has been starting for longest; say whether there was one."""
         for writer, task in list(self._starting.items()):
             del self._starting[writer]
             self._tasks.discard(task)
+            self._ending.add(task)
             writer.transport.abort()
             return True
         return False
@@ -223,6 +229,9 @@ class WireServer:
                 return
             token, name = await self._sign_in(startup, reader, writer)
         self._starting.pop(writer, None)
+        # It was ended for a newer one while it signed in.
+        if writer.is_closing():
+            return
         if self._accounts[name] >= self.limits.account:
             raise WireError("53300", f"an account has {self.limits.account} connections at most: close some")
         session = SqlSession(self.service, self._catalog, token=token, database=startup.get("database", name))
