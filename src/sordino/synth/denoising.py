@@ -7,6 +7,9 @@ is lost. Knows no data.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from statistics import NormalDist
 
 import numpy as np
 
@@ -30,6 +33,15 @@ _THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 3.5)
 _SPLITS = 4
 # Rounds of proportional fitting.
 _RAKED = 25
+# A correlation of scores beyond which two columns are taken to be as one, how near to one it is met, the most steps to it,
+# the rounds of proportional fitting in each, the log of the least factor, and what no divisor is below.
+_MOST_CORRELATED = 0.98
+_TILTED = 0.002
+_TILTS = 10
+_TILTS_RAKED = 20
+_FARTHEST = 60.0
+_TINY = 1e-250
+_NORMAL = NormalDist()
 # What a cell that is taken to be empty holds of its independent count: the margins may need it.
 _FAINT = 1e-3
 
@@ -156,31 +168,100 @@ def rake(table: Floats, rows: Floats, columns: Floats) -> Floats:
     return table
 
 
-def choose_threshold(cells: Floats, margins: tuple[Floats, Floats], variance: float) -> float | None:
-    """Return the threshold at which a pair is best read as a sparse one, in deviations; None where it is no sparse one.
+def read_pair(
+    cells: Floats,
+    margins: tuple[Floats, Floats],
+    variance: float,
+    scores: tuple[Floats, Floats] | None = None,
+) -> Floats | None:
+    """Return the table that a pair's noisy cells are read as, with the margins given; None where independence is as near.
 
-    The noise is split: with z normal of its variance, cells + z and cells - z are independent, so what is read from one is
-    held against the other (Oliveira, Lei, Tibshirani 2021, The coupled bootstrap).
+    Readings are the cells above a threshold (`sparse_pair`), for several of them, and, where the columns have `scores`,
+    the cells drawn to the table in which one column rises with the other (`tilt`), each against the cells drawn to
+    independence. The noise is split: with z normal of its variance, cells + z and cells - z are independent, so what is
+    read from one is held against the other (Oliveira, Lei, Tibshirani 2021, The coupled bootstrap).
     """
     rows, columns = margins
     if variance <= 0 or min(cells.shape) < 3:
         return None
-    product = np.outer(rows, columns) / max(float(rows.sum()), 1e-9)
     deviation = math.sqrt(variance)
-    risks = np.zeros(1 + len(_THRESHOLDS))
-    noises = deviation * _split_noise(_SPLITS * cells.size).reshape(_SPLITS, *cells.shape)
-    for noise in noises:
-        one = cells + noise
+    means = [np.outer(rows, columns) / max(float(rows.sum()), 1e-9)]
+    if scores is not None:
+        means.append(tilt(margins, scores, float(scores[0] @ cells @ scores[1])))
+    readings: list[Callable[[Floats, float], Floats]] = [
+        *(partial(_read_about, mean, margins) for mean in means),
+        *(partial(_read_sparse, threshold, margins) for threshold in _THRESHOLDS),
+    ]
+    risks = np.zeros(len(readings))
+    for noise in deviation * _split_noise(_SPLITS * cells.size).reshape(_SPLITS, *cells.shape):
         other = cells - noise
-        goal, softness = draw_to_product(product, one, 2.0 * variance, pair=True)
-        drawn = product + (goal - product) * product / (product + softness)
-        fitted = rake(np.maximum(drawn, _FAINT * product), rows, columns)
-        risks[0] += float(np.square(fitted - other).sum())
-        for i, threshold in enumerate(_THRESHOLDS):
-            fitted = sparse_pair(one, margins, threshold * deviation * math.sqrt(2.0))
-            risks[1 + i] += float(np.square(fitted - other).sum())
+        risks += [float(np.square(read(cells + noise, 2.0 * variance) - other).sum()) for read in readings]
     best = int(np.argmin(risks))
-    return None if best == 0 else _THRESHOLDS[best - 1]
+    return readings[best](cells, variance) if best else None
+
+
+def _read_about(mean: Floats, margins: tuple[Floats, Floats], cells: Floats, variance: float) -> Floats:
+    """Return cells drawn to a table of means as the fit draws them to independent counts."""
+    goal, softness = draw_to_product(mean, cells, variance, pair=True)
+    drawn = mean + (goal - mean) * mean / (mean + softness)
+    return rake(np.maximum(drawn, _FAINT * mean), *margins)
+
+
+def _read_sparse(threshold: float, margins: tuple[Floats, Floats], cells: Floats, variance: float) -> Floats:
+    return sparse_pair(cells, margins, threshold * math.sqrt(variance))
+
+
+def normal_scores(counts: Floats) -> Floats:
+    """Return the mean of a standard normal variable in the part of its range that each of the ordered counts takes.
+
+    >>> normal_scores(np.array([1.0, 2.0, 1.0])).round(2).tolist()
+    [-1.27, 0.0, 1.27]
+    """
+    shares = counts / max(float(counts.sum()), 1e-9)
+    ends = np.clip(np.cumsum(shares), 0.0, 1.0)[:-1].tolist()
+    densities = np.array([0.0, *(_NORMAL.pdf(_NORMAL.inv_cdf(q)) if 0.0 < q < 1.0 else 0.0 for q in ends), 0.0])
+    scores: Floats = np.where(shares > 0.0, (densities[:-1] - densities[1:]) / np.maximum(shares, 1e-12), 0.0)
+    return scores
+
+
+def tilt(margins: tuple[Floats, Floats], scores: tuple[Floats, Floats], moment: float) -> Floats:
+    """Return the table of these margins that is independent but for a factor exp(t x y) of the scores x and y.
+
+    With normal scores it is about that of two normal variables. t is such that the sum of x y over all rows is the
+    `moment`: one number, whose noise is small where that of each cell is large. Correlations beyond .97 are taken as that.
+    """
+    rows, columns = margins
+    total = max(float(rows.sum()), 1e-9)
+    table: Floats = np.outer(rows, columns) / total
+    x, y = (s - float(s @ m) / total for s, m in zip(scores, margins, strict=True))
+    deviations = [math.sqrt(float(np.square(s) @ m) / total) for s, m in ((x, rows), (y, columns))]
+    if min(deviations) <= 0.0:
+        return table
+    # `moment` is that of the scores as given: what their means add to it is taken off
+    shift = float(scores[0] @ rows) * float(scores[1] @ columns) / total
+    goal = (moment - shift) / (total * deviations[0] * deviations[1])
+    goal = min(max(goal, -_MOST_CORRELATED), _MOST_CORRELATED)
+    x = x / deviations[0]
+    y = y / deviations[1]
+    # exp(t x y), but for factors of x and of y that the margins decide, which keeps it within 1
+    distances = np.square(x[:, None] - math.copysign(1.0, goal) * y) / 2.0
+    scale = np.ones(len(columns))
+    low = 0.0
+    high = 1.0
+    correlation = abs(goal)
+    for _ in range(_TILTS):
+        kernel = np.exp(-np.minimum(correlation / (1.0 - correlation**2) * distances, _FARTHEST))
+        for _ in range(_TILTS_RAKED):
+            table_rows = rows / np.maximum(kernel @ scale, _TINY)
+            scale = columns / np.maximum(table_rows @ kernel, _TINY)
+        table = table_rows[:, None] * kernel * scale
+        short = abs(goal) - abs(float(x @ table @ y)) / total
+        if abs(short) < _TILTED:
+            break
+        low, high = (correlation, high) if short > 0 else (low, correlation)
+        moved = correlation + short
+        correlation = moved if low < moved < high else (low + high) / 2.0
+    return rake(np.maximum(table, _FAINT * np.outer(rows, columns) / total), rows, columns)
 
 
 def _split_noise(count: int) -> Floats:

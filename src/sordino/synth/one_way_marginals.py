@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable
-from sordino.synth.denoising import smooth
+from sordino.synth.denoising import normal_scores, smooth
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.junction_tree import Pair
 from sordino.synth.rule_cells import RuleCells, Structure
@@ -172,6 +172,16 @@ class CompressedMarginals:
         for c in columns:
             table = np.multiply.outer(table, self.counts[c] / self.rows)
         return self.structure.apply(table, tuple(columns), [self.counts[c] for c in columns])
+
+    def scores(self, column: int) -> Floats | None:
+        """Return the normal score of each code of an ordered column, 0 for a missing value; None for another column."""
+        encoded = self.columns[column]
+        if not encoded.ordered:
+            return None
+        counts = self.counts[column]
+        codes = self.codes[column].codes
+        apart = encoded.missing and int((codes == codes[-1]).sum()) == 1
+        return np.append(normal_scores(counts[:-1]), 0.0) if apart else normal_scores(counts)
 
     def independent_variance(self, pair: Pair) -> Floats:
         """Return the variance of those counts that comes of the noise of the one-way counts."""
