@@ -42,6 +42,8 @@ _TILTS_RAKED = 20
 _FARTHEST = 60.0
 _TINY = 1e-250
 _NORMAL = NormalDist()
+# The score of a part of a normal variable's range that holds nothing, at most.
+_OUTERMOST = 5.0
 # What a cell that is taken to be empty holds of its independent count: the margins may need it.
 _FAINT = 1e-3
 
@@ -211,6 +213,13 @@ def _read_sparse(threshold: float, margins: tuple[Floats, Floats], cells: Floats
     return sparse_pair(cells, margins, threshold * math.sqrt(variance))
 
 
+def normal_ends(counts: Floats) -> Floats:
+    """Return where a standard normal variable is cut so that its parts hold these shares: one more than counts, the first -inf."""
+    shares = np.clip(np.cumsum(counts) / max(float(counts.sum()), 1e-9), 0.0, 1.0)[:-1]
+    inner = [_NORMAL.inv_cdf(q) if 0.0 < q < 1.0 else math.copysign(math.inf, q - 0.5) for q in shares.tolist()]
+    return np.array([-math.inf, *inner, math.inf])
+
+
 def normal_scores(counts: Floats) -> Floats:
     """Return the mean of a standard normal variable in the part of its range that each of the ordered counts takes.
 
@@ -218,9 +227,10 @@ def normal_scores(counts: Floats) -> Floats:
     [-1.27, 0.0, 1.27]
     """
     shares = counts / max(float(counts.sum()), 1e-9)
-    ends = np.clip(np.cumsum(shares), 0.0, 1.0)[:-1].tolist()
-    densities = np.array([0.0, *(_NORMAL.pdf(_NORMAL.inv_cdf(q)) if 0.0 < q < 1.0 else 0.0 for q in ends), 0.0])
-    scores: Floats = np.where(shares > 0.0, (densities[:-1] - densities[1:]) / np.maximum(shares, 1e-12), 0.0)
+    densities = np.exp(-np.square(normal_ends(counts)) / 2.0) / math.sqrt(2.0 * math.pi)
+    # a part that holds nothing lies at its end
+    ends = np.clip(normal_ends(counts)[1:], -_OUTERMOST, _OUTERMOST)
+    scores: Floats = np.where(shares > 0.0, (densities[:-1] - densities[1:]) / np.maximum(shares, 1e-12), ends)
     return scores
 
 

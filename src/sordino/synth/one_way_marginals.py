@@ -49,6 +49,10 @@ class DomainCompression:
         """Whether each key is a code of its own, in order."""
         return self.size == len(self.codes)
 
+    def values_in(self, missing: bool) -> int:
+        """Return how many codes hold values: all but the last, where that holds a missing value alone."""
+        return self.size - (missing and int((self.codes == self.codes[-1]).sum()) == 1)
+
     def sum_by_code(self, counts: Floats) -> Floats:
         """Return counts by code."""
         sums: Floats = np.asarray(np.bincount(self.codes, weights=counts, minlength=self.size), dtype=np.float64)
@@ -179,9 +183,8 @@ class CompressedMarginals:
         if not encoded.ordered:
             return None
         counts = self.counts[column]
-        codes = self.codes[column].codes
-        apart = encoded.missing and int((codes == codes[-1]).sum()) == 1
-        return np.append(normal_scores(counts[:-1]), 0.0) if apart else normal_scores(counts)
+        values = self.codes[column].values_in(encoded.missing)
+        return np.append(normal_scores(counts[:values]), np.zeros(len(counts) - values))
 
     def independent_variance(self, pair: Pair) -> Floats:
         """Return the variance of those counts that comes of the noise of the one-way counts."""
