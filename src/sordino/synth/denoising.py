@@ -7,7 +7,7 @@ is lost. Knows no data.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import NormalDist
 
@@ -174,12 +174,12 @@ def read_pair(
     cells: Floats,
     margins: tuple[Floats, Floats],
     variance: float,
-    scores: tuple[Floats, Floats] | None = None,
+    scores: Sequence[tuple[Floats, Floats]] = (),
 ) -> Floats | None:
     """Return the table that a pair's noisy cells are read as, with the margins given; None where independence is as near.
 
-    Readings are the cells above a threshold (`sparse_pair`), for several of them, and, where the columns have `scores`,
-    the cells drawn to the table in which one column rises with the other (`tilt`), each against the cells drawn to
+    Readings are the cells above a threshold (`sparse_pair`), for several of them, and for each pair of `scores` the cells
+    drawn to the table in which one column rises with the other by these (`tilt`); each against the cells drawn to
     independence. The noise is split: with z normal of its variance, cells + z and cells - z are independent, so what is
     read from one is held against the other (Oliveira, Lei, Tibshirani 2021, The coupled bootstrap).
     """
@@ -188,8 +188,7 @@ def read_pair(
         return None
     deviation = math.sqrt(variance)
     means = [np.outer(rows, columns) / max(float(rows.sum()), 1e-9)]
-    if scores is not None:
-        means.append(tilt(margins, scores, float(scores[0] @ cells @ scores[1])))
+    means += [tilt(margins, (x, y), float(x @ cells @ y)) for x, y in scores]
     readings: list[Callable[[Floats, float], Floats]] = [
         *(partial(_read_about, mean, margins) for mean in means),
         *(partial(_read_sparse, threshold, margins) for threshold in _THRESHOLDS),
@@ -214,7 +213,7 @@ def _read_sparse(threshold: float, margins: tuple[Floats, Floats], cells: Floats
 
 
 def normal_ends(counts: Floats) -> Floats:
-    """Return where a standard normal variable is cut so that its parts hold these shares: one more than counts, the first -inf."""
+    """Return where a standard normal variable is cut so that its parts hold these shares, from -inf to inf."""
     shares = np.clip(np.cumsum(counts) / max(float(counts.sum()), 1e-9), 0.0, 1.0)[:-1]
     inner = [_NORMAL.inv_cdf(q) if 0.0 < q < 1.0 else math.copysign(math.inf, q - 0.5) for q in shares.tolist()]
     return np.array([-math.inf, *inner, math.inf])

@@ -168,9 +168,8 @@ def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: Noi
         counts = NoisyTable(np.where(product > 0.0, counts.cells, 0.0), counts.variance)
     if len(columns) == 2:
         margins = compressed.counts[columns[0]], compressed.counts[columns[1]]
-        scores = compressed.scores(columns[0]), compressed.scores(columns[1])
-        both = None if scores[0] is None or scores[1] is None else (scores[0], scores[1])
-        cells = read_pair(counts.cells, margins, counts.variance, both)
+        scores = list(zip(compressed.scores(columns[0]), compressed.scores(columns[1]), strict=False))
+        cells = read_pair(counts.cells, margins, counts.variance, scores)
         if cells is not None:
             return cells, max(_READ * counts.variance, hardest)
     goal, softness = draw_to_product(product, counts.cells, counts.variance, pair=len(columns) == 2)

@@ -45,10 +45,9 @@ def correlations_within(tables: Mapping[Pair, Floats], sizes: Mapping[int, int])
         total = max(float(table.sum()), _TINY)
         margins = table.sum(axis=1), table.sum(axis=0)
         x, y = (normal_scores(m) for m in margins)
-        first = math.prod(float(np.square(s) @ m) / total for s, m in zip((x, y), margins, strict=True))
-        third = math.sqrt(
-            math.prod(max(v - v * v, 0.0) for v in (float(np.square(s) @ m) / total for s, m in ((x, margins[0]), (y, margins[1]))))
-        )
+        variances = [float(np.square(s) @ m) / total for s, m in zip((x, y), margins, strict=True)]
+        first = math.prod(variances)
+        third = math.sqrt(math.prod(max(v - v * v, 0.0) for v in variances))
         moment = float(x @ table @ y) / total
         if first <= _TINY:
             continue
