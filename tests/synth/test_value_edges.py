@@ -16,7 +16,7 @@ from sordino.ask.queries.adaptive.distance_to import Distances
 from sordino.ask.queries.adaptive.marginal import MarginalQuery
 from sordino.core.neighbors import Neighbors
 from sordino.errors import DeclarationError
-from sordino.synth.denoising import choose_threshold, rake, sparse_pair
+from sordino.synth.denoising import normal_scores, rake, read_pair, sparse_pair, tilt
 from sordino.synth.encoded_column import EncodedColumn, encode_columns, encode_table, equal_runs, histogram_column
 from sordino.synth.measurement import FitSession, open_session
 from sordino.synth.model_file import encode, read, write
@@ -124,11 +124,37 @@ def test_a_pair_is_read_as_sparse_where_it_is() -> None:
     margins = (np.full(12, 900.0), np.full(12, 900.0))
     for _ in range(5):
         noise = rng.normal(0, 30, (12, 12))
-        threshold = choose_threshold(line + noise, margins, 900.0)
-        assert threshold is not None
-        read_line = sparse_pair(line + noise, margins, threshold * 30)
+        read_line = read_pair(line + noise, margins, 900.0)
+        assert read_line is not None
         assert np.abs(read_line - line).sum() < 0.2 * np.abs(noise).sum()
-        assert choose_threshold(flat + noise, margins, 900.0) is None
+        assert read_pair(flat + noise, margins, 900.0) is None
+
+
+@pytest.mark.parametrize("correlation", [-0.9, 0.0, 0.4, 0.95])
+def test_a_tilted_pair_has_the_margins_and_the_moment_given(correlation: float) -> None:
+    rng = np.random.default_rng(5)
+    rows, columns = rng.random(9) + 0.2, rng.random(12) + 0.2
+    margins = 1000.0 * rows / rows.sum(), 1000.0 * columns / columns.sum()
+    scores = normal_scores(margins[0]), normal_scores(margins[1])
+    deviations = [np.sqrt(np.square(s) @ m / 1000.0) for s, m in zip(scores, margins, strict=True)]
+    goal = correlation * 1000.0 * deviations[0] * deviations[1]
+    table = tilt(margins, scores, goal)
+    assert table.sum(axis=0) == pytest.approx(margins[1], rel=1e-6)
+    assert table.sum(axis=1) == pytest.approx(margins[0], rel=1e-2)
+    assert float(scores[0] @ table @ scores[1]) == pytest.approx(goal, abs=15.0)
+
+
+def test_a_pair_that_rises_together_is_read_nearer_with_scores() -> None:
+    rng = np.random.default_rng(6)
+    margins = np.full(16, 1000.0), np.full(16, 1000.0)
+    scores = normal_scores(margins[0]), normal_scores(margins[1])
+    true = tilt(margins, scores, 12_000.0)
+    for _ in range(3):
+        noisy = true + rng.normal(0, 40, true.shape)
+        with_scores = read_pair(noisy, margins, 1600.0, [scores])
+        without = read_pair(noisy, margins, 1600.0)
+        assert with_scores is not None
+        assert np.abs(with_scores - true).sum() < 0.6 * np.abs((noisy if without is None else without) - true).sum()
 
 
 @pytest.mark.parametrize("seed", range(10))

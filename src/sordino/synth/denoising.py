@@ -7,6 +7,9 @@ is lost. Knows no data.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import NormalDist
 
 import numpy as np
 
@@ -30,6 +33,17 @@ _THRESHOLDS = (1.5, 2.0, 2.5, 3.0, 3.5)
 _SPLITS = 4
 # Rounds of proportional fitting.
 _RAKED = 25
+# A correlation of scores beyond which two columns are taken to be as one, how near to one it is met, the most steps to it,
+# the rounds of proportional fitting in each, the log of the least factor, and what no divisor is below.
+_MOST_CORRELATED = 0.98
+_TILTED = 0.002
+_TILTS = 10
+_TILTS_RAKED = 20
+_FARTHEST = 60.0
+_TINY = 1e-250
+_NORMAL = NormalDist()
+# The score of a part of a normal variable's range that holds nothing, at most.
+_OUTERMOST = 5.0
 # What a cell that is taken to be empty holds of its independent count: the margins may need it.
 _FAINT = 1e-3
 
@@ -156,31 +170,107 @@ def rake(table: Floats, rows: Floats, columns: Floats) -> Floats:
     return table
 
 
-def choose_threshold(cells: Floats, margins: tuple[Floats, Floats], variance: float) -> float | None:
-    """Return the threshold at which a pair is best read as a sparse one, in deviations; None where it is no sparse one.
+def read_pair(
+    cells: Floats,
+    margins: tuple[Floats, Floats],
+    variance: float,
+    scores: Sequence[tuple[Floats, Floats]] = (),
+) -> Floats | None:
+    """Return the table that a pair's noisy cells are read as, with the margins given; None where independence is as near.
 
-    The noise is split: with z normal of its variance, cells + z and cells - z are independent, so what is read from one is
-    held against the other (Oliveira, Lei, Tibshirani 2021, The coupled bootstrap).
+    Readings are the cells above a threshold (`sparse_pair`), for several of them, and for each pair of `scores` the cells
+    drawn to the table in which one column rises with the other by these (`tilt`); each against the cells drawn to
+    independence. The noise is split: with z normal of its variance, cells + z and cells - z are independent, so what is
+    read from one is held against the other (Oliveira, Lei, Tibshirani 2021, The coupled bootstrap).
     """
     rows, columns = margins
     if variance <= 0 or min(cells.shape) < 3:
         return None
-    product = np.outer(rows, columns) / max(float(rows.sum()), 1e-9)
     deviation = math.sqrt(variance)
-    risks = np.zeros(1 + len(_THRESHOLDS))
-    noises = deviation * _split_noise(_SPLITS * cells.size).reshape(_SPLITS, *cells.shape)
-    for noise in noises:
-        one = cells + noise
+    means = [np.outer(rows, columns) / max(float(rows.sum()), 1e-9)]
+    means += [tilt(margins, (x, y), float(x @ cells @ y)) for x, y in scores]
+    readings: list[Callable[[Floats, float], Floats]] = [
+        *(partial(_read_about, mean, margins) for mean in means),
+        *(partial(_read_sparse, threshold, margins) for threshold in _THRESHOLDS),
+    ]
+    risks = np.zeros(len(readings))
+    for noise in deviation * _split_noise(_SPLITS * cells.size).reshape(_SPLITS, *cells.shape):
         other = cells - noise
-        goal, softness = draw_to_product(product, one, 2.0 * variance, pair=True)
-        drawn = product + (goal - product) * product / (product + softness)
-        fitted = rake(np.maximum(drawn, _FAINT * product), rows, columns)
-        risks[0] += float(np.square(fitted - other).sum())
-        for i, threshold in enumerate(_THRESHOLDS):
-            fitted = sparse_pair(one, margins, threshold * deviation * math.sqrt(2.0))
-            risks[1 + i] += float(np.square(fitted - other).sum())
+        risks += [float(np.square(read(cells + noise, 2.0 * variance) - other).sum()) for read in readings]
     best = int(np.argmin(risks))
-    return None if best == 0 else _THRESHOLDS[best - 1]
+    return readings[best](cells, variance) if best else None
+
+
+def _read_about(mean: Floats, margins: tuple[Floats, Floats], cells: Floats, variance: float) -> Floats:
+    """Return cells drawn to a table of means as the fit draws them to independent counts."""
+    goal, softness = draw_to_product(mean, cells, variance, pair=True)
+    drawn = mean + (goal - mean) * mean / (mean + softness)
+    return rake(np.maximum(drawn, _FAINT * mean), *margins)
+
+
+def _read_sparse(threshold: float, margins: tuple[Floats, Floats], cells: Floats, variance: float) -> Floats:
+    return sparse_pair(cells, margins, threshold * math.sqrt(variance))
+
+
+def normal_ends(counts: Floats) -> Floats:
+    """Return where a standard normal variable is cut so that its parts hold these shares, from -inf to inf."""
+    shares = np.clip(np.cumsum(counts) / max(float(counts.sum()), 1e-9), 0.0, 1.0)[:-1]
+    inner = [_NORMAL.inv_cdf(q) if 0.0 < q < 1.0 else math.copysign(math.inf, q - 0.5) for q in shares.tolist()]
+    return np.array([-math.inf, *inner, math.inf])
+
+
+def normal_scores(counts: Floats) -> Floats:
+    """Return the mean of a standard normal variable in the part of its range that each of the ordered counts takes.
+
+    >>> normal_scores(np.array([1.0, 2.0, 1.0])).round(2).tolist()
+    [-1.27, 0.0, 1.27]
+    """
+    shares = counts / max(float(counts.sum()), 1e-9)
+    densities = np.exp(-np.square(normal_ends(counts)) / 2.0) / math.sqrt(2.0 * math.pi)
+    # a part that holds nothing lies at its end
+    ends = np.clip(normal_ends(counts)[1:], -_OUTERMOST, _OUTERMOST)
+    scores: Floats = np.where(shares > 0.0, (densities[:-1] - densities[1:]) / np.maximum(shares, 1e-12), ends)
+    return scores
+
+
+def tilt(margins: tuple[Floats, Floats], scores: tuple[Floats, Floats], moment: float) -> Floats:
+    """Return the table of these margins that is independent but for a factor exp(t x y) of the scores x and y.
+
+    With normal scores it is about that of two normal variables. t is such that the sum of x y over all rows is the
+    `moment`: one number, whose noise is small where that of each cell is large. Correlations beyond .97 are taken as that.
+    """
+    rows, columns = margins
+    total = max(float(rows.sum()), 1e-9)
+    table: Floats = np.outer(rows, columns) / total
+    x, y = (s - float(s @ m) / total for s, m in zip(scores, margins, strict=True))
+    deviations = [math.sqrt(float(np.square(s) @ m) / total) for s, m in ((x, rows), (y, columns))]
+    if min(deviations) <= 0.0:
+        return table
+    # `moment` is that of the scores as given: what their means add to it is taken off
+    shift = float(scores[0] @ rows) * float(scores[1] @ columns) / total
+    goal = (moment - shift) / (total * deviations[0] * deviations[1])
+    goal = min(max(goal, -_MOST_CORRELATED), _MOST_CORRELATED)
+    x = x / deviations[0]
+    y = y / deviations[1]
+    # exp(t x y), but for factors of x and of y that the margins decide, which keeps it within 1
+    distances = np.square(x[:, None] - math.copysign(1.0, goal) * y) / 2.0
+    scale = np.ones(len(columns))
+    low = 0.0
+    high = 1.0
+    correlation = abs(goal)
+    for _ in range(_TILTS):
+        kernel = np.exp(-np.minimum(correlation / (1.0 - correlation**2) * distances, _FARTHEST))
+        for _ in range(_TILTS_RAKED):
+            table_rows = rows / np.maximum(kernel @ scale, _TINY)
+            scale = columns / np.maximum(table_rows @ kernel, _TINY)
+        table = table_rows[:, None] * kernel * scale
+        short = abs(goal) - abs(float(x @ table @ y)) / total
+        if abs(short) < _TILTED:
+            break
+        low, high = (correlation, high) if short > 0 else (low, correlation)
+        moved = correlation + short
+        correlation = moved if low < moved < high else (low + high) / 2.0
+    return rake(np.maximum(table, _FAINT * np.outer(rows, columns) / total), rows, columns)
 
 
 def _split_noise(count: int) -> Floats:

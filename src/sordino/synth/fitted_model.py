@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sordino.synth.denoising import choose_threshold, draw_to_product, sparse_pair
+from sordino.synth.denoising import draw_to_product, read_pair
 from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import columns_of, count_cells, junction_tree, maximal_cliques
 from sordino.synth.markov_random_field import (
@@ -36,8 +36,8 @@ _HARDEST = 2e-8
 # Cells that cliques may have for the sake of rules, and the least number of sweeps that fit columns' counts to them.
 _RULE_CELLS = 400_000
 _RULE_SWEEPS = 20
-# Softness of a sparse pair, relative to its variance: what the noise hides has been taken from it.
-_SPARSE = 1e-3
+# Softness of a pair that was read, relative to its variance: what the noise hides has been taken from it.
+_READ = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +158,8 @@ def _apply_rules(field: MarkovRandomField, compressed: CompressedMarginals) -> N
 def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> tuple[Floats, float]:
     """Return the cells to which one measured table is fitted, and how softly.
 
-    A pair whose rows lie in few cells is read as a sparse one (`choose_threshold`), all else as lying about independence
-    (`draw_to_product`).
+    A pair whose rows lie in few cells, or whose columns rise together, is read as such (`read_pair`), all else as lying
+    about independence (`draw_to_product`).
     """
     hardest = _HARDEST * compressed.rows
     product = compressed.independent(columns)
@@ -168,9 +168,9 @@ def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: Noi
         counts = NoisyTable(np.where(product > 0.0, counts.cells, 0.0), counts.variance)
     if len(columns) == 2:
         margins = compressed.counts[columns[0]], compressed.counts[columns[1]]
-        threshold = choose_threshold(counts.cells, margins, counts.variance)
-        if threshold is not None:
-            cells = sparse_pair(counts.cells, margins, threshold * math.sqrt(counts.variance))
-            return cells, max(_SPARSE * counts.variance, hardest)
-    cells, softness = draw_to_product(product, counts.cells, counts.variance, pair=len(columns) == 2)
-    return cells, max(softness, hardest)
+        scores = list(zip(compressed.scores(columns[0]), compressed.scores(columns[1]), strict=False))
+        cells = read_pair(counts.cells, margins, counts.variance, scores)
+        if cells is not None:
+            return cells, max(_READ * counts.variance, hardest)
+    goal, softness = draw_to_product(product, counts.cells, counts.variance, pair=len(columns) == 2)
+    return goal, max(softness, hardest)

@@ -26,6 +26,8 @@ from sordino.synth.drawn_rows import DrawnRows, column_law
 from sordino.synth.encoded_column import Codes, Floats, steps_of, values_of
 from sordino.synth.expression_eval import ColumnCells, column_cells, evaluate_condition, names_in
 from sordino.synth.inference import condition_on
+from sordino.synth.junction_tree import Pair
+from sordino.synth.latent_normal import correlations_within, draw_latent, fit_normal, hand_out_keys
 from sordino.synth.markov_random_field import MarkovRandomField, marginal
 from sordino.synth.model_file import encode, read, write
 from sordino.synth.row_refinement import expected_pairs, refine_rows
@@ -43,6 +45,8 @@ _ORDERED_BY = 6
 _REFINED = 200_000
 # Rows drawn at a time.
 _CHUNK = 250_000
+# The correlation of columns from which on their rows are not moved far from each other, see `refine_rows`.
+_TOGETHER = 0.5
 # Rounds of drawing again what a condition refuses.
 _TRIES = 12
 
@@ -315,9 +319,14 @@ class Model:
         sizes = [c.size for c in parts.codes]
         codes = draw_codes(field, sizes, rows=rows, alphas=alphas, rng=rng, independent=independent)
         # refining moves rows towards the expected pairs, which is what makes rows depend on each other
+        latent: dict[int, Floats] = {}
         if rows <= _REFINED and not independent:
             loose = parts.loose if field is parts.field else {}
-            codes = refine_rows(codes, sizes, expected_pairs(field, codes, loose), rng)
+            expected = expected_pairs(field, codes, loose)
+            correlations = correlations_within(expected, self._ordered_sizes())
+            together = {pair for pair, r in correlations.items() if abs(r) >= _TOGETHER}
+            codes = refine_rows(codes, sizes, expected, rng, together=together)
+            latent = self._latent(codes, correlations, rng)
         keys: list[Codes] = []
         largest = sorted(range(len(sizes)), key=lambda c: -sizes[c])
         for i, (code, merged, inside) in enumerate(zip(codes, parts.codes, weights, strict=True)):
@@ -326,9 +335,26 @@ class Model:
                 continue
             table = np.zeros((merged.size, len(inside)))
             table[merged.codes, np.arange(len(inside))] = inside
+            if i in latent:
+                keys.append(hand_out_keys(code, latent[i], table, rng))
+                continue
             order = [(codes[c], sizes[c]) for c in largest if c != i][:_ORDERED_BY]
             keys.append(draw_within(table, code, order, alpha=next(alphas), rng=rng, independent=independent))
         return keys
+
+    def _ordered_sizes(self) -> dict[int, int]:
+        """Return how many codes of each ordered column hold values."""
+        both = zip(self.parts.columns, self.parts.codes, strict=True)
+        return {i: codes.values_in(column.missing) for i, (column, codes) in enumerate(both) if column.ordered}
+
+    def _latent(self, codes: Sequence[Codes], correlations: Mapping[Pair, float], rng: Rng) -> dict[int, Floats]:
+        """Return the normal variables of rows in the columns that rise or fall with others, given the codes of the rows."""
+        if not correlations:
+            return {}
+        columns, covariance = fit_normal(correlations)
+        sizes = self._ordered_sizes()
+        counts = {c: np.bincount(codes[c], minlength=sizes[c])[: sizes[c]].astype(np.float64) for c in columns}
+        return draw_latent(columns, covariance, codes, counts, rng)
 
 
 def load(path: str | Path) -> Model:

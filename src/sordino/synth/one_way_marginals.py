@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable
-from sordino.synth.denoising import smooth
+from sordino.synth.denoising import normal_scores, smooth
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.junction_tree import Pair
 from sordino.synth.rule_cells import RuleCells, Structure
@@ -48,6 +48,10 @@ class DomainCompression:
     def whole(self) -> bool:
         """Whether each key is a code of its own, in order."""
         return self.size == len(self.codes)
+
+    def values_in(self, missing: bool) -> int:
+        """Return how many codes hold values: all but the last, where that holds a missing value alone."""
+        return self.size - (missing and int((self.codes == self.codes[-1]).sum()) == 1)
 
     def sum_by_code(self, counts: Floats) -> Floats:
         """Return counts by code."""
@@ -104,6 +108,7 @@ class OneWayMarginals:
             Structure()
             if self.rules is None
             else self.rules.structure(self.columns, [k.codes for k in codes], self.projected),
+            tuple(_code_values(c, k, p) for c, (k, p, _) in zip(self.columns, both, strict=True)),
         )
 
     def _compress(self, place: int, pair_deviation: float | None, merge_rare: bool) -> DomainCompression:
@@ -160,6 +165,7 @@ class CompressedMarginals:
     variances: tuple[Floats, ...]
     rows: float
     structure: Structure = field(default_factory=Structure)
+    values: tuple[Floats, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -173,6 +179,19 @@ class CompressedMarginals:
             table = np.multiply.outer(table, self.counts[c] / self.rows)
         return self.structure.apply(table, tuple(columns), [self.counts[c] for c in columns])
 
+    def scores(self, column: int) -> tuple[Floats, ...]:
+        """Return scores by which an ordered column may rise with another: each code's normal score, and its mean value.
+
+        That of a missing value is 0. There are none for a column without an order.
+        """
+        encoded = self.columns[column]
+        if not encoded.ordered:
+            return ()
+        counts = self.counts[column]
+        values = self.codes[column].values_in(encoded.missing)
+        rest = np.zeros(len(counts) - values)
+        return np.append(normal_scores(counts[:values]), rest), np.append(self.values[column][:values], rest)
+
     def independent_variance(self, pair: Pair) -> Floats:
         """Return the variance of those counts that comes of the noise of the one-way counts."""
         a, b = pair
@@ -183,6 +202,19 @@ class CompressedMarginals:
     def table(self, columns: Sequence[int]) -> ContingencyTable:
         """Return the question for the counts over the codes of some columns."""
         return ContingencyTable(tuple(self.columns[c].axis(self.codes[c].codes) for c in columns))
+
+
+def _code_values(column: EncodedColumn, codes: DomainCompression, projected: Floats) -> Floats:
+    """Return the mean step of each code of an ordered column, from its middle, in half of its range; 0 for another column."""
+    if not column.ordered:
+        return np.zeros(codes.size)
+    middles = column.middles
+    middles = (middles - middles.mean()) / max(float(np.ptp(middles)) / 2.0, 1e-9)
+    steps = np.append(middles, np.zeros(column.size - len(middles)))
+    # a key without rows counts for next to nothing, unless its code has no other
+    weights = projected + 1e-9
+    means: Floats = codes.sum_by_code(weights * steps) / codes.sum_by_code(weights)
+    return means
 
 
 def estimate_one_way(

@@ -7,7 +7,7 @@ pairs in the rows and the counts expected.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -23,7 +23,9 @@ _MOVES = (16, 8, 4, 2, 1)
 # The share of the rows, those that fit worst, that is looked at in each sweep.
 _LOOKED_AT = 0.2
 # Rows looked at together: they move by the same residuals.
-_TOGETHER = 500
+_TOGETHER = 200
+# Added to the expected rows of a cell for its variance.
+_LEAST_VARIANCE = 0.3
 # Expected rows below which a cell is as good as impossible.
 _EMPTY = 1e-3
 # The least tau, see `expected_pairs`.
@@ -63,12 +65,20 @@ def _shrink(drawn: Floats, noisy: NoisyTable) -> Floats:
     return project(drawn + beyond * (tau * means / (tau * means + noisy.variance)), total)
 
 
-def refine_rows(codes: Sequence[Codes], sizes: Sequence[int], targets: Mapping[Pair, Floats], rng: Rng) -> list[Codes]:
+def refine_rows(
+    codes: Sequence[Codes],
+    sizes: Sequence[int],
+    targets: Mapping[Pair, Floats],
+    rng: Rng,
+    *,
+    together: Collection[Pair] = (),
+) -> list[Codes]:
     """Return the rows, some with a code changed in some columns, so that pairs occur about as often as `targets` expect.
 
-    With R the rows in a cell less those expected, a row that goes from code v of a column to t changes the sum of R^2 by
-    2 sum (R_t - R_v + 1), over the pairs of the column: it goes where that is least, if it is below 0. Few rows move by the
-    same residuals, and fewer from sweep to sweep, so that they do not all fill the same cells.
+    With R the rows in a cell less those expected, a row that goes from code v of a column to t changes the sum of w R^2 by
+    the sum over the pairs of the column of w_t (2 R_t + 1) - w_v (2 R_v - 1): it goes where that is least, if it is below 0.
+    Few rows move by the same residuals, and fewer from sweep to sweep, so that they do not all fill the same cells. The
+    weights w are 1, but for pairs of columns that rise or fall `together`: see `_weights`.
     """
     refined = [np.array(c) for c in codes]
     rows = len(refined[0]) if refined else 0
@@ -76,33 +86,56 @@ def refine_rows(codes: Sequence[Codes], sizes: Sequence[int], targets: Mapping[P
         return refined
     for most in _MOVES:
         for column in np.argsort(rng.uniform_doubles(len(refined)), kind="stable").tolist():
-            others = [c for c in range(len(refined)) if (min(c, column), max(c, column)) in targets]
+            pairs = {c: (min(c, column), max(c, column)) for c in range(len(refined)) if c != column}
+            others = [c for c, pair in pairs.items() if pair in targets]
             if not others or sizes[column] < 2:
                 continue
             tables = [targets[c, column] if c < column else targets[column, c].T for c in others]
             expected = [t * (rows / max(float(t.sum()), 1e-9)) for t in tables]
-            _move_column(refined[column], [refined[c] for c in others], expected, most, rng)
+            weights = [
+                _weights(t) if pairs[c] in together else np.ones(t.shape) for c, t in zip(others, expected, strict=True)
+            ]
+            _move_column(refined[column], [refined[c] for c in others], expected, weights, most, rng)
     return refined
 
 
-def _move_column(own: Codes, others: Sequence[Codes], expected: Sequence[Floats], most: int, rng: Rng) -> None:
+def _weights(expected: Floats) -> Floats:
+    """Return weights in inverse proportion to the variance of a cell, 1 for the mean row.
+
+    Where two columns follow each other, most cells hold next to nothing. A few rows in each of those, which other pairs
+    would gain by, cost little in squares and most of the correlation.
+    """
+    weights = 1.0 / (expected + _LEAST_VARIANCE)
+    scaled: Floats = weights * (float(expected.sum()) / max(float((weights * expected).sum()), 1e-9))
+    return scaled
+
+
+def _move_column(
+    own: Codes,
+    others: Sequence[Codes],
+    expected: Sequence[Floats],
+    weights: Sequence[Floats],
+    most: int,
+    rng: Rng,
+) -> None:
     """Move the rows that fit worst to other codes of one column, in place; `most` leave or join a code by the same residuals.
 
-    `expected` has for each other column the counts of its codes by the codes of this one.
+    `expected` and `weights` have for each other column a row for each of its codes, and a column for each of this one's.
     """
     rows = len(own)
     size = expected[0].shape[1]
     excesses = []
     worse = np.zeros(rows)
-    for codes, table in zip(others, expected, strict=True):
+    for codes, table, weight in zip(others, expected, weights, strict=True):
         cells = codes * size + own
         counts = np.bincount(cells, minlength=table.size).reshape(table.shape)
-        excesses.append(counts - table + _BARRED * (table < _EMPTY))
+        excesses.append(weight * (counts - table) + _BARRED * (table < _EMPTY))
         worse += excesses[-1].reshape(-1)[cells]
     worst = min(rows, max(int(rows * _LOOKED_AT), _TOGETHER))
     candidates = np.argpartition(-worse, worst - 1)[:worst]
     candidates = candidates[np.argsort(rng.uniform_doubles(worst), kind="stable")]
     excess = np.concatenate(excesses)
+    weight = np.concatenate(weights)
     starts = np.cumsum([0, *(len(e) for e in excesses)])
     places = np.stack([codes[candidates] + start for codes, start in zip(others, starts.tolist(), strict=False)])
     for start in range(0, worst, _TOGETHER):
@@ -110,19 +143,22 @@ def _move_column(own: Codes, others: Sequence[Codes], expected: Sequence[Floats]
         at = places[:, start : start + _TOGETHER]
         here = own[some]
         each = np.arange(len(some))
-        there = excess[at[0]]
+        joining = excess + weight / 2.0
+        there = joining[at[0]]
         for place in at[1:]:
-            there += excess[place]
-        now = there[each, here]
+            there += joining[place]
+        # what leaving a code saves is what joining it would cost, less the weights
+        now = there[each, here] - weight[at, here].sum(axis=0)
         there[each, here] = np.inf
         best = there.argmin(axis=1)
-        gain = now - there[each, best] - len(places)
+        gain = now - there[each, best]
         moved = np.argsort(-gain, kind="stable")
         moved = moved[gain[moved] > 0]
         for ends in (best, here):
             moved = moved[_rank(ends[moved]) < most]
-        np.add.at(excess.reshape(-1), at[:, moved] * size + here[moved], -1.0)
-        np.add.at(excess.reshape(-1), at[:, moved] * size + best[moved], 1.0)
+        for ends, sign in ((here, -1.0), (best, 1.0)):
+            cells = at[:, moved] * size + ends[moved]
+            np.add.at(excess.reshape(-1), cells, sign * weight.reshape(-1)[cells])
         own[some[moved]] = best[moved]
 
 
