@@ -417,7 +417,7 @@ def test_replicates_have_the_variance_that_the_plan_states(finish: Any, loss: di
     people = protect(rows(), DOMAIN, budget=RHO if "rho" in loss else None)
     estimate = people.ask(sd.tabulate(TABLES, finish=finish), **loss).outputs[0].estimate
     assert isinstance(estimate, TableCells)
-    drawn = estimate.draw(4000, ReplicateStream(b"replicates"))
+    drawn = estimate.draw(4000, ReplicateStream(b"replicates").points)
     around = np.array(estimate.linear or estimate.cells, dtype=float)
     starts = estimate.starts()
     for noise, start, end in zip(estimate.noise, starts, starts[1:], strict=False):
